@@ -1,0 +1,29 @@
+// The full cache: what every other policy is measured against.
+
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class Full final : public Policy {
+ public:
+  Full(const Params&, const Context&) {}
+
+  Rules rules() const override { return {.bounded = false}; }
+
+  void update(const Step&, std::span<double>) override {}
+};
+
+}  // namespace
+
+PolicyInfo full_policy() {
+  return {.name = "full",
+          .keeps = "every token; the budget does not apply",
+          .source = "the reference",
+          .sees = "nothing",
+          .differences = "",
+          .params = {},
+          .make = make_policy<Full>};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace kvsim {
+
+/// What a policy sees of one step: the cache before the eviction, never the future.
+struct Step {
+  int index = 0;  ///< t, counted from 0; token t has just arrived
+
+  /// The attended set A_t: text positions of the resident tokens, ascending, the last one being t.
+  std::span<const std::int32_t> tokens;
+
+  /// Attention of step t over A_t, parallel to `tokens`: p[t,j], the mean over the query heads of
+  /// this KV head of their softmax over A_t.
+  std::span<const float> attention;
+
+  /// The same for the softmax over all visible tokens, a[t,j]: what no evicting cache could
+  /// compute. Empty unless the policy's rules ask for it.
+  std::span<const float> full_attention;
+
+  int overflow = 0;  ///< how many tokens must leave after this step
+};
+
+/// What the engine has to know of a policy before the first step.
+struct Rules {
+  int protect_first = 0;             ///< this many first tokens of the text are never candidates
+  int protect_newest = 0;            ///< this many newest tokens are never candidates
+  bool bounded = true;               ///< false: the budget does not apply, nothing is evicted
+  bool sees_full_attention = false;  ///< fill Step::full_attention
+};
+
+/// Decides which tokens a KV cache keeps. One object follows one replay of one unit.
+///
+/// A policy scores, the engine evicts: the engine keeps one score per resident token, hands them to
+/// the policy at every step, and lets the lowest-scored candidates go, the lower text position
+/// first among equals. Protection is cut to fit: of `budget` tokens the first ones come first, then
+/// the newest ones.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  /// Asked once, before the first step.
+  virtual Rules rules() const { return {}; }
+
+  /// Updates the scores after the attention of one step. `scores` is parallel to `step.tokens`:
+  /// what the policy wrote for a token at the step before, 0 for the token that has just arrived.
+  /// Scores must not be NaN.
+  virtual void update(const Step& step, std::span<double> scores) = 0;
+};
+
+}  // namespace kvsim
