@@ -1,0 +1,58 @@
+#include "sim/core/cache.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace kvsim {
+
+Cache::Cache(int num_tokens, int budget, const Rules& rules)
+    : budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
+      protect_first_(std::min(rules.protect_first, budget_)),
+      protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      evicted_after_(num_tokens, num_tokens) {}
+
+void Cache::admit(std::int32_t token) {
+  tokens_.push_back(token);
+  scores_.push_back(0);
+}
+
+int Cache::overflow() const { return std::max(0, static_cast<int>(tokens_.size()) - budget_); }
+
+void Cache::evict(int count, int step) {
+  if (count == 1) {
+    evict_lowest(step);
+  } else if (count > 1) {
+    evict_several(count, step);
+  }
+}
+
+void Cache::evict_lowest(int step) {
+  const auto lowest =
+      std::min_element(scores_.begin() + candidates_begin(), scores_.begin() + candidates_end());
+  const auto slot = lowest - scores_.begin();
+  evicted_after_[tokens_[slot]] = step;
+  tokens_.erase(tokens_.begin() + slot);
+  scores_.erase(lowest);
+  ++num_evictions_;
+}
+
+void Cache::evict_several(int count, int step) {
+  std::vector<std::size_t> slots(candidates_end() - candidates_begin());
+  std::iota(slots.begin(), slots.end(), candidates_begin());
+  std::partial_sort(slots.begin(), slots.begin() + count, slots.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
+                    });
+  for (int i = 0; i < count; ++i) evicted_after_[tokens_[slots[i]]] = step;
+  std::size_t kept = 0;
+  for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
+    if (evicted_after_[tokens_[slot]] == step) continue;
+    tokens_[kept] = tokens_[slot];
+    scores_[kept++] = scores_[slot];
+  }
+  tokens_.resize(kept);
+  scores_.resize(kept);
+  num_evictions_ += count;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policies/policy.h"
+
+namespace kvsim {
+
+/// The tokens that one evicting KV cache holds, with the score its policy gives each. The only way
+/// in is to arrive and the only way out is to be evicted, so an evicted token cannot return.
+class Cache {
+ public:
+  /// A cache of at most `budget` tokens over a sequence of `num_tokens`.
+  Cache(int num_tokens, int budget, const Rules& rules);
+
+  /// Token `token`, later than all before, arrives with score 0.
+  void admit(std::int32_t token);
+
+  /// How many tokens must leave for the budget to hold.
+  int overflow() const;
+
+  /// Evicts the `count` candidates with the lowest scores, the lower text position first among
+  /// equals, after step `step`.
+  void evict(int count, int step);
+
+  std::span<const std::int32_t> tokens() const { return tokens_; }  ///< ascending
+  std::span<double> scores() { return scores_; }                    ///< parallel to tokens()
+
+  /// Per token: the step after which it left; num_tokens for one that never did.
+  const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
+  int num_evictions() const { return num_evictions_; }
+
+ private:
+  void evict_lowest(int step);
+  void evict_several(int count, int step);
+  std::size_t candidates_begin() const { return protect_first_; }
+  std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
+
+  int budget_;
+  int protect_first_;
+  int protect_newest_;
+  int num_evictions_ = 0;
+  std::vector<std::int32_t> tokens_;
+  std::vector<double> scores_;
+  std::vector<std::int32_t> evicted_after_;
+};
+
+}  // namespace kvsim

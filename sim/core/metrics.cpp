@@ -1,0 +1,42 @@
+#include "sim/core/metrics.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace kvsim {
+
+void Metrics::add(const Measurement& measurement) {
+  loss_ += measurement.attention_loss;
+  bound_ += measurement.bound;
+  accesses_ += measurement.accesses;
+  misses_ += measurement.misses;
+  errors_.push_back(measurement.error);
+  const double allowed = measurement.bound * (1 + 1e-4) + measurement.bound_slack;
+  if (measurement.error > allowed) ++violations_;
+}
+
+void Metrics::summarize(Result& result) const {
+  const auto count = static_cast<double>(errors_.size());
+  std::vector<double> sorted = errors_;
+  std::sort(sorted.begin(), sorted.end());
+  result.attention_loss = loss_ / count;
+  result.attention_recall = 1 - result.attention_loss;
+  result.token_accesses = accesses_;
+  result.token_misses = misses_;
+  result.miss_rate = accesses_ == 0 ? 0 : static_cast<double>(misses_) / accesses_;
+  result.output_error_mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / count;
+  result.output_error_p50 = percentile(sorted, 0.50);
+  result.output_error_p95 = percentile(sorted, 0.95);
+  result.output_error_max = sorted.back();
+  result.bound_mean = bound_ / count;
+  result.bound_violations = violations_;
+}
+
+double percentile(const std::vector<double>& sorted, double rank) {
+  const double position = rank * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+}  // namespace kvsim

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/core/result.h"
+
+namespace kvsim {
+
+/// What one query head measures at one step.
+struct Measurement {
+  double attention_loss = 0;
+  int accesses = 0;        ///< pivotal tokens
+  int misses = 0;          ///< pivotal tokens that are not resident
+  double error = 0;        ///< |o - o'| / |o|
+  double bound = 0;        ///< Lemma B.4, relative to |o|
+  double bound_slack = 0;  ///< rounding that a comparison of error and bound has to allow
+};
+
+/// Collects the measurements of one replay, in fp64.
+class Metrics {
+ public:
+  void add(const Measurement& measurement);
+
+  /// Writes attention_recall .. bound_violations of `result`.
+  void summarize(Result& result) const;
+
+ private:
+  double loss_ = 0;
+  double bound_ = 0;
+  std::int64_t accesses_ = 0;
+  std::int64_t misses_ = 0;
+  std::int64_t violations_ = 0;
+  std::vector<double> errors_;
+};
+
+/// The value below which a share `rank` in [0, 1] of `sorted` lies, linearly interpolated between
+/// neighbours. `sorted` is ascending and not empty.
+double percentile(const std::vector<double>& sorted, double rank);
+
+}  // namespace kvsim

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "sim/core/replay.h"
+
+namespace kvsim {
+
+/// The step-by-step record of replays (HDF5). Group `/sequences/<s>/layers/<l>/kv_heads/<g>` has
+/// the attributes policy, budget and mode and the datasets `evicted_after` int32 [n],
+/// `attention_recall` and `output_error` float32 [G, steps].
+///
+/// The file appears under its name when close() returns; an unfinished one is removed. Throws
+/// std::runtime_error if it cannot be written.
+class PerStepFile {
+ public:
+  explicit PerStepFile(const std::filesystem::path& file);
+  ~PerStepFile();
+
+  /// `outcome` needs its trajectory and, of the result, the key.
+  void add(const Outcome& outcome);
+
+  void close();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include "policies/spec.h"
+#include "sim/core/attention.h"
+#include "sim/core/result.h"
+
+namespace kvsim {
+
+enum class Mode {
+  stream,  ///< every step evicts; every step is measured
+  prefill  ///< the prompt attends in full, then evicts once; the steps after it are measured
+};
+
+/// One policy at one budget.
+struct Configuration {
+  Spec policy;
+  int budget = 1;  ///< tokens
+};
+
+struct ReplayOptions {
+  Mode mode = Mode::stream;
+  std::uint64_t seed = 0;  ///< the user's; each unit derives its own from it and its name
+  bool trajectories = false;
+  const std::atomic<bool>* interrupted = nullptr;  ///< checked now and then; true ends the replay
+};
+
+/// What happened step by step. Rows are the unit's query heads, columns the measured steps.
+struct Trajectory {
+  std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
+  Matrix attention_recall;
+  Matrix output_error;
+};
+
+struct Outcome {
+  Result result;          ///< the measured columns; the caller knows the others
+  Trajectory trajectory;  ///< empty unless asked for
+};
+
+/// Thrown by replay() when it was interrupted.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Replays one unit through every configuration; outcomes are in their order. The full attention
+/// is computed once, block by block, and shared by all. Throws UsageError if the mode is prefill
+/// and the unit has no prompt or nothing after it.
+std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
+                            const ReplayOptions& options, const Backend& backend);
+
+/// Throws UsageError if the mode is prefill and the unit has no prompt or nothing after it.
+void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode);
+
+/// Steps per block for a unit of this size: as many as keep a block within a fixed memory.
+int steps_per_block(int num_tokens, int group_size);
+
+/// The seed of a unit's random choices.
+std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit);
+
+/// "stream" or "prefill".
+std::string mode_name(Mode mode);
+
+}  // namespace kvsim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kvsim {
+
+/// One row of the table `replay`: one unit under one policy at one budget. Means are over all
+/// pairs of a query head and a measured step.
+struct Result {
+  // The key.
+  std::string trace_id;
+  std::string sequence;
+  std::int64_t layer = 0;
+  std::int64_t kv_head = 0;
+  std::string policy;       ///< canonical spec
+  std::int64_t budget = 0;  ///< tokens
+  std::string mode;         ///< "stream" or "prefill"
+  std::int64_t seed = 0;
+
+  std::string trace;           ///< the file, as it was named
+  std::string budget_request;  ///< the budget, as it was asked for
+  std::int64_t steps = 0;      ///< measured steps
+
+  double attention_recall = 0;      ///< share of the full attention that fell on resident tokens
+  double attention_loss = 0;        ///< 1 - attention_recall
+  double miss_rate = 0;             ///< token_misses / token_accesses; 0 if nothing was accessed
+  std::int64_t token_accesses = 0;  ///< pivotal tokens, a[t,j] > 1/(t+1), summed over steps
+  std::int64_t token_misses = 0;    ///< of these, those not resident
+  double output_error_mean = 0;     ///< |o - o'| / |o|, o' being the evicting cache's output
+  double output_error_p50 = 0;
+  double output_error_p95 = 0;
+  double output_error_max = 0;
+  double bound_mean = 0;              ///< Scissorhands Lemma B.4, relative to |o|
+  std::int64_t bound_violations = 0;  ///< pairs whose error exceeds their bound; 0 unless wrong
+  std::int64_t evictions = 0;         ///< tokens
+  std::int64_t peak_tokens = 0;       ///< most tokens resident after any step
+  std::int64_t cache_bytes = 0;       ///< K and V of peak_tokens at the trace's element size
+
+  std::string device;
+  std::string kvsim_version;
+};
+
+using Value = std::variant<std::int64_t, double, std::string>;
+
+/// One column of the result table: its name and where a Result holds it.
+struct Column {
+  const char* name;
+  std::variant<std::int64_t Result::*, double Result::*, std::string Result::*> member;
+
+  Value get(const Result& result) const;
+  /// Throws std::bad_variant_access if `value` is of another type than the column.
+  void set(Result& result, const Value& value) const;
+};
+
+/// All columns in order; the first `kKeyColumns` are the primary key. The store and every printer
+/// are derived from this table.
+std::span<const Column> result_columns();
+inline constexpr std::size_t kKeyColumns = 8;
+
+}  // namespace kvsim

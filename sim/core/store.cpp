@@ -1,0 +1,186 @@
+#include "sim/core/store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+
+#include "policies/errors.h"
+#include "policies/nearest.h"
+#include "traces/errors.h"
+
+namespace kvsim {
+namespace {
+
+constexpr int kBusyMilliseconds = 60'000;  // another sweep may be committing to the same file
+
+std::string column_names(std::size_t count) {
+  std::vector<std::string> names;
+  for (const Column& column : result_columns().first(count)) names.emplace_back(column.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string create_statement() {
+  struct TypeName {
+    const char* operator()(std::int64_t Result::*) const { return "INTEGER"; }
+    const char* operator()(double Result::*) const { return "REAL"; }
+    const char* operator()(std::string Result::*) const { return "TEXT"; }
+  };
+  std::string columns;
+  for (const Column& column : result_columns()) {
+    columns += fmt::format("{} {} NOT NULL, ", column.name, std::visit(TypeName(), column.member));
+  }
+  return fmt::format("CREATE TABLE IF NOT EXISTS replay ({}PRIMARY KEY ({})) WITHOUT ROWID",
+                     columns, column_names(kKeyColumns));
+}
+
+Value read_value(const SQLite::Column& column) {
+  if (column.isInteger()) return std::int64_t{column.getInt64()};
+  if (column.isFloat()) return column.getDouble();
+  return column.getString();
+}
+
+}  // namespace
+
+struct ResultStore::Database {
+  std::filesystem::path file;
+  std::unique_ptr<SQLite::Database> connection;
+
+  /// Runs `action` on the connection, turning errors of SQLite into ours.
+  template <class Action>
+  auto run(Action action) const {
+    try {
+      return action(*connection);
+    } catch (const SQLite::Exception& error) {
+      fail(error);
+    }
+  }
+
+  [[noreturn]] void fail(const SQLite::Exception& error) const {
+    const std::string name = file.string();
+    if (error.getErrorCode() == SQLITE_NOTADB || error.getErrorCode() == SQLITE_CORRUPT) {
+      throw DataError(
+          fmt::format("{}: expected a result file (SQLite), found {}", name, error.what()));
+    }
+    throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
+  }
+
+  std::vector<Result> results(SQLite::Statement& query) const {
+    std::vector<Result> results;
+    while (query.executeStep()) {
+      Result& result = results.emplace_back();
+      int index = 0;
+      for (const Column& column : result_columns()) {
+        column.set(result, read_value(query.getColumn(index++)));
+      }
+    }
+    return results;
+  }
+};
+
+ResultStore::ResultStore(const std::filesystem::path& file, Access access)
+    : database_(std::make_unique<Database>()) {
+  database_->file = file;
+  const bool writing = access == Access::write;
+  if (!writing && !std::filesystem::exists(file)) {
+    throw DataError(fmt::format("{}: there is no such result file", file.string()));
+  }
+  try {
+    // Readers open for writing too: they may have to roll back what a killed writer left.
+    const int flags = SQLite::OPEN_READWRITE | (writing ? SQLite::OPEN_CREATE : 0);
+    database_->connection =
+        std::make_unique<SQLite::Database>(file.string(), flags, kBusyMilliseconds);
+    if (writing) database_->connection->exec(create_statement());
+    if (database_->connection->tableExists("replay")) {
+      SQLite::Statement(*database_->connection, fmt::format("SELECT {} FROM replay",
+                                                            column_names(result_columns().size())));
+    }
+  } catch (const SQLite::Exception& error) {
+    database_->fail(error);
+  }
+}
+
+ResultStore::~ResultStore() = default;
+
+void ResultStore::add(const std::vector<Result>& results) {
+  database_->run([&](SQLite::Database& connection) {
+    SQLite::Transaction transaction(connection);
+    std::vector<std::string> places(result_columns().size(), "?");
+    SQLite::Statement insert(
+        connection, fmt::format("INSERT INTO replay ({}) VALUES ({}) ON CONFLICT DO NOTHING",
+                                column_names(result_columns().size()), fmt::join(places, ", ")));
+    for (const Result& result : results) {
+      int index = 1;
+      for (const Column& column : result_columns()) {
+        std::visit([&](const auto& value) { insert.bind(index, value); }, column.get(result));
+        ++index;
+      }
+      insert.exec();
+      insert.reset();
+    }
+    transaction.commit();
+  });
+}
+
+std::set<std::pair<std::string, std::int64_t>> ResultStore::finished(const Result& key) const {
+  return database_->run([&](SQLite::Database& connection) {
+    SQLite::Statement query(connection,
+                            "SELECT policy, budget FROM replay WHERE trace_id = ? AND sequence = ? "
+                            "AND layer = ? AND kv_head = ? AND mode = ? AND seed = ?");
+    query.bind(1, key.trace_id);
+    query.bind(2, key.sequence);
+    query.bind(3, key.layer);
+    query.bind(4, key.kv_head);
+    query.bind(5, key.mode);
+    query.bind(6, key.seed);
+    std::set<std::pair<std::string, std::int64_t>> finished;
+    while (query.executeStep()) {
+      finished.emplace(query.getColumn(0).getString(), query.getColumn(1).getInt64());
+    }
+    return finished;
+  });
+}
+
+std::vector<Result> ResultStore::results(const std::string& trace_id, const std::string& mode,
+                                         std::int64_t seed) const {
+  return database_->run([&](SQLite::Database& connection) {
+    SQLite::Statement query(
+        connection,
+        fmt::format(
+            "SELECT {} FROM replay WHERE trace_id = ? AND mode = ? AND seed = ? ORDER BY {}",
+            column_names(result_columns().size()), column_names(kKeyColumns)));
+    query.bind(1, trace_id);
+    query.bind(2, mode);
+    query.bind(3, seed);
+    return database_->results(query);
+  });
+}
+
+Table ResultStore::table(const std::string& name) const {
+  return database_->run([&](SQLite::Database& connection) {
+    std::vector<std::string> names;
+    SQLite::Statement list(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+    while (list.executeStep()) names.push_back(list.getColumn(0).getString());
+    if (names.empty()) {
+      throw DataError(fmt::format("{}: the result file has no table", database_->file.string()));
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw UsageError(fmt::format("--table: {} has no table '{}'; did you mean '{}'?",
+                                   database_->file.string(), name, nearest(name, names)));
+    }
+    // Tables are stored in the order of their keys, which is the order that a scan follows.
+    SQLite::Statement query(connection, fmt::format("SELECT * FROM \"{}\"", name));
+    Table table;
+    for (int i = 0; i < query.getColumnCount(); ++i)
+      table.columns.push_back(query.getColumnName(i));
+    while (query.executeStep()) {
+      std::vector<Value>& row = table.rows.emplace_back();
+      for (int i = 0; i < query.getColumnCount(); ++i)
+        row.push_back(read_value(query.getColumn(i)));
+    }
+    return table;
+  });
+}
+
+}  // namespace kvsim

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/core/table.h"
+
+namespace kvsim {
+
+/// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
+/// columns of a Result. What add() has returned from survives a crash of the program.
+///
+/// All members throw DataError if the file is not a result file, std::runtime_error if the database
+/// cannot be read or written.
+class ResultStore {
+ public:
+  enum class Access { read, write };
+
+  /// Access::write creates the file and the table where they are missing.
+  ResultStore(const std::filesystem::path& file, Access access);
+  ~ResultStore();
+
+  /// Adds all rows or, if that fails, none. A row whose key is there already is left as it is.
+  void add(const std::vector<Result>& results);
+
+  /// The policies and budgets that are there for the unit, mode and seed of `key`.
+  std::set<std::pair<std::string, std::int64_t>> finished(const Result& key) const;
+
+  /// The rows of one trace in this mode and with this seed, ordered by key.
+  std::vector<Result> results(const std::string& trace_id, const std::string& mode,
+                              std::int64_t seed) const;
+
+  /// Any table of the file, ordered by its key. Throws UsageError if there is none of that name.
+  Table table(const std::string& name) const;
+
+ private:
+  struct Database;
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "policies/amount.h"
+#include "policies/spec.h"
+#include "sim/core/replay.h"
+#include "sim/core/selection.h"
+#include "sim/core/store.h"
+
+namespace kvsim {
+
+/// Policies times budgets over the selected units of some traces. A single replay is a sweep of one
+/// policy and one budget.
+struct SweepRequest {
+  std::vector<std::filesystem::path> traces;
+  std::vector<Spec> policies;
+  std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
+  Selection selection;
+  Mode mode = Mode::stream;
+  std::int64_t seed = 0;
+  int threads = 1;
+  bool trajectories = false;
+};
+
+/// One policy at one budget, with how the budget was asked for.
+struct PlannedReplay {
+  std::size_t policy = 0;  ///< index into the request's policies
+  int budget = 1;
+  std::string budget_request;
+};
+
+/// One unit and what there is to replay on it. Equal budgets asked for twice are replayed once.
+struct PlannedUnit {
+  std::size_t trace = 0;  ///< index into the plan's traces
+  SelectedUnit unit;
+  std::vector<PlannedReplay> replays;    ///< all that the request asks for
+  std::vector<PlannedReplay> remaining;  ///< those that the result file does not have
+};
+
+struct SweepPlan {
+  SweepRequest request;
+  std::vector<Trace> traces;
+  std::vector<PlannedUnit> units;
+
+  std::size_t num_replays() const;
+  std::size_t num_remaining() const;
+  /// An estimate of the memory that running it takes, in bytes.
+  std::size_t memory_bytes() const;
+};
+
+/// As many threads as OpenMP would use: OMP_NUM_THREADS, or one per core.
+int default_threads();
+
+/// Opens the traces and lists the work. `store` may be null; what it has already is left out.
+SweepPlan plan_sweep(SweepRequest request, const ResultStore* store);
+
+/// Fills in what is known of a row beforehand: all but the measurements.
+void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+              const std::string& device, Result& result);
+
+/// Called with the outcomes of one unit as soon as it is finished, by one thread at a time.
+using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>)>;
+
+/// Replays what remains, units in parallel. After a failure or an interruption no further unit is
+/// begun; those that were finished have been reported. Then throws: the failure of the first such
+/// unit in the plan's order, or Interrupted.
+void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+               const UnitFinished& finished);
+
+}  // namespace kvsim
