@@ -1,0 +1,115 @@
+#include "sim/cli/comparison.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <ostream>
+#include <tuple>
+
+#include "sim/core/table.h"
+
+namespace kvsim::cli {
+namespace {
+
+/// Sums over units, and their means.
+class Mean {
+ public:
+  void add(const Result& result) {
+    ++count_;
+    tokens_ += static_cast<double>(result.peak_tokens);
+    bytes_ += static_cast<double>(result.cache_bytes);
+    recall_ += result.attention_recall;
+    accesses_ += result.token_accesses;
+    misses_ += result.token_misses;
+    error_ += result.output_error_mean;
+    error_p95_ += result.output_error_p95;
+    bound_ += result.bound_mean;
+  }
+
+  static std::vector<std::string> columns() {
+    return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
+  }
+
+  void append_to(std::vector<Value>& row) const {
+    const double miss_rate = accesses_ == 0 ? 0 : static_cast<double>(misses_) / accesses_;
+    row.emplace_back(std::int64_t{std::llround(tokens_ / count_)});
+    row.emplace_back(std::int64_t{std::llround(bytes_ / count_)});
+    row.emplace_back(recall_ / count_);
+    row.emplace_back(miss_rate);
+    for (const double sum : {error_, error_p95_, bound_}) row.emplace_back(sum / count_);
+  }
+
+ private:
+  double count_ = 0;
+  double tokens_ = 0;
+  double bytes_ = 0;
+  double recall_ = 0;
+  std::int64_t accesses_ = 0;
+  std::int64_t misses_ = 0;
+  double error_ = 0;
+  double error_p95_ = 0;
+  double bound_ = 0;
+};
+
+using RowKey =
+    std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string, std::int64_t>;
+
+RowKey key_of(const Result& row) {
+  return {row.trace_id, row.sequence, row.layer, row.kv_head, row.policy, row.budget};
+}
+
+std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store) {
+  std::map<RowKey, Result> rows;
+  for (const Trace& trace : plan.traces) {
+    const std::string mode = mode_name(plan.request.mode);
+    for (Result& row : store.results(trace.id(), mode, plan.request.seed)) {
+      rows.emplace(key_of(row), std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+void write_units(std::ostream& out, const std::vector<Result>& results) {
+  Table table{{"sequence", "layer", "KV head"}, {}};
+  for (const std::string& name : Mean::columns()) table.columns.push_back(name);
+  Mean all;
+  for (const Result& result : results) {
+    Mean one;
+    one.add(result);
+    all.add(result);
+    one.append_to(table.rows.emplace_back(std::vector<Value>{
+        result.sequence, fmt::format("{}", result.layer), fmt::format("{}", result.kv_head)}));
+  }
+  all.append_to(table.rows.emplace_back(std::vector<Value>{"all, mean", "", ""}));
+  const Result& first = results.front();
+  out << fmt::format("{} at budget {} of {}, {} mode, seed {}\n\n", first.policy,
+                     first.budget_request, first.trace, first.mode, first.seed);
+  write_aligned(out, table);
+}
+
+void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
+  const std::map<RowKey, Result> rows = rows_of(plan, store);
+  Table table{{"budget", "policy"}, {}};
+  for (const std::string& name : Mean::columns()) table.columns.push_back(name);
+  for (const Amount& amount : plan.request.budgets) {
+    for (const Spec& policy : plan.request.policies) {
+      Mean mean;
+      for (const PlannedUnit& planned : plan.units) {
+        const UnitName& name = planned.unit.name;
+        const int whole = plan.request.mode == Mode::stream ? planned.unit.num_tokens
+                                                            : planned.unit.prompt_length;
+        mean.add(rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
+                          policy.text(), amount.of(whole)}));
+      }
+      mean.append_to(table.rows.emplace_back(std::vector<Value>{amount.written(), policy.text()}));
+    }
+  }
+  out << fmt::format("means over {} units, {} mode, seed {}\n\n", plan.units.size(),
+                     mode_name(plan.request.mode), plan.request.seed);
+  write_aligned(out, table);
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "sim/cli/options.h"
+#include "sim/core/table.h"
+#include "traces/trace.h"
+
+namespace kvsim::cli {
+namespace {
+
+/// Ascending indices with runs folded: "0-3,7".
+std::string ranges(const std::vector<int>& indices) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+    end = begin + 1;
+    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+    parts.push_back(end - begin == 1 ? std::to_string(indices[begin])
+                                     : fmt::format("{}-{}", indices[begin], indices[end - 1]));
+  }
+  return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ","));
+}
+
+std::string element_type(int bytes) { return bytes == 2 ? "float16" : "float32"; }
+
+void print_header(const Trace& trace) {
+  const TraceHeader& header = trace.header();
+  const auto line = [](const char* name, const auto& value) {
+    std::cout << fmt::format("{:<14}{}\n", name, value);
+  };
+  line("trace", trace.file().string());
+  line("trace id", trace.id());
+  line("model", header.model);
+  if (!header.recorder.empty()) line("recorder", header.recorder);
+  line("layers", header.num_layers);
+  line("query heads", header.num_query_heads);
+  line("KV heads", header.num_kv_heads);
+  line("head dim", header.head_dim);
+  line("value dim", header.value_dim);
+  line("scale", header.scale);
+  if (header.logit_softcap) line("soft cap", *header.logit_softcap);
+  if (header.rope) {
+    line("rotation", fmt::format("{}, {} frequencies", header.rope->style,
+                                 header.rope->inverse_frequency.size()));
+  }
+  std::cout << '\n';
+}
+
+}  // namespace
+
+int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto values = parse(verb, arguments, po::options_description("Options"), {"TRACE"});
+  if (!values) return 0;
+  const Trace trace(word_from(verb, *values, "TRACE"));
+  print_header(trace);
+  Table table{{"sequence", "tokens", "prompt", "layer", "KV heads", "window", "keys", "values",
+               "output", "source"},
+              {}};
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    for (const LayerInfo& layer : sequence.layers) {
+      table.rows.push_back({sequence.name, std::int64_t{sequence.num_tokens},
+                            std::int64_t{sequence.prompt_length}, std::int64_t{layer.index},
+                            ranges(layer.kv_heads),
+                            layer.sliding_window ? std::to_string(*layer.sliding_window) : "-",
+                            element_type(layer.key_bytes), element_type(layer.value_bytes),
+                            layer.has_output ? "yes" : "no", sequence.source});
+    }
+  }
+  write_aligned(std::cout, table);
+  return 0;
+}
+
+}  // namespace kvsim::cli

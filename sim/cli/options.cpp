@@ -1,0 +1,212 @@
+#include "sim/cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+
+#include "policies/errors.h"
+#include "policies/nearest.h"
+#include "sim/core/sweep.h"
+#ifdef KVSIM_WITH_CUDA
+#include "gpu/cuda_backend.h"
+#endif
+
+namespace kvsim::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostIndex = 1'000'000;
+
+std::vector<std::string> option_names(const po::options_description& options) {
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+  return names;
+}
+
+int parse_index(std::string_view text, const std::string& option) {
+  int index = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, index);
+  if (result.ec != std::errc() || result.ptr != end || index < 0 || index > kMostIndex) {
+    throw UsageError(fmt::format("{}: '{}' is not an index; write 0-3,7", option, text));
+  }
+  return index;
+}
+
+}  // namespace
+
+std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::string>& arguments,
+                                       po::options_description options,
+                                       const std::vector<std::string>& positional) {
+  options.add_options()("help,h", "print this help");
+  if (std::any_of(arguments.begin(), arguments.end(),
+                  [](const std::string& word) { return word == "--help" || word == "-h"; })) {
+    std::cout << fmt::format("kvsim {}: {}\n\nusage: kvsim {} {} [OPTIONS]\n", verb.name,
+                             verb.summary, verb.name, verb.arguments)
+              << options;
+    return std::nullopt;
+  }
+  po::options_description all;
+  all.add(options);
+  po::positional_options_description places;
+  for (std::size_t i = 0; i < positional.size(); ++i) {
+    all.add_options()(positional[i].c_str(), po::value<std::vector<std::string>>());
+    places.add(positional[i].c_str(), i + 1 == positional.size() ? -1 : 1);
+  }
+  po::variables_map values;
+  try {
+    const int style =
+        po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(),
+              values);
+    po::notify(values);
+  } catch (const po::unknown_option& error) {
+    throw UsageError(fmt::format(
+        "unknown option '{}'; did you mean '{}'? (kvsim {} --help)", error.get_option_name(),
+        nearest(error.get_option_name(), option_names(options)), verb.name));
+  } catch (const po::too_many_positional_options_error&) {
+    throw UsageError(
+        fmt::format("too many arguments; usage: kvsim {} {}", verb.name, verb.arguments));
+  }
+  return values;
+}
+
+po::options_description selection_options() {
+  po::options_description options("What to replay");
+  options.add_options()("sequences", po::value<std::string>(), "names, separated by commas")(
+      "layers", po::value<std::string>(), "layers, as in 0-3,7")(
+      "heads", po::value<std::string>(), "KV heads, as in 0,2; each with its query heads");
+  return options;
+}
+
+po::options_description run_options() {
+  po::options_description options("How to run");
+  options.add_options()("device", po::value<std::string>()->default_value("cpu"),
+                        "cpu, cuda or auto")("threads",
+                                             po::value<int>()->default_value(default_threads()),
+                                             "units replayed at once; results do not depend on it")(
+      "quiet,q", "no progress, no notes")("verbose,v", "a line per finished unit");
+  return options;
+}
+
+po::options_description replay_options() {
+  po::options_description options("How to replay");
+  options.add_options()(
+      "mode", po::value<std::string>()->default_value("stream"),
+      "stream: evict from the first token on; prefill: the prompt attends in full, "
+      "then evicts once")("seed", po::value<std::int64_t>()->default_value(0),
+                          "for policies that draw");
+  return options;
+}
+
+Selection selection_from(const po::variables_map& values) {
+  Selection selection;
+  if (values.count("sequences") > 0) {
+    selection.sequences = parse_list(values["sequences"].as<std::string>(), "--sequences");
+  }
+  if (values.count("layers") > 0) {
+    selection.layers = parse_indices(values["layers"].as<std::string>(), "--layers");
+  }
+  if (values.count("heads") > 0) {
+    selection.kv_heads = parse_indices(values["heads"].as<std::string>(), "--heads");
+  }
+  return selection;
+}
+
+Mode mode_from(const po::variables_map& values) {
+  return choice_from(values, "mode", {"stream", "prefill"}) == "stream" ? Mode::stream
+                                                                        : Mode::prefill;
+}
+
+std::int64_t seed_from(const po::variables_map& values) {
+  const auto seed = values["seed"].as<std::int64_t>();
+  if (seed < 0) throw UsageError(fmt::format("--seed: expected 0 or more, found {}", seed));
+  return seed;
+}
+
+int threads_from(const po::variables_map& values) {
+  const int threads = values["threads"].as<int>();
+  if (threads < 1 || threads > kMostThreads) {
+    throw UsageError(fmt::format("--threads: expected 1..{}, found {}", kMostThreads, threads));
+  }
+  return threads;
+}
+
+std::unique_ptr<Backend> backend_from(const po::variables_map& values) {
+  const std::string device = choice_from(values, "device", {"cpu", "cuda", "auto"});
+#ifdef KVSIM_WITH_CUDA
+  if (device == "cuda" || (device == "auto" && cuda_available())) return make_cuda_backend();
+#else
+  if (device == "cuda") {
+    throw std::runtime_error("--device cuda: this kvsim was built without CUDA; use --device cpu");
+  }
+#endif
+  return make_cpu_backend();
+}
+
+std::string choice_from(const po::variables_map& values, const std::string& option,
+                        const std::vector<std::string>& choices) {
+  const auto value = values[option].as<std::string>();
+  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+    throw UsageError(fmt::format("--{}: expected {}, found '{}'; did you mean '{}'?", option,
+                                 fmt::join(choices, "|"), value, nearest(value, choices)));
+  }
+  return value;
+}
+
+std::vector<std::string> words_from(const Verb& verb, const po::variables_map& values,
+                                    const std::string& name) {
+  if (values.count(name) == 0) {
+    throw UsageError(
+        fmt::format("expected a {}; usage: kvsim {} {}", name, verb.name, verb.arguments));
+  }
+  return values[name].as<std::vector<std::string>>();
+}
+
+std::string word_from(const Verb& verb, const po::variables_map& values, const std::string& name) {
+  const std::vector<std::string> words = words_from(verb, values, name);
+  if (words.size() > 1) {
+    throw UsageError(fmt::format("expected one {}, found also '{}'; usage: kvsim {} {}", name,
+                                 words[1], verb.name, verb.arguments));
+  }
+  return words.front();
+}
+
+std::string required_from(const Verb& verb, const po::variables_map& values,
+                          const std::string& option) {
+  if (values.count(option) == 0) {
+    throw UsageError(
+        fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
+  }
+  return values[option].as<std::string>();
+}
+
+std::vector<int> parse_indices(const std::string& text, const std::string& option) {
+  std::vector<int> indices;
+  for (const std::string& part : parse_list(text, option)) {
+    const std::size_t dash = part.find('-');
+    const int first = parse_index(part.substr(0, dash), option);
+    const int last = dash == std::string::npos ? first : parse_index(part.substr(dash + 1), option);
+    if (last < first) {
+      throw UsageError(
+          fmt::format("{}: the range '{}' is empty; write it as {}-{}", option, part, last, first));
+    }
+    for (int index = first; index <= last; ++index) indices.push_back(index);
+  }
+  return indices;
+}
+
+std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) throw UsageError(fmt::format("{}: '{}' has an empty entry", option, text));
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,65 @@
+#include "sim/core/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <tuple>
+
+#include "policies/errors.h"
+#include "sim/cli/comparison.h"
+#include "sim/cli/session.h"
+#include "sim/core/per_step_file.h"
+
+namespace kvsim::cli {
+namespace {
+
+void print(const std::vector<Result>& results, const std::string& format) {
+  if (format == "csv") {
+    write_csv(std::cout, to_table(results));
+  } else if (format == "json") {
+    write_json(std::cout, to_table(results));
+  } else if (!results.empty()) {
+    write_units(std::cout, results);
+  }
+}
+
+}  // namespace
+
+int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
+  po::options_description options("Options");
+  options.add_options()("policy", po::value<std::string>(), "a spec: NAME or NAME:KEY=VALUE,...")(
+      "budget", po::value<std::string>(), "tokens (256), or a share (20%, 0.2)")(
+      "per-step", po::value<std::string>(), "also write what happened at every step (HDF5)")(
+      "format", po::value<std::string>()->default_value("table"), "table, csv or json");
+  options.add(session_options());
+  const auto values = parse(verb, arguments, options, {"TRACE"});
+  if (!values) return 0;
+
+  SweepRequest request = request_from(*values);
+  request.traces = {word_from(verb, *values, "TRACE")};
+  request.policies = {Spec(required_from(verb, *values, "policy"))};
+  request.budgets = parse_budgets(required_from(verb, *values, "budget"));
+  if (request.budgets.size() > 1) throw UsageError("--budget takes one budget; use kvsim sweep");
+  request.trajectories = values->count("per-step") > 0;
+  const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
+
+  const SweepPlan plan = plan_sweep(std::move(request), nullptr);
+  std::optional<PerStepFile> per_step;
+  if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());
+  std::vector<Result> results;
+  const bool complete =
+      run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+        if (per_step) per_step->add(outcomes.front());
+        results.push_back(std::move(outcomes.front().result));
+      });
+  if (per_step) per_step->close();
+  std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) {
+    return std::tie(a.sequence, a.layer, a.kv_head) < std::tie(b.sequence, b.layer, b.kv_head);
+  });
+  print(results, format);
+  return complete ? 0 : 1;
+}
+
+}  // namespace kvsim::cli

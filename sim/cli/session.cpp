@@ -1,0 +1,83 @@
+#include "sim/cli/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "policies/errors.h"
+#include "sim/cli/interrupt.h"
+#include "sim/cli/progress.h"
+
+namespace kvsim::cli {
+namespace {
+
+void announce(const SweepPlan& plan) {
+  const std::size_t done = plan.num_replays() - plan.num_remaining();
+  std::cerr << fmt::format(
+      "kvsim: {} replays of {} units, {} done before; about {} MiB of memory on {} threads\n",
+      plan.num_replays(), plan.units.size(), done, (plan.memory_bytes() >> 20) + 1,
+      plan.request.threads);
+}
+
+std::size_t units_to_run(const SweepPlan& plan) {
+  return static_cast<std::size_t>(
+      std::count_if(plan.units.begin(), plan.units.end(),
+                    [](const PlannedUnit& unit) { return !unit.remaining.empty(); }));
+}
+
+}  // namespace
+
+po::options_description session_options() {
+  po::options_description options;
+  options.add(selection_options()).add(replay_options()).add(run_options());
+  return options;
+}
+
+SweepRequest request_from(const po::variables_map& values) {
+  SweepRequest request;
+  request.selection = selection_from(values);
+  request.mode = mode_from(values);
+  request.seed = seed_from(values);
+  request.threads = threads_from(values);
+  return request;
+}
+
+std::vector<Amount> parse_budgets(const std::string& list) {
+  std::vector<Amount> budgets;
+  for (const std::string& part : parse_list(list, "budget")) {
+    budgets.push_back(Amount::parse(part, "budget"));
+    if (budgets.back().value() == 0)
+      throw UsageError("budget '0' keeps nothing; 1 token is the least");
+  }
+  return budgets;
+}
+
+bool run_plan(const SweepPlan& plan, const po::variables_map& values,
+              const UnitFinished& finished) {
+  const bool quiet = values.count("quiet") > 0;
+  const bool verbose = values.count("verbose") > 0;
+  const std::unique_ptr<Backend> backend = backend_from(values);
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  if (!quiet) announce(plan);
+  Progress progress(units_to_run(plan), quiet);
+  try {
+    run_sweep(plan, *backend, interrupted,
+              [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
+                finished(unit, std::move(outcomes));
+                progress.advance();
+                if (verbose) {
+                  const UnitName& name = unit.unit.name;
+                  std::cerr << fmt::format("kvsim: finished {} layer {} KV head {}\n",
+                                           name.sequence, name.layer, name.kv_head);
+                }
+              });
+  } catch (const Interrupted&) {
+    std::cerr << fmt::format("kvsim: error: interrupted after {} of {} units\n",
+                             progress.finished(), units_to_run(plan));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "sim/cli/options.h"
+#include "sim/core/sweep.h"
+
+namespace kvsim::cli {
+
+/// The options of a run: what to replay, how, and where.
+po::options_description session_options();
+
+/// The request that those options make; the caller names traces, policies and budgets.
+SweepRequest request_from(const po::variables_map& values);
+
+/// Budgets separated by commas: "5%,0.2,256". Throws UsageError.
+std::vector<Amount> parse_budgets(const std::string& list);
+
+/// Runs the plan on the chosen device: says what is coming, shows progress, ends cleanly on Ctrl-C.
+/// `finished` is called as by kvsim::run_sweep. Returns false if the run was interrupted.
+bool run_plan(const SweepPlan& plan, const po::variables_map& values, const UnitFinished& finished);
+
+}  // namespace kvsim::cli

@@ -1,0 +1,44 @@
+#include "sim/core/sweep.h"
+
+#include <iostream>
+
+#include "sim/cli/comparison.h"
+#include "sim/cli/session.h"
+
+namespace kvsim::cli {
+
+int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
+  po::options_description options("Options");
+  options.add_options()("policies", po::value<std::string>(),
+                        "specs separated by ';', or all for every policy with its defaults")(
+      "budgets", po::value<std::string>(), "budgets separated by commas: 5%,0.2,256")(
+      "output,o", po::value<std::string>(),
+      "the result file (SQLite); what it holds already is not replayed again");
+  options.add(session_options());
+  const auto values = parse(verb, arguments, options, {"TRACE"});
+  if (!values) return 0;
+
+  SweepRequest request = request_from(*values);
+  for (const std::string& trace : words_from(verb, *values, "TRACE"))
+    request.traces.push_back(trace);
+  request.policies = parse_specs(required_from(verb, *values, "policies"));
+  request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
+  const std::string file = required_from(verb, *values, "output");
+
+  ResultStore store(file, ResultStore::Access::write);
+  const SweepPlan plan = plan_sweep(std::move(request), &store);
+  const bool complete =
+      run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+        std::vector<Result> rows;
+        for (Outcome& outcome : outcomes) rows.push_back(std::move(outcome.result));
+        store.add(rows);
+      });
+  if (!complete) {
+    std::cerr << "kvsim: what is finished is in " << file << "; the same command does the rest\n";
+    return 1;
+  }
+  write_comparison(std::cout, plan, store);
+  return 0;
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,58 @@
+#include "traces/synth.h"
+
+#include "policies/errors.h"
+#include "sim/cli/options.h"
+
+namespace kvsim::cli {
+namespace {
+
+po::options_description synth_options(SynthOptions& synth) {
+  po::options_description options("Options");
+  const auto add = [&](const char* name, auto& field, const char* help) {
+    using Field = std::remove_reference_t<decltype(field)>;
+    options.add_options()(name, po::value<Field>(&field)->default_value(field), help);
+  };
+  options.add_options()("output,o", po::value<std::string>(), "the trace file to write")(
+      "dtype", po::value<std::string>()->default_value("float16"), "float16 or float32")(
+      "no-output", "leave the head outputs out, which takes most of the time");
+  add("tokens", synth.tokens, "tokens of the sequence");
+  add("prompt", synth.prompt_length, "of these, the prompt; 0: none");
+  add("layers", synth.layers, "layers");
+  add("query-heads", synth.query_heads, "query heads; a multiple of the KV heads");
+  add("kv-heads", synth.kv_heads, "KV heads");
+  add("head-dim", synth.head_dim, "size of a query and a key");
+  add("value-dim", synth.value_dim, "size of a value; 0: as a key");
+  add("seed", synth.seed, "the same seed gives the same bytes");
+  add("sinks", synth.sinks, "first tokens that every query attends to");
+  add("sink-strength", synth.sink_strength, "logit of a sink");
+  add("local-strength", synth.local_strength, "logit of the newest token");
+  add("local-decay", synth.local_decay, "correlation of neighbouring tokens, in [0, 1)");
+  add("heavy-strength", synth.heavy_strength, "strength of the heavy hitters; 0: none");
+  add("heavy-exponent", synth.heavy_exponent, "exponent of the power law of their mass");
+  add("retrieval-share", synth.retrieval_share, "share of query heads that look one period back");
+  add("retrieval-strength", synth.retrieval_strength, "logit of what they find there");
+  add("retrieval-period", synth.retrieval_period, "tokens until the text repeats; 0: a quarter");
+  add("drift", synth.drift, "radians by which the heavy direction turns over the sequence");
+  add("noise", synth.noise, "standard deviation of the rest of a logit");
+  return options;
+}
+
+}  // namespace
+
+int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
+  SynthOptions synth;
+  const auto values = parse(verb, arguments, synth_options(synth), {});
+  if (!values) return 0;
+  const std::string file = required_from(verb, *values, "output");
+  const bool is_half = choice_from(*values, "dtype", {"float16", "float32"}) == "float16";
+  synth.elements = is_half ? ElementType::float16 : ElementType::float32;
+  synth.output = values->count("no-output") == 0;
+  try {
+    synthesize(file, synth);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return 0;
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,51 @@
+#include "sim/core/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "sim/cli/options.h"
+#include "sim/core/table.h"
+#include "traces/errors.h"
+
+namespace kvsim::cli {
+
+int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
+  po::options_description options("Options");
+  options.add(selection_options()).add(run_options());
+  const auto values = parse(verb, arguments, options, {"TRACE"});
+  if (!values) return 0;
+  const Trace trace(word_from(verb, *values, "TRACE"));
+  const auto checks =
+      verify(trace, selection_from(*values), *backend_from(*values), threads_from(*values));
+
+  Table table{{"sequence", "layer", "worst relative error", "limit", "verdict"}, {}};
+  for (const LayerCheck& check : checks) {
+    const std::string verdict =
+        !check.has_output ? "no recorded output" : (check.agrees() ? "agrees" : "DIFFERS");
+    table.rows.push_back(
+        {check.sequence, std::int64_t{check.layer}, check.worst_error, check.limit, verdict});
+  }
+  write_aligned(std::cout, table);
+
+  const auto count = [&](auto predicate) {
+    return std::count_if(checks.begin(), checks.end(), predicate);
+  };
+  if (count([](const LayerCheck& check) { return check.has_output; }) == 0) {
+    throw DataError(
+        fmt::format("{}: no layer has a recorded output to compare with; record the "
+                    "trace with its head outputs",
+                    trace.file().string()));
+  }
+  const auto differing = count([](const LayerCheck& check) { return !check.agrees(); });
+  if (differing > 0) {
+    throw DataError(
+        fmt::format("{}: {} of {} layers differ from the recorded output by more than "
+                    "the limit; check scale, rotation and masks of the recorder",
+                    trace.file().string(), differing, checks.size()));
+  }
+  return 0;
+}
+
+}  // namespace kvsim::cli
