@@ -15,7 +15,10 @@
 namespace kvsim::cli {
 namespace {
 
-void print(const std::vector<Result>& results, const std::string& format) {
+void print(std::vector<Result> results, const std::string& format) {
+  std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) {
+    return std::tie(a.sequence, a.layer, a.kv_head) < std::tie(b.sequence, b.layer, b.kv_head);
+  });
   if (format == "csv") {
     write_csv(std::cout, to_table(results));
   } else if (format == "json") {
@@ -45,21 +48,25 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   request.trajectories = values->count("per-step") > 0;
   const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
 
-  const SweepPlan plan = plan_sweep(std::move(request), nullptr);
+  const SweepPlan plan = plan_sweep(std::move(request));
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());
   std::vector<Result> results;
-  const bool complete =
-      run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-        if (per_step) per_step->add(outcomes.front());
-        results.push_back(std::move(outcomes.front().result));
-      });
-  if (per_step) per_step->close();
-  std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) {
-    return std::tie(a.sequence, a.layer, a.kv_head) < std::tie(b.sequence, b.layer, b.kv_head);
-  });
-  print(results, format);
-  return complete ? 0 : 1;
+  const auto keep_what_finished = [&] {
+    if (per_step) per_step->close();
+    print(std::move(results), format);
+  };
+  try {
+    run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+      if (per_step) per_step->add(outcomes.front());
+      results.push_back(std::move(outcomes.front().result));
+    });
+  } catch (const Interrupted&) {
+    keep_what_finished();
+    throw;
+  }
+  keep_what_finished();
+  return 0;
 }
 
 }  // namespace kvsim::cli

@@ -53,7 +53,7 @@ std::vector<Amount> parse_budgets(const std::string& list) {
   return budgets;
 }
 
-bool run_plan(const SweepPlan& plan, const po::variables_map& values,
+void run_plan(const SweepPlan& plan, const po::variables_map& values,
               const UnitFinished& finished) {
   const bool quiet = values.count("quiet") > 0;
   const bool verbose = values.count("verbose") > 0;
@@ -73,11 +73,9 @@ bool run_plan(const SweepPlan& plan, const po::variables_map& values,
                 }
               });
   } catch (const Interrupted&) {
-    std::cerr << fmt::format("kvsim: error: interrupted after {} of {} units\n",
-                             progress.finished(), units_to_run(plan));
-    return false;
+    throw Interrupted(
+        fmt::format("interrupted after {} of {} units", progress.finished(), units_to_run(plan)));
   }
-  return true;
 }
 
 }  // namespace kvsim::cli

@@ -15,7 +15,7 @@ SweepRequest request_from(const po::variables_map& values);
 std::vector<Amount> parse_budgets(const std::string& list);
 
 /// Runs the plan on the chosen device: says what is coming, shows progress, ends cleanly on Ctrl-C.
-/// `finished` is called as by kvsim::run_sweep. Returns false if the run was interrupted.
-bool run_plan(const SweepPlan& plan, const po::variables_map& values, const UnitFinished& finished);
+/// `finished` is called as by kvsim::run_sweep. Throws Interrupted, saying how far it came.
+void run_plan(const SweepPlan& plan, const po::variables_map& values, const UnitFinished& finished);
 
 }  // namespace kvsim::cli

@@ -1,5 +1,7 @@
 #include "sim/core/sweep.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 
 #include "sim/cli/comparison.h"
@@ -25,17 +27,18 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 
+  SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
-  const SweepPlan plan = plan_sweep(std::move(request), &store);
-  const bool complete =
-      run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-        std::vector<Result> rows;
-        for (Outcome& outcome : outcomes) rows.push_back(std::move(outcome.result));
-        store.add(rows);
-      });
-  if (!complete) {
-    std::cerr << "kvsim: what is finished is in " << file << "; the same command does the rest\n";
-    return 1;
+  skip_finished(plan, store);
+  try {
+    run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+      std::vector<Result> rows;
+      for (Outcome& outcome : outcomes) rows.push_back(std::move(outcome.result));
+      store.add(rows);
+    });
+  } catch (const Interrupted& interrupted) {
+    throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
+                                  interrupted.what(), file));
   }
   write_comparison(std::cout, plan, store);
   return 0;

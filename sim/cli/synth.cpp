@@ -16,7 +16,7 @@ po::options_description synth_options(SynthOptions& synth) {
       "dtype", po::value<std::string>()->default_value("float16"), "float16 or float32")(
       "no-output", "leave the head outputs out, which takes most of the time");
   add("tokens", synth.tokens, "tokens of the sequence");
-  add("prompt", synth.prompt_length, "of these, the prompt; 0: none");
+  add("prompt-length", synth.prompt_length, "of these, the prompt; 0: none");
   add("layers", synth.layers, "layers");
   add("query-heads", synth.query_heads, "query heads; a multiple of the KV heads");
   add("kv-heads", synth.kv_heads, "KV heads");

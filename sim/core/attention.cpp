@@ -1,6 +1,7 @@
 #include "sim/core/attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvsim {
 namespace {
@@ -49,7 +50,9 @@ class CpuPass final : public AttentionPass {
     const int visible = step + 1 - begin;
     const auto logit = head.logit.row(row).segment(begin, visible).array();
     auto weight = head.weight.row(row).segment(begin, visible);
-    weight = (logit - logit.maxCoeff()).exp();
+    // One element at a time: vectorised and remaining elements would differ in the last bit, and
+    // equal logits have to tie.
+    weight = (logit - logit.maxCoeff()).unaryExpr([](float x) { return std::exp(x); });
     const double sum = weight.cast<double>().sum();
     head.weight_sum[row] = sum;
     head.num_pivotal[row] = static_cast<int>(std::count_if(

@@ -8,8 +8,9 @@ namespace kvsim {
 namespace {
 
 // Below this the weights of what is kept, taken against the largest logit of the full attention,
-// lose digits to underflow (the smallest normal float is 1e-38).
-constexpr double kLeastWeightSum = 1e-30;
+// are taken again against their own: the smaller ones would underflow, and the way to the output's
+// difference through what is missing would cancel.
+constexpr double kLeastWeightSum = 1e-3;
 
 // Differences of sums in double are exact to about this much, relative to the largest value.
 constexpr double kRounding = 1e-12;

@@ -25,6 +25,20 @@ std::vector<PlannedReplay> replays_of(const SweepRequest& request, const Selecte
   return replays;
 }
 
+void add_trace(SweepPlan& plan, Trace trace) {
+  const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
+  if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
+  for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
+    check_mode(unit.name.sequence, unit.num_tokens, unit.prompt_length, plan.request.mode);
+    PlannedUnit& planned = plan.units.emplace_back();
+    planned.trace = plan.traces.size();
+    planned.replays = replays_of(plan.request, unit);
+    planned.remaining = planned.replays;
+    planned.unit = std::move(unit);
+  }
+  plan.traces.push_back(std::move(trace));
+}
+
 std::vector<Outcome> replay_unit(const SweepPlan& plan, const PlannedUnit& planned,
                                  const Backend& backend, const std::atomic<bool>& interrupted) {
   const Unit unit = plan.traces[planned.trace].read_unit(planned.unit.name);
@@ -74,28 +88,22 @@ std::size_t SweepPlan::memory_bytes() const {
 
 int default_threads() { return omp_get_max_threads(); }
 
-SweepPlan plan_sweep(SweepRequest request, const ResultStore* store) {
+SweepPlan plan_sweep(SweepRequest request) {
   SweepPlan plan;
   plan.request = std::move(request);
-  for (const std::filesystem::path& file : plan.request.traces) plan.traces.emplace_back(file);
-  for (std::size_t trace = 0; trace < plan.traces.size(); ++trace) {
-    for (SelectedUnit& unit : select_units(plan.traces[trace], plan.request.selection)) {
-      check_mode(unit.name.sequence, unit.num_tokens, unit.prompt_length, plan.request.mode);
-      PlannedUnit& planned = plan.units.emplace_back();
-      planned.trace = trace;
-      planned.replays = replays_of(plan.request, unit);
-      planned.unit = std::move(unit);
-      planned.remaining = planned.replays;
-      if (store == nullptr) continue;
-      Result key;
-      describe(plan, planned, planned.replays.front(), "", key);
-      const auto finished = store->finished(key);
-      std::erase_if(planned.remaining, [&](const PlannedReplay& replay) {
-        return finished.contains({plan.request.policies[replay.policy].text(), replay.budget});
-      });
-    }
-  }
+  for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
   return plan;
+}
+
+void skip_finished(SweepPlan& plan, const ResultStore& store) {
+  for (PlannedUnit& unit : plan.units) {
+    Result key;
+    describe(plan, unit, unit.replays.front(), "", key);
+    const auto finished = store.finished(key);
+    std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
+      return finished.contains({plan.request.policies[replay.policy].text(), replay.budget});
+    });
+  }
 }
 
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

@@ -56,8 +56,11 @@ struct SweepPlan {
 /// As many threads as OpenMP would use: OMP_NUM_THREADS, or one per core.
 int default_threads();
 
-/// Opens the traces and lists the work. `store` may be null; what it has already is left out.
-SweepPlan plan_sweep(SweepRequest request, const ResultStore* store);
+/// Opens the traces and lists the work. A trace that is named twice is replayed once.
+SweepPlan plan_sweep(SweepRequest request);
+
+/// Leaves out of what remains what `store` has already.
+void skip_finished(SweepPlan& plan, const ResultStore& store);
 
 /// Fills in what is known of a row beforehand: all but the measurements.
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

@@ -1,0 +1,126 @@
+// Every mistake ends in one line on standard error and the right exit status.
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/cli/program.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kBadUsage = 2;
+constexpr int kBadData = 3;
+
+struct Mistake {
+  std::vector<std::string> arguments;
+  int status;
+  std::string message;  // part of the line
+};
+
+void check(const std::filesystem::path& folder, const Mistake& mistake) {
+  const Ended ended = run(folder, mistake.arguments);
+  std::string command = "kvsim";
+  for (const std::string& argument : mistake.arguments) command += " '" + argument + "'";
+  INFO(command << "\n" << ended.err);
+  CHECK(ended.status == mistake.status);
+  CHECK(ended.out.empty());
+  CHECK_THAT(ended.err, Catch::StartsWith("kvsim: error: ") && Catch::Contains(mistake.message));
+  CHECK(std::count(ended.err.begin(), ended.err.end(), '\n') == 1);
+}
+
+std::vector<std::string> replay(std::vector<std::string> rest) {
+  rest.insert(rest.begin(), {"replay", sample_trace(), "--quiet"});
+  return rest;
+}
+
+TEST_CASE("cli: a mistake in the command line exits with 2 and says what is right") {
+  const traces_test::TemporaryFolder folder;
+  const std::string trace = sample_trace();
+  const std::vector<Mistake> mistakes{
+      {{}, kBadUsage, "expected a verb"},
+      {{"reply"}, kBadUsage, "did you mean 'replay'?"},
+      {{"replay"}, kBadUsage, "expected a TRACE"},
+      {{"info", trace, "second"}, kBadUsage, "found also 'second'"},
+      {replay({"--policy", "h2o"}), kBadUsage, "expected --budget"},
+      {replay({"--budget", "5%"}), kBadUsage, "expected --policy"},
+      {replay({"--policy", "h2o", "--budget"}), kBadUsage, "--budget"},
+      {replay({"--policy", "h20", "--budget", "5%"}), kBadUsage, "did you mean 'h2o'?"},
+      {replay({"--policy", "h2o:recnt=3", "--budget", "5%"}), kBadUsage, "did you mean 'recent'?"},
+      {replay({"--policy", "h2o:score=men", "--budget", "5%"}), kBadUsage, "did you mean 'mean'?"},
+      {replay({"--policy", "sink:sinks=-1", "--budget", "5%"}), kBadUsage, "expected 0..1000000"},
+      {replay({"--policy", "window:size=3", "--budget", "5%"}), kBadUsage, "has no parameters"},
+      {replay({"--policy", "h2o:", "--budget", "5%"}), kBadUsage, "key=value"},
+      {replay({"--policy", "h2o", "--budget", "0"}), kBadUsage, "budget '0'"},
+      {replay({"--policy", "h2o", "--budget", "1.5"}), kBadUsage, "budget '1.5'"},
+      {replay({"--policy", "h2o", "--budget", "101%"}), kBadUsage, "budget '101%'"},
+      {replay({"--policy", "h2o", "--budget", "many"}), kBadUsage, "budget 'many'"},
+      {replay({"--policy", "h2o", "--budget", "99999999999"}), kBadUsage, "budget '99999999999'"},
+      {replay({"--policy", "h2o", "--budget", "5%,9%"}), kBadUsage, "kvsim sweep"},
+      {replay({"--polcy", "h2o"}), kBadUsage, "did you mean '--policy'?"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--layers", "9"}), kBadUsage, "0, 1, 2, 3"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--layers", "3-1"}), kBadUsage, "1-3"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--heads", "x"}), kBadUsage, "--heads"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--sequences", "held-out"}), kBadUsage,
+       "did you mean 'held-out-text'?"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--threads", "0"}), kBadUsage, "--threads"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--threads", "two"}), kBadUsage, "'two'"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--seed", "-1"}), kBadUsage, "--seed"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--mode", "strem"}), kBadUsage, "'stream'"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--format", "xml"}), kBadUsage, "--format"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--device", "gpu"}), kBadUsage, "--device"},
+      {{"sweep", trace, "--policies", "h2o", "--budgets", "5%"}, kBadUsage, "--output"},
+      {{"sweep", trace, "--policies", ";", "--budgets", "5%", "-o", "r"}, kBadUsage, "no policy"},
+      {{"sweep", trace, "--policies", "h2o", "--budgets", "5%,", "-o", "r"}, kBadUsage, "empty"},
+      {{"policies", "tova"}, kBadUsage, "did you mean 'tova'?"},
+      {{"synth"}, kBadUsage, "--output"},
+      {{"synth", "-o", "x.h5", "--tokens", "0"}, kBadUsage, "tokens"},
+      {{"synth", "-o", "x.h5", "--query-heads", "3"}, kBadUsage, "query"},
+      {{"synth", "-o", "x.h5", "--noise", "loud"}, kBadUsage, "'loud'"},
+  };
+  for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
+}
+
+TEST_CASE("cli: input that cannot be used exits with 3 and names the file") {
+  const traces_test::TemporaryFolder folder;
+  std::ofstream(folder.path() / "notes.txt")
+      << "not HDF5, not SQLite, but long enough to look at\n";
+  std::filesystem::copy(sample_trace(), folder.path() / "cut.h5");
+  std::filesystem::resize_file(folder.path() / "cut.h5", 100'000);
+  std::ofstream(folder.path() / "empty.h5");
+  const std::vector<Mistake> mistakes{
+      {{"info", "missing.h5"}, kBadData, "missing.h5"},
+      {{"info", "notes.txt"}, kBadData, "notes.txt"},
+      {{"info", "empty.h5"}, kBadData, "empty.h5"},
+      {{"info", "."}, kBadData, "directory"},
+      {{"verify", "cut.h5"}, kBadData, "cut.h5"},
+      {{"replay", "cut.h5", "--policy", "h2o", "--budget", "5%"}, kBadData, "truncated"},
+      {{"sweep", "cut.h5", "--policies", "all", "--budgets", "5%", "-o", "r.sqlite"},
+       kBadData,
+       "cut.h5"},
+      {{"sweep", sample_trace(), "--policies", "all", "--budgets", "5%", "-o", "notes.txt"},
+       kBadData,
+       "notes.txt"},
+      {{"export", "missing.sqlite"}, kBadData, "missing.sqlite"},
+      {{"export", "notes.txt"}, kBadData, "notes.txt"},
+  };
+  for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "r.sqlite"));
+}
+
+TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
+  const traces_test::TemporaryFolder folder;
+  const std::vector<Mistake> mistakes{
+      {replay({"--policy", "h2o", "--budget", "5%", "--per-step", "no/such/steps.h5"}), kFailure,
+       "no/such/steps.h5"},
+      {{"sweep", sample_trace(), "--policies", "all", "--budgets", "5%", "-o", "no/such/r.sqlite"},
+       kFailure,
+       "no/such/r.sqlite"},
+      {{"synth", "-o", "no/such/t.h5"}, kFailure, "no/such/t.h5"},
+  };
+  for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kvsim::cli_test {
+
+/// How a run of the program ended.
+struct Ended {
+  int status = 0;  ///< exit status; -N if signal N ended it
+  std::string out;
+  std::string err;
+};
+
+/// Starts `kvsim ARGUMENTS` in `folder` and returns its process id. Its output goes to the files
+/// "out" and "err" there.
+int start(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
+
+/// Waits for a process that start() began in `folder`.
+Ended wait(const std::filesystem::path& folder, int process);
+
+/// Both at once.
+Ended run(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
+
+/// The bundled trace.
+std::string sample_trace();
+
+}  // namespace kvsim::cli_test

@@ -1,0 +1,191 @@
+#include <H5Cpp.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "policies/spec.h"
+#include "sim/core/result.h"
+#include "tests/cli/program.h"
+#include "tests/traces/hdf5_edit.h"
+#include "tests/traces/temporary_folder.h"
+#include "traces/synth.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+using Catch::Contains;
+using traces_test::TemporaryFolder;
+
+TEST_CASE("cli: help explains every verb") {
+  const TemporaryFolder folder;
+  const Ended help = run(folder.path(), {"--help"});
+  CHECK(help.status == 0);
+  for (const char* verb : {"info", "verify", "synth", "policies", "replay", "sweep", "export"}) {
+    CHECK_THAT(help.out, Contains(verb));
+    const Ended explained = run(folder.path(), {verb, "--help"});
+    CHECK(explained.status == 0);
+    CHECK_THAT(explained.out, Contains("usage: kvsim " + std::string(verb)));
+  }
+}
+
+TEST_CASE("cli: policies shows every policy with its parameters, source and needs") {
+  const TemporaryFolder folder;
+  const Ended all = run(folder.path(), {"policies"});
+  for (const PolicyInfo& policy : policies()) {
+    const Ended one = run(folder.path(), {"policies", policy.name});
+    CHECK(one.status == 0);
+    CHECK_THAT(all.out, Contains(one.out));
+    CHECK_THAT(one.out, Contains(Spec(policy).text()) && Contains(policy.keeps) &&
+                            Contains(policy.source) && Contains(policy.sees));
+    for (const Param& param : policy.params) {
+      CHECK_THAT(one.out, Contains(param.name + "=" + param.initial) && Contains(param.help) &&
+                              Contains(param.allowed()));
+    }
+  }
+}
+
+TEST_CASE("cli: info shows the shape of a trace and every layer") {
+  const TemporaryFolder folder;
+  const Ended info = run(folder.path(), {"info", sample_trace()});
+  CHECK(info.status == 0);
+  CHECK_THAT(info.out, Contains("tiny-llama 0.75M") && Contains("copied-segment") &&
+                           Contains("held-out-text") && Contains("float16"));
+  CHECK(std::count(info.out.begin(), info.out.end(), '\n') == 11 + 1 + 2 * 4);
+}
+
+TEST_CASE("cli: verify agrees with the bundled trace and with what synth writes") {
+  const TemporaryFolder folder;
+  CHECK(run(folder.path(), {"verify", sample_trace()}).status == 0);
+  for (const std::string type : {"float16", "float32"}) {
+    REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "70", "--dtype", type}).status ==
+            0);
+    const Ended verified = run(folder.path(), {"verify", "t.h5"});
+    INFO(verified.err << verified.out);
+    CHECK(verified.status == 0);
+    CHECK_THAT(verified.out, Contains("agrees") && !Contains("DIFFERS"));
+  }
+}
+
+TEST_CASE("cli: verify fails where the recorded output is not what the queries and keys give") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "70"}).status == 0);
+  {
+    const H5::H5File file((folder.path() / "t.h5").string(), H5F_ACC_RDWR);
+    traces_test::set_number(file, "/sequences/synthetic/layers/1/output", {3, 40, 0}, 9.0F);
+  }
+  const Ended spoiled = run(folder.path(), {"verify", "t.h5"});
+  CHECK(spoiled.status == 3);
+  CHECK_THAT(spoiled.out, Contains("agrees") && Contains("DIFFERS"));
+  CHECK_THAT(spoiled.err, Contains("1 of 2 layers"));
+
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "70", "--no-output"}).status == 0);
+  const Ended without = run(folder.path(), {"verify", "t.h5"});
+  CHECK(without.status == 3);
+  CHECK_THAT(without.err, Contains("no layer has a recorded output"));
+}
+
+TEST_CASE("cli: replay prints the same rows as a table, as CSV and as JSON") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> replay{"replay",   sample_trace(), "--policy", "h2o",
+                                        "--budget", "10%",          "--layers", "2",
+                                        "--heads",  "0-1",          "--quiet",  "--format"};
+  const auto with_format = [&](const std::string& format) {
+    std::vector<std::string> arguments = replay;
+    arguments.push_back(format);
+    const Ended ended = run(folder.path(), arguments);
+    CHECK(ended.status == 0);
+    CHECK(ended.err.empty());
+    return ended.out;
+  };
+  const auto rows = nlohmann::json::parse(with_format("json"));
+  REQUIRE(rows.size() == 4);
+  for (const Column& column : result_columns()) CHECK(rows[0].contains(column.name));
+  CHECK(rows[0]["policy"] == "h2o:recent=0.5,score=sum");
+  CHECK(rows[0]["budget"] == 51);
+  CHECK(rows[0]["budget_request"] == "10%");
+  CHECK(rows[0]["attention_recall"].get<double>() == Approx(0.227).margin(5e-4));
+
+  const std::string csv = with_format("csv");
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
+  CHECK_THAT(csv, Contains("\"h2o:recent=0.5,score=sum\"") &&
+                      Contains(rows[0]["attention_recall"].dump()));
+  CHECK_THAT(with_format("table"), Contains("0.2268") && Contains("all, mean"));
+}
+
+TEST_CASE("cli: --per-step records when each token left and what each step lost") {
+  const TemporaryFolder folder;
+  const Ended ended =
+      run(folder.path(), {"replay", sample_trace(), "--policy", "window", "--budget", "51",
+                          "--layers", "2", "--per-step", "steps.h5"});
+  REQUIRE(ended.status == 0);
+  const H5::H5File file((folder.path() / "steps.h5").string(), H5F_ACC_RDONLY);
+  const H5::Group unit = file.openGroup("/sequences/held-out-text/layers/2/kv_heads/3");
+  std::int64_t budget = 0;
+  unit.openAttribute("budget").read(H5::PredType::NATIVE_INT64, &budget);
+  CHECK(budget == 51);
+  std::string policy;
+  const H5::Attribute attribute = unit.openAttribute("policy");
+  attribute.read(attribute.getDataType(), policy);
+  CHECK(policy == "window");
+  std::vector<std::int32_t> evicted_after(512);
+  unit.openDataSet("evicted_after").read(evicted_after.data(), H5::PredType::NATIVE_INT32);
+  for (int token = 0; token < 512; ++token)
+    CHECK(evicted_after[token] == std::min(token + 51, 512));
+  std::vector<float> recall(2 * 512);
+  unit.openDataSet("attention_recall").read(recall.data(), H5::PredType::NATIVE_FLOAT);
+  CHECK(recall[50] == 1.0F);
+  CHECK(recall[511] < 1.0F);
+}
+
+TEST_CASE("cli: a share of the budget is of the sequence in stream mode, else of the prompt") {
+  const TemporaryFolder folder;
+  const auto row_in = [&](const std::string& mode) {
+    const Ended ended = run(
+        folder.path(), {"replay", sample_trace(), "--policy", "tova", "--budget", "0.1", "--mode",
+                        mode, "--layers", "0", "--heads", "0", "--quiet", "--format", "json"});
+    return nlohmann::json::parse(ended.out)[0];
+  };
+  CHECK(row_in("stream")["budget"] == 51);
+  CHECK(row_in("stream")["steps"] == 512);
+  CHECK(row_in("prefill")["budget"] == 38);
+  CHECK(row_in("prefill")["steps"] == 128);
+}
+
+TEST_CASE("cli: prefill mode needs a prompt") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20"}).status == 0);
+  const Ended ended = run(
+      folder.path(), {"replay", "t.h5", "--policy", "tova", "--budget", "5", "--mode", "prefill"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.err, Contains("'synthetic' has no prompt"));
+}
+
+TEST_CASE("cli: export prints what a sweep kept, and every row says how to make it again") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"sweep", sample_trace(), "--policies", "h2o;random", "--budgets",
+                              "5%,64", "--layers", "1", "--seed", "7", "-o", "r.sqlite"})
+              .status == 0);
+  const auto rows =
+      nlohmann::json::parse(run(folder.path(), {"export", "r.sqlite", "--format", "json"}).out);
+  REQUIRE(rows.size() == 2 * 4 * 2 * 2);
+  const nlohmann::json& row = rows[5];
+  std::filesystem::create_directory(folder.path() / "again");
+  const Ended again = run(folder.path() / "again",
+                          {"replay",   row["trace"],        "--sequences", row["sequence"],
+                           "--layers", row["layer"].dump(), "--heads",     row["kv_head"].dump(),
+                           "--policy", row["policy"],       "--budget",    row["budget_request"],
+                           "--mode",   row["mode"],         "--seed",      row["seed"].dump(),
+                           "--device", row["device"],       "--format",    "json"});
+  CHECK(nlohmann::json::parse(again.out)[0] == row);
+}
+
+TEST_CASE("cli: equal budgets and a trace named twice are replayed once") {
+  const TemporaryFolder folder;
+  const Ended ended = run(folder.path(), {"sweep", sample_trace(), sample_trace(), "--policies",
+                                          "window", "--budgets", "10%,51", "-o", "r.sqlite"});
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, Contains("kvsim: 32 replays of 32 units"));
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test
