@@ -1,0 +1,46 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+CMAKE_FLAGS ?=
+JOBS ?= $(shell nproc)
+CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
+
+# Keeps this make's flags, and its talk of directories, out of the builds below.
+ALONE = env -u MAKEFLAGS -u MAKELEVEL
+SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
+
+.PHONY: help build demo test format check-format clean
+
+help:
+	@echo 'make demo          compare every policy on a small recorded trace'
+	@echo 'make test          build and run the tests'
+	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
+	@echo 'make format        format the sources; check-format only looks'
+	@echo 'make clean         remove what was built'
+
+# cmake writes build/Makefile even when it fails, so a log that is in place marks success.
+build:
+	@if [[ -n '$(CMAKE_FLAGS)' || ! -f build/configure.log ]]; then \
+	  .ci/dependencies; \
+	  echo 'Configuring build/'; \
+	  mkdir -p build; \
+	  cmake --preset release $(CMAKE_FLAGS) >build/configure.tmp || { echo 'All of cmake is in build/configure.tmp'; exit 1; }; \
+	  mv build/configure.tmp build/configure.log; \
+	fi
+	@$(ALONE) cmake --build build -j $(JOBS)
+
+demo: build
+	@mkdir -p demo
+	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies all --budgets 5%,10%,20%,50% -o demo/results.sqlite
+
+test: build
+	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS)
+
+format:
+	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) -i
+
+check-format:
+	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) --dry-run -Werror
+
+clean:
+	@rm -rf build demo

@@ -1,0 +1,7 @@
+#include <iostream>
+
+#include "policies/registry.h"
+
+int main() {
+  for (const kvsim::PolicyInfo& policy : kvsim::policies()) std::cout << policy.name << '\n';
+}
