@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cmath>
+
+#include "traces/unit.h"
+
+namespace kvsim::traces_test {
+
+/// [n, n] logits of a query head, those of the future included, in plain double precision.
+inline Eigen::MatrixXd logits(const Unit& unit, int member) {
+  return static_cast<double>(unit.scale) * unit.query[member].cast<double>() *
+         unit.key.cast<double>().transpose();
+}
+
+/// [n, n] causal softmax of the logits.
+inline Eigen::MatrixXd attention(const Unit& unit, int member) {
+  Eigen::MatrixXd weight = logits(unit, member);
+  for (Eigen::Index step = 0; step < weight.rows(); ++step) {
+    double sum = 0;
+    for (Eigen::Index token = 0; token < weight.cols(); ++token) {
+      weight(step, token) = token <= step ? std::exp(weight(step, token)) : 0;
+      sum += weight(step, token);
+    }
+    weight.row(step) /= sum;
+  }
+  return weight;
+}
+
+}  // namespace kvsim::traces_test

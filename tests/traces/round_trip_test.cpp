@@ -1,0 +1,149 @@
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/traces/small_trace.h"
+#include "tests/traces/temporary_folder.h"
+#include "traces/trace.h"
+
+namespace kvsim::traces_test {
+namespace {
+
+void check_header(const TraceHeader& found, const TraceHeader& written) {
+  CHECK(found.model == written.model);
+  CHECK(found.num_layers == written.num_layers);
+  CHECK(found.num_query_heads == written.num_query_heads);
+  CHECK(found.num_kv_heads == written.num_kv_heads);
+  CHECK(found.head_dim == written.head_dim);
+  CHECK(found.value_dim == written.value_dim);
+  CHECK(found.scale == written.scale);
+  CHECK(found.logit_softcap == written.logit_softcap);
+  CHECK(found.recorder == written.recorder);
+  REQUIRE(found.rope.has_value() == written.rope.has_value());
+  if (!written.rope) return;
+  CHECK(found.rope->inverse_frequency == written.rope->inverse_frequency);
+  CHECK(found.rope->style == written.rope->style);
+  CHECK(found.rope->attention_factor == written.rope->attention_factor);
+}
+
+TEST_CASE("a header comes back as it was written") {
+  const TemporaryFolder folder;
+  TraceHeader header = small_header();
+  SECTION("with everything") {
+    header.logit_softcap = 30;
+    header.rope->style = "interleaved";
+    header.rope->attention_factor = 1.25;
+  }
+  SECTION("with nothing optional") {
+    header.recorder.clear();
+    header.rope.reset();
+  }
+  write_small_trace(folder / "t.h5", header);
+  check_header(Trace(folder / "t.h5").header(), header);
+}
+
+TEST_CASE("a trace says what it holds") {
+  const TemporaryFolder folder;
+  write_small_trace(folder / "t.h5", small_header());
+  const Trace trace(folder / "t.h5");
+  CHECK(trace.file() == folder / "t.h5");
+  REQUIRE(trace.sequences().size() == 1);
+  const SequenceInfo& sequence = trace.sequences().front();
+  CHECK(sequence.name == "a");
+  CHECK(sequence.num_tokens == kSmallTokens);
+  CHECK(sequence.prompt_length == 2);
+  CHECK(sequence.source == "a source");
+  CHECK(sequence.has_token_ids);
+  CHECK_FALSE(sequence.has_token_text);
+  REQUIRE(sequence.layers.size() == 2);
+  CHECK(sequence.layers[0].kv_heads == std::vector<int>{0, 1});
+  CHECK_FALSE(sequence.layers[0].sliding_window.has_value());
+  CHECK(sequence.layers[1].sliding_window == 3);
+  CHECK(sequence.layers[1].has_output);
+}
+
+TEST_CASE("a unit is its KV head and the query heads that share it") {
+  const TemporaryFolder folder;
+  const auto [elements, bytes] =
+      GENERATE(std::pair{ElementType::float16, 2}, std::pair{ElementType::float32, 4});
+  TraceHeader header = small_header();
+  header.logit_softcap = 20;
+  write_small_trace(folder / "t.h5", header, elements);
+  const Trace trace(folder / "t.h5");
+  CHECK(trace.header().dtype == (bytes == 2 ? "float16" : "float32"));
+  for (int layer = 0; layer < header.num_layers; ++layer) {
+    const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
+    for (int head = 0; head < header.num_kv_heads; ++head) {
+      const Unit unit = trace.read_unit({"a", layer, head});
+      CHECK(unit.name.sequence == "a");
+      CHECK(unit.name.layer == layer);
+      CHECK(unit.name.kv_head == head);
+      CHECK(unit.prompt_length == 2);
+      CHECK(unit.scale == 0.5f);
+      CHECK(unit.logit_softcap == 20.0f);
+      CHECK(unit.sliding_window.has_value() == (layer == 1));
+      CHECK(unit.key_bytes == bytes);
+      CHECK(unit.value_bytes == bytes);
+      CHECK(unit.num_tokens() == kSmallTokens);
+      REQUIRE(unit.group_size() == 2);
+      CHECK(unit.key == numbers.key[head]);
+      CHECK(unit.value == numbers.value[head]);
+      const std::vector<Matrix> output = trace.read_output(unit.name);
+      REQUIRE(output.size() == 2);
+      for (int member = 0; member < 2; ++member) {
+        CHECK(unit.query[member] == numbers.query[2 * head + member]);
+        CHECK(output[member] == numbers.output[2 * head + member]);
+      }
+    }
+  }
+}
+
+TEST_CASE("float16 rounds to the nearest number") {
+  const TemporaryFolder folder;
+  const TraceHeader header = small_header();
+  LayerNumbers numbers = numbered_layer(header, kSmallTokens, 0);
+  numbers.key[1](4, 3) = 1 / 3.0f;
+  numbers.key[1](4, 2) = -1e-6f;
+  TraceWriter writer(folder / "t.h5", header, ElementType::float16);
+  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  writer.write_layer(0, numbers.query, numbers.key, numbers.value, {});
+  writer.close();
+  const Unit unit = Trace(folder / "t.h5").read_unit({"a", 0, 1});
+  CHECK(unit.key(4, 3) == 0.333251953125f);
+  CHECK(unit.key(4, 2) == -0x1.1p-20f);
+}
+
+TEST_CASE("several threads may read, from several traces") {
+  const TemporaryFolder folder;
+  const TraceHeader header = small_header();
+  write_small_trace(folder / "one.h5", header);
+  write_small_trace(folder / "two.h5", header, ElementType::float32);
+  const Trace one(folder / "one.h5"), two(folder / "two.h5");
+  const Matrix key = numbered_layer(header, kSmallTokens, 1).key[1];
+  std::vector<int> right(4);
+  std::vector<std::thread> threads;
+  threads.reserve(right.size());
+  for (int& count : right) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < 20; ++turn) {
+        count += one.read_unit({"a", 1, 1}).key == key;
+        count += two.read_unit({"a", 1, 1}).key == key;
+        count += Trace(folder / "one.h5").id() == two.id() ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(right == std::vector<int>(4, 60));
+}
+
+TEST_CASE("a trace can be moved") {
+  const TemporaryFolder folder;
+  write_small_trace(folder / "t.h5", small_header());
+  Trace first(folder / "t.h5");
+  Trace second = std::move(first);
+  CHECK(second.read_unit({"a", 0, 0}).num_tokens() == kSmallTokens);
+  second = Trace(folder / "t.h5");
+  CHECK(second.sequences().size() == 1);
+}
+
+}  // namespace
+}  // namespace kvsim::traces_test

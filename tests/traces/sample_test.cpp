@@ -1,0 +1,40 @@
+#include <catch2/catch.hpp>
+
+#include "traces/trace.h"
+
+namespace kvsim::traces_test {
+namespace {
+
+TEST_CASE("the sample trace opens and holds what its README says") {
+  const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5");
+  const TraceHeader& header = trace.header();
+  CHECK(header.model == "tiny-llama 0.75M");
+  CHECK(header.num_layers == 4);
+  CHECK(header.num_query_heads == 8);
+  CHECK(header.num_kv_heads == 4);
+  CHECK(header.head_dim == 16);
+  CHECK(header.value_dim == 16);
+  CHECK(header.scale == 0.25);
+  REQUIRE(header.rope.has_value());
+  CHECK(header.rope->style == "half");
+  CHECK(header.rope->inverse_frequency.size() == 8);
+
+  REQUIRE(trace.sequences().size() == 2);
+  CHECK(trace.sequences()[0].name == "copied-segment");
+  CHECK(trace.sequences()[1].name == "held-out-text");
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    CHECK(sequence.num_tokens == 512);
+    CHECK(sequence.prompt_length == 384);
+    CHECK(sequence.has_token_ids);
+    CHECK(sequence.has_token_text);
+    REQUIRE(sequence.layers.size() == 4);
+    for (const LayerInfo& layer : sequence.layers) {
+      CHECK(layer.kv_heads == std::vector<int>{0, 1, 2, 3});
+      CHECK(layer.has_output);
+      CHECK(layer.key_bytes == 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvsim::traces_test

@@ -1,0 +1,70 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/traces/hdf5_edit.h"
+#include "tests/traces/small_trace.h"
+#include "tests/traces/temporary_folder.h"
+#include "traces/sha256.h"
+#include "traces/trace.h"
+
+namespace kvsim::traces_test {
+namespace {
+
+TEST_CASE("SHA-256 gives the digests of the standard") {
+  CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_CASE("a file is digested as its bytes are") {
+  const TemporaryFolder folder;
+  const std::string bytes((std::size_t{1} << 20) + 17, 'x');
+  std::ofstream(folder / "bytes") << bytes;
+  CHECK(sha256_of_file(folder / "bytes") == sha256(bytes));
+  CHECK_THROWS_WITH(sha256_of_file(folder / "none"), Catch::Contains("none: expected a file"));
+}
+
+TEST_CASE("the trace_id is that of the sorted dataset digests") {
+  const TemporaryFolder folder;
+  TraceHeader header = small_header();
+  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
+  header.head_dim = 2;
+  header.value_dim = 1;
+  header.rope.reset();
+  TraceWriter writer(folder / "t.h5", header, ElementType::float16);
+  writer.begin_sequence("a", 1, 0, "", {258});
+  const Matrix one_two = (Matrix(1, 2) << 1, 2).finished();
+  writer.write_layer(0, {one_two}, {2 * one_two}, {Matrix::Constant(1, 1, -0.5f)}, {});
+  writer.close();
+
+  using namespace std::string_literals;
+  const std::string layer = "/sequences/a/layers/0/";
+  CHECK(Trace(folder / "t.h5").id() ==
+        sha256(layer + "key " + sha256("\x00\x40\x00\x44"s) + "\n" +    //
+               layer + "query " + sha256("\x00\x3c\x00\x40"s) + "\n" +  //
+               layer + "value " + sha256("\x00\xb8"s) + "\n" +          //
+               "/sequences/a/token_ids " + sha256("\x02\x01\x00\x00"s) + "\n"));
+}
+
+TEST_CASE("the trace_id follows the numbers alone") {
+  const TemporaryFolder folder;
+  TraceHeader header = small_header();
+  write_small_trace(folder / "one.h5", header);
+  header.model = "another";
+  write_small_trace(folder / "two.h5", header);
+  header.rope->inverse_frequency[1] = 0.25;
+  write_small_trace(folder / "three.h5", header);
+  const std::string id = Trace(folder / "one.h5").id();
+  CHECK(id.size() == 64);
+  CHECK(Trace(folder / "two.h5").id() == id);
+  CHECK(Trace(folder / "three.h5").id() != id);
+}
+
+TEST_CASE("a trace without a trace_id is known by the digest of its file") {
+  const TemporaryFolder folder;
+  write_small_trace(folder / "t.h5", small_header());
+  edit(folder / "t.h5").openGroup("/").removeAttr("trace_id");
+  CHECK(Trace(folder / "t.h5").id() == sha256_of_file(folder / "t.h5"));
+}
+
+}  // namespace
+}  // namespace kvsim::traces_test

@@ -1,0 +1,80 @@
+#include "traces/trace_writer.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/traces/hdf5_edit.h"
+#include "tests/traces/small_trace.h"
+#include "tests/traces/temporary_folder.h"
+#include "traces/errors.h"
+
+namespace kvsim::traces_test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("a trace appears under its name only when it is closed") {
+  const TemporaryFolder folder;
+  TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
+  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
+  CHECK(std::filesystem::exists(folder / "t.h5.partial"));
+  writer.close();
+  CHECK(std::filesystem::exists(folder / "t.h5"));
+  CHECK_FALSE(std::filesystem::exists(folder / "t.h5.partial"));
+}
+
+TEST_CASE("an unfinished trace leaves nothing behind and the old file alone") {
+  const TemporaryFolder folder;
+  write_small_trace(folder / "t.h5", small_header());
+  {
+    TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
+    writer.begin_sequence("b", kSmallTokens, 0, "", {});
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "t.h5.partial"));
+  CHECK(Trace(folder / "t.h5").sequences().front().name == "a");
+}
+
+TEST_CASE("a file that cannot be written is named") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(TraceWriter(folder / "no/t.h5", small_header(), ElementType::float16),
+                    Contains("no/t.h5.partial: cannot be written: No such file or directory"));
+}
+
+TEST_CASE("datasets are stored head by head, shuffled and packed") {
+  const TemporaryFolder folder;
+  write_small_trace(folder / "t.h5", small_header());
+  const H5::H5File file = edit(folder / "t.h5");
+  const auto properties = file.openDataSet("/sequences/a/layers/0/query").getCreatePlist();
+  hsize_t chunk[3] = {};
+  properties.getChunk(3, chunk);
+  CHECK(std::vector<hsize_t>(chunk, chunk + 3) == std::vector<hsize_t>{1, kSmallTokens, 4});
+  CHECK(properties.getNfilters() == 2);
+}
+
+TEST_CASE("a number that does not fit float16 is refused") {
+  const TemporaryFolder folder;
+  LayerNumbers numbers = numbered_layer(small_header(), kSmallTokens, 0);
+  numbers.value[1](0, 0) = 70000;
+  TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
+  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  CHECK_THROWS_WITH(writer.write_layer(0, numbers.query, numbers.key, numbers.value, {}),
+                    Contains("/sequences/a/layers/0/value: head 1 holds a number that no float16"));
+}
+
+TEST_CASE("layers of the wrong shape and out of turn are refused") {
+  const TemporaryFolder folder;
+  LayerNumbers numbers = numbered_layer(small_header(), kSmallTokens, 0);
+  TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
+  const auto write = [&] { writer.write_layer(0, numbers.query, numbers.key, numbers.value, {}); };
+  CHECK_THROWS_WITH(write(), "write_layer: no sequence has begun");
+  CHECK_THROWS_WITH(writer.begin_sequence("a/b", kSmallTokens, 0, "", {}), Contains("a/b"));
+  CHECK_THROWS_WITH(writer.begin_sequence("a", kSmallTokens, 0, "", {1}), Contains("token_ids"));
+  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  numbers.key.pop_back();
+  CHECK_THROWS_WITH(write(), "key: expected 2 matrices [5, 4]");
+  writer.close();
+  CHECK_THROWS_AS(writer.close(), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace kvsim::traces_test

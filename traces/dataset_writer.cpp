@@ -1,0 +1,81 @@
+#include "traces/dataset_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <stdexcept>
+
+#include "traces/hdf5_type.h"
+#include "traces/sha256.h"
+
+namespace kvsim {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the trace_id digests elements as they lie in memory");
+
+constexpr hsize_t kMostTokensPerChunk = 1024;
+constexpr int kGzipLevel = 1;
+
+/// HDF5 would note the time in every dataset; without it equal contents give equal files.
+H5::DSetCreatPropList without_times() {
+  H5::DSetCreatPropList properties;
+  H5Pset_obj_track_times(properties.getId(), false);
+  return properties;
+}
+
+}  // namespace
+
+void DatasetWriter::write_list(const H5::H5File& file, const std::string& path,
+                               const H5::PredType& type, const void* numbers, std::size_t length) {
+  const hsize_t shape = length;
+  file.createDataSet(path, type, H5::DataSpace(1, &shape), without_times()).write(numbers, type);
+  Sha256 digest;
+  digest.update(numbers, length * type.getSize());
+  digests_[path] = digest.finish();
+}
+
+void DatasetWriter::write_heads(const H5::H5File& file, const std::string& path,
+                                const std::vector<Matrix>& heads, ElementType elements) {
+  const auto tokens = static_cast<hsize_t>(heads.front().rows());
+  const auto dim = static_cast<hsize_t>(heads.front().cols());
+  const std::array<hsize_t, 3> shape{heads.size(), tokens, dim};
+  const std::array<hsize_t, 3> head_shape{1, tokens, dim};
+  const std::array<hsize_t, 3> chunk{1, std::min(tokens, kMostTokensPerChunk), dim};
+  H5::DSetCreatPropList properties = without_times();
+  properties.setChunk(3, chunk.data());
+  properties.setShuffle();
+  properties.setDeflate(kGzipLevel);
+
+  const bool half = elements == ElementType::float16;
+  const H5::FloatType type = half ? half_type() : H5::FloatType(H5::PredType::IEEE_F32LE);
+  const H5::DataSpace memory(3, head_shape.data());
+  H5::DataSpace selection(3, shape.data());
+  const H5::DataSet dataset = file.createDataSet(path, type, selection, properties);
+  Sha256 digest;
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    const Matrix& numbers = heads[head];
+    const HalfMatrix halves = half ? HalfMatrix(numbers.cast<Eigen::half>()) : HalfMatrix();
+    if (!numbers.allFinite() || !halves.cast<float>().allFinite()) {
+      throw std::runtime_error(fmt::format("{}: {}: head {} holds a number that no {} can hold",
+                                           file.getFileName(), path, head,
+                                           half ? "float16" : "float32"));
+    }
+    const void* bytes = half ? static_cast<const void*>(halves.data()) : numbers.data();
+    const std::array<hsize_t, 3> start{head, 0, 0};
+    selection.selectHyperslab(H5S_SELECT_SET, head_shape.data(), start.data());
+    dataset.write(bytes, type, memory, selection);
+    digest.update(bytes, tokens * dim * type.getSize());
+  }
+  digests_[path] = digest.finish();
+}
+
+std::string DatasetWriter::trace_id() const {
+  std::string lines;
+  for (const auto& [path, digest] : digests_) lines += fmt::format("{} {}\n", path, digest);
+  return sha256(lines);
+}
+
+}  // namespace kvsim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <string>
+
+#include "traces/unit.h"
+
+namespace kvsim {
+
+/// IEEE half precision, which HDF5 1.10 does not predefine, in the machine's byte order.
+using HalfMatrix = Eigen::Matrix<Eigen::half, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+H5::FloatType half_type(H5T_order_t order = H5::PredType::NATIVE_FLOAT.getOrder());
+
+bool is_float16(const H5::DataType& type);  ///< of either byte order
+bool is_float32(const H5::DataType& type);  ///< of either byte order
+bool is_float64(const H5::DataType& type);  ///< of either byte order
+bool is_int32(const H5::DataType& type);    ///< of either byte order
+
+/// What a message calls the type: "float16", "int64", "a string".
+std::string type_name(const H5::DataType& type);
+
+/// "[4, 512, 16]"; "a single value" for a scalar.
+std::string shape_name(const H5::DataSpace& space);
+
+}  // namespace kvsim

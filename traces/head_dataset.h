@@ -1,0 +1,42 @@
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <array>
+#include <string>
+
+#include "traces/group_reader.h"
+#include "traces/unit.h"
+
+namespace kvsim {
+
+/// A dataset [heads, tokens, dim] of a layer, read head by head.
+class HeadDataset {
+ public:
+  /// Throws DataError unless the dataset is there, float16 or float32, and of this shape.
+  HeadDataset(const GroupReader& layer, const std::string& name, int heads, int tokens, int dim);
+
+  int element_bytes() const { return element_bytes_; }
+
+  /// Whether the file holds the head: storage that was never written holds none. Throws DataError
+  /// for a head of which only a part was written.
+  bool contains(int head) const;
+
+  /// The head's [tokens, dim]. Throws DataError if the data cannot be read or is not finite.
+  Matrix read(int head) const;
+
+ private:
+  void check_type();
+  void check_shape() const;
+  void check_finite(const Matrix& matrix, int head) const;
+  bool chunks_contain(int head) const;
+  [[noreturn]] void fail_to_read(int head) const;
+
+  Place place_;
+  std::string fix_;
+  H5::DataSet dataset_;
+  std::array<hsize_t, 3> shape_;
+  int element_bytes_ = 0;
+};
+
+}  // namespace kvsim

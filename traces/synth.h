@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "traces/trace_writer.h"
+
+namespace kvsim {
+
+/// The structure that a synthetic head shows. Strengths are logits: an entry with strength s is
+/// attended e^s times as much as one without (traces/README.md derives the construction).
+struct SynthOptions {
+  int tokens = 1024;
+  int prompt_length = 0;
+  int layers = 2;
+  int query_heads = 4;
+  int kv_heads = 2;
+  int head_dim = 64;
+  int value_dim = 0;  ///< 0: as head_dim
+  std::uint64_t seed = 0;
+  ElementType elements = ElementType::float16;
+  bool output = true;  ///< also write the head outputs, computed in double precision
+
+  int sinks = 4;                  ///< first tokens that every query attends to
+  double sink_strength = 4;       ///< logit of a sink
+  double local_strength = 3;      ///< logit of the newest token from the local band
+  double local_decay = 0.9;       ///< correlation of neighbouring positions, in [0, 1)
+  double heavy_strength = 1;      ///< scales heavy logits; 0: no heavy hitters
+  double heavy_exponent = 2;      ///< P(e^logit > m) = m^-exponent, at strength 1
+  double retrieval_share = 0.25;  ///< share of query heads that look back one period
+  double retrieval_strength = 8;  ///< logit of the token after the previous occurrence
+  int retrieval_period = 0;       ///< tokens until the text repeats; 0: tokens / 4
+  double drift = 0;               ///< radians by which the heavy direction turns over the sequence
+  double noise = 0.5;             ///< standard deviation of the unstructured part of a logit
+};
+
+/// Writes one sequence, "synthetic", with that structure in every layer. The same options give the
+/// same bytes. Throws std::invalid_argument, naming the option, for a value out of range.
+void synthesize(const std::filesystem::path& file, const SynthOptions& options);
+
+}  // namespace kvsim

@@ -1,0 +1,161 @@
+#include "traces/trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+#include "traces/hdf5_lock.h"
+#include "traces/sha256.h"
+#include "traces/trace_layout.h"
+
+namespace kvsim {
+namespace {
+
+const std::string kRecordFileAgain = "record the file again";
+
+/// Opens the file for reading, telling apart what can be wrong with it.
+GroupReader open_root(const std::filesystem::path& path) {
+  const Place place{path.string(), ""};
+  if (!std::filesystem::exists(path)) place.fail("a trace file", "no such file");
+  if (std::filesystem::is_directory(path)) place.fail("a trace file", "a directory");
+  if (!std::ifstream(path)) place.fail("a file that can be read", std::strerror(errno));
+  if (H5Fis_hdf5(path.c_str()) <= 0) {
+    place.fail("a trace file", "one that is not HDF5", "kvsim synth writes a trace to start from");
+  }
+  try {
+    H5::H5File file(path.string(), H5F_ACC_RDONLY);
+    return GroupReader({path.string(), "/"}, file.openGroup("/"), kRecordFileAgain);
+  } catch (const H5::Exception&) {
+    place.fail("a complete HDF5 file", "one that is truncated or damaged",
+               "copy it again or " + kRecordFileAgain);
+  }
+}
+
+}  // namespace
+
+struct Trace::File {
+  explicit File(const std::filesystem::path& file) : path(file) {}
+
+  ~File() {
+    const Hdf5Lock lock;
+    root.reset();
+  }
+
+  /// The sequence and its layer, which must hold the unit.
+  std::pair<const SequenceInfo*, const LayerInfo*> find(const UnitName& name) const;
+
+  /// Runs `read` alone in HDF5 and turns what the library throws into a DataError.
+  template <class Read>
+  auto with_hdf5(const Read& read) const {
+    const Hdf5Lock lock;
+    try {
+      return read();
+    } catch (const H5::Exception& error) {
+      Place{path.string(), ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
+                                    "copy it again or " + kRecordFileAgain);
+    }
+  }
+
+  std::filesystem::path path;
+  std::optional<GroupReader> root;  ///< keeps the file open
+  TraceHeader header;
+  std::vector<SequenceInfo> sequences;
+  std::string id;  ///< empty until the file had to be hashed
+  std::mutex id_mutex;
+};
+
+std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitName& name) const {
+  Place place{path.string(), "/sequences"};
+  const auto sequence = std::find_if(sequences.begin(), sequences.end(),
+                                     [&](const auto& info) { return info.name == name.sequence; });
+  if (sequence == sequences.end()) {
+    std::vector<std::string> names;
+    for (const SequenceInfo& info : sequences) names.push_back(in_quotes(info.name));
+    place.fail(fmt::format("one of {}", fmt::join(names, ", ")), in_quotes(name.sequence));
+  }
+  place = place.child(sequence->name).child("layers");
+  const auto layer = std::find_if(sequence->layers.begin(), sequence->layers.end(),
+                                  [&](const auto& info) { return info.index == name.layer; });
+  if (layer == sequence->layers.end()) {
+    place.fail(fmt::format("layer {}", name.layer), "nothing recorded of it");
+  }
+  if (!std::binary_search(layer->kv_heads.begin(), layer->kv_heads.end(), name.kv_head)) {
+    place.child(fmt::format("{}", name.layer))
+        .fail(fmt::format("KV head {}", name.kv_head), "nothing recorded of it");
+  }
+  return {&*sequence, &*layer};
+}
+
+Trace::Trace(const std::filesystem::path& file) : file_(std::make_unique<File>(file)) {
+  file_->with_hdf5([&] {
+    file_->root.emplace(open_root(file));
+    file_->header = read_header(*file_->root);
+    file_->sequences = read_sequences(*file_->root, file_->header);
+    file_->id = file_->root->optional_text("trace_id");
+  });
+}
+
+Trace::~Trace() = default;
+Trace::Trace(Trace&&) noexcept = default;
+Trace& Trace::operator=(Trace&&) noexcept = default;
+
+const std::filesystem::path& Trace::file() const { return file_->path; }
+
+const TraceHeader& Trace::header() const { return file_->header; }
+
+const std::vector<SequenceInfo>& Trace::sequences() const { return file_->sequences; }
+
+const std::string& Trace::id() const {
+  const std::lock_guard lock(file_->id_mutex);
+  if (file_->id.empty()) file_->id = sha256_of_file(file_->path);
+  return file_->id;
+}
+
+Unit Trace::read_unit(const UnitName& name) const {
+  const auto [sequence, layer] = file_->find(name);
+  Unit unit;
+  unit.name = name;
+  unit.prompt_length = sequence->prompt_length;
+  unit.scale = static_cast<float>(header().scale);
+  if (header().logit_softcap) unit.logit_softcap = static_cast<float>(*header().logit_softcap);
+  unit.sliding_window = layer->sliding_window;
+  unit.key_bytes = layer->key_bytes;
+  unit.value_bytes = layer->value_bytes;
+
+  const int group_size = header().group_size();
+  file_->with_hdf5([&, &info = *sequence] {
+    const LayerData data = open_layer(*file_->root, header(), info, name.layer);
+    for (int member = 0; member < group_size; ++member) {
+      unit.query.push_back(data.query.read(name.kv_head * group_size + member));
+    }
+    unit.key = data.key.read(name.kv_head);
+    unit.value = data.value.read(name.kv_head);
+  });
+  return unit;
+}
+
+std::vector<Matrix> Trace::read_output(const UnitName& name) const {
+  const SequenceInfo& sequence = *file_->find(name).first;
+  const int group_size = header().group_size();
+  std::vector<Matrix> output;
+  file_->with_hdf5([&] {
+    const LayerData data = open_layer(*file_->root, header(), sequence, name.layer);
+    for (int member = 0; member < group_size; ++member) {
+      const int head = name.kv_head * group_size + member;
+      if (!data.output || !data.output->contains(head)) {
+        Place{file_->path.string(),
+              fmt::format("/sequences/{}/layers/{}/output", sequence.name, name.layer)}
+            .fail(fmt::format("query head {}", head), "nothing recorded of it");
+      }
+      output.push_back(data.output->read(head));
+    }
+  });
+  return output;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "traces/unit.h"
+
+namespace kvsim {
+
+/// How the recorded model rotated its keys (group `/rope`): enough to undo it.
+struct Rope {
+  std::vector<double> inverse_frequency;  ///< [rotary_dim / 2]
+  std::string style;                      ///< "half" or "interleaved"
+  double attention_factor = 1;
+};
+
+/// The attributes of the file: one model.
+struct TraceHeader {
+  std::string model;
+  int num_layers = 0;
+  int num_query_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  int value_dim = 0;
+  double scale = 1;
+  std::optional<double> logit_softcap;
+  std::string recorder;  ///< empty if the file does not say
+  std::string dtype;     ///< empty if the file does not say
+  std::optional<Rope> rope;
+
+  int group_size() const { return num_query_heads / num_kv_heads; }
+};
+
+/// What is recorded of one layer of one sequence.
+struct LayerInfo {
+  int index = 0;
+  std::vector<int> kv_heads;  ///< the KV heads that are there, ascending
+  std::optional<int> sliding_window;
+  int key_bytes = 4;    ///< bytes per element, 2 or 4
+  int value_bytes = 4;  ///< bytes per element, 2 or 4
+  bool has_output = false;
+};
+
+struct SequenceInfo {
+  std::string name;
+  int num_tokens = 0;
+  int prompt_length = 0;  ///< 0: none
+  std::string source;     ///< empty if the file does not say
+  bool has_token_ids = false;
+  bool has_token_text = false;
+  std::vector<LayerInfo> layers;  ///< the layers that are there, ascending
+};
+
+/// A trace file (format: traces/README.md), open for reading.
+///
+/// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
+/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError.
+/// Reading is serialised inside, so one Trace may be used by many threads.
+class Trace {
+ public:
+  explicit Trace(const std::filesystem::path& file);
+  ~Trace();
+  Trace(Trace&&) noexcept;
+  Trace& operator=(Trace&&) noexcept;
+
+  const std::filesystem::path& file() const;
+  const TraceHeader& header() const;
+  const std::vector<SequenceInfo>& sequences() const;  ///< sorted by name
+
+  /// The file's `trace_id` attribute; without one, the SHA-256 of the file in hexadecimal. Reads
+  /// the whole file on the first call in that case.
+  const std::string& id() const;
+
+  /// Reads one KV head and its query heads, nothing else. Throws DataError if it is not in the
+  /// file or holds a number that is not finite.
+  Unit read_unit(const UnitName& name) const;
+
+  /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
+  /// query head, in the order of Unit::query. Throws DataError if they are not in the file.
+  std::vector<Matrix> read_output(const UnitName& name) const;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "traces/group_reader.h"
+#include "traces/head_dataset.h"
+#include "traces/trace.h"
+
+namespace kvsim {
+
+/// The datasets of a layer, opened and checked for type and shape.
+struct LayerData {
+  HeadDataset query;
+  HeadDataset key;
+  HeadDataset value;
+  std::optional<HeadDataset> output;
+};
+
+/// Reads and checks the attributes of the file and its rotation. Throws DataError.
+TraceHeader read_header(const GroupReader& root);
+
+/// Reads and checks what every sequence holds, all but the recorded numbers. Throws DataError.
+std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header);
+
+/// Opens the datasets of one layer of a sequence that read_sequences() has listed.
+LayerData open_layer(const GroupReader& root, const TraceHeader& header,
+                     const SequenceInfo& sequence, int layer);
+
+}  // namespace kvsim

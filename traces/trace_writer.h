@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "traces/trace.h"
+
+namespace kvsim {
+
+enum class ElementType { float16, float32 };
+
+/// Writes a trace file. The file appears under its name, with its `trace_id`, only when close()
+/// returns; an unfinished one is removed. Throws std::runtime_error if the file cannot be written
+/// or its elements cannot hold a number, std::invalid_argument for what does not fit the header.
+class TraceWriter {
+ public:
+  TraceWriter(const std::filesystem::path& file, const TraceHeader& header, ElementType elements);
+  ~TraceWriter();
+
+  /// Starts a sequence. `token_ids` is empty or holds one entry per token.
+  void begin_sequence(const std::string& name, int num_tokens, int prompt_length,
+                      const std::string& source, const std::vector<std::int32_t>& token_ids);
+
+  /// One layer of the sequence begun last. `query` and `output` hold one matrix per query head
+  /// ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be empty.
+  void write_layer(int layer, const std::vector<Matrix>& query, const std::vector<Matrix>& key,
+                   const std::vector<Matrix>& value, const std::vector<Matrix>& output,
+                   std::optional<int> sliding_window = {});
+
+  void close();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace kvsim
