@@ -1,0 +1,46 @@
+# Sets KVSIM_WITH_CUDA. The top-level file includes this, as CMake wants a language enabled above
+# every target that links it.
+set(KVSIM_WITH_CUDA OFF)
+if(NOT KVSIM_CUDA)
+  return()
+endif()
+
+# Also read by the compiler check below, so that it fails where the real build would.
+if(CMAKE_CUDA_ARCHITECTURES)
+  set(ENV{CUDAARCHS} "${CMAKE_CUDA_ARCHITECTURES}")
+elseif(NOT DEFINED ENV{CUDAARCHS})
+  set(ENV{CUDAARCHS} "80-real;90-real;90-virtual")
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  unset(CMAKE_CUDA_COMPILER CACHE)
+endif()
+
+if(KVSIM_CUDA STREQUAL "AUTO")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(STATUS "No working nvcc: building without the CUDA back-end")
+    return()
+  endif()
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit QUIET)
+
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
+  set(problem "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old, C++20 needs version 12")
+elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas)
+  set(problem "the CUDA runtime or cuBLAS is missing")
+else()
+  set(KVSIM_WITH_CUDA ON)
+  # CMake 3.25 does not know that nvcc has C++20, which the targets ask for.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  # cuBLAS is shared, and brings the shared runtime with it: one runtime in a process is enough.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+  return()
+endif()
+if(KVSIM_CUDA STREQUAL "AUTO")
+  message(STATUS "Building without the CUDA back-end: ${problem}")
+else()
+  message(FATAL_ERROR "KVSIM_CUDA=${KVSIM_CUDA}, but ${problem}")
+endif()
