@@ -59,7 +59,9 @@ struct ResultStore::Database {
 
   [[noreturn]] void fail(const SQLite::Exception& error) const {
     const std::string name = file.string();
-    if (error.getErrorCode() == SQLITE_NOTADB || error.getErrorCode() == SQLITE_CORRUPT) {
+    const int code = error.getErrorCode();
+    // All statements are ours, so SQLITE_ERROR means tables or columns that are not.
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR) {
       throw DataError(
           fmt::format("{}: expected a result file (SQLite), found {}", name, error.what()));
     }

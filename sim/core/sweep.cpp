@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "sim/core/memory.h"
@@ -128,13 +129,15 @@ void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<
   std::atomic<bool> failed = false;
   std::vector<std::exception_ptr> failures(plan.units.size());
   const auto num_units = static_cast<std::int64_t>(plan.units.size());
+  std::mutex reporting;
 #pragma omp parallel for schedule(dynamic) num_threads(plan.request.threads)
   for (std::int64_t i = 0; i < num_units; ++i) {
     const PlannedUnit& unit = plan.units[i];
     if (unit.remaining.empty() || failed || interrupted) continue;
     try {
       std::vector<Outcome> outcomes = replay_unit(plan, unit, backend, interrupted);
-#pragma omp critical(kvsim_unit_finished)
+      // Not an OpenMP critical section: an exception must not leave one.
+      const std::lock_guard<std::mutex> lock(reporting);
       finished(unit, std::move(outcomes));
     } catch (...) {
       failures[i] = std::current_exception();

@@ -73,7 +73,7 @@ TEST_CASE("cli: a mistake in the command line exits with 2 and says what is righ
       {{"sweep", trace, "--policies", "h2o", "--budgets", "5%"}, kBadUsage, "--output"},
       {{"sweep", trace, "--policies", ";", "--budgets", "5%", "-o", "r"}, kBadUsage, "no policy"},
       {{"sweep", trace, "--policies", "h2o", "--budgets", "5%,", "-o", "r"}, kBadUsage, "empty"},
-      {{"policies", "tova"}, kBadUsage, "did you mean 'tova'?"},
+      {{"policies", "tovo"}, kBadUsage, "did you mean 'tova'?"},
       {{"synth"}, kBadUsage, "--output"},
       {{"synth", "-o", "x.h5", "--tokens", "0"}, kBadUsage, "tokens"},
       {{"synth", "-o", "x.h5", "--query-heads", "3"}, kBadUsage, "query"},

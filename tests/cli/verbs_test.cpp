@@ -50,7 +50,13 @@ TEST_CASE("cli: info shows the shape of a trace and every layer") {
   CHECK(info.status == 0);
   CHECK_THAT(info.out, Contains("tiny-llama 0.75M") && Contains("copied-segment") &&
                            Contains("held-out-text") && Contains("float16"));
-  CHECK(std::count(info.out.begin(), info.out.end(), '\n') == 11 + 1 + 2 * 4);
+  for (const std::string sequence : {"copied-segment", "held-out-text"}) {
+    for (int layer = 0; layer < 4; ++layer) {
+      CHECK_THAT(info.out,
+                 Catch::Matches("[^]*\n" + sequence + " +512 +384 +" + std::to_string(layer) +
+                                " +0-3 +- +float16 +float16 +yes +" + sequence + "\n[^]*"));
+    }
+  }
 }
 
 TEST_CASE("cli: verify agrees with the bundled trace and with what synth writes") {
