@@ -1,6 +1,5 @@
 #include "gpu/cuda_pass.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "gpu/resources.h"
@@ -8,16 +7,6 @@
 
 namespace kvsim::gpu {
 namespace {
-
-std::vector<double> longest_values(const Unit& unit) {
-  std::vector<double> result;
-  double longest = 0;
-  for (int token = 0; token < unit.num_tokens(); ++token) {
-    longest = std::max(longest, unit.value.row(token).cast<double>().norm());
-    result.push_back(longest);
-  }
-  return result;
-}
 
 // cuBLAS counts matrices by columns: a matrix of ours is the transpose of the one that it sees.
 class CudaPass final : public AttentionPass {
@@ -115,7 +104,7 @@ class CudaPass final : public AttentionPass {
   }
 
   const Unit& unit_;
-  std::vector<double> longest_value_;  // per token: max over tokens up to it of |v|
+  std::vector<double> longest_value_;
   Stream stream_;
   Blas blas_;
   std::vector<DeviceBuffer<float>> query_;

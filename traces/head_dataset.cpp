@@ -100,10 +100,10 @@ Matrix HeadDataset::read(int head) const {
 void HeadDataset::fail_to_read(int head) const {
   const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
   for (int index = 0; index < properties.getNfilters(); ++index) {
-    unsigned flags = 0;
     std::size_t no_parameters = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(properties.getId(), static_cast<unsigned>(index),
-                                               &flags, &no_parameters, nullptr, 0, nullptr, &flags);
+    const H5Z_filter_t filter =
+        H5Pget_filter2(properties.getId(), static_cast<unsigned>(index), nullptr, &no_parameters,
+                       nullptr, 0, nullptr, nullptr);
     if (H5Zfilter_avail(filter) <= 0) {
       place_.fail("filters that this HDF5 library has", fmt::format("filter {}", filter),
                   "install its plugin or pack the file with gzip");

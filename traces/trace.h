@@ -39,8 +39,9 @@ struct LayerInfo {
   int index = 0;
   std::vector<int> kv_heads;  ///< the KV heads that are there, ascending
   std::optional<int> sliding_window;
-  int key_bytes = 4;    ///< bytes per element, 2 or 4
-  int value_bytes = 4;  ///< bytes per element, 2 or 4
+  int key_bytes = 4;     ///< bytes per element, 2 or 4
+  int value_bytes = 4;   ///< bytes per element, 2 or 4
+  int output_bytes = 4;  ///< bytes per element, 2 or 4; meaningless without output
   bool has_output = false;
 };
 

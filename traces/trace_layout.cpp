@@ -105,6 +105,7 @@ LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int to
   info.key_bytes = data.key.element_bytes();
   info.value_bytes = data.value.element_bytes();
   info.has_output = data.output.has_value();
+  if (info.has_output) info.output_bytes = data.output->element_bytes();
   for (int head = 0; head < header.num_kv_heads; ++head) {
     if (!data.key.contains(head) || !data.value.contains(head) ||
         !contains_group(data.query, head, header.group_size())) {

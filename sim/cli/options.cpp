@@ -148,7 +148,7 @@ std::unique_ptr<Backend> backend_from(const po::variables_map& values) {
 
 std::string choice_from(const po::variables_map& values, const std::string& option,
                         const std::vector<std::string>& choices) {
-  const auto value = values[option].as<std::string>();
+  auto value = values[option].as<std::string>();
   if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
     throw UsageError(fmt::format("--{}: expected {}, found '{}'; did you mean '{}'?", option,
                                  fmt::join(choices, "|"), value, nearest(value, choices)));

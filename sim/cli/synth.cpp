@@ -1,5 +1,7 @@
 #include "traces/synth.h"
 
+#include <algorithm>
+
 #include "policies/errors.h"
 #include "sim/cli/options.h"
 
@@ -50,7 +52,10 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   try {
     synthesize(file, synth);
   } catch (const std::invalid_argument& error) {
-    throw UsageError(error.what());
+    // The message starts with the name of a member, which is that of an option but for its dashes.
+    std::string message = error.what();
+    std::replace(message.begin(), message.begin() + message.find(':'), '_', '-');
+    throw UsageError("--" + message);
   }
   return 0;
 }

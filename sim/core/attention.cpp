@@ -10,13 +10,7 @@ constexpr int kKeysPerProduct = 256;
 
 class CpuPass final : public AttentionPass {
  public:
-  explicit CpuPass(const Unit& unit) : unit_(unit) {
-    double longest = 0;
-    for (int token = 0; token < unit.num_tokens(); ++token) {
-      longest = std::max(longest, unit.value.row(token).cast<double>().norm());
-      longest_value_.push_back(longest);
-    }
-  }
+  explicit CpuPass(const Unit& unit) : unit_(unit), longest_value_(longest_values(unit)) {}
 
   void compute(int first_step, int num_steps, AttentionBlock& block) override {
     block.first_step = first_step;
@@ -73,7 +67,7 @@ class CpuPass final : public AttentionPass {
   }
 
   const Unit& unit_;
-  std::vector<double> longest_value_;  // per token: max over tokens up to it of |v|
+  std::vector<double> longest_value_;
 };
 
 class CpuBackend final : public Backend {
@@ -88,6 +82,16 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+std::vector<double> longest_values(const Unit& unit) {
+  std::vector<double> result;
+  double longest = 0;
+  for (int token = 0; token < unit.num_tokens(); ++token) {
+    longest = std::max(longest, unit.value.row(token).cast<double>().norm());
+    result.push_back(longest);
+  }
+  return result;
+}
 
 int first_visible(const Unit& unit, int step) {
   return unit.sliding_window ? std::max(0, step + 1 - *unit.sliding_window) : 0;

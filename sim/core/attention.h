@@ -56,6 +56,9 @@ std::unique_ptr<Backend> make_cpu_backend();
 /// The first token that step `step` sees: 0, or later if the layer has a sliding window.
 int first_visible(const Unit& unit, int step);
 
+/// Per token: the length of the longest value up to it.
+std::vector<double> longest_values(const Unit& unit);
+
 /// Whether attention weight / weight_sum at this step exceeds 1 / (step + 1): the token is pivotal
 /// (Scissorhands section 3.2 with alpha = 1/t).
 inline bool is_pivotal(float weight, double weight_sum, int step) {

@@ -62,7 +62,7 @@ std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
     if (checks.empty() || checks.back().sequence != name.sequence ||
         checks.back().layer != name.layer) {
       const LayerInfo& layer = find_layer(trace, name);
-      const bool is_half = std::min(layer.key_bytes, layer.value_bytes) == 2;
+      const bool is_half = std::min({layer.key_bytes, layer.value_bytes, layer.output_bytes}) == 2;
       checks.push_back({.sequence = name.sequence,
                         .layer = name.layer,
                         .has_output = layer.has_output,
