@@ -76,7 +76,9 @@ TEST_CASE("cli: a mistake in the command line exits with 2 and says what is righ
       {{"policies", "tovo"}, kBadUsage, "did you mean 'tova'?"},
       {{"synth"}, kBadUsage, "--output"},
       {{"synth", "-o", "x.h5", "--tokens", "0"}, kBadUsage, "--tokens: expected"},
-      {{"synth", "-o", "x.h5", "--query-heads", "3"}, kBadUsage, "--query-heads: expected a multiple"},
+      {{"synth", "-o", "x.h5", "--query-heads", "3"},
+       kBadUsage,
+       "--query-heads: expected a multiple"},
       {{"synth", "-o", "x.h5", "--noise", "loud"}, kBadUsage, "'loud'"},
   };
   for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
