@@ -50,11 +50,14 @@ TEST_CASE("cli: info shows the shape of a trace and every layer") {
   CHECK(info.status == 0);
   CHECK_THAT(info.out, Contains("tiny-llama 0.75M") && Contains("copied-segment") &&
                            Contains("held-out-text") && Contains("float16"));
-  for (const std::string sequence : {"copied-segment", "held-out-text"}) {
+  const std::vector<std::pair<std::string, std::string>> sources{
+      {"copied-segment", "copied-segment"},
+      {"held-out-text", "WikiText-2 test, article Operation Eastern Exit"}};
+  for (const auto& [sequence, source] : sources) {
     for (int layer = 0; layer < 4; ++layer) {
       CHECK_THAT(info.out,
                  Catch::Matches("[^]*\n" + sequence + " +512 +384 +" + std::to_string(layer) +
-                                " +0-3 +- +float16 +float16 +yes +" + sequence + "\n[^]*"));
+                                " +0-3 +- +float16 +float16 +yes +" + source + "\n[^]*"));
     }
   }
 }

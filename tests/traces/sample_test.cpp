@@ -22,6 +22,7 @@ TEST_CASE("the sample trace opens and holds what its README says") {
   REQUIRE(trace.sequences().size() == 2);
   CHECK(trace.sequences()[0].name == "copied-segment");
   CHECK(trace.sequences()[1].name == "held-out-text");
+  CHECK(trace.sequences()[1].source == "WikiText-2 test, article Operation Eastern Exit");
   for (const SequenceInfo& sequence : trace.sequences()) {
     CHECK(sequence.num_tokens == 512);
     CHECK(sequence.prompt_length == 384);
