@@ -1,10 +1,28 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 namespace kvsim {
+
+/// Recorded vectors of the resident tokens, one per slot of the cache.
+class ResidentVectors {
+ public:
+  ResidentVectors() = default;
+  /// `rows` holds one vector of `dim` numbers per token of the text; only those of `tokens` show.
+  ResidentVectors(const float* rows, std::size_t dim, std::span<const std::int32_t> tokens)
+      : rows_(rows), dim_(dim), tokens_(tokens) {}
+
+  std::span<const float> operator[](std::size_t slot) const {
+    return {rows_ + static_cast<std::size_t>(tokens_[slot]) * dim_, dim_};
+  }
+
+ private:
+  const float* rows_ = nullptr;
+  std::size_t dim_ = 0;
+  std::span<const std::int32_t> tokens_;
+};
 
 /// What a policy sees of one step: the cache before the eviction, never the future.
 struct Step {
@@ -21,6 +39,9 @@ struct Step {
   /// compute. Empty unless the policy's rules ask for it.
   std::span<const float> full_attention;
 
+  /// Keys as recorded, after positional rotation.
+  ResidentVectors keys;
+
   int overflow = 0;  ///< how many tokens must leave after this step
 };
 
@@ -28,6 +49,7 @@ struct Step {
 struct Rules {
   int protect_first = 0;             ///< this many first tokens of the text are never candidates
   int protect_newest = 0;            ///< this many newest tokens are never candidates
+  int drop = 1;                      ///< tokens evicted at once, repeatedly until the budget holds
   bool bounded = true;               ///< false: the budget does not apply, nothing is evicted
   bool sees_full_attention = false;  ///< fill Step::full_attention
 };

@@ -7,20 +7,43 @@
 
 namespace kvsim {
 
-// One line per policy: NAME stands for the function NAME_policy() that its file defines. A table
-// rather than objects that register themselves, because a linker drops from a static library what
-// nothing refers to.
+// One line per policy or combinator: NAME stands for the function NAME_policy() or
+// NAME_combinator() that its file defines. A table rather than objects that register themselves,
+// because a linker drops from a static library what nothing refers to.
 #define KVSIM_POLICIES(POLICY) \
   POLICY(full)                 \
   POLICY(window)               \
   POLICY(sink)                 \
   POLICY(random)               \
+  POLICY(lru)                  \
+  POLICY(lfu)                  \
   POLICY(h2o)                  \
-  POLICY(tova)
+  POLICY(scissorhands)         \
+  POLICY(tova)                 \
+  POLICY(knorm)                \
+  POLICY(keydiff)
 
-#define KVSIM_DECLARE(name) PolicyInfo name##_policy();
-KVSIM_POLICIES(KVSIM_DECLARE)
-#undef KVSIM_DECLARE
+#define KVSIM_COMBINATORS(COMBINATOR) COMBINATOR(protect)
+
+#define KVSIM_DECLARE_POLICY(name) PolicyInfo name##_policy();
+#define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();
+KVSIM_POLICIES(KVSIM_DECLARE_POLICY)
+KVSIM_COMBINATORS(KVSIM_DECLARE_COMBINATOR)
+
+namespace {
+
+template <class Info>
+const Info& find(std::span<const Info> table, std::string_view name, std::string_view kind) {
+  std::vector<std::string> names;
+  for (const Info& info : table) {
+    if (info.name == name) return info;
+    names.push_back(info.name);
+  }
+  throw UsageError(fmt::format("unknown {} '{}'; did you mean '{}'? (kvsim policies lists them)",
+                               kind, name, nearest(name, names)));
+}
+
+}  // namespace
 
 std::span<const PolicyInfo> policies() {
 #define KVSIM_CALL(name) name##_policy(),
@@ -29,15 +52,17 @@ std::span<const PolicyInfo> policies() {
   return table;
 }
 
-const PolicyInfo& find_policy(std::string_view name) {
-  std::vector<std::string> names;
-  for (const PolicyInfo& policy : policies()) {
-    if (policy.name == name) return policy;
-    names.push_back(policy.name);
-  }
-  throw UsageError(
-      fmt::format("unknown policy '{}'; did you mean '{}'? (kvsim policies lists them)", name,
-                  nearest(name, names)));
+std::span<const CombinatorInfo> combinators() {
+#define KVSIM_CALL(name) name##_combinator(),
+  static const std::vector<CombinatorInfo> table{KVSIM_COMBINATORS(KVSIM_CALL)};
+#undef KVSIM_CALL
+  return table;
+}
+
+const PolicyInfo& find_policy(std::string_view name) { return find(policies(), name, "policy"); }
+
+const CombinatorInfo& find_combinator(std::string_view name) {
+  return find(combinators(), name, "combinator");
 }
 
 }  // namespace kvsim

@@ -4,6 +4,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policies/params.h"
@@ -34,10 +36,29 @@ std::unique_ptr<Policy> make_policy(const Params& params, const Context& context
   return std::make_unique<P>(params, context);
 }
 
+/// A change to any policy, written behind it: `POLICY+NAME:key=value`.
+struct CombinatorInfo {
+  std::string name;
+  std::string does;    ///< in one line
+  std::string source;  ///< paper and section
+  std::vector<Param> params;
+  std::unique_ptr<Policy> (*wrap)(std::unique_ptr<Policy> policy, const Params& params,
+                                  const Context& context);
+};
+
+template <class P>
+std::unique_ptr<Policy> wrap_policy(std::unique_ptr<Policy> policy, const Params& params,
+                                    const Context& context) {
+  return std::make_unique<P>(std::move(policy), params, context);
+}
+
 /// All policies, in the order in which help shows them.
 std::span<const PolicyInfo> policies();
 
-/// Throws UsageError, naming the nearest policy, if there is none of that name.
+std::span<const CombinatorInfo> combinators();
+
+/// Throw UsageError, naming the nearest one, if there is none of that name.
 const PolicyInfo& find_policy(std::string_view name);
+const CombinatorInfo& find_combinator(std::string_view name);
 
 }  // namespace kvsim

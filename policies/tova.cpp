@@ -10,11 +10,17 @@ namespace {
 
 class Tova final : public Policy {
  public:
-  Tova(const Params&, const Context&) {}
+  Tova(const Params& params, const Context&) : full_(params.choice("score") == "full") {}
+
+  Rules rules() const override { return {.sees_full_attention = full_}; }
 
   void update(const Step& step, std::span<double> scores) override {
-    std::copy(step.attention.begin(), step.attention.end(), scores.begin());
+    const auto attention = full_ ? step.full_attention : step.attention;
+    std::copy(attention.begin(), attention.end(), scores.begin());
   }
+
+ private:
+  bool full_;
 };
 
 }  // namespace
@@ -24,9 +30,10 @@ PolicyInfo tova_policy() {
       .name = "tova",
       .keeps = "the tokens with the most attention at the current step",
       .source = "TOVA section 4",
-      .sees = "attention over the cache",
+      .sees = "attention over the cache; score=full: over the whole text",
       .differences = "each KV head decides alone; the paper takes the mean over a layer's heads",
-      .params = {},
+      .params = {Param::choice("score", {"cached", "full"},
+                               "attention over the cache, or over the whole text")},
       .make = make_policy<Tova>};
 }
 

@@ -8,19 +8,31 @@
 namespace kvsim::cli {
 namespace {
 
-void print_policy(const PolicyInfo& policy) {
-  const auto line = [](const std::string& name, const std::string& text) {
-    if (!text.empty()) std::cout << fmt::format("    {:<14}{}\n", name, text);
-  };
-  std::cout << fmt::format("{}\n", Spec(policy).text());
-  line("keeps", policy.keeps);
-  line("source", policy.source);
-  line("sees", policy.sees);
-  line("differences", policy.differences);
-  for (const Param& param : policy.params) {
-    line(fmt::format("{}={}", param.name, param.initial),
-         fmt::format("{} ({})", param.help, param.allowed()));
+void print_line(const std::string& name, const std::string& text) {
+  if (!text.empty()) std::cout << fmt::format("    {:<14}{}\n", name, text);
+}
+
+void print_params(const std::vector<Param>& params) {
+  for (const Param& param : params) {
+    print_line(fmt::format("{}={}", param.name, param.initial),
+               fmt::format("{} ({})", param.help, param.allowed()));
   }
+}
+
+void print(const PolicyInfo& policy) {
+  std::cout << Spec(policy).text() << '\n';
+  print_line("keeps", policy.keeps);
+  print_line("source", policy.source);
+  print_line("sees", policy.sees);
+  print_line("differences", policy.differences);
+  print_params(policy.params);
+}
+
+void print(const CombinatorInfo& combinator) {
+  std::cout << fmt::format("POLICY+{}:{}\n", combinator.name, Params(combinator.params).text());
+  print_line("does", combinator.does);
+  print_line("source", combinator.source);
+  print_params(combinator.params);
 }
 
 void print_markdown() {
@@ -29,6 +41,19 @@ void print_markdown() {
     std::cout << fmt::format("| `{}` | {} | {} |\n", Spec(policy).text(), policy.keeps,
                              policy.source);
   }
+  for (const CombinatorInfo& combinator : combinators()) {
+    std::cout << fmt::format("| `POLICY+{}:{}` | {} | {} |\n", combinator.name,
+                             Params(combinator.params).text(), combinator.does, combinator.source);
+  }
+}
+
+/// A policy, or what is written behind one: "protect", "+protect".
+void print_named(std::string name) {
+  if (name.starts_with('+')) name.erase(0, 1);
+  for (const CombinatorInfo& combinator : combinators()) {
+    if (combinator.name == name) return print(combinator);
+  }
+  print(find_policy(name));
 }
 
 }  // namespace
@@ -41,11 +66,12 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!values) return 0;
   const std::string format = choice_from(*values, "format", {"text", "markdown"});
   if (values->count("NAME") > 0) {
-    print_policy(find_policy(word_from(verb, *values, "NAME")));
+    print_named(word_from(verb, *values, "NAME"));
   } else if (format == "markdown") {
     print_markdown();
   } else {
-    for (const PolicyInfo& policy : policies()) print_policy(policy);
+    for (const PolicyInfo& policy : policies()) print(policy);
+    for (const CombinatorInfo& combinator : combinators()) print(combinator);
   }
   return 0;
 }

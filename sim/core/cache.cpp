@@ -9,6 +9,7 @@ Cache::Cache(int num_tokens, int budget, const Rules& rules)
     : budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      drop_(rules.drop),
       evicted_after_(num_tokens, num_tokens) {}
 
 void Cache::admit(std::int32_t token) {
@@ -16,7 +17,12 @@ void Cache::admit(std::int32_t token) {
   scores_.push_back(0);
 }
 
-int Cache::overflow() const { return std::max(0, static_cast<int>(tokens_.size()) - budget_); }
+int Cache::overflow() const {
+  const int excess = static_cast<int>(tokens_.size()) - budget_;
+  if (excess <= 0) return 0;
+  const int drops = (excess + drop_ - 1) / drop_;
+  return std::min(drops * drop_, static_cast<int>(candidates_end() - candidates_begin()));
+}
 
 void Cache::evict(int count, int step) {
   if (count == 1) {

@@ -18,7 +18,8 @@ class Cache {
   /// Token `token`, later than all before, arrives with score 0.
   void admit(std::int32_t token);
 
-  /// How many tokens must leave for the budget to hold.
+  /// How many tokens leave now: none while the budget holds, else as many times the policy's drop
+  /// as it takes, or all candidates if they are fewer.
   int overflow() const;
 
   /// Evicts the `count` candidates with the lowest scores, the lower text position first among
@@ -41,6 +42,7 @@ class Cache {
   int budget_;
   int protect_first_;
   int protect_newest_;
+  int drop_;
   int num_evictions_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;

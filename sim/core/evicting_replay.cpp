@@ -42,6 +42,8 @@ void EvictingReplay::run_step(const AttentionBlock& block, int row) {
                    .tokens = cache_.tokens(),
                    .attention = attention_,
                    .full_attention = full_attention_,
+                   .keys = {unit_.key.data(), static_cast<std::size_t>(unit_.key.cols()),
+                            cache_.tokens()},
                    .overflow = overflow},
                   cache_.scores());
   cache_.evict(overflow, step);

@@ -27,7 +27,15 @@ std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode 
       {"h2o:recent=3,score=mean", {.policy = "h2o", .recent = 3, .score = "mean"}},
       {"h2o:recent=0,score=mean", {.policy = "h2o", .recent = 0, .score = "mean"}},
       {"h2o:score=full", {.policy = "h2o", .recent = half, .score = "full"}},
-      {"tova", {.policy = "tova"}}};
+      {"tova", {.policy = "tova"}},
+      {"tova:score=full", {.policy = "tova", .score = "full"}},
+      {"lru", {.policy = "lru"}},
+      {"lru:score=full", {.policy = "lru", .score = "full"}},
+      {"lfu", {.policy = "lfu"}},
+      {"lfu:score=full", {.policy = "lfu", .score = "full"}},
+      {"scissorhands", {.policy = "scissorhands", .recent = 10, .history = 400, .drop = half}},
+      {"scissorhands:history=5,recent=2,drop=0",
+       {.policy = "scissorhands", .recent = 2, .history = 5, .drop = 1}}};
   for (auto& [spec, setting] : settings) {
     setting.budget = budget;
     setting.mode = mode;

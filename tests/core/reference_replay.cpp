@@ -50,7 +50,7 @@ class Replay {
       attended_.insert(t);
       attend(t);
       if (t >= first_measured_ - 1) evict(t);
-      if (t >= first_measured_) peak_ = std::max(peak_, attended_.size());
+      if (t >= first_measured_ - 1) peak_ = std::max(peak_, attended_.size());
     }
     summarize();
     return std::move(made_);
@@ -63,14 +63,16 @@ class Replay {
   void attend(int t) {
     const std::vector<int> tokens(attended_.begin(), attended_.end());
     const double share = 1.0 / unit_.group_size();
-    seen_.assign(size(n_), 0.0);
+    seen_.emplace_back(size(n_), 0.0);
+    num_attended_.push_back(tokens.size());
     for (int h = 0; h < unit_.group_size(); ++h) {
       const ReferenceAttention& head = shared_.heads[size(h)];
       const std::vector<double> cached = softmax(head.logit[size(t)], tokens);
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::size_t j = size(tokens[i]);
-        seen_[j] += share * cached[i];
-        sums_[j] += share * (setting_.score == "full" ? head.full[size(t)][j] : cached[i]);
+        const double attention = setting_.score == "full" ? head.full[size(t)][j] : cached[i];
+        seen_.back()[j] += share * attention;
+        sums_[j] += share * attention;
       }
       if (t >= first_measured_) measure(h, t, weighted_value(unit_, tokens, cached));
     }
@@ -102,10 +104,12 @@ class Replay {
   void evict(int t) {
     if (setting_.policy == "full") return;
     while (static_cast<int>(attended_.size()) > setting_.budget) {
-      const int victim = setting_.policy == "random" ? others_victim(t) : choose(t);
-      attended_.erase(victim);
-      made_.outcome.trajectory.evicted_after[size(victim)] = t;
-      ++made_.outcome.result.evictions;
+      for (int i = 0; i < setting_.drop && !candidates().empty(); ++i) {
+        const int victim = setting_.policy == "random" ? others_victim(t) : choose(t);
+        attended_.erase(victim);
+        made_.outcome.trajectory.evicted_after[size(victim)] = t;
+        ++made_.outcome.result.evictions;
+      }
     }
   }
 
@@ -137,7 +141,7 @@ class Replay {
     if (setting_.policy == "sink") {
       for (int j = 0; j < std::min(setting_.sinks, setting_.budget); ++j) candidates.erase(j);
     }
-    if (setting_.policy == "h2o") {
+    if (setting_.policy == "h2o" || setting_.policy == "scissorhands") {
       const int recent = std::min(setting_.recent, setting_.budget);
       for (int i = 0; i < recent && !candidates.empty(); ++i) {
         candidates.erase(std::prev(candidates.end()));
@@ -147,11 +151,39 @@ class Replay {
   }
 
   double score(int j, int t) const {
-    if (setting_.policy == "tova") return seen_[size(j)];
+    if (setting_.policy == "tova") return seen_[size(t)][size(j)];
+    if (setting_.policy == "lru") return last_access(j, t);
+    if (setting_.policy == "lfu") return num_accesses(j, t);
+    if (setting_.policy == "scissorhands") return -num_unimportant(j, t);
     if (setting_.policy == "h2o") {
       return setting_.score == "mean" ? sums_[size(j)] / (t - j + 1) : sums_[size(j)];
     }
     return j;  // window and sink: the oldest candidate goes
+  }
+
+  bool is_access(int j, int s) const {
+    const double sharers =
+        setting_.score == "full" ? s + 1.0 : static_cast<double>(num_attended_[size(s)]);
+    return s == j || seen_[size(s)][size(j)] > 1 / sharers;
+  }
+
+  int last_access(int j, int t) const {
+    while (!is_access(j, t)) --t;
+    return t;
+  }
+
+  int num_accesses(int j, int t) const {
+    int count = 0;
+    for (int s = j; s <= t; ++s) count += is_access(j, s);
+    return count;
+  }
+
+  int num_unimportant(int j, int t) const {
+    int count = 0;
+    for (int s = std::max(j, t - setting_.history + 1); s <= t; ++s) {
+      count += seen_[size(s)][size(j)] < 1.0 / (s + 1);
+    }
+    return count;
   }
 
   void summarize() {
@@ -180,8 +212,9 @@ class Replay {
   int n_;
   int first_measured_;
   std::set<int> attended_;
-  std::vector<double> sums_;  // accumulated group mean of p (score=full: of a), per token
-  std::vector<double> seen_;  // group mean of p at the current step, per token
+  std::vector<std::vector<double>> seen_;  // [t][j]: group mean of p (score=full: of a)
+  std::vector<double> sums_;               // the same summed over steps
+  std::vector<std::size_t> num_attended_;  // per step
   std::size_t peak_ = 0;
   std::vector<double> losses_, errors_, bounds_;
   ReferenceOutcome made_;

@@ -41,11 +41,13 @@ double norm(const std::vector<double>& vector);
 
 /// One replay as the reference sees it.
 struct ReferenceSetting {
-  std::string policy;      ///< full, window, sink, random, h2o or tova
+  std::string policy;      ///< full, window, sink, random, lru, lfu, h2o, scissorhands or tova
   int budget = 1;          ///< tokens
   int sinks = 4;           ///< sink
-  int recent = 0;          ///< h2o, in tokens
-  std::string score = {};  ///< h2o: sum, mean or full
+  int recent = 0;          ///< h2o and scissorhands, in tokens
+  std::string score = {};  ///< h2o: sum or mean; all that accept it: full
+  int history = 1;         ///< scissorhands, in steps
+  int drop = 1;            ///< scissorhands, in tokens
   Mode mode = Mode::stream;
 };
 

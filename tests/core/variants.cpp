@@ -52,6 +52,9 @@ std::vector<Variant> variants(const PolicyInfo& policy) {
       variants.push_back({param.name, with(policy, param.name, value)});
     }
   }
+  for (const CombinatorInfo& combinator : combinators()) {
+    variants.push_back({"+" + combinator.name, Spec(policy).with(combinator)});
+  }
   return variants;
 }
 

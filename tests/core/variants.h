@@ -7,16 +7,17 @@
 
 namespace kvsim::core_test {
 
-/// One parameter of a policy set to something other than its default.
+/// A policy with one parameter set to something other than its default, or with one combinator.
 struct Variant {
-  std::string param;  ///< empty: the policy at its defaults
+  std::string param;  ///< empty: the policy at its defaults; "+NAME": with that combinator
   Spec spec;
 };
 
 /// Values other than the default that the declaration allows, as a user would write them.
 std::vector<std::string> alternatives(const Param& param);
 
-/// The policy at its defaults, then with each parameter at each of its alternatives.
+/// The policy at its defaults, then with each parameter at each of its alternatives, then with each
+/// combinator.
 std::vector<Variant> variants(const PolicyInfo& policy);
 
 /// The variants of all policies.

@@ -1,0 +1,33 @@
+// Key norms (Devoto et al., "A Simple and Effective L2 Norm-Based Strategy for KV Cache
+// Compression", EMNLP 2024, section 3): keys of small norm draw much attention, so large ones go.
+
+#include <numeric>
+
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class KeyNorm final : public Policy {
+ public:
+  KeyNorm(const Params&, const Context&) {}
+
+  void update(const Step& step, std::span<double> scores) override {
+    const std::span<const float> key = step.keys[scores.size() - 1];
+    scores.back() = -std::inner_product(key.begin(), key.end(), key.begin(), 0.0);
+  }
+};
+
+}  // namespace
+
+PolicyInfo knorm_policy() {
+  return {.name = "knorm",
+          .keeps = "the tokens with the shortest keys",
+          .source = "Devoto et al. 2024 section 3",
+          .sees = "keys",
+          .differences = "the paper compresses the prompt and leaves two layers alone",
+          .params = {},
+          .make = make_policy<KeyNorm>};
+}
+
+}  // namespace kvsim

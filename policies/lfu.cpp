@@ -1,0 +1,40 @@
+// Least frequently used, with attention as the access: the other conventional eviction policy that
+// H2O names (section 2).
+
+#include "policies/accesses.h"
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class LeastFrequentlyUsed final : public Policy {
+ public:
+  LeastFrequentlyUsed(const Params& params, const Context&)
+      : full_(params.choice("score") == "full") {}
+
+  Rules rules() const override { return {.sees_full_attention = full_}; }
+
+  void update(const Step& step, std::span<double> scores) override {
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (is_access(step, i, full_)) ++scores[i];
+    }
+  }
+
+ private:
+  bool full_;
+};
+
+}  // namespace
+
+PolicyInfo lfu_policy() {
+  return {
+      .name = "lfu",
+      .keeps = "the tokens attended to most often",
+      .source = "conventional caching; H2O section 2",
+      .sees = "attention over the cache; score=full: over the whole text",
+      .differences = "the paper does not say what an access is; here it is more than an even share",
+      .params = {access_param()},
+      .make = make_policy<LeastFrequentlyUsed>};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,39 @@
+// Least recently used, with attention as the access: what caches elsewhere do (H2O section 2 names
+// it among the conventional eviction policies, Scissorhands section 4.1 as its inspiration).
+
+#include "policies/accesses.h"
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class LeastRecentlyUsed final : public Policy {
+ public:
+  LeastRecentlyUsed(const Params& params, const Context&)
+      : full_(params.choice("score") == "full") {}
+
+  Rules rules() const override { return {.sees_full_attention = full_}; }
+
+  void update(const Step& step, std::span<double> scores) override {
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (is_access(step, i, full_)) scores[i] = step.index;
+    }
+  }
+
+ private:
+  bool full_;
+};
+
+}  // namespace
+
+PolicyInfo lru_policy() {
+  return {.name = "lru",
+          .keeps = "the tokens attended to most recently",
+          .source = "conventional caching; H2O section 2, Scissorhands section 4.1",
+          .sees = "attention over the cache; score=full: over the whole text",
+          .differences = "neither paper says what an access is; here it is more than an even share",
+          .params = {access_param()},
+          .make = make_policy<LeastRecentlyUsed>};
+}
+
+}  // namespace kvsim
