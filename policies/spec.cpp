@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "policies/errors.h"
 
@@ -25,12 +26,17 @@ std::string_view name_of(std::string_view part) { return part.substr(0, part.fin
 void set_all(Params& params, std::string_view part, const std::string& owner) {
   const std::size_t colon = part.find(':');
   if (colon == std::string_view::npos) return;
+  std::set<std::string_view> seen;
   for (std::string_view setting : split(part.substr(colon + 1), ',')) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos) {
       throw UsageError(fmt::format("{}: '{}' is not of the form key=value", owner, setting));
     }
-    params.set(setting.substr(0, equals), setting.substr(equals + 1), owner);
+    const std::string_view name = setting.substr(0, equals);
+    if (!seen.insert(name).second) {
+      throw UsageError(fmt::format("{}: '{}' is given twice", owner, name));
+    }
+    params.set(name, setting.substr(equals + 1), owner);
   }
 }
 

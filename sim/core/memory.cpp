@@ -13,11 +13,11 @@ std::size_t replay_memory(const ReplayShape& shape) {
       steps_per_block(static_cast<int>(n), static_cast<int>(shape.group_size)));
   const std::size_t block =
       shape.group_size * steps * (2 * n * sizeof(float) + shape.value_dim * sizeof(double));
-  const std::size_t scaled_keys = n * shape.head_dim * sizeof(float);
+  const std::size_t matrix_being_read = n * shape.head_dim * sizeof(float);
   const std::size_t per_configuration =
       n * (2 * sizeof(std::int32_t) + sizeof(double) + 2 * sizeof(float)) +
       n * shape.group_size * (sizeof(double) + (shape.trajectories ? 2 * sizeof(float) : 0));
-  return recorded * sizeof(float) + scaled_keys + block + n * sizeof(double) +
+  return recorded * sizeof(float) + matrix_being_read + block + n * sizeof(double) +
          shape.configurations * per_configuration;
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "policies/errors.h"
 #include "sim/core/memory.h"
 #include "sim/core/version.h"
 
@@ -90,6 +91,9 @@ std::size_t SweepPlan::memory_bytes() const {
 int default_threads() { return omp_get_max_threads(); }
 
 SweepPlan plan_sweep(SweepRequest request) {
+  if (request.policies.empty() || request.budgets.empty()) {
+    throw UsageError("a sweep takes at least one policy and one budget");
+  }
   SweepPlan plan;
   plan.request = std::move(request);
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));

@@ -56,7 +56,8 @@ struct SweepPlan {
 /// As many threads as OpenMP would use: OMP_NUM_THREADS, or one per core.
 int default_threads();
 
-/// Opens the traces and lists the work. A trace that is named twice is replayed once.
+/// Opens the traces and lists the work. A trace that is named twice is replayed once. Throws
+/// UsageError for a request without a policy or a budget, or that selects what is not there.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Leaves out of what remains what `store` has already.

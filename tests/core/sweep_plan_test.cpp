@@ -30,6 +30,15 @@ TEST_CASE("a plan lists every unit with every policy at every budget", "[sweep]"
   CHECK(name_of(plan.units.back().unit.name) == "b 1 1");
 }
 
+TEST_CASE("a plan needs a policy and a budget", "[sweep]") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  SweepRequest wanted = request(folder / "t.h5", "window", {"5"});
+  wanted.policies.clear();
+  CHECK_THROWS_AS(plan_sweep(wanted), UsageError);
+  CHECK_THROWS_AS(plan_sweep(request(folder / "t.h5", "window", {})), UsageError);
+}
+
 TEST_CASE("a share is of the sequence, or of the prompt", "[sweep]") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);

@@ -48,22 +48,22 @@ struct Refused {
 };
 
 TEST_CASE("a spec that cannot be meant is refused with a hint", "[policies]") {
-  const auto refused =
-      GENERATE(Refused{"h20", "'h2o'"}, Refused{"windw", "'window'"}, Refused{"tova2", "'tova'"},
-               Refused{"sinks", "'sink'"}, Refused{"", "policy"}, Refused{":recent=1", "policy"},
-               Refused{"H2O", "policy"}, Refused{" h2o", "'h2o'"},
-               Refused{"h2o:recnt=0.5", "'recent'"}, Refused{"h2o:scor=sum", "'score'"},
-               Refused{"sink:sink=4", "'sinks'"}, Refused{"h2o:recent", "key=value"},
-               Refused{"h2o:", "key=value"}, Refused{"h2o:recent=1,", "key=value"},
-               Refused{"h2o:,recent=1", "key=value"}, Refused{"h2o:=1", "recent"},
-               Refused{"h2o:recent=", "recent"}, Refused{"h2o:recent=-1", "recent"},
-               Refused{"h2o:recent=1.5", "recent"}, Refused{"h2o:recent=abc", "recent"},
-               Refused{"h2o:recent=5 %", "recent"}, Refused{"h2o:recent=nan", "recent"},
-               Refused{"h2o:recent=1e400", "recent"}, Refused{"h2o:recent=inf", "recent"},
-               Refused{"h2o:recent=1=2", "recent"}, Refused{"h2o:score=summ", "'sum'"},
-               Refused{"h2o:score=", "sum|mean|full"}, Refused{"sink:sinks=-1", "sinks"},
-               Refused{"sink:sinks=2.5", "sinks"}, Refused{"sink:sinks=99999999999", "sinks"},
-               Refused{"full:recent=1", "full"}, Refused{"window:size=3", "window"});
+  const auto refused = GENERATE(
+      Refused{"h20", "'h2o'"}, Refused{"windw", "'window'"}, Refused{"tova2", "'tova'"},
+      Refused{"sinks", "'sink'"}, Refused{"", "policy"}, Refused{":recent=1", "policy"},
+      Refused{"H2O", "policy"}, Refused{" h2o", "'h2o'"}, Refused{"h2o:recnt=0.5", "'recent'"},
+      Refused{"h2o:scor=sum", "'score'"}, Refused{"sink:sink=4", "'sinks'"},
+      Refused{"h2o:recent", "key=value"}, Refused{"h2o:", "key=value"},
+      Refused{"h2o:recent=1,", "key=value"}, Refused{"h2o:,recent=1", "key=value"},
+      Refused{"h2o:=1", "recent"}, Refused{"h2o:recent=", "recent"},
+      Refused{"h2o:recent=-1", "recent"}, Refused{"h2o:recent=1.5", "recent"},
+      Refused{"h2o:recent=abc", "recent"}, Refused{"h2o:recent=5 %", "recent"},
+      Refused{"h2o:recent=nan", "recent"}, Refused{"h2o:recent=1e400", "recent"},
+      Refused{"h2o:recent=inf", "recent"}, Refused{"h2o:recent=1=2", "recent"},
+      Refused{"h2o:score=summ", "'sum'"}, Refused{"h2o:score=", "sum|mean|full"},
+      Refused{"sink:sinks=-1", "sinks"}, Refused{"sink:sinks=2.5", "sinks"},
+      Refused{"sink:sinks=99999999999", "sinks"}, Refused{"full:recent=1", "full"},
+      Refused{"h2o:recent=1,recent=2", "given twice"}, Refused{"window:size=3", "window"});
   CAPTURE(refused.spec);
   CHECK_THROWS_AS(Spec(refused.spec), UsageError);
   CHECK_THROWS_WITH(Spec(refused.spec), Catch::Contains(refused.hint));
