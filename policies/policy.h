@@ -52,14 +52,17 @@ struct Rules {
   int drop = 1;                      ///< tokens evicted at once, repeatedly until the budget holds
   bool bounded = true;               ///< false: the budget does not apply, nothing is evicted
   bool sees_full_attention = false;  ///< fill Step::full_attention
+  bool selects = false;              ///< see Policy: choose what to attend to, evict nothing
 };
 
 /// Decides which tokens a KV cache keeps. One object follows one replay of one unit.
 ///
 /// A policy scores, the engine evicts: the engine keeps one score per resident token, hands them to
 /// the policy at every step, and lets the lowest-scored candidates go, the lower text position
-/// first among equals. Protection is cut to fit: of `budget` tokens the first ones come first, then
-/// the newest ones.
+/// first among equals. A policy whose rules say that it selects keeps every token: it is asked
+/// before the attention of the step, sees what attention to all tokens would be, and the step
+/// attends to itself and the `budget` older tokens with the highest scores. Protection is cut to
+/// fit: of `budget` tokens the first ones come first, then the newest ones.
 class Policy {
  public:
   virtual ~Policy() = default;

@@ -20,6 +20,7 @@ namespace kvsim {
   POLICY(h2o)                  \
   POLICY(scissorhands)         \
   POLICY(tova)                 \
+  POLICY(topk)                 \
   POLICY(knorm)                \
   POLICY(keydiff)
 

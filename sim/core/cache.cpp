@@ -61,4 +61,19 @@ void Cache::evict_several(int count, int step) {
   num_evictions_ += count;
 }
 
+std::vector<std::int32_t> Cache::select(int count) const {
+  std::vector<std::size_t> slots(tokens_.size() - 1);
+  std::iota(slots.begin(), slots.end(), std::size_t{0});
+  const auto chosen = std::min(static_cast<std::size_t>(count), slots.size());
+  const auto end = slots.begin() + static_cast<std::ptrdiff_t>(chosen);
+  std::nth_element(slots.begin(), end, slots.end(), [&](std::size_t a, std::size_t b) {
+    return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a > b;
+  });
+  std::sort(slots.begin(), end);
+  std::vector<std::int32_t> selected;
+  for (auto slot = slots.begin(); slot != end; ++slot) selected.push_back(tokens_[*slot]);
+  selected.push_back(tokens_.back());
+  return selected;
+}
+
 }  // namespace kvsim

@@ -26,6 +26,10 @@ class Cache {
   /// equals, after step `step`.
   void evict(int count, int step);
 
+  /// The newest token and the `count` older ones with the highest scores, the higher text position
+  /// first among equals; ascending.
+  std::vector<std::int32_t> select(int count) const;
+
   std::span<const std::int32_t> tokens() const { return tokens_; }  ///< ascending
   std::span<double> scores() { return scores_; }                    ///< parallel to tokens()
 

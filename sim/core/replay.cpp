@@ -6,7 +6,7 @@
 
 #include "policies/errors.h"
 #include "policies/random_bits.h"
-#include "sim/core/evicting_replay.h"
+#include "sim/core/policy_replay.h"
 
 namespace kvsim {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::int64_t kEntriesPerBlock = std::int64_t{1} << 23;
 std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
                             const ReplayOptions& options, const Backend& backend) {
   check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
-  std::vector<EvictingReplay> replays;
+  std::vector<PolicyReplay> replays;
   replays.reserve(configurations.size());
   for (const Configuration& configuration : configurations) {
     replays.emplace_back(unit, configuration, options);
@@ -30,10 +30,10 @@ std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& 
   for (int step = 0; step < unit.num_tokens(); step += block_steps) {
     if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
     pass->compute(step, std::min(block_steps, unit.num_tokens() - step), block);
-    for (EvictingReplay& replay : replays) replay.advance(block);
+    for (PolicyReplay& replay : replays) replay.advance(block);
   }
   std::vector<Outcome> outcomes;
-  for (EvictingReplay& replay : replays) outcomes.push_back(std::move(replay).finish());
+  for (PolicyReplay& replay : replays) outcomes.push_back(std::move(replay).finish());
   return outcomes;
 }
 

@@ -29,6 +29,7 @@ std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode 
       {"h2o:score=full", {.policy = "h2o", .recent = half, .score = "full"}},
       {"tova", {.policy = "tova"}},
       {"tova:score=full", {.policy = "tova", .score = "full"}},
+      {"topk", {.policy = "topk"}},
       {"lru", {.policy = "lru"}},
       {"lru:score=full", {.policy = "lru", .score = "full"}},
       {"lfu", {.policy = "lfu"}},

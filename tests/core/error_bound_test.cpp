@@ -48,6 +48,7 @@ void check_errors(const Unit& unit, Mode mode) {
   const int first = mode == Mode::stream ? 0 : unit.prompt_length;
   const ReplayOptions options{.mode = mode, .trajectories = true};
   for (const Variant& variant : all_variants()) {
+    const bool selects = variant.spec.make({})->rules().selects;
     for (const int budget : {1, 9, 33}) {
       CAPTURE(variant.spec.text(), budget);
       const Outcome outcome =
@@ -60,9 +61,11 @@ void check_errors(const Unit& unit, Mode mode) {
           const double error = double{outcome.trajectory.output_error(h, t - first)};
           const double loss = 1 - double{outcome.trajectory.attention_recall(h, t - first)};
           CAPTURE(h, t, loss, expected.missing, error, expected.identity);
-          // The trajectory is in single precision.
-          REQUIRE(close(loss, expected.missing, 0, 2e-6));
-          REQUIRE(close(error, expected.identity, 1e-5, 1e-7));
+          // The trajectory is in single precision; it does not tell what a policy selected.
+          if (!selects) {
+            REQUIRE(close(loss, expected.missing, 0, 2e-6));
+            REQUIRE(close(error, expected.identity, 1e-5, 1e-7));
+          }
           const double rounded_loss = loss + 1e-7;
           REQUIRE(error <= 2 * reference.longest_value[static_cast<std::size_t>(t)] * rounded_loss /
                                expected.output_length);

@@ -50,7 +50,8 @@ class Replay {
       attended_.insert(t);
       attend(t);
       if (t >= first_measured_ - 1) evict(t);
-      if (t >= first_measured_ - 1) peak_ = std::max(peak_, attended_.size());
+      const std::size_t resident = setting_.policy == "topk" ? size(t + 1) : attended_.size();
+      if (t >= first_measured_ - 1) peak_ = std::max(peak_, resident);
     }
     summarize();
     return std::move(made_);
@@ -61,6 +62,7 @@ class Replay {
 
   // Steps 1 and 2 of the replay, for all query heads, and what the policy learns from them.
   void attend(int t) {
+    if (setting_.policy == "topk") select(t);
     const std::vector<int> tokens(attended_.begin(), attended_.end());
     const double share = 1.0 / unit_.group_size();
     seen_.emplace_back(size(n_), 0.0);
@@ -76,6 +78,22 @@ class Replay {
       }
       if (t >= first_measured_) measure(h, t, weighted_value(unit_, tokens, cached));
     }
+  }
+
+  // Among all tokens, what the step attends to: itself and the `budget` older ones with the highest
+  // group mean of a.
+  void select(int t) {
+    std::vector<std::pair<double, int>> older;
+    for (int j = 0; j < t; ++j) {
+      double attention = 0;
+      for (const ReferenceAttention& head : shared_.heads) attention += head.full[size(t)][size(j)];
+      older.emplace_back(attention, j);
+    }
+    std::sort(older.rbegin(), older.rend());
+    const std::size_t count = t < first_measured_ ? older.size() : size(setting_.budget);
+    older.resize(std::min(count, older.size()));
+    attended_ = {t};
+    for (const auto& [attention, j] : older) attended_.insert(j);
   }
 
   void measure(int h, int t, const std::vector<double>& cached_output) {
@@ -102,7 +120,7 @@ class Replay {
   }
 
   void evict(int t) {
-    if (setting_.policy == "full") return;
+    if (setting_.policy == "full" || setting_.policy == "topk") return;
     while (static_cast<int>(attended_.size()) > setting_.budget) {
       for (int i = 0; i < setting_.drop && !candidates().empty(); ++i) {
         const int victim = setting_.policy == "random" ? others_victim(t) : choose(t);

@@ -41,7 +41,8 @@ double norm(const std::vector<double>& vector);
 
 /// One replay as the reference sees it.
 struct ReferenceSetting {
-  std::string policy;      ///< full, window, sink, random, lru, lfu, h2o, scissorhands or tova
+  std::string policy;      ///< full, window, sink, random, lru, lfu, h2o, scissorhands, tova
+                           ///< or topk
   int budget = 1;          ///< tokens
   int sinks = 4;           ///< sink
   int recent = 0;          ///< h2o and scissorhands, in tokens

@@ -131,6 +131,19 @@ TEST_CASE("every parameter of every combinator changes some result", "[registry]
   }
 }
 
+TEST_CASE("no policy that evicts retains more attention than topk attends to", "[registry]") {
+  const Unit unit = random_unit(kShape, 27);
+  for (const int budget : {1, 9, 33}) {
+    const Outcome topk = replay_one(unit, Spec("topk"), budget);
+    for (const Variant& variant : all_variants()) {
+      if (!is_bounded(variant.spec)) continue;
+      CAPTURE(variant.spec.text(), budget);
+      const Outcome outcome = replay_one(unit, variant.spec, budget);
+      CHECK(outcome.result.attention_recall <= topk.result.attention_recall + 1e-12);
+    }
+  }
+}
+
 TEST_CASE("the seed alone decides what a policy draws", "[registry]") {
   const Unit unit = random_unit(kShape, 25);
   Unit elsewhere = unit;

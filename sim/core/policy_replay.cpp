@@ -1,4 +1,4 @@
-#include "sim/core/evicting_replay.h"
+#include "sim/core/policy_replay.h"
 
 #include <algorithm>
 
@@ -13,11 +13,12 @@ std::unique_ptr<Policy> make_policy_for(const Unit& unit, const Configuration& c
 
 }  // namespace
 
-EvictingReplay::EvictingReplay(const Unit& unit, const Configuration& configuration,
-                               const ReplayOptions& options)
+PolicyReplay::PolicyReplay(const Unit& unit, const Configuration& configuration,
+                           const ReplayOptions& options)
     : unit_(unit),
       policy_(make_policy_for(unit, configuration, options)),
       rules_(policy_->rules()),
+      budget_(configuration.budget),
       cache_(unit.num_tokens(), configuration.budget, rules_),
       cached_(unit),
       keep_trajectory_(options.trajectories),
@@ -28,51 +29,69 @@ EvictingReplay::EvictingReplay(const Unit& unit, const Configuration& configurat
   trajectory_.output_error.resize(unit.group_size(), measured);
 }
 
-void EvictingReplay::advance(const AttentionBlock& block) {
+void PolicyReplay::advance(const AttentionBlock& block) {
   for (int row = 0; row < block.num_steps; ++row) run_step(block, row);
 }
 
-void EvictingReplay::run_step(const AttentionBlock& block, int row) {
+void PolicyReplay::run_step(const AttentionBlock& block, int row) {
   const int step = block.first_step + row;
   cache_.admit(step);
-  attend(block, row);
-  const bool in_prompt = step + 1 < prompt_;
-  const int overflow = in_prompt ? 0 : cache_.overflow();
-  policy_->update({.index = step,
-                   .tokens = cache_.tokens(),
-                   .attention = attention_,
-                   .full_attention = full_attention_,
-                   .keys = {unit_.key.data(), static_cast<std::size_t>(unit_.key.cols()),
-                            cache_.tokens()},
-                   .overflow = overflow},
-                  cache_.scores());
-  cache_.evict(overflow, step);
-  if (!in_prompt) peak_tokens_ = std::max(peak_tokens_, cache_.tokens().size());
+  if (rules_.sees_full_attention) average_full_attention(block, row);
+  if (rules_.selects) {
+    select(block, row);
+  } else {
+    attend(block, row, cache_.tokens());
+    const int overflow = in_prompt(step) ? 0 : cache_.overflow();
+    update_scores(step, attention_, overflow);
+    cache_.evict(overflow, step);
+  }
+  if (!in_prompt(step)) peak_tokens_ = std::max(peak_tokens_, cache_.tokens().size());
 }
 
-void EvictingReplay::attend(const AttentionBlock& block, int row) {
+void PolicyReplay::select(const AttentionBlock& block, int row) {
+  const int step = block.first_step + row;
+  update_scores(step, full_attention_, 0);
+  attend(block, row, step < prompt_ ? cache_.tokens() : cache_.select(budget_));
+}
+
+void PolicyReplay::update_scores(int step, std::span<const float> attention, int overflow) {
   const auto tokens = cache_.tokens();
+  policy_->update({.index = step,
+                   .tokens = tokens,
+                   .attention = attention,
+                   .full_attention = full_attention_,
+                   .keys = {unit_.key.data(), static_cast<std::size_t>(unit_.key.cols()), tokens},
+                   .overflow = overflow},
+                  cache_.scores());
+}
+
+void PolicyReplay::attend(const AttentionBlock& block, int row,
+                          std::span<const std::int32_t> tokens) {
   const int step = block.first_step + row;
   const auto group = static_cast<double>(unit_.group_size());
   attention_.assign(tokens.size(), 0);
-  if (rules_.sees_full_attention) full_attention_.assign(tokens.size(), 0);
   for (int head = 0; head < unit_.group_size(); ++head) {
     cached_.attend(block, head, row, tokens);
     for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
       attention_[slot] += static_cast<float>(cached_.attention(slot) / group);
     }
-    if (rules_.sees_full_attention) {
-      const float* weight = block.heads[head].weight.row(row).data();
-      const double sum = block.heads[head].weight_sum[row] * group;
-      for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-        full_attention_[slot] += static_cast<float>(weight[tokens[slot]] / sum);
-      }
-    }
     if (step >= prompt_) record(head, step, cached_.measure());
   }
 }
 
-void EvictingReplay::record(int head, int step, const Measurement& measurement) {
+void PolicyReplay::average_full_attention(const AttentionBlock& block, int row) {
+  const auto tokens = cache_.tokens();
+  full_attention_.assign(tokens.size(), 0);
+  for (const HeadAttention& head : block.heads) {
+    const float* weight = head.weight.row(row).data();
+    const double sum = head.weight_sum[row] * unit_.group_size();
+    for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+      full_attention_[slot] += static_cast<float>(weight[tokens[slot]] / sum);
+    }
+  }
+}
+
+void PolicyReplay::record(int head, int step, const Measurement& measurement) {
   metrics_.add(measurement);
   if (!keep_trajectory_) return;
   const int column = step - prompt_;
@@ -80,7 +99,7 @@ void EvictingReplay::record(int head, int step, const Measurement& measurement) 
   trajectory_.output_error(head, column) = static_cast<float>(measurement.error);
 }
 
-Outcome EvictingReplay::finish() && {
+Outcome PolicyReplay::finish() && {
   Outcome outcome;
   Result& result = outcome.result;
   metrics_.summarize(result);
