@@ -27,8 +27,9 @@ build:
 	  cmake --preset release $(CMAKE_FLAGS) >build/configure.tmp || { echo 'All of cmake is in build/configure.tmp'; exit 1; }; \
 	  mv build/configure.tmp build/configure.log; \
 	fi
-	@$(ALONE) cmake --build build -j $(JOBS)
+	@$(ALONE) cmake --build build -j $(JOBS) $(if $(TARGET),--target $(TARGET))
 
+demo: TARGET = kvsim
 demo: build
 	@mkdir -p demo
 	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies all --budgets 5%,10%,20%,50% -o demo/results.sqlite

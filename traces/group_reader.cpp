@@ -105,7 +105,8 @@ double GroupReader::positive(const std::string& name) const {
   }
   double value = 0;
   found.read(H5::PredType::NATIVE_DOUBLE, &value);
-  if (!std::isfinite(value) || value <= 0) {
+  // It is used in single precision.
+  if (!std::isnormal(static_cast<float>(value)) || value <= 0) {
     place_.attribute(name).fail(expected, fmt::format("{}", value), fix_);
   }
   return value;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <mutex>
 
 #include "traces/hdf5_lock.h"
@@ -33,6 +34,20 @@ GroupReader open_root(const std::filesystem::path& path) {
   } catch (const H5::Exception&) {
     place.fail("a complete HDF5 file", "one that is truncated or damaged",
                "copy it again or " + kRecordFileAgain);
+  }
+}
+
+/// A logit is at most the product of the lengths of its vectors; it has to fit a float.
+void check_logits_fit(const Unit& unit, const Place& layer) {
+  const auto longest = [](const Matrix& matrix) {
+    return matrix.cast<double>().rowwise().norm().maxCoeff();
+  };
+  double query = 0;
+  for (const Matrix& head : unit.query) query = std::max(query, longest(head));
+  const double bound = query * longest(unit.key) * std::max(1.0F, unit.scale);
+  if (bound > std::numeric_limits<float>::max()) {
+    layer.fail("queries and keys whose logits fit float32", fmt::format("up to {:.1g}", bound),
+               "check the recorder's scale");
   }
 }
 
@@ -136,6 +151,8 @@ Unit Trace::read_unit(const UnitName& name) const {
     unit.key = data.key.read(name.kv_head);
     unit.value = data.value.read(name.kv_head);
   });
+  check_logits_fit(unit, {file_->path.string(),
+                          fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)});
   return unit;
 }
 

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 #include "traces/dataset_writer.h"
-#include "traces/hdf5_lock.h"
+#include "traces/hdf5_output.h"
 
 namespace kvsim {
 namespace {
@@ -47,51 +44,21 @@ void require_shape(const std::string& name, const std::vector<Matrix>& heads, in
 
 struct TraceWriter::File {
   File(const std::filesystem::path& file, const TraceHeader& trace_header, ElementType type)
-      : path(file), partial(file.string() + ".partial"), header(trace_header), elements(type) {}
+      : output(file), header(trace_header), elements(type) {}
 
-  ~File() {
-    const Hdf5Lock lock;
-    h5.reset();
-    std::error_code ignored;
-    if (!finished) std::filesystem::remove(partial, ignored);
-  }
+  void write_header(H5::H5File& h5);
 
-  void create();
-  void write_header();
-
-  /// Runs `write` alone in HDF5 and turns what the library throws into a std::runtime_error.
-  template <class Write>
-  void with_hdf5(const Write& write) const {
-    const Hdf5Lock lock;
-    try {
-      write();
-    } catch (const H5::Exception& error) {
-      throw std::runtime_error(
-          fmt::format("{}: cannot be written: {}", partial.string(), error.getDetailMsg()));
-    }
-  }
-
-  std::filesystem::path path;
-  std::filesystem::path partial;
+  Hdf5Output output;
   TraceHeader header;
   ElementType elements;
-  std::optional<H5::H5File> h5;  ///< empty before create() and after close()
   DatasetWriter datasets;
   std::string sequence;  ///< path of the group of the sequence begun last
   int num_tokens = 0;    ///< of that sequence
   bool finished = false;
 };
 
-void TraceWriter::File::create() {
-  if (!std::ofstream(partial)) {
-    throw std::runtime_error(
-        fmt::format("{}: cannot be written: {}", partial.string(), std::strerror(errno)));
-  }
-  h5.emplace(partial.string(), H5F_ACC_TRUNC);
-}
-
-void TraceWriter::File::write_header() {
-  const H5::Group root = h5->openGroup("/");
+void TraceWriter::File::write_header(H5::H5File& h5) {
+  const H5::Group root = h5.openGroup("/");
   write_attribute(root, "kvtrace_version", 1);
   write_attribute(root, "model", header.model);
   write_attribute(root, "num_layers", header.num_layers);
@@ -105,23 +72,20 @@ void TraceWriter::File::write_header() {
   if (header.logit_softcap) write_attribute(root, "logit_softcap", *header.logit_softcap);
   if (!header.recorder.empty()) write_attribute(root, "recorder", header.recorder);
   if (header.rope) {
-    const H5::Group rope = h5->createGroup("/rope");
+    const H5::Group rope = h5.createGroup("/rope");
     write_attribute(rope, "style", header.rope->style);
     write_attribute(rope, "attention_factor", header.rope->attention_factor);
     const std::vector<double>& frequencies = header.rope->inverse_frequency;
-    datasets.write_list(*h5, "/rope/inv_freq", H5::PredType::IEEE_F64LE, frequencies.data(),
+    datasets.write_list(h5, "/rope/inv_freq", H5::PredType::IEEE_F64LE, frequencies.data(),
                         frequencies.size());
   }
-  h5->createGroup("/sequences");
+  h5.createGroup("/sequences");
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& file, const TraceHeader& header,
                          ElementType elements)
     : file_(std::make_unique<File>(file, header, elements)) {
-  file_->with_hdf5([&] {
-    file_->create();
-    file_->write_header();
-  });
+  file_->output.write(0, [&](H5::H5File& h5) { file_->write_header(h5); });
 }
 
 TraceWriter::~TraceWriter() = default;
@@ -129,23 +93,24 @@ TraceWriter::~TraceWriter() = default;
 void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int prompt_length,
                                  const std::string& source,
                                  const std::vector<std::int32_t>& token_ids) {
-  require(file_->h5.has_value(), "begin_sequence: the trace is closed");
+  require(!file_->finished, "begin_sequence: the trace is closed");
   require(!name.empty() && name.find('/') == std::string::npos,
           fmt::format("sequence name: expected one without a slash, found \"{}\"", name));
   require(token_ids.empty() || token_ids.size() == static_cast<std::size_t>(num_tokens),
           fmt::format("token_ids: expected {} entries", num_tokens));
-  file_->with_hdf5([&] {
+  const std::uintmax_t bytes = token_ids.size() * sizeof(std::int32_t);
+  file_->output.write(bytes, [&](H5::H5File& h5) {
     file_->sequence = "/sequences/" + name;
     file_->num_tokens = num_tokens;
-    const H5::Group group = file_->h5->createGroup(file_->sequence);
+    const H5::Group group = h5.createGroup(file_->sequence);
     write_attribute(group, "num_tokens", num_tokens);
     write_attribute(group, "prompt_length", prompt_length);
     if (!source.empty()) write_attribute(group, "source", source);
     if (!token_ids.empty()) {
-      file_->datasets.write_list(*file_->h5, file_->sequence + "/token_ids",
-                                 H5::PredType::STD_I32LE, token_ids.data(), token_ids.size());
+      file_->datasets.write_list(h5, file_->sequence + "/token_ids", H5::PredType::STD_I32LE,
+                                 token_ids.data(), token_ids.size());
     }
-    file_->h5->createGroup(file_->sequence + "/layers");
+    h5.createGroup(file_->sequence + "/layers");
   });
 }
 
@@ -155,19 +120,25 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
                               std::optional<int> sliding_window) {
   const TraceHeader& header = file_->header;
   const int tokens = file_->num_tokens;
-  require(file_->h5.has_value() && tokens > 0, "write_layer: no sequence has begun");
+  require(!file_->finished && tokens > 0, "write_layer: no sequence has begun");
   require_shape("query", query, header.num_query_heads, tokens, header.head_dim);
   require_shape("key", key, header.num_kv_heads, tokens, header.head_dim);
   require_shape("value", value, header.num_kv_heads, tokens, header.value_dim);
   if (!output.empty()) {
     require_shape("output", output, header.num_query_heads, tokens, header.value_dim);
   }
-  file_->with_hdf5([&] {
+  const auto size = [](const std::vector<Matrix>& heads) {
+    return heads.size() * (heads.empty() ? 0 : heads.front().size());
+  };
+  const auto element_bytes = file_->elements == ElementType::float16 ? 2U : 4U;
+  const std::uintmax_t bytes =
+      (size(query) + size(key) + size(value) + size(output)) * element_bytes;
+  file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = fmt::format("{}/layers/{}", file_->sequence, layer);
-    const H5::Group group = file_->h5->createGroup(path);
+    const H5::Group group = h5.createGroup(path);
     if (sliding_window) write_attribute(group, "sliding_window", *sliding_window);
     const auto write = [&](const std::string& name, const std::vector<Matrix>& heads) {
-      file_->datasets.write_heads(*file_->h5, path + "/" + name, heads, file_->elements);
+      file_->datasets.write_heads(h5, path + "/" + name, heads, file_->elements);
     };
     write("query", query);
     write("key", key);
@@ -177,14 +148,12 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
 }
 
 void TraceWriter::close() {
-  require(file_->h5.has_value(), "close: the trace is closed");
-  file_->with_hdf5([&] {
-    write_attribute(file_->h5->openGroup("/"), "trace_id", file_->datasets.trace_id());
-    file_->h5->flush(H5F_SCOPE_GLOBAL);
-    file_->h5.reset();
-    std::filesystem::rename(file_->partial, file_->path);
-    file_->finished = true;
+  require(!file_->finished, "close: the trace is closed");
+  file_->output.write(0, [&](H5::H5File& h5) {
+    write_attribute(h5.openGroup("/"), "trace_id", file_->datasets.trace_id());
   });
+  file_->output.commit();
+  file_->finished = true;
 }
 
 }  // namespace kvsim

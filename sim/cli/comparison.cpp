@@ -99,16 +99,16 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       Mean mean;
       for (const PlannedUnit& planned : plan.units) {
         const UnitName& name = planned.unit.name;
-        const int whole = plan.request.mode == Mode::stream ? planned.unit.num_tokens
-                                                            : planned.unit.prompt_length;
+        const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
         mean.add(rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
-                          policy.text(), amount.of(whole)}));
+                          policy.text(), budget}));
       }
       mean.append_to(table.rows.emplace_back(std::vector<Value>{amount.written(), policy.text()}));
     }
   }
-  out << fmt::format("means over {} units, {} mode, seed {}\n\n", plan.units.size(),
-                     mode_name(plan.request.mode), plan.request.seed);
+  out << fmt::format(
+      "{} units, {} mode, seed {}: means over units, miss rate over all their accesses\n\n",
+      plan.units.size(), mode_name(plan.request.mode), plan.request.seed);
   write_aligned(out, table);
 }
 

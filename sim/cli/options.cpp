@@ -84,10 +84,9 @@ po::options_description selection_options() {
 po::options_description run_options() {
   po::options_description options("How to run");
   options.add_options()("device", po::value<std::string>()->default_value("cpu"),
-                        "cpu, cuda or auto")("threads",
-                                             po::value<int>()->default_value(default_threads()),
-                                             "units replayed at once; results do not depend on it")(
-      "quiet,q", "no progress, no notes")("verbose,v", "a line per finished unit");
+                        "cpu, cuda or auto")(
+      "threads", po::value<int>()->default_value(default_threads()),
+      "units worked on at once; results do not depend on it");
   return options;
 }
 

@@ -24,7 +24,7 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
 
 /// The options that verbs share.
 po::options_description selection_options();  ///< --sequences, --layers, --heads
-po::options_description run_options();        ///< --device, --threads, --quiet, --verbose
+po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed
 
 Selection selection_from(const po::variables_map& values);

@@ -28,6 +28,13 @@ void print(std::vector<Result> results, const std::string& format) {
   }
 }
 
+void refuse_to_overwrite(const std::filesystem::path& trace, const std::filesystem::path& file) {
+  std::error_code not_there;
+  if (std::filesystem::equivalent(trace, file, not_there)) {
+    throw UsageError(fmt::format("--per-step: {} is the trace itself", file.string()));
+  }
+}
+
 }  // namespace
 
 int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -48,6 +55,9 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   request.trajectories = values->count("per-step") > 0;
   const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
 
+  if (request.trajectories) {
+    refuse_to_overwrite(request.traces.front(), (*values)["per-step"].as<std::string>());
+  }
   const SweepPlan plan = plan_sweep(std::move(request));
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());

@@ -30,7 +30,9 @@ std::size_t units_to_run(const SweepPlan& plan) {
 
 po::options_description session_options() {
   po::options_description options;
-  options.add(selection_options()).add(replay_options()).add(run_options());
+  po::options_description talk("What to say");
+  talk.add_options()("quiet,q", "no progress, no notes")("verbose,v", "a line per finished unit");
+  options.add(selection_options()).add(replay_options()).add(run_options()).add(talk);
   return options;
 }
 
@@ -60,7 +62,7 @@ void run_plan(const SweepPlan& plan, const po::variables_map& values,
   const std::unique_ptr<Backend> backend = backend_from(values);
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (!quiet) announce(plan);
-  Progress progress(units_to_run(plan), quiet);
+  Progress progress(units_to_run(plan), quiet || verbose);
   try {
     run_sweep(plan, *backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {

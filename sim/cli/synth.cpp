@@ -24,7 +24,8 @@ po::options_description synth_options(SynthOptions& synth) {
   add("kv-heads", synth.kv_heads, "KV heads");
   add("head-dim", synth.head_dim, "size of a query and a key");
   add("value-dim", synth.value_dim, "size of a value; 0: as a key");
-  add("seed", synth.seed, "the same seed gives the same bytes");
+  options.add_options()("seed", po::value<std::int64_t>()->default_value(0),
+                        "the same seed gives the same bytes");
   add("sinks", synth.sinks, "first tokens that every query attends to");
   add("sink-strength", synth.sink_strength, "logit of a sink");
   add("local-strength", synth.local_strength, "logit of the newest token");
@@ -48,6 +49,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::string file = required_from(verb, *values, "output");
   const bool is_half = choice_from(*values, "dtype", {"float16", "float32"}) == "float16";
   synth.elements = is_half ? ElementType::float16 : ElementType::float32;
+  synth.seed = static_cast<std::uint64_t>(seed_from(*values));
   synth.output = values->count("no-output") == 0;
   try {
     synthesize(file, synth);

@@ -24,8 +24,9 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   for (const LayerCheck& check : checks) {
     const std::string verdict =
         !check.has_output ? "no recorded output" : (check.agrees() ? "agrees" : "DIFFERS");
-    table.rows.push_back(
-        {check.sequence, std::int64_t{check.layer}, check.worst_error, check.limit, verdict});
+    const std::string worst = check.has_output ? fmt::format("{:.1e}", check.worst_error) : "-";
+    table.rows.push_back({check.sequence, std::int64_t{check.layer}, worst,
+                          fmt::format("{:.0e}", check.limit), verdict});
   }
   write_aligned(std::cout, table);
 

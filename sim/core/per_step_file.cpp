@@ -1,9 +1,8 @@
 #include "sim/core/per_step_file.h"
 
 #include <H5Cpp.h>
-#include <fmt/format.h>
 
-#include "traces/hdf5_lock.h"
+#include "traces/hdf5_output.h"
 
 namespace kvsim {
 namespace {
@@ -27,52 +26,26 @@ void write_matrix(H5::Group& group, const char* name, const Matrix& matrix) {
 
 }  // namespace
 
-struct PerStepFile::File {
-  std::filesystem::path name;
-  std::filesystem::path partial;
-  std::unique_ptr<H5::H5File> file;
+PerStepFile::PerStepFile(const std::filesystem::path& file)
+    : output_(std::make_unique<Hdf5Output>(file)) {}
 
-  /// Runs `action`, turning errors of HDF5 into ours.
-  template <class Action>
-  void run(Action action) {
-    const Hdf5Lock lock;
-    try {
-      action();
-    } catch (const H5::Exception& error) {
-      throw std::runtime_error(
-          fmt::format("{}: cannot write the file: {}", name.string(), error.getDetailMsg()));
-    }
-  }
-};
-
-PerStepFile::PerStepFile(const std::filesystem::path& file) : file_(std::make_unique<File>()) {
-  file_->name = file;
-  file_->partial = file.string() + ".partial";
-  file_->run(
-      [&] { file_->file = std::make_unique<H5::H5File>(file_->partial.string(), H5F_ACC_TRUNC); });
-}
-
-PerStepFile::~PerStepFile() {
-  if (!file_) return;
-  std::error_code ignored;
-  {
-    const Hdf5Lock lock;
-    file_->file.reset();
-  }
-  std::filesystem::remove(file_->partial, ignored);
-}
+PerStepFile::~PerStepFile() = default;
 
 void PerStepFile::add(const Outcome& outcome) {
   const Result& result = outcome.result;
   const Trajectory& trajectory = outcome.trajectory;
-  file_->run([&] {
-    H5::LinkCreatPropList with_parents;
-    with_parents.setCreateIntermediateGroup(true);
-    H5::Group group(H5Gcreate2(file_->file->getId(),
-                               fmt::format("/sequences/{}/layers/{}/kv_heads/{}", result.sequence,
-                                           result.layer, result.kv_head)
-                                   .c_str(),
-                               with_parents.getId(), H5P_DEFAULT, H5P_DEFAULT));
+  const auto numbers =
+      trajectory.evicted_after.size() +
+      static_cast<std::size_t>(trajectory.attention_recall.size() + trajectory.output_error.size());
+  output_->write(numbers * sizeof(float), [&](H5::H5File& file) {
+    std::string path;
+    for (const std::string& name :
+         {std::string("sequences"), result.sequence, std::string("layers"),
+          std::to_string(result.layer), std::string("kv_heads"), std::to_string(result.kv_head)}) {
+      path += "/" + name;
+      if (!file.nameExists(path)) file.createGroup(path);
+    }
+    H5::Group group = file.openGroup(path);
     write_attribute(group, "policy", result.policy);
     write_attribute(group, "budget", result.budget);
     write_attribute(group, "mode", result.mode);
@@ -84,10 +57,6 @@ void PerStepFile::add(const Outcome& outcome) {
   });
 }
 
-void PerStepFile::close() {
-  file_->run([&] { file_->file->close(); });
-  std::filesystem::rename(file_->partial, file_->name);
-  file_.reset();
-}
+void PerStepFile::close() { output_->commit(); }
 
 }  // namespace kvsim

@@ -7,6 +7,8 @@
 
 namespace kvsim {
 
+class Hdf5Output;
+
 /// The step-by-step record of replays (HDF5). Group `/sequences/<s>/layers/<l>/kv_heads/<g>` has
 /// the attributes policy, budget and mode and the datasets `evicted_after` int32 [n],
 /// `attention_recall` and `output_error` float32 [G, steps].
@@ -24,8 +26,7 @@ class PerStepFile {
   void close();
 
  private:
-  struct File;
-  std::unique_ptr<File> file_;
+  std::unique_ptr<Hdf5Output> output_;
 };
 
 }  // namespace kvsim

@@ -7,6 +7,7 @@
 
 #include "policies/errors.h"
 #include "policies/nearest.h"
+#include "traces/errors.h"
 
 namespace kvsim {
 namespace {
@@ -60,6 +61,10 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
   }
   check_indices(trace, "--layers", selection.layers, layers);
   check_indices(trace, "--heads", selection.kv_heads, kv_heads);
+  if (layers.empty() || kv_heads.empty()) {
+    throw DataError(
+        fmt::format("{}: expected at least one recorded head, found none", trace.file().string()));
+  }
   if (units.empty()) {
     throw UsageError(fmt::format("nothing of {} is selected", trace.file().string()));
   }

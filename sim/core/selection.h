@@ -23,7 +23,7 @@ struct SelectedUnit {
 
 /// The selected units in the order sequence, layer, KV head. A layer or head that some sequence
 /// lacks is skipped there; one that no selected sequence has is an error: UsageError, naming what
-/// there is.
+/// there is. Throws DataError if the selected sequences hold no head at all.
 std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& selection);
 
 }  // namespace kvsim

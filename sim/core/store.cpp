@@ -74,7 +74,13 @@ struct ResultStore::Database {
       Result& result = results.emplace_back();
       int index = 0;
       for (const Column& column : result_columns()) {
-        column.set(result, read_value(query.getColumn(index++)));
+        const SQLite::Column value = query.getColumn(index++);
+        try {
+          column.set(result, read_value(value));
+        } catch (const std::bad_variant_access&) {
+          throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
+                                      file.string(), column.name, value.getString()));
+        }
       }
     }
     return results;
@@ -85,14 +91,15 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access)
     : database_(std::make_unique<Database>()) {
   database_->file = file;
   const bool writing = access == Access::write;
+  if (file.empty()) throw UsageError("the result file needs a name");
   if (!writing && !std::filesystem::exists(file)) {
     throw DataError(fmt::format("{}: there is no such result file", file.string()));
   }
   try {
     // Readers open for writing too: they may have to roll back what a killed writer left.
     const int flags = SQLite::OPEN_READWRITE | (writing ? SQLite::OPEN_CREATE : 0);
-    database_->connection =
-        std::make_unique<SQLite::Database>(file.string(), flags, kBusyMilliseconds);
+    database_->connection = std::make_unique<SQLite::Database>(std::filesystem::absolute(file),
+                                                               flags, kBusyMilliseconds);
     if (writing) database_->connection->exec(create_statement());
     if (database_->connection->tableExists("replay")) {
       SQLite::Statement(*database_->connection, fmt::format("SELECT {} FROM replay",

@@ -21,7 +21,8 @@ class ResultStore {
  public:
   enum class Access { read, write };
 
-  /// Access::write creates the file and the table where they are missing.
+  /// Access::write creates the file and the table where they are missing. Throws UsageError if
+  /// `file` is empty.
   ResultStore(const std::filesystem::path& file, Access access);
   ~ResultStore();
 

@@ -14,10 +14,9 @@ namespace kvsim {
 namespace {
 
 std::vector<PlannedReplay> replays_of(const SweepRequest& request, const SelectedUnit& unit) {
-  const int whole = request.mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
   std::vector<PlannedReplay> replays;
   for (const Amount& amount : request.budgets) {
-    const int budget = amount.of(whole);
+    const int budget = amount.of(budget_base(unit, request.mode));
     const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
     if (std::any_of(replays.begin(), replays.end(), same)) continue;
     for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
@@ -109,6 +108,10 @@ void skip_finished(SweepPlan& plan, const ResultStore& store) {
       return finished.contains({plan.request.policies[replay.policy].text(), replay.budget});
     });
   }
+}
+
+int budget_base(const SelectedUnit& unit, Mode mode) {
+  return mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
 }
 
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

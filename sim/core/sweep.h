@@ -63,6 +63,9 @@ SweepPlan plan_sweep(SweepRequest request);
 /// Leaves out of what remains what `store` has already.
 void skip_finished(SweepPlan& plan, const ResultStore& store);
 
+/// The tokens that a share of the budget is a share of.
+int budget_base(const SelectedUnit& unit, Mode mode);
+
 /// Fills in what is known of a row beforehand: all but the measurements.
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
               const std::string& device, Result& result);

@@ -73,6 +73,8 @@ TEST_CASE("cli: a mistake in the command line exits with 2 and says what is righ
       {{"sweep", trace, "--policies", "h2o", "--budgets", "5%"}, kBadUsage, "--output"},
       {{"sweep", trace, "--policies", ";", "--budgets", "5%", "-o", "r"}, kBadUsage, "no policy"},
       {{"sweep", trace, "--policies", "h2o", "--budgets", "5%,", "-o", "r"}, kBadUsage, "empty"},
+      {{"sweep", trace, "--policies", "h2o", "--budgets", "5%", "-o", ""}, kBadUsage, "name"},
+      {{"synth", "-o", "x.h5", "--seed", "-1"}, kBadUsage, "--seed"},
       {{"policies", "tovo"}, kBadUsage, "did you mean 'tova'?"},
       {{"synth"}, kBadUsage, "--output"},
       {{"synth", "-o", "x.h5", "--tokens", "0"}, kBadUsage, "--tokens: expected"},
@@ -120,6 +122,8 @@ TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
        kFailure,
        "no/such/r.sqlite"},
       {{"synth", "-o", "no/such/t.h5"}, kFailure, "no/such/t.h5"},
+      {{"synth", "-o", "/dev/null"}, kFailure, "/dev/null"},
+      {{"synth", "-o", "."}, kFailure, "something else"},
   };
   for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
 }

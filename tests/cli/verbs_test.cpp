@@ -146,6 +146,16 @@ TEST_CASE("cli: --per-step records when each token left and what each step lost"
   CHECK(recall[511] < 1.0F);
 }
 
+TEST_CASE("cli: --per-step does not overwrite the trace that it replays") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(sample_trace(), folder / "t.h5");
+  const Ended ended = run(folder.path(), {"replay", "t.h5", "--policy", "window", "--budget", "51",
+                                          "--per-step", "./t.h5"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.err, Contains("is the trace itself"));
+  CHECK(run(folder.path(), {"verify", "t.h5"}).status == 0);
+}
+
 TEST_CASE("cli: a share of the budget is of the sequence in stream mode, else of the prompt") {
   const TemporaryFolder folder;
   const auto row_in = [&](const std::string& mode) {

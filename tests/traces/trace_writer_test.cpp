@@ -37,7 +37,7 @@ TEST_CASE("an unfinished trace leaves nothing behind and the old file alone") {
 TEST_CASE("a file that cannot be written is named") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(TraceWriter(folder / "no/t.h5", small_header(), ElementType::float16),
-                    Contains("no/t.h5.partial: cannot be written: No such file or directory"));
+                    Contains("no/t.h5: cannot be written: No such file or directory"));
 }
 
 TEST_CASE("datasets are stored head by head, shuffled and packed") {
