@@ -6,19 +6,10 @@
 #include <set>
 
 #include "policies/errors.h"
+#include "policies/split.h"
 
 namespace kvsim {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 std::string_view name_of(std::string_view part) { return part.substr(0, part.find(':')); }
 

@@ -8,6 +8,7 @@
 
 #include "policies/errors.h"
 #include "policies/nearest.h"
+#include "policies/split.h"
 #include "sim/core/sweep.h"
 #ifdef KVSIM_WITH_CUDA
 #include "gpu/cuda_backend.h"
@@ -199,11 +200,9 @@ std::vector<int> parse_indices(const std::string& text, const std::string& optio
 
 std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end == begin) throw UsageError(fmt::format("{}: '{}' has an empty entry", option, text));
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
+  for (const std::string_view part : split(text, ',')) {
+    if (part.empty()) throw UsageError(fmt::format("{}: '{}' has an empty entry", option, text));
+    parts.emplace_back(part);
   }
   return parts;
 }
