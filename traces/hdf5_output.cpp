@@ -18,12 +18,14 @@ Hdf5Output::Hdf5Output(const std::filesystem::path& file)
   if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
     fail("there is something else of that name");
   }
+  require_room(0);
   if (!std::ofstream(partial_, std::ios::app)) fail(std::strerror(errno));
   const Hdf5Lock lock;
-  require_room(0);
   try {
     open_.emplace(partial_.string(), H5F_ACC_TRUNC);
   } catch (const H5::Exception& error) {
+    std::error_code ignored;
+    std::filesystem::remove(partial_, ignored);
     fail(error.getDetailMsg());
   }
 }

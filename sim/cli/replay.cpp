@@ -11,6 +11,7 @@
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
 #include "sim/core/per_step_file.h"
+#include "traces/errors.h"
 
 namespace kvsim::cli {
 namespace {
@@ -72,7 +73,10 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
       results.push_back(std::move(outcomes.front().result));
     });
   } catch (const Interrupted&) {
-    keep_what_finished();
+    if (!results.empty()) keep_what_finished();
+    throw;
+  } catch (const DataError&) {
+    if (!results.empty()) keep_what_finished();
     throw;
   }
   keep_what_finished();

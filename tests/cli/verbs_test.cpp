@@ -156,6 +156,25 @@ TEST_CASE("cli: --per-step does not overwrite the trace that it replays") {
   CHECK(run(folder.path(), {"verify", "t.h5"}).status == 0);
 }
 
+TEST_CASE("cli: a bad number ends a replay but what was finished before is printed and written") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20", "--no-output"}).status == 0);
+  {
+    const H5::H5File file((folder / "t.h5").string(), H5F_ACC_RDWR);
+    traces_test::set_number(file, "/sequences/synthetic/layers/1/key", {0, 7, 3},
+                            std::numeric_limits<float>::quiet_NaN());
+  }
+  const Ended ended =
+      run(folder.path(), {"replay", "t.h5", "--policy", "window", "--budget", "5", "--threads", "1",
+                          "--quiet", "--format", "json", "--per-step", "steps.h5"});
+  CHECK(ended.status == 3);
+  CHECK_THAT(ended.err, Contains("/sequences/synthetic/layers/1/key"));
+  CHECK(nlohmann::json::parse(ended.out).size() == 2);
+  const H5::H5File steps((folder / "steps.h5").string(), H5F_ACC_RDONLY);
+  CHECK(steps.nameExists("/sequences/synthetic/layers/0/kv_heads/1"));
+  CHECK_FALSE(steps.nameExists("/sequences/synthetic/layers/1"));
+}
+
 TEST_CASE("cli: a share of the budget is of the sequence in stream mode, else of the prompt") {
   const TemporaryFolder folder;
   const auto row_in = [&](const std::string& mode) {
