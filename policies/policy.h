@@ -42,7 +42,7 @@ struct Step {
   /// Keys as recorded, after positional rotation.
   ResidentVectors keys;
 
-  int overflow = 0;  ///< how many tokens must leave after this step
+  int overflow = 0;  ///< how many tokens will leave after this step
 };
 
 /// What the engine has to know of a policy before the first step.

@@ -14,6 +14,7 @@ std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t block =
       shape.group_size * steps * (2 * n * sizeof(float) + shape.value_dim * sizeof(double));
   const std::size_t matrix_being_read = n * shape.head_dim * sizeof(float);
+  // Tokens and when they left, scores, two kinds of attention; then an error per query head.
   const std::size_t per_configuration =
       n * (2 * sizeof(std::int32_t) + sizeof(double) + 2 * sizeof(float)) +
       n * shape.group_size * (sizeof(double) + (shape.trajectories ? 2 * sizeof(float) : 0));

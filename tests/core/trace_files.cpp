@@ -1,18 +1,12 @@
 #include "tests/core/trace_files.h"
 
 #include "tests/core/units.h"
+#include "tests/traces/small_trace.h"
 
 namespace kvsim::core_test {
 
 void write_random_trace(const std::filesystem::path& file, std::uint64_t seed, int prompt_length) {
-  TraceHeader header;
-  header.model = "random";
-  header.num_layers = 2;
-  header.num_query_heads = 4;
-  header.num_kv_heads = 2;
-  header.head_dim = 4;
-  header.value_dim = 3;
-  header.scale = 0.5;
+  const TraceHeader header = traces_test::small_header();
   TraceWriter writer(file, header, ElementType::float32);
   for (const auto& [name, tokens] : {std::pair{"a", kLongSequence}, {"b", kShortSequence}}) {
     writer.begin_sequence(name, tokens, prompt_length, "", {});
