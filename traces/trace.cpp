@@ -4,14 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <mutex>
 
 #include "traces/hdf5_lock.h"
+#include "traces/open_hdf5.h"
 #include "traces/sha256.h"
+#include "traces/token_text.h"
 #include "traces/trace_layout.h"
 
 namespace kvsim {
@@ -20,23 +19,6 @@ namespace {
 const std::string kRecordFileAgain = "record the file again";
 
 /// Opens the file for reading, telling apart what can be wrong with it.
-GroupReader open_root(const std::filesystem::path& path) {
-  const Place place{path.string(), ""};
-  if (!std::filesystem::exists(path)) place.fail("a trace file", "no such file");
-  if (std::filesystem::is_directory(path)) place.fail("a trace file", "a directory");
-  if (!std::ifstream(path)) place.fail("a file that can be read", std::strerror(errno));
-  if (H5Fis_hdf5(path.c_str()) <= 0) {
-    place.fail("a trace file", "one that is not HDF5", "kvsim synth writes a trace to start from");
-  }
-  try {
-    H5::H5File file(path.string(), H5F_ACC_RDONLY);
-    return GroupReader({path.string(), "/"}, file.openGroup("/"), kRecordFileAgain);
-  } catch (const H5::Exception&) {
-    place.fail("a complete HDF5 file", "one that is truncated or damaged",
-               "copy it again or " + kRecordFileAgain);
-  }
-}
-
 /// A logit is at most the product of the lengths of its vectors; it has to fit a float.
 void check_logits_fit(const Unit& unit, const Place& layer) {
   const auto longest = [](const Matrix& matrix) {
@@ -108,7 +90,9 @@ std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitNam
 
 Trace::Trace(const std::filesystem::path& file) : file_(std::make_unique<File>(file)) {
   file_->with_hdf5([&] {
-    file_->root.emplace(open_root(file));
+    file_->root.emplace(open_hdf5(file, {.kind = "a trace file",
+                                         .make = "kvsim synth writes a trace to start from",
+                                         .repair = kRecordFileAgain}));
     file_->header = read_header(*file_->root);
     file_->sequences = read_sequences(*file_->root, file_->header);
     file_->id = file_->root->optional_text("trace_id");
@@ -139,6 +123,7 @@ Unit Trace::read_unit(const UnitName& name) const {
   unit.scale = static_cast<float>(header().scale);
   if (header().logit_softcap) unit.logit_softcap = static_cast<float>(*header().logit_softcap);
   unit.sliding_window = layer->sliding_window;
+  unit.rope = header().rope;
   unit.key_bytes = layer->key_bytes;
   unit.value_bytes = layer->value_bytes;
 
@@ -150,6 +135,8 @@ Unit Trace::read_unit(const UnitName& name) const {
     }
     unit.key = data.key.read(name.kv_head);
     unit.value = data.value.read(name.kv_head);
+    unit.token_text = read_token_text(
+        file_->root->group("sequences", file_->root->fix()).group(info.name, file_->root->fix()));
   });
   check_logits_fit(unit, {file_->path.string(),
                           fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)});

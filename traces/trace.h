@@ -10,13 +10,6 @@
 
 namespace kvsim {
 
-/// How the recorded model rotated its keys (group `/rope`): enough to undo it.
-struct Rope {
-  std::vector<double> inverse_frequency;  ///< [rotary_dim / 2]
-  std::string style;                      ///< "half" or "interleaved"
-  double attention_factor = 1;
-};
-
 /// The attributes of the file: one model.
 struct TraceHeader {
   std::string model;
@@ -75,8 +68,8 @@ class Trace {
   /// the whole file on the first call in that case.
   const std::string& id() const;
 
-  /// Reads one KV head and its query heads, nothing else. Throws DataError if it is not in the
-  /// file or holds a number that is not finite.
+  /// Reads one KV head and its query heads, with the sequence's text if it is there. Throws
+  /// DataError if it is not in the file or holds a number that is not finite.
   Unit read_unit(const UnitName& name) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
