@@ -2,38 +2,73 @@
 // of Remark D.15, the budget shared with a recent window as in section 5.
 //
 // Algorithm 1 read literally scores the new token 0 and so keeps the first B tokens for good; the
-// paper's experiments accumulate, as this does. Of the authors' programs this is nearest to the
-// real-drop one: softmax over the retained set, sums, no off-by-one at the window's edge.
+// paper's experiments accumulate, as this does. The authors published six programs that differ in
+// what the parameters below vary; the defaults are nearest to the real-drop one.
 
+#include <algorithm>
+#include <limits>
+
+#include "policies/h2o_presets.h"
+#include "policies/half.h"
 #include "policies/registry.h"
 
 namespace kvsim {
 namespace {
 
+constexpr double kOut = -std::numeric_limits<double>::infinity();
+
 class HeavyHitters final : public Policy {
  public:
   HeavyHitters(const Params& params, const Context& context)
       : recent_(params.amount("recent", context.budget)),
+        num_heavy_(std::max(0, context.budget - recent_)),
         full_(params.choice("score") == "full"),
-        mean_(params.choice("score") == "mean") {}
+        mean_(params.choice("score") == "mean"),
+        overlap_(params.choice("overlap") == "yes"),
+        half_(params.choice("precision") == "half"),
+        slots_(params.choice("positions") == "slot") {}
 
-  Rules rules() const override { return {.protect_newest = recent_, .sees_full_attention = full_}; }
+  Rules rules() const override {
+    return {.protect_newest = recent_,
+            .sees_full_attention = full_,
+            .prunes = overlap_,
+            .slot_positions = slots_};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     const auto attention = full_ ? step.full_attention : step.attention;
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (mean_) {
-        scores[i] += (attention[i] - scores[i]) / (step.index - step.tokens[i] + 1);
-      } else {
-        scores[i] += attention[i];
-      }
+      scores[i] = accumulated(scores[i], attention[i], step.index - step.tokens[i] + 1);
     }
+    if (overlap_) limit_heavy_hitters(scores);
   }
 
  private:
+  double accumulated(double score, double attention, int steps) const {
+    if (score == kOut) return kOut;
+    if (half_) attention = round_to_half(static_cast<float>(attention));
+    const double sum = score + (mean_ ? (attention - score) / steps : attention);
+    return half_ ? round_to_half(static_cast<float>(sum)) : sum;
+  }
+
+  // Every token starts as a heavy hitter. One that is no more among the heaviest never is again, as
+  // in the authors' program; the recent window alone keeps it for a while. Each step brings one
+  // token, so at most one is too many.
+  void limit_heavy_hitters(std::span<double> scores) const {
+    const auto num_out = std::count(scores.begin(), scores.end(), kOut);
+    const auto lightest = std::min_element(scores.begin(), scores.end(), [](double a, double b) {
+      return a != kOut && (b == kOut || a < b);
+    });
+    if (static_cast<int>(scores.size()) - num_out > num_heavy_) *lightest = kOut;
+  }
+
   int recent_;
+  int num_heavy_;
   bool full_;
   bool mean_;
+  bool overlap_;
+  bool half_;
+  bool slots_;
 };
 
 }  // namespace
@@ -44,12 +79,23 @@ PolicyInfo h2o_policy() {
       .keeps = "recent tokens and those with the most accumulated attention",
       .source = "H2O Algorithm 2, Remark D.15, section 5",
       .sees = "attention over the cache; score=full: over the whole text",
-      .differences = "the authors' programs differ among themselves in softmax and budget split",
-      .params = {Param::amount("recent", "0.5",
-                               "newest tokens that always stay; 0 is Algorithm 2 alone"),
-                 Param::choice("score", {"sum", "mean", "full"},
-                               "sum since arrival, mean per step seen (B.2), or the sum of full "
-                               "attention")},
+      .differences =
+          "the authors' programs differ among themselves: see the presets; overlap=yes "
+          "follows the heavy hitters step by step through a prompt, too",
+      .params =
+          {Param::amount("recent", "0.5", "newest tokens that always stay; 0 is Algorithm 2 alone"),
+           Param::choice("score", {"sum", "mean", "full"},
+                         "sum since arrival, mean per step seen (B.2), or the sum of full "
+                         "attention"),
+           Param::choice("overlap", {"no", "yes"},
+                         "yes: recent tokens can be heavy hitters, too, so that fewer than the "
+                         "budget stay"),
+           Param::choice("precision", {"double", "half"},
+                         "of the sums; in half precision they stop growing at 2048 or before"),
+           Param::choice("positions", {"text", "slot"},
+                         "slot: keys are rotated to their slot of the cache, where the trace tells "
+                         "how")},
+      .presets = h2o_presets(),
       .make = make_policy<HeavyHitters>};
 }
 

@@ -50,6 +50,10 @@ Param Param::choice(std::string name, std::vector<std::string> choices, std::str
           std::move(choices), std::move(help)};
 }
 
+Param Param::file(std::string name, std::string help) {
+  return {std::move(name), Type::file, "", 0, 0, {}, std::move(help)};
+}
+
 std::string Param::allowed() const {
   switch (type) {
     case Type::integer:
@@ -59,6 +63,8 @@ std::string Param::allowed() const {
       return "tokens or a share of the budget";
     case Type::choice:
       return fmt::format("{}", fmt::join(choices, "|"));
+    case Type::file:
+      return "a path without ',', ';', '+' and '@'";
   }
   return {};
 }
@@ -84,6 +90,8 @@ Params::Value Params::parse(const Param& param, std::string_view text, std::stri
         if (choice == text) return choice;
       }
       break;
+    case Param::Type::file:
+      return std::string(text);
   }
   const std::string hint = param.type == Param::Type::choice
                                ? fmt::format("; did you mean '{}'?", nearest(text, param.choices))
@@ -124,6 +132,8 @@ double Params::real(std::string_view name) const { return get<double>(name); }
 int Params::amount(std::string_view name, int budget) const { return get<Amount>(name).of(budget); }
 
 const std::string& Params::choice(std::string_view name) const { return get<std::string>(name); }
+
+const std::string& Params::file(std::string_view name) const { return get<std::string>(name); }
 
 std::string Params::text() const {
   std::vector<std::string> parts;

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+
+#include "policies/quantization.h"
 
 namespace kvsim {
 
@@ -24,6 +27,10 @@ class ResidentVectors {
   std::span<const std::int32_t> tokens_;
 };
 
+/// What a token of the text is, where the trace has its text; else the first one is special and all
+/// others are words.
+enum class TokenKind : std::uint8_t { word, punctuation, special };
+
 /// What a policy sees of one step: the cache before the eviction, never the future.
 struct Step {
   int index = 0;  ///< t, counted from 0; token t has just arrived
@@ -39,10 +46,23 @@ struct Step {
   /// compute. Empty unless the policy's rules ask for it.
   std::span<const float> full_attention;
 
-  /// Keys as recorded, after positional rotation.
+  /// Keys as recorded, after positional rotation. Of one head: for a policy that is shared by
+  /// several, of the first.
   ResidentVectors keys;
 
-  int overflow = 0;  ///< how many tokens will leave after this step
+  /// Parallel to `tokens`. Empty unless the policy's rules ask for it.
+  std::span<const TokenKind> kinds;
+
+  int overflow = 0;  ///< how many tokens will leave after this step, unless more are pruned
+};
+
+/// Which heads one policy decides for. They keep the same tokens, and `Step::attention` is the mean
+/// over the query heads of all of them.
+enum class Scope {
+  head,   ///< one KV head
+  layer,  ///< all KV heads of a layer
+  model   ///< one policy for all layers, asked layer by layer at every step. Each layer keeps its
+          ///< own tokens, and what leaves one has left all later ones (SpAtten's cascade)
 };
 
 /// What the engine has to know of a policy before the first step.
@@ -52,7 +72,17 @@ struct Rules {
   int drop = 1;                      ///< tokens evicted at once, repeatedly until the budget holds
   bool bounded = true;               ///< false: the budget does not apply, nothing is evicted
   bool sees_full_attention = false;  ///< fill Step::full_attention
+  bool sees_kinds = false;           ///< fill Step::kinds
   bool selects = false;              ///< see Policy: choose what to attend to, evict nothing
+  bool prunes = false;  ///< candidates scored minus infinity leave even while the budget holds
+  Scope scope = Scope::head;
+  bool slot_positions = false;  ///< rotate keys to their slot of the cache, as if nothing between
+                                ///< them had been there; needs the trace to say how to
+  std::optional<Quantization> stored = {};  ///< keys and values are kept quantised
+
+  /// Whether what a step attends to are recorded keys and values with their recorded logits, so
+  /// that Lemma B.4 of Scissorhands bounds the error.
+  bool is_exact() const { return !slot_positions && !stored; }
 };
 
 /// Decides which tokens a KV cache keeps. One object follows one replay of one unit.

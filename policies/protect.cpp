@@ -9,29 +9,10 @@
 namespace kvsim {
 namespace {
 
-class Protected final : public Policy {
- public:
-  Protected(std::unique_ptr<Policy> policy, const Params& params, const Context& context)
-      : policy_(std::move(policy)),
-        first_(params.amount("first", context.budget)),
-        last_(params.amount("last", context.budget)) {}
-
-  Rules rules() const override {
-    Rules rules = policy_->rules();
-    rules.protect_first = std::max(rules.protect_first, first_);
-    rules.protect_newest = std::max(rules.protect_newest, last_);
-    return rules;
-  }
-
-  void update(const Step& step, std::span<double> scores) override {
-    policy_->update(step, scores);
-  }
-
- private:
-  std::unique_ptr<Policy> policy_;
-  int first_;
-  int last_;
-};
+void reserve(Rules& rules, const Params& params, const Context& context) {
+  rules.protect_first = std::max(rules.protect_first, params.amount("first", context.budget));
+  rules.protect_newest = std::max(rules.protect_newest, params.amount("last", context.budget));
+}
 
 }  // namespace
 
@@ -41,7 +22,7 @@ CombinatorInfo protect_combinator() {
           .source = "arXiv 2605.18053",
           .params = {Param::amount("first", "0.1", "first tokens of the text"),
                      Param::amount("last", "0.1", "newest tokens")},
-          .wrap = wrap_policy<Protected>};
+          .change = reserve};
 }
 
 }  // namespace kvsim

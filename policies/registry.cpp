@@ -18,13 +18,23 @@ namespace kvsim {
   POLICY(lru)                  \
   POLICY(lfu)                  \
   POLICY(h2o)                  \
+  POLICY(strided)              \
+  POLICY(fixed)                \
+  POLICY(topk)                 \
+  POLICY(spatten)              \
   POLICY(scissorhands)         \
   POLICY(tova)                 \
-  POLICY(topk)                 \
+  POLICY(subgen)               \
+  POLICY(kcenter)              \
+  POLICY(fastgen)              \
+  POLICY(snapkv)               \
   POLICY(knorm)                \
-  POLICY(keydiff)
+  POLICY(keydiff)              \
+  POLICY(schedule)
 
-#define KVSIM_COMBINATORS(COMBINATOR) COMBINATOR(protect)
+#define KVSIM_COMBINATORS(COMBINATOR) \
+  COMBINATOR(protect)                 \
+  COMBINATOR(quant)
 
 #define KVSIM_DECLARE_POLICY(name) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();

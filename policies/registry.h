@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "policies/estimator.h"
 #include "policies/params.h"
 #include "policies/policy.h"
 
@@ -17,10 +17,21 @@ namespace kvsim {
 struct Context {
   int budget = 1;          ///< B, in tokens
   std::uint64_t seed = 0;  ///< from the user's seed and the unit's coordinates
+
+  /// For a policy that follows one: per token, the step after which it leaves.
+  std::span<const std::int32_t> schedule = {};
+};
+
+/// Parameters as a paper or a program sets them: `POLICY:preset=NAME`.
+struct Preset {
+  std::string name;
+  std::string settings;    ///< "key=value,key=value"; empty: the defaults
+  std::string reproduces;  ///< whose variant it is, and what of it is not reproduced
+  bool acausal = false;    ///< it sees the future: listed as what it is, refused when asked for
 };
 
 /// Everything the program knows about a policy: help, parsing, tests and the README's table are
-/// derived from it.
+/// derived from it. Exactly one of `make` and `make_estimator` is set.
 struct PolicyInfo {
   std::string name;
   std::string keeps;        ///< what stays in the cache, in one line
@@ -28,7 +39,11 @@ struct PolicyInfo {
   std::string sees;         ///< what it has to see of a step
   std::string differences;  ///< known differences from the paper or its code; may be empty
   std::vector<Param> params;
-  std::unique_ptr<Policy> (*make)(const Params& params, const Context& context);
+  std::vector<Preset> presets = {};
+  bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
+  std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
+  std::unique_ptr<Estimator> (*make_estimator)(const Params& params,
+                                               const Context& context) = nullptr;
 };
 
 template <class P>
@@ -36,21 +51,19 @@ std::unique_ptr<Policy> make_policy(const Params& params, const Context& context
   return std::make_unique<P>(params, context);
 }
 
-/// A change to any policy, written behind it: `POLICY+NAME:key=value`.
+template <class E>
+std::unique_ptr<Estimator> make_estimator(const Params& params, const Context& context) {
+  return std::make_unique<E>(params, context);
+}
+
+/// A change to the rules of any policy, written behind it: `POLICY+NAME:key=value`.
 struct CombinatorInfo {
   std::string name;
   std::string does;    ///< in one line
   std::string source;  ///< paper and section
   std::vector<Param> params;
-  std::unique_ptr<Policy> (*wrap)(std::unique_ptr<Policy> policy, const Params& params,
-                                  const Context& context);
+  void (*change)(Rules& rules, const Params& params, const Context& context);
 };
-
-template <class P>
-std::unique_ptr<Policy> wrap_policy(std::unique_ptr<Policy> policy, const Params& params,
-                                    const Context& context) {
-  return std::make_unique<P>(std::move(policy), params, context);
-}
 
 /// All policies, in the order in which help shows them.
 std::span<const PolicyInfo> policies();

@@ -4,7 +4,7 @@
 // The printed line I[: -r] <- 0 clears the counters of all but the recent window; the text says,
 // and this does, the opposite. The counters are those of the steps that were replayed: the paper
 // allows to collect them at the compression step or to maintain them (section 4.1, "Overhead
-// Tradeoff").
+// Tradeoff"). A percentile and "any" in place of a count are what the authors' program has.
 
 #include <algorithm>
 #include <deque>
@@ -15,57 +15,92 @@
 namespace kvsim {
 namespace {
 
+// The largest value that is not above the 90th percentile. Values above the one are those above the
+// other, wherever between two neighbours the percentile lies.
+float percentile_90(std::span<const float> attention) {
+  std::vector<float> values(attention.begin(), attention.end());
+  const auto rank = values.begin() + static_cast<std::ptrdiff_t>(9 * (values.size() - 1) / 10);
+  std::nth_element(values.begin(), rank, values.end());
+  return *rank;
+}
+
 class Scissorhands final : public Policy {
  public:
   Scissorhands(const Params& params, const Context& context)
-      : history_(static_cast<std::size_t>(params.integer("history"))),
+      : history_(params.integer("history")),
         recent_(params.amount("recent", context.budget)),
-        drop_(static_cast<int>(params.real("drop") * context.budget + 0.5)) {}
+        drop_(static_cast<int>(params.real("drop") * context.budget + 0.5)),
+        percentile_(params.choice("important") == "percentile"),
+        any_(params.choice("rank") == "any") {}
 
   Rules rules() const override { return {.protect_newest = recent_, .drop = std::max(1, drop_)}; }
 
-  // A score is the negative of a counter: how many of the last steps gave the token less than an
-  // even share of the attention.
   void update(const Step& step, std::span<double> scores) override {
-    if (unimportant_.size() == history_) forget_oldest(step, scores);
+    forget_oldest(step);
     std::vector<std::int32_t>& unimportant = unimportant_.emplace_back();
+    const float threshold = percentile_ ? percentile_90(step.attention) : 0;
     const float even_share = 1 / static_cast<float>(step.index + 1);
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (step.attention[i] >= even_share) continue;
-      --scores[i];
-      unimportant.push_back(step.tokens[i]);
+      const std::int32_t token = step.tokens[i];
+      int& count = counts_[static_cast<std::size_t>(token)];
+      const float attention = step.attention[i];
+      if (percentile_ ? attention <= threshold : attention < even_share) {
+        ++count;
+        unimportant.push_back(token);
+      }
+      scores[i] = any_ ? count < std::min(history_, step.index - token + 1) : -count;
     }
   }
 
  private:
-  void forget_oldest(const Step& step, std::span<double> scores) {
-    std::size_t slot = 0;
+  void forget_oldest(const Step& step) {
+    counts_.resize(static_cast<std::size_t>(step.index) + 1, 0);
+    if (static_cast<int>(unimportant_.size()) < history_) return;
     for (const std::int32_t token : unimportant_.front()) {
-      while (slot < scores.size() && step.tokens[slot] < token) ++slot;
-      if (slot < scores.size() && step.tokens[slot] == token) ++scores[slot];
+      --counts_[static_cast<std::size_t>(token)];
     }
     unimportant_.pop_front();
   }
 
-  std::size_t history_;
+  int history_;
   int recent_;
   int drop_;
-  std::deque<std::vector<std::int32_t>> unimportant_;  // per step of the history, ascending
+  bool percentile_;
+  bool any_;
+  std::vector<int> counts_;  // per token of the text: in how many steps of the history unimportant
+  std::deque<std::vector<std::int32_t>> unimportant_;  // per step of the history
 };
 
 }  // namespace
 
 PolicyInfo scissorhands_policy() {
-  return {.name = "scissorhands",
-          .keeps = "recent tokens and those seldom below an even share of the attention",
-          .source = "Scissorhands Algorithm 2",
-          .sees = "attention over the cache",
-          .differences = "the authors' program has no budget: it masks a prompt by a threshold",
-          .params = {Param::integer("history", 400, 1, 1'000'000, "steps that the counters cover"),
-                     Param::amount("recent", "10", "newest tokens that always stay"),
-                     Param::real("drop", 0.5, 0, 1,
-                                 "share of the budget that goes at once; 0: one token")},
-          .make = make_policy<Scissorhands>};
+  return {
+      .name = "scissorhands",
+      .keeps = "recent tokens and those seldom below an even share of the attention",
+      .source = "Scissorhands Algorithm 2",
+      .sees = "attention over the cache",
+      .differences =
+          "the authors' program has no budget: it masks a prompt by a threshold "
+          "(preset=official)",
+      .params =
+          {Param::integer("history", 400, 1, 1'000'000, "steps that the counters cover"),
+           Param::amount("recent", "10", "newest tokens that always stay"),
+           Param::real("drop", 0.5, 0, 1, "share of the budget that goes at once; 0: one token"),
+           Param::choice("important", {"share", "percentile"},
+                         "which attention makes a token important at a step: an even share, or "
+                         "more than the 90th percentile over the cache"),
+           Param::choice("rank", {"count", "any"},
+                         "first go those most often unimportant in the history, or those never "
+                         "important in it")},
+      .presets = {{"paper", "",
+                   "Algorithm 2 with m = 0.5B as in section 4.1, where the budget is smaller in "
+                   "earlier layers"},
+                  {"official", "history=100,drop=0,important=percentile,rank=any",
+                   "the authors' program; it has no budget and drops whatever was not important "
+                   "in any of the last 100 steps, takes the percentile over a row with its "
+                   "future zeros, and compresses layers 5 to 35 only: here the budget holds in "
+                   "every layer"}},
+      .make = make_policy<Scissorhands>};
 }
 
 }  // namespace kvsim

@@ -8,14 +8,16 @@ namespace {
 
 class Sink final : public Policy {
  public:
-  Sink(const Params& params, const Context&) : sinks_(params.integer("sinks")) {}
+  Sink(const Params& params, const Context&)
+      : sinks_(params.integer("sinks")), slots_(params.choice("positions") == "slot") {}
 
-  Rules rules() const override { return {.protect_first = sinks_}; }
+  Rules rules() const override { return {.protect_first = sinks_, .slot_positions = slots_}; }
 
   void update(const Step& step, std::span<double> scores) override { scores.back() = step.index; }
 
  private:
   int sinks_;
+  bool slots_;
 };
 
 }  // namespace
@@ -26,8 +28,15 @@ PolicyInfo sink_policy() {
           .source = "StreamingLLM section 3.2",
           .sees = "nothing",
           .differences =
-              "keys stay at their text positions; the paper's code rotates them by cache slot",
-          .params = {Param::integer("sinks", 4, 0, 1'000'000, "first tokens that always stay")},
+              "by default keys stay at their text positions, as in most other programs; "
+              "the paper rotates them by cache slot, which is positions=slot",
+          .params = {Param::integer("sinks", 4, 0, 1'000'000, "first tokens that always stay"),
+                     Param::choice("positions", {"text", "slot"},
+                                   "slot: keys are rotated to their slot of the cache, where the "
+                                   "trace tells how")},
+          .presets = {{"streaming-llm", "positions=slot",
+                       "StreamingLLM section 3.2; the authors' chat evicts before a step attends, "
+                       "so that a step attends to one token fewer"}},
           .make = make_policy<Sink>};
 }
 

@@ -6,19 +6,25 @@
 #include <set>
 
 #include "policies/errors.h"
+#include "policies/nearest.h"
 #include "policies/split.h"
 
 namespace kvsim {
 namespace {
 
-std::string_view name_of(std::string_view part) { return part.substr(0, part.find(':')); }
+constexpr std::string_view kPreset = "preset";  // no parameter has this name
 
-// Sets what stands behind the colon of `part`, if there is one.
-void set_all(Params& params, std::string_view part, const std::string& owner) {
-  const std::size_t colon = part.find(':');
-  if (colon == std::string_view::npos) return;
+std::string_view name_of(std::string_view part) {
+  return part.substr(0, part.find_first_of(":+@"));
+}
+
+using Settings = std::vector<std::pair<std::string_view, std::string_view>>;
+
+// Names and values of "key=value,key=value", each name once.
+Settings parse_settings(std::string_view text, const std::string& owner) {
+  Settings settings;
   std::set<std::string_view> seen;
-  for (std::string_view setting : split(part.substr(colon + 1), ',')) {
+  for (std::string_view setting : split(text, ',')) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos) {
       throw UsageError(fmt::format("{}: '{}' is not of the form key=value", owner, setting));
@@ -27,7 +33,41 @@ void set_all(Params& params, std::string_view part, const std::string& owner) {
     if (!seen.insert(name).second) {
       throw UsageError(fmt::format("{}: '{}' is given twice", owner, name));
     }
-    params.set(name, setting.substr(equals + 1), owner);
+    settings.emplace_back(name, setting.substr(equals + 1));
+  }
+  return settings;
+}
+
+// What stands behind the colon of `part`, if there is one.
+Settings settings_of(std::string_view part, const std::string& owner) {
+  const std::size_t colon = part.find(':');
+  return colon == std::string_view::npos ? Settings()
+                                         : parse_settings(part.substr(colon + 1), owner);
+}
+
+const Preset& find_preset(const PolicyInfo& policy, std::string_view name) {
+  if (policy.presets.empty()) {
+    throw UsageError(fmt::format("policy {} has no presets, found 'preset={}'", policy.name, name));
+  }
+  std::vector<std::string> names;
+  for (const Preset& preset : policy.presets) {
+    if (preset.name == name) return preset;
+    names.push_back(preset.name);
+  }
+  throw UsageError(fmt::format("policy {} has no preset '{}'; did you mean '{}'? It has: {}",
+                               policy.name, name, nearest(name, names), fmt::join(names, ", ")));
+}
+
+void apply_preset(Params& params, const PolicyInfo& policy, std::string_view name) {
+  const Preset& preset = find_preset(policy, name);
+  const std::string owner = fmt::format("preset {} of policy {}", preset.name, policy.name);
+  if (preset.acausal) {
+    throw UsageError(fmt::format("{} sees the future ({}); it belongs to the oracles", owner,
+                                 preset.reproduces));
+  }
+  if (preset.settings.empty()) return;
+  for (const auto& [key, value] : parse_settings(preset.settings, owner)) {
+    params.set(key, value, owner);
   }
 }
 
@@ -38,13 +78,26 @@ std::string joined(const std::string& name, const Params& params) {
 
 }  // namespace
 
-Spec::Spec(std::string_view text) : Spec(find_policy(name_of(text.substr(0, text.find('+'))))) {
-  const std::vector<std::string_view> parts = split(text, '+');
-  set_all(params_, parts.front(), "policy " + policy_->name);
+Spec::Spec(std::string_view text) : Spec(find_policy(name_of(text))) {
+  const std::size_t at = text.rfind('@');
+  if (at != std::string_view::npos) allocation_ = parse_allocation(text.substr(at + 1));
+  const std::vector<std::string_view> parts = split(text.substr(0, at), '+');
+  const std::string owner = "policy " + policy_->name;
+  const Settings settings = settings_of(parts.front(), owner);
+  for (const auto& [name, value] : settings) {
+    if (name == kPreset) apply_preset(params_, *policy_, value);
+  }
+  for (const auto& [name, value] : settings) {
+    if (name != kPreset) params_.set(name, value, owner);
+  }
+  if (policy_->follows_schedule && schedule_file().empty()) {
+    throw UsageError(owner + " needs a file: " + policy_->name + ":file=PATH");
+  }
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const CombinatorInfo& combinator = find_combinator(name_of(parts[i]));
     auto& [info, params] = combinators_.emplace_back(&combinator, combinator.params);
-    set_all(params, parts[i], "combinator " + combinator.name);
+    const std::string what = "combinator " + combinator.name;
+    for (const auto& [name, value] : settings_of(parts[i], what)) params.set(name, value, what);
   }
 }
 
@@ -54,20 +107,36 @@ Spec Spec::with(const CombinatorInfo& combinator) const {
   return changed;
 }
 
+Spec Spec::allocated(Allocation allocation) const {
+  Spec changed = *this;
+  changed.allocation_ = allocation;
+  return changed;
+}
+
 std::string Spec::text() const {
   std::string text = joined(policy_->name, params_);
   for (const auto& [combinator, params] : combinators_) {
     text += '+' + joined(combinator->name, params);
   }
+  if (allocation_ != Allocation::uniform) text += '@' + allocation_name(allocation_);
   return text;
 }
 
+const std::string& Spec::schedule_file() const { return params_.file("file"); }
+
 std::unique_ptr<Policy> Spec::make(const Context& context) const {
-  std::unique_ptr<Policy> policy = policy_->make(params_, context);
-  for (const auto& [combinator, params] : combinators_) {
-    policy = combinator->wrap(std::move(policy), params, context);
-  }
-  return policy;
+  return policy_->make == nullptr ? nullptr : policy_->make(params_, context);
+}
+
+std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
+  return is_estimator() ? policy_->make_estimator(params_, context) : nullptr;
+}
+
+Rules Spec::rules(const Context& context) const {
+  Rules rules;
+  if (const auto policy = make(context)) rules = policy->rules();
+  for (const auto& [combinator, params] : combinators_) combinator->change(rules, params, context);
+  return rules;
 }
 
 std::vector<Spec> parse_specs(std::string_view list) {
@@ -79,7 +148,9 @@ std::vector<Spec> parse_specs(std::string_view list) {
   for (std::string_view part : split(list, ';')) {
     if (part.empty()) continue;
     if (part == "all") {
-      for (const PolicyInfo& policy : policies()) add(Spec(policy));
+      for (const PolicyInfo& policy : policies()) {
+        if (!policy.follows_schedule) add(Spec(policy));
+      }
     } else {
       add(Spec(part));
     }

@@ -5,35 +5,53 @@
 #include <string_view>
 #include <vector>
 
+#include "policies/allocation.h"
 #include "policies/registry.h"
 
 namespace kvsim {
 
 /// A policy with its parameters, as a user names it: `name` or `name:key=value,key=value`, and the
-/// combinators that change it, each behind a '+': `h2o+protect:first=10%`.
+/// combinators that change it, each behind a '+': `h2o+protect:first=10%`. Wherever `preset=NAME`
+/// stands, it comes first and the other settings override it.
 class Spec {
  public:
-  /// Throws UsageError for an unknown policy, combinator or parameter or a value that is not
-  /// allowed.
+  /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
+  /// allowed, or a preset that sees the future.
   explicit Spec(std::string_view text);
   explicit Spec(const PolicyInfo& policy) : policy_(&policy), params_(policy.params) {}
 
   /// The same policy with one combinator more, at its defaults.
   Spec with(const CombinatorInfo& combinator) const;
 
-  /// The canonical form: every parameter with its value, in declared order.
+  /// The same policy with the budget split over layers and heads in this way, `spec@pyramid`.
+  Spec allocated(Allocation allocation) const;
+  Allocation allocation() const { return allocation_; }
+
+  /// The canonical form: every parameter with its value, in declared order. A preset does not show.
   std::string text() const;
 
   const PolicyInfo& policy() const { return *policy_; }
+
+  /// Only for a policy that follows a schedule.
+  const std::string& schedule_file() const;
+
+  /// Null if it is an estimator, or is not one.
   std::unique_ptr<Policy> make(const Context& context) const;
+  std::unique_ptr<Estimator> make_estimator(const Context& context) const;
+
+  /// The policy's rules as its combinators change them; those of an estimator are the defaults.
+  Rules rules(const Context& context) const;
+  bool is_estimator() const { return policy_->make_estimator != nullptr; }
 
  private:
   const PolicyInfo* policy_;  // entries of the registry live as long as the program
   Params params_;
-  std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // in the order of wrapping
+  std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // as written
+  Allocation allocation_ = Allocation::uniform;
 };
 
-/// Specs separated by ';', or every policy for "all". A policy named twice is kept once.
+/// Specs separated by ';', or every policy that needs no file for "all". A policy named twice is
+/// kept once.
 std::vector<Spec> parse_specs(std::string_view list);
 
 }  // namespace kvsim

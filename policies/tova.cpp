@@ -10,9 +10,11 @@ namespace {
 
 class Tova final : public Policy {
  public:
-  Tova(const Params& params, const Context&) : full_(params.choice("score") == "full") {}
+  Tova(const Params& params, const Context&)
+      : scope_(params.choice("scope") == "layer" ? Scope::layer : Scope::head),
+        full_(params.choice("score") == "full") {}
 
-  Rules rules() const override { return {.sees_full_attention = full_}; }
+  Rules rules() const override { return {.sees_full_attention = full_, .scope = scope_}; }
 
   void update(const Step& step, std::span<double> scores) override {
     const auto attention = full_ ? step.full_attention : step.attention;
@@ -20,21 +22,27 @@ class Tova final : public Policy {
   }
 
  private:
+  Scope scope_;
   bool full_;
 };
 
 }  // namespace
 
 PolicyInfo tova_policy() {
-  return {
-      .name = "tova",
-      .keeps = "the tokens with the most attention at the current step",
-      .source = "TOVA section 4",
-      .sees = "attention over the cache; score=full: over the whole text",
-      .differences = "each KV head decides alone; the paper takes the mean over a layer's heads",
-      .params = {Param::choice("score", {"cached", "full"},
-                               "attention over the cache, or over the whole text")},
-      .make = make_policy<Tova>};
+  return {.name = "tova",
+          .keeps = "the tokens with the most attention at the current step",
+          .source = "TOVA section 4",
+          .sees = "attention over the cache; score=full: over the whole text",
+          .differences =
+              "by default each KV head decides alone; the paper takes the mean over a "
+              "layer's heads, which is scope=layer",
+          .params = {Param::choice("scope", {"head", "layer"},
+                                   "whose attention decides: that of each KV head for itself, or "
+                                   "the mean over its layer, for all of it"),
+                     Param::choice("score", {"cached", "full"},
+                                   "attention over the cache, or over the whole text")},
+          .presets = {{"paper", "scope=layer", "TOVA section 4: one decision for a whole layer"}},
+          .make = make_policy<Tova>};
 }
 
 }  // namespace kvsim

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <ostream>
+#include <set>
 #include <tuple>
 
 #include "sim/core/table.h"
@@ -24,7 +25,8 @@ class Mean {
     misses_ += result.token_misses;
     error_ += result.output_error_mean;
     error_p95_ += result.output_error_p95;
-    bound_ += result.bound_mean;
+    has_bound_ = has_bound_ && result.bound_mean.has_value();
+    bound_ += result.bound_mean.value_or(0);
   }
 
   static std::vector<std::string> columns() {
@@ -37,7 +39,13 @@ class Mean {
     row.emplace_back(std::int64_t{std::llround(bytes_ / count_)});
     row.emplace_back(recall_ / count_);
     row.emplace_back(miss_rate);
-    for (const double sum : {error_, error_p95_, bound_}) row.emplace_back(sum / count_);
+    row.emplace_back(error_ / count_);
+    row.emplace_back(error_p95_ / count_);
+    if (has_bound_) {
+      row.emplace_back(bound_ / count_);
+    } else {
+      row.emplace_back(std::monostate());
+    }
   }
 
  private:
@@ -50,6 +58,7 @@ class Mean {
   double error_ = 0;
   double error_p95_ = 0;
   double bound_ = 0;
+  bool has_bound_ = true;
 };
 
 using RowKey =
@@ -68,6 +77,17 @@ std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store
     }
   }
   return rows;
+}
+
+using Measurements = std::vector<Value>;
+
+// What a replay of the unit measured, as opposed to what was asked for.
+void append_measurements(const Result& row, Measurements& measurements) {
+  static const std::set<std::string> kRequest = {"policy", "budget_request", "device",
+                                                 "kvsim_version"};
+  for (const Column& column : result_columns()) {
+    if (!kRequest.contains(column.name)) measurements.push_back(column.get(row));
+  }
 }
 
 }  // namespace
@@ -92,24 +112,39 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
 
 void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
   const std::map<RowKey, Result> rows = rows_of(plan, store);
+  const auto row_of = [&](const PlannedUnit& planned, const Spec& policy,
+                          const Amount& amount) -> const Result& {
+    const UnitName& name = planned.unit.name;
+    const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
+    return rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
+                    policy.text(), budget});
+  };
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
+  std::string alike;
   for (const Amount& amount : plan.request.budgets) {
+    std::map<Measurements, std::string> seen;
     for (const Spec& policy : plan.request.policies) {
       Mean mean;
+      Measurements measurements;
       for (const PlannedUnit& planned : plan.units) {
-        const UnitName& name = planned.unit.name;
-        const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
-        mean.add(rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
-                          policy.text(), budget}));
+        const Result& row = row_of(planned, policy, amount);
+        mean.add(row);
+        append_measurements(row, measurements);
       }
       mean.append_to(table.rows.emplace_back(std::vector<Value>{amount.written(), policy.text()}));
+      const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
+      if (!is_new) {
+        alike += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
+                             first->second, policy.text());
+      }
     }
   }
   out << fmt::format(
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses\n\n",
       plan.units.size(), mode_name(plan.request.mode), plan.request.seed);
   write_aligned(out, table);
+  if (!alike.empty()) out << '\n' << alike;
 }
 
 }  // namespace kvsim::cli

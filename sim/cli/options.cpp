@@ -97,7 +97,11 @@ po::options_description replay_options() {
       "mode", po::value<std::string>()->default_value("stream"),
       "stream: evict from the first token on; prefill: the prompt attends in full, "
       "then evicts once")("seed", po::value<std::int64_t>()->default_value(0),
-                          "for policies that draw");
+                          "for policies that draw")(
+      "allocate", po::value<std::string>()->default_value("uniform"),
+      "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
+      "pyramid, "
+      "persistence or adaptive");
   return options;
 }
 
@@ -118,6 +122,15 @@ Selection selection_from(const po::variables_map& values) {
 Mode mode_from(const po::variables_map& values) {
   return choice_from(values, "mode", {"stream", "prefill"}) == "stream" ? Mode::stream
                                                                         : Mode::prefill;
+}
+
+std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values) {
+  const std::string name = choice_from(values, "allocate", allocation_names());
+  const Allocation allocation = parse_allocation(name);
+  for (Spec& policy : policies) {
+    if (policy.allocation() == Allocation::uniform) policy = policy.allocated(allocation);
+  }
+  return policies;
 }
 
 std::int64_t seed_from(const po::variables_map& values) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/spec.h"
 #include "sim/cli/verb.h"
 #include "sim/core/attention.h"
 #include "sim/core/replay.h"
@@ -25,10 +26,14 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
 /// The options that verbs share.
 po::options_description selection_options();  ///< --sequences, --layers, --heads
 po::options_description run_options();        ///< --device, --threads
-po::options_description replay_options();     ///< --mode, --seed
+po::options_description replay_options();     ///< --mode, --seed, --allocate
 
 Selection selection_from(const po::variables_map& values);
 Mode mode_from(const po::variables_map& values);
+
+/// The policies with the split that --allocate asks for, except where a spec names one itself.
+std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values);
+
 std::int64_t seed_from(const po::variables_map& values);
 int threads_from(const po::variables_map& values);
 

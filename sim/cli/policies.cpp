@@ -9,13 +9,22 @@ namespace kvsim::cli {
 namespace {
 
 void print_line(const std::string& name, const std::string& text) {
-  if (!text.empty()) std::cout << fmt::format("    {:<14}{}\n", name, text);
+  if (!text.empty()) std::cout << fmt::format("    {:<20} {}\n", name, text);
 }
 
 void print_params(const std::vector<Param>& params) {
   for (const Param& param : params) {
     print_line(fmt::format("{}={}", param.name, param.initial),
                fmt::format("{} ({})", param.help, param.allowed()));
+  }
+}
+
+void print_presets(const PolicyInfo& policy) {
+  for (const Preset& preset : policy.presets) {
+    const std::string name = "preset=" + preset.name;
+    const std::string sets =
+        preset.acausal ? "refused, as it sees the future" : Spec(policy.name + ':' + name).text();
+    print_line(name, fmt::format("{} ({})", sets, preset.reproduces));
   }
 }
 
@@ -26,6 +35,7 @@ void print(const PolicyInfo& policy) {
   print_line("sees", policy.sees);
   print_line("differences", policy.differences);
   print_params(policy.params);
+  print_presets(policy);
 }
 
 void print(const CombinatorInfo& combinator) {

@@ -50,7 +50,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepRequest request = request_from(*values);
   request.traces = {word_from(verb, *values, "TRACE")};
-  request.policies = {Spec(required_from(verb, *values, "policy"))};
+  request.policies = allocated({Spec(required_from(verb, *values, "policy"))}, *values);
   request.budgets = parse_budgets(required_from(verb, *values, "budget"));
   if (request.budgets.size() > 1) throw UsageError("--budget takes one budget; use kvsim sweep");
   request.trajectories = values->count("per-step") > 0;

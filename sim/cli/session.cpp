@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "policies/errors.h"
@@ -18,12 +17,6 @@ void announce(const SweepPlan& plan) {
       "kvsim: {} replays of {} units, {} done before; about {} MiB of memory on {} threads\n",
       plan.num_replays(), plan.units.size(), done, (plan.memory_bytes() >> 20) + 1,
       plan.request.threads);
-}
-
-std::size_t units_to_run(const SweepPlan& plan) {
-  return static_cast<std::size_t>(
-      std::count_if(plan.units.begin(), plan.units.end(),
-                    [](const PlannedUnit& unit) { return !unit.remaining.empty(); }));
 }
 
 }  // namespace
@@ -62,7 +55,8 @@ void run_plan(const SweepPlan& plan, const po::variables_map& values,
   const std::unique_ptr<Backend> backend = backend_from(values);
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (!quiet) announce(plan);
-  Progress progress(units_to_run(plan), quiet || verbose);
+  const std::size_t num_units = plan.num_reports();
+  Progress progress(num_units, quiet || verbose);
   try {
     run_sweep(plan, *backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
@@ -76,7 +70,7 @@ void run_plan(const SweepPlan& plan, const po::variables_map& values,
               });
   } catch (const Interrupted&) {
     throw Interrupted(
-        fmt::format("interrupted after {} of {} units", progress.finished(), units_to_run(plan)));
+        fmt::format("interrupted after {} of {} units", progress.finished(), num_units));
   }
 }
 

@@ -23,7 +23,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   SweepRequest request = request_from(*values);
   for (const std::string& trace : words_from(verb, *values, "TRACE"))
     request.traces.push_back(trace);
-  request.policies = parse_specs(required_from(verb, *values, "policies"));
+  request.policies = allocated(parse_specs(required_from(verb, *values, "policies")), *values);
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 

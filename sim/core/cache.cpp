@@ -1,6 +1,7 @@
 #include "sim/core/cache.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace kvsim {
@@ -10,6 +11,7 @@ Cache::Cache(int num_tokens, int budget, const Rules& rules)
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
       drop_(rules.drop),
+      prunes_(rules.prunes),
       evicted_after_(num_tokens, num_tokens) {}
 
 void Cache::admit(std::int32_t token) {
@@ -17,18 +19,38 @@ void Cache::admit(std::int32_t token) {
   scores_.push_back(0);
 }
 
-int Cache::overflow() const {
-  const int excess = static_cast<int>(tokens_.size()) - budget_;
+int Cache::overflow(int leaving) const {
+  const int excess = static_cast<int>(tokens_.size()) - leaving - budget_;
   if (excess <= 0) return 0;
   const int drops = (excess + drop_ - 1) / drop_;
-  return std::min(drops * drop_, static_cast<int>(candidates_end() - candidates_begin()));
+  const auto candidates = static_cast<int>(candidates_end() - candidates_begin());
+  return std::min(drops * drop_, candidates - leaving);
 }
 
 void Cache::evict(int count, int step) {
+  if (prunes_) count = std::max(count, num_pruned());
   if (count == 1) {
     evict_lowest(step);
   } else if (count > 1) {
     evict_several(count, step);
+  }
+}
+
+int Cache::num_pruned() const {
+  if (tokens_.size() <= static_cast<std::size_t>(protect_first_ + protect_newest_)) return 0;
+  return static_cast<int>(std::count(scores_.begin() + candidates_begin(),
+                                     scores_.begin() + candidates_end(),
+                                     -std::numeric_limits<double>::infinity()));
+}
+
+void Cache::remove(const std::vector<std::int32_t>& tokens, int step) {
+  for (const std::int32_t token : tokens) {
+    const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
+    if (slot == std::ssize(tokens_) || tokens_[slot] != token) continue;
+    evicted_after_[token] = step;
+    tokens_.erase(tokens_.begin() + slot);
+    scores_.erase(scores_.begin() + slot);
+    ++num_evictions_;
   }
 }
 
@@ -66,7 +88,13 @@ std::vector<std::int32_t> Cache::select(int count) const {
   std::iota(slots.begin(), slots.end(), std::size_t{0});
   const auto chosen = std::min(static_cast<std::size_t>(count), slots.size());
   const auto end = slots.begin() + static_cast<std::ptrdiff_t>(chosen);
+  // A window that holds the newest token as well has one older token less.
+  const auto newest = static_cast<std::size_t>(std::max(0, protect_newest_ - 1));
+  const auto is_protected = [&](std::size_t slot) {
+    return slot < static_cast<std::size_t>(protect_first_) || slot + newest >= slots.size();
+  };
   std::nth_element(slots.begin(), end, slots.end(), [&](std::size_t a, std::size_t b) {
+    if (is_protected(a) != is_protected(b)) return is_protected(a);
     return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a > b;
   });
   std::sort(slots.begin(), end);

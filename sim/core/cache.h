@@ -19,15 +19,19 @@ class Cache {
   void admit(std::int32_t token);
 
   /// How many tokens leave now: none while the budget holds, else as many times the policy's drop
-  /// as it takes, or all candidates if they are fewer.
-  int overflow() const;
+  /// as it takes, or all candidates if they are fewer. `leaving` tokens are going to be removed in
+  /// any case and do not count.
+  int overflow(int leaving = 0) const;
 
   /// Evicts the `count` candidates with the lowest scores, the lower text position first among
-  /// equals, after step `step`.
+  /// equals, after step `step`; more if the policy prunes more.
   void evict(int count, int step);
 
+  /// Evicts those of `tokens` that are here, protected or not, after step `step`.
+  void remove(const std::vector<std::int32_t>& tokens, int step);
+
   /// The newest token and the `count` older ones with the highest scores, the higher text position
-  /// first among equals; ascending.
+  /// first among equals and protected ones before all others; ascending.
   std::vector<std::int32_t> select(int count) const;
 
   std::span<const std::int32_t> tokens() const { return tokens_; }  ///< ascending
@@ -40,6 +44,7 @@ class Cache {
  private:
   void evict_lowest(int step);
   void evict_several(int count, int step);
+  int num_pruned() const;
   std::size_t candidates_begin() const { return protect_first_; }
   std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
 
@@ -47,6 +52,7 @@ class Cache {
   int protect_first_;
   int protect_newest_;
   int drop_;
+  bool prunes_;
   int num_evictions_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;

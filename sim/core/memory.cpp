@@ -18,7 +18,8 @@ std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t per_configuration =
       n * (2 * sizeof(std::int32_t) + sizeof(double) + 2 * sizeof(float)) +
       n * shape.group_size * (sizeof(double) + (shape.trajectories ? 2 * sizeof(float) : 0));
-  return recorded * sizeof(float) + matrix_being_read + block + n * sizeof(double) +
+  const std::size_t forms = 1 + shape.stored_forms;
+  return forms * (recorded * sizeof(float) + block + n * sizeof(double)) + matrix_being_read +
          shape.configurations * per_configuration;
 }
 

@@ -11,6 +11,7 @@ struct ReplayShape {
   std::size_t head_dim = 0;
   std::size_t value_dim = 0;
   std::size_t configurations = 1;
+  std::size_t stored_forms = 0;  ///< different quantisations among them
   bool trajectories = false;
 };
 

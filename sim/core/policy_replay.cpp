@@ -1,118 +1,162 @@
 #include "sim/core/policy_replay.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "sim/core/token_kinds.h"
 
 namespace kvsim {
 namespace {
 
-std::unique_ptr<Policy> make_policy_for(const Unit& unit, const Configuration& configuration,
-                                        const ReplayOptions& options) {
-  return configuration.policy.make(
-      {.budget = configuration.budget, .seed = unit_seed(options.seed, unit.name)});
+std::size_t bytes_per_token(ReplayedUnit& replayed, const Rules& rules) {
+  if (rules.stored) {
+    const StoredUnit& stored = replayed.stored(*rules.stored);
+    return stored.key_bytes + stored.value_bytes;
+  }
+  const Unit& unit = replayed.unit();
+  return static_cast<std::size_t>(unit.key.cols() * unit.key_bytes +
+                                  unit.value.cols() * unit.value_bytes);
 }
 
 }  // namespace
 
-PolicyReplay::PolicyReplay(const Unit& unit, const Configuration& configuration,
-                           const ReplayOptions& options)
-    : unit_(unit),
-      policy_(make_policy_for(unit, configuration, options)),
-      rules_(policy_->rules()),
-      budget_(configuration.budget),
-      cache_(unit.num_tokens(), configuration.budget, rules_),
-      cached_(unit),
-      keep_trajectory_(options.trajectories),
-      prompt_(options.mode == Mode::prefill ? unit.prompt_length : 0) {
-  if (!keep_trajectory_) return;
-  const int measured = unit.num_tokens() - prompt_;
-  trajectory_.attention_recall.resize(unit.group_size(), measured);
-  trajectory_.output_error.resize(unit.group_size(), measured);
-}
-
-void PolicyReplay::advance(const AttentionBlock& block) {
-  for (int row = 0; row < block.num_steps; ++row) run_step(block, row);
-}
-
-void PolicyReplay::run_step(const AttentionBlock& block, int row) {
-  const int step = block.first_step + row;
-  cache_.admit(step);
-  if (rules_.sees_full_attention) average_full_attention(block, row);
-  if (rules_.selects) {
-    select(block, row);
-  } else {
-    attend(block, row, cache_.tokens());
-    const int overflow = in_prompt(step) ? 0 : cache_.overflow();
-    update_scores(step, attention_, overflow);
-    cache_.evict(overflow, step);
+PolicyReplay::PolicyReplay(const Configuration& configuration,
+                           std::span<const std::unique_ptr<ReplayedUnit>> units,
+                           const ReplayOptions& options) {
+  const Unit& first = units.front()->unit();
+  prompt_ = options.mode == Mode::prefill ? first.prompt_length : 0;
+  const Context context = context_of(configuration, first, options);
+  policy_ = configuration.policy.make(context);
+  rules_ = configuration.policy.rules(context);
+  if (rules_.sees_kinds) kinds_ = token_kinds(first);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const Unit& unit = units[i]->unit();
+    if (i == 0 || unit.name.layer != units[i - 1]->unit().name.layer) {
+      const int budget = configuration.budget_of(i);
+      layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules_), {}});
+    }
+    layers_.back().members.push_back({*units[i], make_step_attention(*units[i], rules_, prompt_),
+                                      UnitRecord(unit, prompt_, options.trajectories)});
   }
-  if (!in_prompt(step)) peak_tokens_ = std::max(peak_tokens_, cache_.tokens().size());
 }
 
-void PolicyReplay::select(const AttentionBlock& block, int row) {
-  const int step = block.first_step + row;
-  update_scores(step, full_attention_, 0);
-  attend(block, row, step < prompt_ ? cache_.tokens() : cache_.select(budget_));
+void PolicyReplay::advance() {
+  const AttentionBlock& block = layers_.front().members.front().replayed.block();
+  for (int row = 0; row < block.num_steps; ++row) {
+    gone_.clear();
+    for (Layer& layer : layers_) run_step(layer, block.first_step + row, row);
+  }
 }
 
-void PolicyReplay::update_scores(int step, std::span<const float> attention, int overflow) {
-  const auto tokens = cache_.tokens();
+void PolicyReplay::run_step(Layer& layer, int step, int row) {
+  if (step >= prompt_) layer.cache.remove(gone_, step - 1);
+  layer.cache.admit(step);
+  if (rules_.sees_full_attention) average_full_attention(layer, row);
+  if (rules_.selects) {
+    select(layer, step, row);
+  } else {
+    attend(layer, step, row, layer.cache.tokens());
+    evict(layer, step);
+  }
+  if (!in_prompt(step)) {
+    layer.peak_tokens = std::max(layer.peak_tokens, layer.cache.tokens().size());
+  }
+}
+
+// What an earlier layer lost at this step leaves this one too: the step's own token, which every
+// layer attends to, and at the end of a prompt, which attends in full, all that were dropped.
+void PolicyReplay::evict(Layer& layer, int step) {
+  Cache& cache = layer.cache;
+  if (in_prompt(step)) {
+    update_scores(layer, step, attention_, 0);
+    return;
+  }
+  const std::vector<std::int32_t> before(cache.tokens().begin(), cache.tokens().end());
+  std::vector<std::int32_t> leaving;
+  std::set_intersection(before.begin(), before.end(), gone_.begin(), gone_.end(),
+                        std::back_inserter(leaving));
+  const int overflow = cache.overflow(static_cast<int>(leaving.size()));
+  update_scores(layer, step, attention_, overflow);
+  cache.remove(leaving, step);
+  cache.evict(overflow, step);
+  if (layers_.size() == 1) return;
+  std::vector<std::int32_t> left;
+  std::set_difference(before.begin(), before.end(), cache.tokens().begin(), cache.tokens().end(),
+                      std::back_inserter(left));
+  std::vector<std::int32_t> all;
+  std::set_union(gone_.begin(), gone_.end(), left.begin(), left.end(), std::back_inserter(all));
+  gone_ = std::move(all);
+}
+
+void PolicyReplay::select(Layer& layer, int step, int row) {
+  update_scores(layer, step, full_attention_, 0);
+  if (step < prompt_) {
+    attend(layer, step, row, layer.cache.tokens());
+  } else {
+    attend(layer, step, row, layer.cache.select(layer.budget));
+  }
+}
+
+void PolicyReplay::update_scores(Layer& layer, int step, std::span<const float> attention,
+                                 int overflow) {
+  const auto tokens = layer.cache.tokens();
+  resident_kinds_.clear();
+  if (rules_.sees_kinds) {
+    for (const std::int32_t token : tokens) resident_kinds_.push_back(kinds_[token]);
+  }
+  const Matrix& key = layer.members.front().replayed.unit().key;
   policy_->update({.index = step,
                    .tokens = tokens,
                    .attention = attention,
                    .full_attention = full_attention_,
-                   .keys = {unit_.key.data(), static_cast<std::size_t>(unit_.key.cols()), tokens},
+                   .keys = {key.data(), static_cast<std::size_t>(key.cols()), tokens},
+                   .kinds = resident_kinds_,
                    .overflow = overflow},
-                  cache_.scores());
+                  layer.cache.scores());
 }
 
-void PolicyReplay::attend(const AttentionBlock& block, int row,
-                          std::span<const std::int32_t> tokens) {
-  const int step = block.first_step + row;
-  const auto group = static_cast<double>(unit_.group_size());
+void PolicyReplay::attend(Layer& layer, int step, int row, std::span<const std::int32_t> tokens) {
   attention_.assign(tokens.size(), 0);
-  for (int head = 0; head < unit_.group_size(); ++head) {
-    cached_.attend(block, head, row, tokens);
-    for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-      attention_[slot] += static_cast<float>(cached_.attention(slot) / group);
+  for (Member& member : layer.members) {
+    const int group_size = member.replayed.unit().group_size();
+    const auto heads = static_cast<double>(group_size) * static_cast<double>(layer.members.size());
+    for (int head = 0; head < group_size; ++head) {
+      member.attention->attend(head, row, tokens);
+      for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+        attention_[slot] += static_cast<float>(member.attention->attention(slot) / heads);
+      }
+      if (step >= prompt_) member.record.add(head, step, member.attention->measure());
     }
-    if (step >= prompt_) record(head, step, cached_.measure());
   }
 }
 
-void PolicyReplay::average_full_attention(const AttentionBlock& block, int row) {
-  const auto tokens = cache_.tokens();
+void PolicyReplay::average_full_attention(const Layer& layer, int row) {
+  const auto tokens = layer.cache.tokens();
   full_attention_.assign(tokens.size(), 0);
-  for (const HeadAttention& head : block.heads) {
-    const float* weight = head.weight.row(row).data();
-    const double sum = head.weight_sum[row] * unit_.group_size();
-    for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-      full_attention_[slot] += static_cast<float>(weight[tokens[slot]] / sum);
+  for (const Member& member : layer.members) {
+    const auto heads = static_cast<double>(member.replayed.unit().group_size()) *
+                       static_cast<double>(layer.members.size());
+    for (const HeadAttention& head : member.replayed.block().heads) {
+      const float* weight = head.weight.row(row).data();
+      const double sum = head.weight_sum[row] * heads;
+      for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+        full_attention_[slot] += static_cast<float>(weight[tokens[slot]] / sum);
+      }
     }
   }
 }
 
-void PolicyReplay::record(int head, int step, const Measurement& measurement) {
-  metrics_.add(measurement);
-  if (!keep_trajectory_) return;
-  const int column = step - prompt_;
-  trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
-  trajectory_.output_error(head, column) = static_cast<float>(measurement.error);
-}
-
-Outcome PolicyReplay::finish() && {
-  Outcome outcome;
-  Result& result = outcome.result;
-  metrics_.summarize(result);
-  result.steps = unit_.num_tokens() - prompt_;
-  result.evictions = cache_.num_evictions();
-  result.peak_tokens = static_cast<std::int64_t>(peak_tokens_);
-  result.cache_bytes = result.peak_tokens * (unit_.key.cols() * unit_.key_bytes +
-                                             unit_.value.cols() * unit_.value_bytes);
-  if (keep_trajectory_) {
-    outcome.trajectory = std::move(trajectory_);
-    outcome.trajectory.evicted_after = cache_.evicted_after();
+std::vector<Outcome> PolicyReplay::finish() {
+  std::vector<Outcome> outcomes;
+  for (Layer& layer : layers_) {
+    for (Member& member : layer.members) {
+      outcomes.push_back(std::move(member.record)
+                             .finish({layer.cache.evicted_after(), layer.peak_tokens,
+                                      layer.peak_tokens * bytes_per_token(member.replayed, rules_)},
+                                     rules_.is_exact()));
+    }
   }
-  return outcome;
+  return outcomes;
 }
 
 }  // namespace kvsim

@@ -1,46 +1,53 @@
 #pragma once
 
 #include "sim/core/cache.h"
-#include "sim/core/cached_attention.h"
-#include "sim/core/metrics.h"
-#include "sim/core/replay.h"
+#include "sim/core/configuration_replay.h"
+#include "sim/core/step_attention.h"
+#include "sim/core/unit_record.h"
 
 namespace kvsim {
 
-/// One configuration on its way through one unit, fed block by block with the full attention that
-/// it shares with the others.
-class PolicyReplay {
+/// What one policy decides about: the units of a head, of a layer, or of all layers, ordered by
+/// layer. The units of a layer share one cache.
+class PolicyReplay final : public ConfigurationReplay {
  public:
-  PolicyReplay(const Unit& unit, const Configuration& configuration, const ReplayOptions& options);
+  PolicyReplay(const Configuration& configuration,
+               std::span<const std::unique_ptr<ReplayedUnit>> units, const ReplayOptions& options);
 
-  /// The next block of steps.
-  void advance(const AttentionBlock& block);
-
-  /// After the last block.
-  Outcome finish() &&;
+  void advance() override;
+  std::vector<Outcome> finish() override;
 
  private:
-  void run_step(const AttentionBlock& block, int row);
-  void select(const AttentionBlock& block, int row);
-  void attend(const AttentionBlock& block, int row, std::span<const std::int32_t> tokens);
-  void average_full_attention(const AttentionBlock& block, int row);
-  void update_scores(int step, std::span<const float> attention, int overflow);
-  bool in_prompt(int step) const { return step + 1 < prompt_; }
-  void record(int head, int step, const Measurement& measurement);
+  struct Member {
+    ReplayedUnit& replayed;
+    std::unique_ptr<StepAttention> attention;
+    UnitRecord record;
+  };
 
-  const Unit& unit_;
-  std::unique_ptr<Policy> policy_;
+  struct Layer {
+    int budget;
+    Cache cache;
+    std::vector<Member> members;
+    std::size_t peak_tokens = 0;
+  };
+
+  void run_step(Layer& layer, int step, int row);
+  void evict(Layer& layer, int step);
+  void select(Layer& layer, int step, int row);
+  void attend(Layer& layer, int step, int row, std::span<const std::int32_t> tokens);
+  void average_full_attention(const Layer& layer, int row);
+  void update_scores(Layer& layer, int step, std::span<const float> attention, int overflow);
+  bool in_prompt(int step) const { return step + 1 < prompt_; }
+
   Rules rules_;
-  int budget_;
-  Cache cache_;
-  CachedAttention cached_;
-  Metrics metrics_;
-  bool keep_trajectory_;
-  int prompt_;  // the steps before this one attend in full and are not measured
-  std::size_t peak_tokens_ = 0;
-  std::vector<float> attention_;       // group mean of p, parallel to the attended tokens
-  std::vector<float> full_attention_;  // group mean of a, parallel to the cache's tokens
-  Trajectory trajectory_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<Layer> layers_;
+  std::vector<TokenKind> kinds_;    // of all tokens, if the policy asks for them
+  int prompt_;                      // the steps before this one attend in full and are not measured
+  std::vector<std::int32_t> gone_;  // what left earlier layers at this step
+  std::vector<float> attention_;    // mean of p, parallel to the attended tokens
+  std::vector<float> full_attention_;      // mean of a, parallel to the cache's tokens
+  std::vector<TokenKind> resident_kinds_;  // parallel to the cache's tokens
 };
 
 }  // namespace kvsim

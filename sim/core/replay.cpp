@@ -6,7 +6,7 @@
 
 #include "policies/errors.h"
 #include "policies/random_bits.h"
-#include "sim/core/policy_replay.h"
+#include "sim/core/configuration_replay.h"
 
 namespace kvsim {
 namespace {
@@ -16,25 +16,51 @@ constexpr std::int64_t kEntriesPerBlock = std::int64_t{1} << 23;
 
 }  // namespace
 
+std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
+                                                  const std::vector<Configuration>& configurations,
+                                                  const ReplayOptions& options,
+                                                  const Backend& backend) {
+  const Unit& first = units.front();
+  const int num_tokens = first.num_tokens();
+  check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
+  std::vector<std::unique_ptr<ReplayedUnit>> replayed;
+  for (const Unit& unit : units) replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend));
+  std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
+  for (const Configuration& configuration : configurations) {
+    replays.push_back(replays_of(configuration, replayed, options));
+  }
+  const int block_steps = steps_per_block(num_tokens, first.group_size());
+  for (int step = 0; step < num_tokens; step += block_steps) {
+    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    for (const auto& unit : replayed) unit->compute(step, std::min(block_steps, num_tokens - step));
+    for (const auto& configuration : replays) {
+      for (const auto& replay : configuration) replay->advance();
+    }
+  }
+  std::vector<std::vector<Outcome>> outcomes;
+  for (const auto& configuration : replays) {
+    std::vector<Outcome>& of_configuration = outcomes.emplace_back();
+    for (const auto& replay : configuration) {
+      for (Outcome& outcome : replay->finish()) of_configuration.push_back(std::move(outcome));
+    }
+  }
+  return outcomes;
+}
+
 std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
                             const ReplayOptions& options, const Backend& backend) {
-  check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
-  std::vector<PolicyReplay> replays;
-  replays.reserve(configurations.size());
-  for (const Configuration& configuration : configurations) {
-    replays.emplace_back(unit, configuration, options);
-  }
-  const std::unique_ptr<AttentionPass> pass = backend.attend(unit);
-  const int block_steps = steps_per_block(unit.num_tokens(), unit.group_size());
-  AttentionBlock block;
-  for (int step = 0; step < unit.num_tokens(); step += block_steps) {
-    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
-    pass->compute(step, std::min(block_steps, unit.num_tokens() - step), block);
-    for (PolicyReplay& replay : replays) replay.advance(block);
-  }
   std::vector<Outcome> outcomes;
-  for (PolicyReplay& replay : replays) outcomes.push_back(std::move(replay).finish());
+  for (auto& of_units : replay_together({&unit, 1}, configurations, options, backend)) {
+    outcomes.push_back(std::move(of_units.front()));
+  }
   return outcomes;
+}
+
+Context context_of(const Configuration& configuration, const Unit& unit,
+                   const ReplayOptions& options) {
+  Context context{.budget = configuration.budget, .seed = unit_seed(options.seed, unit.name)};
+  if (!configuration.schedules.empty()) context.schedule = configuration.schedules.front();
+  return context;
 }
 
 void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode) {

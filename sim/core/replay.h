@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -18,7 +20,13 @@ enum class Mode {
 /// One policy at one budget.
 struct Configuration {
   Spec policy;
-  int budget = 1;  ///< tokens
+  int budget = 1;                 ///< tokens per KV head
+  std::vector<int> budgets = {};  ///< per unit; empty: `budget` for each
+
+  /// Per unit, for a policy that follows a schedule: see Context.
+  std::vector<std::vector<std::int32_t>> schedules = {};
+
+  int budget_of(std::size_t unit) const { return budgets.empty() ? budget : budgets[unit]; }
 };
 
 struct ReplayOptions {
@@ -46,11 +54,23 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Replays one unit through every configuration; outcomes are in their order. The full attention
-/// is computed once, block by block, and shared by all. Throws UsageError if the mode is prefill
-/// and the unit has no prompt or nothing after it.
+/// Replays units of one sequence through every configuration. The full attention is computed once,
+/// block by block, and shared by all. A policy whose scope is a layer or the model decides for all
+/// units given, which are those of one layer or of several, ordered by layer; one whose scope is a
+/// head, for each alone. Outcomes are per configuration and unit. Throws UsageError for what
+/// check_replay() refuses.
+std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
+                                                  const std::vector<Configuration>& configurations,
+                                                  const ReplayOptions& options,
+                                                  const Backend& backend);
+
+/// The same for one unit; outcomes are per configuration.
 std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
                             const ReplayOptions& options, const Backend& backend);
+
+/// What a policy is told about its replay on `unit`.
+Context context_of(const Configuration& configuration, const Unit& unit,
+                   const ReplayOptions& options);
 
 /// Throws UsageError if the mode is prefill and the unit has no prompt or nothing after it.
 void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode);

@@ -2,17 +2,37 @@
 
 namespace kvsim {
 
+namespace {
+
+template <class T>
+Value to_value(const T& field) {
+  return field;
+}
+
+template <class T>
+Value to_value(const std::optional<T>& field) {
+  return field ? Value(*field) : Value(std::monostate());
+}
+
+template <class T>
+void assign(T& field, const Value& value) {
+  field = std::get<T>(value);
+}
+
+template <class T>
+void assign(std::optional<T>& field, const Value& value) {
+  field.reset();
+  if (!std::holds_alternative<std::monostate>(value)) field = std::get<T>(value);
+}
+
+}  // namespace
+
 Value Column::get(const Result& result) const {
-  return std::visit([&](auto pointer) -> Value { return result.*pointer; }, member);
+  return std::visit([&](auto pointer) { return to_value(result.*pointer); }, member);
 }
 
 void Column::set(Result& result, const Value& value) const {
-  std::visit(
-      [&](auto pointer) {
-        auto& field = result.*pointer;
-        field = std::get<std::remove_reference_t<decltype(field)>>(value);
-      },
-      member);
+  std::visit([&](auto pointer) { assign(result.*pointer, value); }, member);
 }
 
 std::span<const Column> result_columns() {

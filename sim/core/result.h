@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -34,22 +35,29 @@ struct Result {
   double output_error_p50 = 0;
   double output_error_p95 = 0;
   double output_error_max = 0;
-  double bound_mean = 0;              ///< Scissorhands Lemma B.4, relative to |o|
-  std::int64_t bound_violations = 0;  ///< pairs whose error exceeds their bound; 0 unless wrong
-  std::int64_t evictions = 0;         ///< tokens
-  std::int64_t peak_tokens = 0;       ///< most tokens resident after any step
-  std::int64_t cache_bytes = 0;       ///< K and V of peak_tokens at the trace's element size
+
+  // Scissorhands Lemma B.4, relative to |o|. Neither applies to estimates, or to keys and values
+  // that were quantised or moved to other positions.
+  std::optional<double> bound_mean = 0;
+  std::optional<std::int64_t> bound_violations = 0;  ///< errors above their bound; 0 unless wrong
+
+  std::int64_t evictions = 0;    ///< tokens
+  std::int64_t peak_tokens = 0;  ///< most tokens resident after any step
+  std::int64_t cache_bytes = 0;  ///< K and V of peak_tokens at the trace's element size
 
   std::string device;
   std::string kvsim_version;
 };
 
-using Value = std::variant<std::int64_t, double, std::string>;
+/// Nothing: the column does not apply to the row.
+using Value = std::variant<std::int64_t, double, std::string, std::monostate>;
 
 /// One column of the result table: its name and where a Result holds it.
 struct Column {
   const char* name;
-  std::variant<std::int64_t Result::*, double Result::*, std::string Result::*> member;
+  std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
+               std::optional<double> Result::*, std::optional<std::int64_t> Result::*>
+      member;
 
   Value get(const Result& result) const;
   /// Throws std::bad_variant_access if `value` is of another type than the column.

@@ -23,13 +23,15 @@ std::string column_names(std::size_t count) {
 
 std::string create_statement() {
   struct TypeName {
-    const char* operator()(std::int64_t Result::*) const { return "INTEGER"; }
-    const char* operator()(double Result::*) const { return "REAL"; }
-    const char* operator()(std::string Result::*) const { return "TEXT"; }
+    const char* operator()(std::int64_t Result::*) const { return "INTEGER NOT NULL"; }
+    const char* operator()(double Result::*) const { return "REAL NOT NULL"; }
+    const char* operator()(std::string Result::*) const { return "TEXT NOT NULL"; }
+    const char* operator()(std::optional<std::int64_t> Result::*) const { return "INTEGER"; }
+    const char* operator()(std::optional<double> Result::*) const { return "REAL"; }
   };
   std::string columns;
   for (const Column& column : result_columns()) {
-    columns += fmt::format("{} {} NOT NULL, ", column.name, std::visit(TypeName(), column.member));
+    columns += fmt::format("{} {}, ", column.name, std::visit(TypeName(), column.member));
   }
   return fmt::format("CREATE TABLE IF NOT EXISTS replay ({}PRIMARY KEY ({})) WITHOUT ROWID",
                      columns, column_names(kKeyColumns));
@@ -38,7 +40,20 @@ std::string create_statement() {
 Value read_value(const SQLite::Column& column) {
   if (column.isInteger()) return std::int64_t{column.getInt64()};
   if (column.isFloat()) return column.getDouble();
+  if (column.isNull()) return std::monostate();
   return column.getString();
+}
+
+void bind(SQLite::Statement& statement, int index, const Value& value) {
+  struct Bind {
+    SQLite::Statement& statement;
+    int index;
+    void operator()(std::int64_t number) const { statement.bind(index, number); }
+    void operator()(double number) const { statement.bind(index, number); }
+    void operator()(const std::string& text) const { statement.bind(index, text); }
+    void operator()(std::monostate) const { statement.bind(index); }
+  };
+  std::visit(Bind{statement, index}, value);
 }
 
 }  // namespace
@@ -122,8 +137,7 @@ void ResultStore::add(const std::vector<Result>& results) {
     for (const Result& result : results) {
       int index = 1;
       for (const Column& column : result_columns()) {
-        std::visit([&](const auto& value) { insert.bind(index, value); }, column.get(result));
-        ++index;
+        bind(insert, index++, column.get(result));
       }
       insert.exec();
       insert.reset();

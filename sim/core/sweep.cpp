@@ -1,14 +1,18 @@
 #include "sim/core/sweep.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
+#include <set>
 
 #include "policies/errors.h"
 #include "sim/core/memory.h"
+#include "sim/core/schedule_file.h"
+#include "sim/core/sweep_jobs.h"
 #include "sim/core/version.h"
+#include "traces/errors.h"
 
 namespace kvsim {
 namespace {
@@ -40,22 +44,44 @@ void add_trace(SweepPlan& plan, Trace trace) {
   plan.traces.push_back(std::move(trace));
 }
 
-std::vector<Outcome> replay_unit(const SweepPlan& plan, const PlannedUnit& planned,
-                                 const Backend& backend, const std::atomic<bool>& interrupted) {
-  const Unit unit = plan.traces[planned.trace].read_unit(planned.unit.name);
-  std::vector<Configuration> configurations;
-  for (const PlannedReplay& replay : planned.remaining) {
-    configurations.push_back({plan.request.policies[replay.policy], replay.budget});
+void check_allocation(const Spec& policy) {
+  const Scope scope = policy.rules({}).scope;
+  if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
+    throw UsageError(fmt::format(
+        "{}: adaptive splits a layer's budget over its heads, which here share one cache; use "
+        "another allocation",
+        policy.text()));
   }
-  const ReplayOptions options{.mode = plan.request.mode,
-                              .seed = static_cast<std::uint64_t>(plan.request.seed),
-                              .trajectories = plan.request.trajectories,
-                              .interrupted = &interrupted};
-  std::vector<Outcome> outcomes = replay(unit, configurations, options, backend);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    describe(plan, planned, planned.remaining[i], backend.device(), outcomes[i].result);
+}
+
+void check_positions(const Spec& policy, const Trace& trace) {
+  if (policy.rules({}).slot_positions && !trace.header().rope) {
+    throw DataError(
+        fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
+                    "record it, or keep text positions",
+                    trace.file().string(), policy.text()));
   }
-  return outcomes;
+}
+
+std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
+  const TraceHeader& header = plan.traces[job.trace].header();
+  std::set<std::pair<int, int>> stored;
+  for (const PlannedReplay& replay : job.replays) {
+    const Rules rules = plan.request.policies[replay.policy].rules({.budget = replay.budget});
+    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
+  }
+  int num_tokens = 0;
+  for (const auto& planned : job.plans) {
+    if (planned) num_tokens = plan.units[*planned].unit.num_tokens;
+  }
+  return job.units.size() *
+         replay_memory({.num_tokens = static_cast<std::size_t>(num_tokens),
+                        .group_size = static_cast<std::size_t>(header.group_size()),
+                        .head_dim = static_cast<std::size_t>(header.head_dim),
+                        .value_dim = static_cast<std::size_t>(header.value_dim),
+                        .configurations = job.replays.size(),
+                        .stored_forms = stored.size(),
+                        .trajectories = plan.request.trajectories});
 }
 
 }  // namespace
@@ -72,19 +98,22 @@ std::size_t SweepPlan::num_remaining() const {
       [](std::size_t sum, const PlannedUnit& u) { return sum + u.remaining.size(); });
 }
 
+std::size_t SweepPlan::num_reports() const {
+  std::size_t count = 0;
+  for (const SweepJob& job : jobs_of(*this)) {
+    count += std::count_if(job.plans.begin(), job.plans.end(),
+                           [](const auto& plan) { return plan.has_value(); });
+  }
+  return count;
+}
+
 std::size_t SweepPlan::memory_bytes() const {
   std::size_t largest = 0;
-  for (const PlannedUnit& planned : units) {
-    const TraceHeader& header = traces[planned.trace].header();
-    largest = std::max(
-        largest, replay_memory({.num_tokens = static_cast<std::size_t>(planned.unit.num_tokens),
-                                .group_size = static_cast<std::size_t>(header.group_size()),
-                                .head_dim = static_cast<std::size_t>(header.head_dim),
-                                .value_dim = static_cast<std::size_t>(header.value_dim),
-                                .configurations = planned.remaining.size(),
-                                .trajectories = request.trajectories}));
+  const std::vector<SweepJob> jobs = jobs_of(*this);
+  for (const SweepJob& job : jobs) {
+    largest = std::max(largest, job_memory(*this, job));
   }
-  return largest * std::min(static_cast<std::size_t>(request.threads), units.size());
+  return largest * std::min(static_cast<std::size_t>(request.threads), jobs.size());
 }
 
 int default_threads() { return omp_get_max_threads(); }
@@ -95,7 +124,14 @@ SweepPlan plan_sweep(SweepRequest request) {
   }
   SweepPlan plan;
   plan.request = std::move(request);
+  for (const Spec& policy : plan.request.policies) {
+    check_allocation(policy);
+    if (policy.policy().follows_schedule) ScheduleFile file(policy.schedule_file());
+  }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
+  for (const Spec& policy : plan.request.policies) {
+    for (const Trace& trace : plan.traces) check_positions(policy, trace);
+  }
   return plan;
 }
 
@@ -129,32 +165,6 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.budget_request = replay.budget_request;
   result.device = device;
   result.kvsim_version = version();
-}
-
-void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
-               const UnitFinished& finished) {
-  std::atomic<bool> failed = false;
-  std::vector<std::exception_ptr> failures(plan.units.size());
-  const auto num_units = static_cast<std::int64_t>(plan.units.size());
-  std::mutex reporting;
-#pragma omp parallel for schedule(dynamic) num_threads(plan.request.threads)
-  for (std::int64_t i = 0; i < num_units; ++i) {
-    const PlannedUnit& unit = plan.units[i];
-    if (unit.remaining.empty() || failed || interrupted) continue;
-    try {
-      std::vector<Outcome> outcomes = replay_unit(plan, unit, backend, interrupted);
-      // Not an OpenMP critical section: an exception must not leave one.
-      const std::lock_guard<std::mutex> lock(reporting);
-      finished(unit, std::move(outcomes));
-    } catch (...) {
-      failures[i] = std::current_exception();
-      failed = true;
-    }
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  if (interrupted) throw Interrupted("interrupted");
 }
 
 }  // namespace kvsim

@@ -49,6 +49,9 @@ struct SweepPlan {
 
   std::size_t num_replays() const;
   std::size_t num_remaining() const;
+  /// How often run_sweep() will report a unit: once for the policies that decide for a head alone,
+  /// once more for those that decide for a layer, and for all layers.
+  std::size_t num_reports() const;
   /// An estimate of the memory that running it takes, in bytes.
   std::size_t memory_bytes() const;
 };
@@ -57,7 +60,8 @@ struct SweepPlan {
 int default_threads();
 
 /// Opens the traces and lists the work. A trace that is named twice is replayed once. Throws
-/// UsageError for a request without a policy or a budget, or that selects what is not there.
+/// UsageError for a request without a policy or a budget, that selects what is not there or splits
+/// a budget over heads that share a cache; DataError for a trace that lacks what a policy needs.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Leaves out of what remains what `store` has already.
@@ -70,7 +74,7 @@ int budget_base(const SelectedUnit& unit, Mode mode);
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
               const std::string& device, Result& result);
 
-/// Called with the outcomes of one unit as soon as it is finished, by one thread at a time.
+/// Called with outcomes of one unit as soon as they are there, by one thread at a time.
 using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>)>;
 
 /// Replays what remains, units in parallel. After a failure or an interruption no further unit is

@@ -23,7 +23,8 @@ std::string csv_text(const std::string& text) {
 std::string csv_field(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return csv_text(*text);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  return fmt::format("{}", std::get<std::int64_t>(value));
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
+  return "";
 }
 
 std::string aligned_field(const Value& value) {
@@ -31,7 +32,16 @@ std::string aligned_field(const Value& value) {
     const bool tiny = *number != 0 && std::abs(*number) < 1e-3;
     return tiny ? fmt::format("{:.1e}", *number) : fmt::format("{:.4f}", *number);
   }
-  return std::visit([](const auto& held) { return fmt::format("{}", held); }, value);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
+  return "-";
+}
+
+nlohmann::ordered_json to_json(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
+  return nullptr;
 }
 
 }  // namespace
@@ -63,7 +73,7 @@ void write_json(std::ostream& out, const Table& table) {
   for (const std::vector<Value>& row : table.rows) {
     nlohmann::ordered_json object;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      std::visit([&](const auto& held) { object[table.columns[i]] = held; }, row[i]);
+      object[table.columns[i]] = to_json(row[i]);
     }
     using Json = nlohmann::ordered_json;
     out << separator << object.dump(-1, ' ', false, Json::error_handler_t::replace);

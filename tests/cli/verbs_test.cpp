@@ -109,16 +109,83 @@ TEST_CASE("cli: replay prints the same rows as a table, as CSV and as JSON") {
   const auto rows = nlohmann::json::parse(with_format("json"));
   REQUIRE(rows.size() == 4);
   for (const Column& column : result_columns()) CHECK(rows[0].contains(column.name));
-  CHECK(rows[0]["policy"] == "h2o:recent=0.5,score=sum");
+  CHECK(rows[0]["policy"] == "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text");
   CHECK(rows[0]["budget"] == 51);
   CHECK(rows[0]["budget_request"] == "10%");
   CHECK(rows[0]["attention_recall"].get<double>() == Approx(0.227).margin(5e-4));
 
   const std::string csv = with_format("csv");
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
-  CHECK_THAT(csv, Contains("\"h2o:recent=0.5,score=sum\"") &&
-                      Contains(rows[0]["attention_recall"].dump()));
+  CHECK_THAT(csv,
+             Contains("\"h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text\"") &&
+                 Contains(rows[0]["attention_recall"].dump()));
   CHECK_THAT(with_format("table"), Contains("0.2268") && Contains("all, mean"));
+}
+
+TEST_CASE("cli: kvsim policies says what a preset sets and what it reproduces") {
+  const TemporaryFolder folder;
+  const Ended one = run(folder.path(), {"policies", "h2o"});
+  REQUIRE(one.status == 0);
+  for (const Preset& preset : find_policy("h2o").presets) {
+    CHECK_THAT(one.out, Contains("preset=" + preset.name) && Contains(preset.reproduces));
+    if (preset.acausal) continue;
+    CHECK_THAT(one.out, Contains(Spec("h2o:preset=" + preset.name).text()));
+  }
+}
+
+TEST_CASE("cli: --allocate splits the budget of every policy that does not say how itself") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;lru@adaptive", "--budgets",
+                          "10%", "--allocate", "pyramid", "-o", "r.sqlite", "--quiet"});
+  REQUIRE(swept.status == 0);
+  CHECK_THAT(swept.out, Contains("window@pyramid") && Contains("lru:score=cached@adaptive"));
+  const auto rows =
+      nlohmann::json::parse(run(folder.path(), {"export", "r.sqlite", "--format", "json"}).out);
+  int tokens = 0;
+  for (const auto& row : rows) {
+    CHECK(row["budget"] == 51);
+    if (row["policy"] == "window@pyramid") tokens += row["peak_tokens"].get<int>();
+  }
+  CHECK(tokens == 32 * 51);
+}
+
+TEST_CASE("cli: a sweep says where two policies did the same everywhere") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;lru;sink:sinks=0",
+                          "--budgets", "10%", "--layers", "2", "-o", "r.sqlite", "--quiet"});
+  CHECK_THAT(swept.out, Contains("at 10% the same in every unit: window and "
+                                 "sink:sinks=0,positions=text\n"));
+  CHECK_THAT(swept.out, !Contains("and lru"));
+}
+
+TEST_CASE("cli: a schedule that --per-step wrote replays to the same numbers") {
+  const TemporaryFolder folder;
+  const auto replayed = [&](const std::string& policy, const std::string& file) {
+    const Ended ended =
+        run(folder.path(), {"replay", sample_trace(), "--policy", policy, "--budget", "51",
+                            "--format", "json", "--per-step", file});
+    REQUIRE(ended.status == 0);
+    auto rows = nlohmann::json::parse(ended.out);
+    for (auto& row : rows) row.erase("policy");
+    return rows;
+  };
+  const auto rows = replayed("lru", "lru.h5");
+  CHECK(replayed("schedule:file=lru.h5", "again.h5") == rows);
+}
+
+TEST_CASE("cli: where a bound does not apply the tables say so") {
+  const TemporaryFolder folder;
+  const auto with_format = [&](const std::string& format) {
+    return run(folder.path(), {"replay", sample_trace(), "--policy", "subgen", "--budget", "51",
+                               "--layers", "2", "--heads", "0", "--format", format});
+  };
+  const auto rows = nlohmann::json::parse(with_format("json").out);
+  CHECK(rows[0]["bound_mean"].is_null());
+  CHECK(rows[0]["bound_violations"].is_null());
+  CHECK_THAT(with_format("csv").out, Contains(",,,"));
+  CHECK_THAT(with_format("table").out, Contains(" -\n"));
 }
 
 TEST_CASE("cli: --per-step records when each token left and what each step lost") {

@@ -61,7 +61,7 @@ TEST_CASE("the record of every step can be read back", "[core]") {
   const H5::Attribute mode_attribute = group.openAttribute("mode");
   mode_attribute.read(mode_attribute.getDataType(), mode);
   group.openAttribute("budget").read(H5::PredType::NATIVE_INT64, &budget);
-  CHECK(policy == "h2o:recent=0.5,score=sum");
+  CHECK(policy == "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text");
   CHECK(mode == "prefill");
   CHECK(budget == 3);
 }

@@ -13,13 +13,15 @@ Recording* current = nullptr;
 
 class Spy final : public Policy {
  public:
-  Spy(const Params&, const Context& context) : policy_(inner_spec->make(context)) {}
+  Spy(const Params&, const Context& context)
+      : policy_(inner_spec->make(context)), rules_(inner_spec->rules(context)) {}
 
-  Rules rules() const override { return policy_->rules(); }
+  Rules rules() const override { return rules_; }
 
   void update(const Step& step, std::span<double> scores) override {
     check_tokens(step);
     check_attention(step);
+    check_kinds(step);
     check_scores(step, scores);
     current->tokens.emplace_back(step.tokens.begin(), step.tokens.end());
     current->overflow.push_back(step.overflow);
@@ -50,13 +52,20 @@ class Spy final : public Policy {
     for (const float p : step.attention) {
       if (!(p >= 0)) complain(step, "attention is negative or not a number");
     }
-    const std::size_t expected = rules().sees_full_attention ? step.tokens.size() : 0;
+    const std::size_t expected = rules_.sees_full_attention ? step.tokens.size() : 0;
     if (step.full_attention.size() != expected) complain(step, "full attention of wrong size");
     if (sum(step.full_attention) > 1 + 1e-5) complain(step, "full attention sums to more than 1");
     for (std::size_t i = 0; i < step.full_attention.size(); ++i) {
       // Among fewer tokens each one's share only grows.
       const float a = step.full_attention[i];
-      if (!(a >= 0 && a <= step.attention[i] + 1e-6F)) complain(step, "full attention too large");
+      const float most = rules_.is_exact() ? step.attention[i] + 1e-6F : 1;
+      if (!(a >= 0 && a <= most)) complain(step, "full attention too large");
+    }
+  }
+
+  void check_kinds(const Step& step) const {
+    if (step.kinds.size() != (rules_.sees_kinds ? step.tokens.size() : 0)) {
+      complain(step, "kinds of wrong size");
     }
   }
 
@@ -74,6 +83,7 @@ class Spy final : public Policy {
   }
 
   std::unique_ptr<Policy> policy_;
+  Rules rules_;
   std::vector<double> written_;  // per text position
 };
 

@@ -6,7 +6,8 @@
 namespace kvsim::core_test {
 
 void write_random_trace(const std::filesystem::path& file, std::uint64_t seed, int prompt_length) {
-  const TraceHeader header = traces_test::small_header();
+  TraceHeader header = traces_test::small_header();
+  header.rope = Rope{.inverse_frequency = {1, 0.1}, .style = "half"};
   TraceWriter writer(file, header, ElementType::float32);
   for (const auto& [name, tokens] : {std::pair{"a", kLongSequence}, {"b", kShortSequence}}) {
     writer.begin_sequence(name, tokens, prompt_length, "", {});

@@ -34,7 +34,22 @@ Unit random_unit(const UnitShape& shape, std::uint64_t seed) {
   unit.value = normal_matrix(shape.tokens, shape.value_dim, 1, bits);
   // Outputs near zero would turn rounding into large relative errors.
   unit.value.col(0).array() += 2;
+  unit.rope.emplace();
+  unit.rope->style = "half";
+  if (shape.head_dim >= 2) unit.rope->inverse_frequency.push_back(1);
+  if (shape.head_dim >= 4) unit.rope->inverse_frequency.push_back(0.1);
   return unit;
+}
+
+std::vector<Unit> random_units(const UnitShape& shape, std::uint64_t seed) {
+  std::vector<Unit> units;
+  for (const int layer : {0, 1}) {
+    for (const int kv_head : {0, 1}) {
+      units.push_back(random_unit(shape, 1000 * seed + units.size()));
+      units.back().name = {"random", layer, kv_head};
+    }
+  }
+  return units;
 }
 
 Unit uniform_unit(const UnitShape& shape) {

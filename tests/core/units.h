@@ -16,8 +16,12 @@ struct UnitShape {
   int prompt_length = 0;
 };
 
-/// A unit of normally distributed vectors; equal arguments give equal units.
+/// A unit of normally distributed vectors, rotated by two frequencies where the dimension allows;
+/// equal arguments give equal units.
 Unit random_unit(const UnitShape& shape, std::uint64_t seed);
+
+/// Two layers of two KV heads each.
+std::vector<Unit> random_units(const UnitShape& shape, std::uint64_t seed);
 
 /// A unit in which all visible tokens are attended to equally.
 Unit uniform_unit(const UnitShape& shape);

@@ -27,6 +27,8 @@ std::vector<std::string> candidates(const Param& param) {
       return {"0", "1", "5", "0.25", "100%"};
     case Param::Type::choice:
       return param.choices;
+    case Param::Type::file:
+      break;
   }
   return {};
 }
@@ -46,6 +48,7 @@ std::vector<std::string> alternatives(const Param& param) {
 }
 
 std::vector<Variant> variants(const PolicyInfo& policy) {
+  if (policy.follows_schedule) return {};  // there is none to draw
   std::vector<Variant> variants = {{"", Spec(policy)}};
   for (const Param& param : policy.params) {
     for (const std::string& value : alternatives(param)) {

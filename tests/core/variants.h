@@ -17,7 +17,7 @@ struct Variant {
 std::vector<std::string> alternatives(const Param& param);
 
 /// The policy at its defaults, then with each parameter at each of its alternatives, then with each
-/// combinator.
+/// combinator. None for a policy that follows a schedule.
 std::vector<Variant> variants(const PolicyInfo& policy);
 
 /// The variants of all policies.

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
+#include "policies/random_bits.h"
 #include "tests/policies/kept_tokens.h"
 
 namespace kvsim {
@@ -81,6 +84,7 @@ TEST_CASE("h2o lets the first of equally heavy tokens go", "[policies]") {
   const Attention attention = {
       {1}, {0, 1}, {0, 0, 1}, {0, 0, 0, 1}};  // every token has 1 from its own step
   CHECK(evicted_after("h2o:recent=0", 2, attention) == Steps{2, 3, 4, 4});
+  CHECK(evicted_after("h2o:recent=0,overlap=yes", 2, attention) == Steps{2, 3, 4, 4});
 }
 
 TEST_CASE("h2o accumulates over the prompt and then evicts at once", "[policies]") {
@@ -91,6 +95,92 @@ TEST_CASE("h2o accumulates over the prompt and then evicts at once", "[policies]
                                {0.2, 0.1, 0.3, 0.2, 0.2}};  // sums 1.9, 1.5, 0.9, 0.5 | 0.2
   CHECK(evicted_after("h2o:recent=1", 3, attention, {}, 5) == Steps{5, 5, 4, 4, 5});
   CHECK(evicted_after("h2o:recent=0", 3, attention, {}, 5) == Steps{5, 5, 5, 4, 4});
+}
+
+TEST_CASE("overlapping heavy hitters and recent tokens leave room in the budget", "[policies]") {
+  const Attention attention = {{1.0},
+                               {0.6, 0.4},
+                               {0.5, 0.1, 0.4},                  // sums 2.1, 0.5 | 2 is out by 0.4
+                               {0.3, 0.1, 0.5, 0.1},             // sums 2.4, 0.6 | 3 is out by 0.1
+                               {0.2, 0.0, 0.1, 0.0, 0.7},        // sums 2.6, 0.7 | 1 is out by 0.6
+                               {0.2, 0.0, 0.0, 0.4, 0.3, 0.1}};  // sums 2.8, 1.0 | 5 is out by 0.1
+  // Two heavy hitters and two recent tokens. After step 4, 1 and 2 are neither: 0, 3 and 4 stay.
+  // Token 2 is out for good by its first step, for all its 1.0 later on, and so is 3.
+  CHECK(evicted_after("h2o:recent=2,overlap=yes", 4, attention) == Steps{6, 4, 4, 5, 6, 6});
+  CHECK(evicted_after("h2o:recent=2", 4, attention) == Steps{6, 4, 6, 5, 6, 6});
+}
+
+TEST_CASE("overlapping h2o lets tokens go before the budget is full", "[policies]") {
+  const Attention attention = {
+      {1.0}, {0.9, 0.1}, {0.7, 0.1, 0.2}, {0.3, 0.0, 0.3, 0.4}};  // sums 2.9, 0.2, 0.5, 0.4
+  // Of three heavy hitters and one recent token none is 1, though there is room for four.
+  CHECK(evicted_after("h2o:recent=1,overlap=yes", 4, attention) == Steps{4, 3, 4, 4});
+  CHECK(evicted_after("h2o:recent=1", 4, attention) == Steps{4, 4, 4, 4});
+}
+
+TEST_CASE("overlapping h2o is Algorithm 2 with a smaller budget, and a window", "[policies]") {
+  // Full attention, so that the sums of the one do not depend on what the other evicts.
+  constexpr std::int32_t kSteps = 60;
+  Attention attention;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    std::vector<float>& row = attention.emplace_back();
+    for (std::uint64_t j = 0; j <= t; ++j) {
+      row.push_back(static_cast<float>(random_bits(t, j) % 1000) / 1000);
+    }
+  }
+  const auto score = GENERATE(std::string("full"), std::string("mean"));
+  for (const std::int32_t recent : {0, 1, 4, 11, 12, 20}) {
+    const std::int32_t budget = 12;
+    const std::int32_t window = std::min(recent, budget);
+    CAPTURE(score, recent);
+    const Steps overlapping =
+        evicted_after(fmt::format("h2o:recent={},score={},overlap=yes", recent, score), budget,
+                      attention, attention);
+    Steps either(kSteps, 0);
+    if (budget > window) {
+      either = evicted_after("h2o:recent=0,score=" + score, budget - window, attention, attention);
+    }
+    for (std::int32_t token = 0; token < kSteps; ++token) {
+      std::int32_t& step = either[static_cast<std::size_t>(token)];
+      step = std::max(step, std::min(token + window, kSteps));
+    }
+    CHECK(overlapping == either);
+  }
+}
+
+TEST_CASE("sums in half precision stop growing at 2048", "[policies]") {
+  const auto sum_of_ones = [](const char* spec, int steps) {
+    const auto policy = Spec(spec).make({.budget = 1});
+    const std::vector<std::int32_t> tokens = {0};
+    const std::vector<float> attention = {1};
+    std::vector<double> scores = {0};
+    for (int t = 0; t < steps; ++t) {
+      policy->update({.index = t, .tokens = tokens, .attention = attention}, scores);
+    }
+    return scores.front();
+  };
+  CHECK(sum_of_ones("h2o:precision=half", 2000) == 2000);
+  CHECK(sum_of_ones("h2o:precision=half", 3000) == 2048);
+  CHECK(sum_of_ones("h2o:precision=double", 3000) == 3000);
+}
+
+TEST_CASE("in half precision a large sum does not notice small attention", "[policies]") {
+  // 1.0004 is nearer to 1 than to 1 + 2^-10, the next half: all three tokens tie, and 0 goes.
+  const Attention attention = {{1.0}, {0.0004, 1.0}, {0.0, 0.0, 1.0}};
+  CHECK(evicted_after("h2o:recent=0,precision=half", 2, attention) == Steps{2, 3, 3});
+  CHECK(evicted_after("h2o:recent=0", 2, attention) == Steps{3, 2, 3});
+}
+
+TEST_CASE("h2o asks for keys at slots, pruning and full attention only when told to",
+          "[policies]") {
+  const auto rules = [](const char* spec) { return Spec(spec).rules({.budget = 8}); };
+  CHECK_FALSE(rules("h2o").slot_positions);
+  CHECK_FALSE(rules("h2o").prunes);
+  CHECK_FALSE(rules("h2o").sees_full_attention);
+  CHECK(rules("h2o:positions=slot").slot_positions);
+  CHECK(rules("h2o:preset=streaming").slot_positions);
+  CHECK(rules("h2o:preset=lm-eval").prunes);
+  CHECK(rules("h2o:preset=lm-eval").sees_full_attention);
 }
 
 }  // namespace

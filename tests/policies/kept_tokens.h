@@ -27,28 +27,44 @@ inline std::vector<float> among(const std::vector<float>& row,
   return values;
 }
 
-/// Per token the step after which the policy lets it go, or the number of rows. The first `prompt`
-/// steps evict nothing before the last of them.
-inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget,
-                                               const Attention& attention,
-                                               const Attention& full_attention = {}, int prompt = 0,
-                                               std::uint64_t seed = 0) {
-  const auto policy = spec.make({.budget = budget, .seed = seed});
-  Cache cache(static_cast<int>(attention.size()), budget, policy->rules());
-  for (int t = 0; t < static_cast<int>(attention.size()); ++t) {
+/// What a policy is shown. All but `attention` may be left out by a policy that does not look.
+struct Shown {
+  Attention attention;
+  Attention full_attention = {};
+  std::vector<std::vector<float>> keys = {};  ///< per token
+  std::vector<TokenKind> kinds = {};          ///< per token
+  int prompt = 0;                             ///< the steps before the last of these evict nothing
+  std::uint64_t seed = 0;
+};
+
+/// Per token the step after which the policy lets it go, or the number of rows.
+inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget, const Shown& shown) {
+  const Context context{.budget = budget, .seed = shown.seed};
+  const auto policy = spec.make(context);
+  Cache cache(static_cast<int>(shown.attention.size()), budget, spec.rules(context));
+  std::vector<float> keys;
+  for (const auto& key : shown.keys) keys.insert(keys.end(), key.begin(), key.end());
+  for (int t = 0; t < static_cast<int>(shown.attention.size()); ++t) {
     cache.admit(t);
     const auto row = static_cast<std::size_t>(t);
-    const std::vector<float> cached = among(attention[row], cache.tokens());
+    const std::vector<float> cached = among(shown.attention[row], cache.tokens());
     std::vector<float> full;
-    if (!full_attention.empty()) full = among(full_attention[row], cache.tokens());
-    const int overflow = t + 1 < prompt ? 0 : cache.overflow();
+    if (!shown.full_attention.empty()) full = among(shown.full_attention[row], cache.tokens());
+    std::vector<TokenKind> kinds;
+    for (const std::int32_t token : cache.tokens()) {
+      if (!shown.kinds.empty()) kinds.push_back(shown.kinds[static_cast<std::size_t>(token)]);
+    }
+    const std::size_t dim = shown.keys.empty() ? 0 : shown.keys.front().size();
+    const int overflow = t + 1 < shown.prompt ? 0 : cache.overflow();
     policy->update({.index = t,
                     .tokens = cache.tokens(),
                     .attention = cached,
                     .full_attention = full,
+                    .keys = {keys.data(), dim, cache.tokens()},
+                    .kinds = kinds,
                     .overflow = overflow},
                    cache.scores());
-    cache.evict(overflow, t);
+    if (t + 1 >= shown.prompt) cache.evict(overflow, t);
   }
   return cache.evicted_after();
 }
@@ -57,7 +73,9 @@ inline std::vector<std::int32_t> evicted_after(std::string_view spec, int budget
                                                const Attention& attention,
                                                const Attention& full_attention = {},
                                                int prompt = 0) {
-  return evicted_after(Spec(spec), budget, attention, full_attention, prompt);
+  return evicted_after(
+      Spec(spec), budget,
+      {.attention = attention, .full_attention = full_attention, .prompt = prompt});
 }
 
 }  // namespace kvsim::policies_test

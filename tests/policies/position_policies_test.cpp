@@ -43,5 +43,13 @@ TEST_CASE("sink keeps both ends of the prompt", "[policies]") {
   CHECK(evicted_after("sink:sinks=1", 3, any_attention(6), {}, 5) == Steps{6, 4, 4, 5, 6, 6});
 }
 
+TEST_CASE("sink keeps the same tokens at slots, and asks for keys to be rotated", "[policies]") {
+  CHECK(evicted_after("sink:sinks=2,positions=slot", 3, any_attention(6)) ==
+        evicted_after("sink:sinks=2", 3, any_attention(6)));
+  CHECK_FALSE(Spec("sink").rules({.budget = 3}).slot_positions);
+  CHECK(Spec("sink:positions=slot").rules({.budget = 3}).slot_positions);
+  CHECK(Spec("sink:preset=streaming-llm").text() == "sink:sinks=4,positions=slot");
+}
+
 }  // namespace
 }  // namespace kvsim

@@ -53,7 +53,8 @@ TEST_CASE("random chooses uniformly among all but the newest, step after step", 
 TEST_CASE("random chooses uniformly over seeds", "[policies]") {
   std::vector<int> counts(5);
   for (std::uint64_t seed = 0; seed < 10000; ++seed) {
-    const auto left = evicted_after(Spec("random"), 5, any_attention(6), {}, 0, seed);
+    const auto left =
+        evicted_after(Spec("random"), 5, {.attention = any_attention(6), .seed = seed});
     for (std::size_t token = 0; token < 5; ++token) counts[token] += left[token] == 5;
   }
   CHECK(chi_square(counts, 10000) < kCritical4);
@@ -62,7 +63,8 @@ TEST_CASE("random chooses uniformly over seeds", "[policies]") {
 TEST_CASE("random evicts the prompt's excess uniformly", "[policies]") {
   std::vector<int> counts(5);
   for (std::uint64_t seed = 0; seed < 10000; ++seed) {
-    const auto left = evicted_after(Spec("random"), 3, any_attention(6), {}, 6, seed);
+    const auto left = evicted_after(Spec("random"), 3,
+                                    {.attention = any_attention(6), .prompt = 6, .seed = seed});
     REQUIRE(left[5] == 6);
     for (std::size_t token = 0; token < 5; ++token) counts[token] += left[token] == 5;
   }

@@ -43,5 +43,58 @@ TEST_CASE("scissorhands never drops the recent tokens, however many go at once",
   CHECK(evicted_after("scissorhands:recent=3,drop=1", 4, kAttention) == Steps{4, 4, 6, 6, 6, 6});
 }
 
+TEST_CASE("rank=any drops what was never important in the history", "[policies]") {
+  const Attention attention = {{1.0},                  // at least 1: 0
+                               {0.2, 0.8},             // at least 1/2: 1
+                               {0.1, 0.8, 0.1},        // at least 1/3: 1
+                               {0.1, 0.6, 0.1, 0.2}};  // at least 1/4: 1
+  // Token 0 was unimportant in three steps but not in its first, token 2 in both of its steps.
+  CHECK(evicted_after("scissorhands:recent=1,drop=0", 3, attention) == Steps{3, 4, 4, 4});
+  CHECK(evicted_after("scissorhands:recent=1,drop=0,rank=any", 3, attention) == Steps{4, 4, 3, 4});
+  CHECK(evicted_after("scissorhands:history=4,recent=1,drop=0,rank=any", 3, attention) ==
+        Steps{4, 4, 3, 4});
+  // A history of three steps has forgotten the first one; 0 and 2 tie.
+  CHECK(evicted_after("scissorhands:history=3,recent=1,drop=0,rank=any", 3, attention) ==
+        Steps{3, 4, 4, 4});
+}
+
+/// Which of as many tokens as `attention` has were important at this one step.
+std::vector<bool> important(const std::vector<float>& attention) {
+  const Spec spec("scissorhands:history=1,important=percentile,rank=any");
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < attention.size(); ++i) tokens.push_back(static_cast<int>(i));
+  std::vector<double> scores(attention.size(), 0);
+  const int t = tokens.back();
+  spec.make({.budget = 8})->update({.index = t, .tokens = tokens, .attention = attention}, scores);
+  std::vector<bool> important;
+  for (const double score : scores) important.push_back(score > 0);
+  return important;
+}
+
+TEST_CASE("important=percentile asks for more than the 90th percentile", "[policies]") {
+  using Important = std::vector<bool>;
+  // Of two tokens it lies nine tenths of the way from the one to the other.
+  CHECK(important({0.4F, 0.6F}) == Important{false, true});
+  CHECK(important({0.6F, 0.4F}) == Important{true, false});
+  // Of eleven it is the second largest, of twelve it is between the second and the third.
+  CHECK(important({.01F, .02F, .03F, .04F, .05F, .3F, .06F, .07F, .08F, .2F, .09F}) ==
+        Important{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0});
+  CHECK(important({.01F, .02F, .03F, .04F, .05F, .3F, .06F, .07F, .08F, .2F, .09F, .01F}) ==
+        Important{0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0});
+  // Two that share the top of eleven are equal to it, one alone is equal to itself.
+  CHECK(important({.1F, .1F, .1F, .1F, .1F, .2F, .1F, .1F, .1F, .2F, .1F}) == Important(11, false));
+  CHECK(important({1}) == Important{false});
+}
+
+TEST_CASE("the percentile changes what scissorhands drops", "[policies]") {
+  const Attention attention = {
+      {1.0}, {0.2, 0.8}, {0.4, 0.3, 0.3}, {0.4, 0.25, 0.3, 0.05}, {0.3, 0.25, 0.25, 0.1, 0.1}};
+  // Below an even share: 0 at step 1, 1 and 2 at step 2, 3 at steps 3 and 4.
+  CHECK(evicted_after("scissorhands:recent=1,drop=0", 4, attention) == Steps{5, 5, 5, 4, 5});
+  // Not above the percentile: 0 at steps 0 and 1, 1 and 2 at steps 2 to 4, 3 at steps 3 and 4.
+  CHECK(evicted_after("scissorhands:recent=1,drop=0,important=percentile", 4, attention) ==
+        Steps{5, 4, 5, 5, 5});
+}
+
 }  // namespace
 }  // namespace kvsim

@@ -47,5 +47,11 @@ TEST_CASE("topk with h2 gives that share of the budget to heavy hitters", "[poli
   CHECK(attended("topk:h2=1", 2, attention).back() == Tokens{0, 1, 3});
 }
 
+TEST_CASE("heavy hitters of topk are those up to the step before, the later among equals",
+          "[policies]") {
+  // Before step 2 token 0 and token 1 have 1 each; step 2 gives 0 more, which comes too late.
+  CHECK(attended("topk:h2=1", 1, {{1.0}, {0.0, 1.0}, {1.0, 0.0, 0.0}}).back() == Tokens{1, 2});
+}
+
 }  // namespace
 }  // namespace kvsim

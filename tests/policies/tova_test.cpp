@@ -35,5 +35,11 @@ TEST_CASE("tova evicts the prompt's excess by its last step", "[policies]") {
   CHECK(evicted_after("tova", 2, attention, {}, 4) == Steps{5, 3, 3, 4, 5});
 }
 
+TEST_CASE("tova decides for a KV head or, as in the paper, for a layer", "[policies]") {
+  CHECK(Spec("tova").rules({.budget = 2}).scope == Scope::head);
+  CHECK(Spec("tova:scope=layer").rules({.budget = 2}).scope == Scope::layer);
+  CHECK(Spec("tova:preset=paper").text() == "tova:scope=layer,score=cached");
+}
+
 }  // namespace
 }  // namespace kvsim

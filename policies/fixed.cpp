@@ -1,0 +1,58 @@
+// Sparse Transformer, fixed pattern (Child et al., "Generating Long Sequences with Sparse
+// Transformers", 2019, sections 4.1 and 4.2): the block of the step, and the last tokens of each
+// earlier block, which summarise it. H2O (section 5.1, Table 2) runs it within a budget, alone and
+// sharing that with heavy hitters.
+//
+// One head attends to both parts, as where section 4.3 merges the heads; the paper's other heads
+// take other tokens of a block as summaries.
+
+#include "policies/heavy_hitters.h"
+
+namespace kvsim {
+namespace {
+
+class Fixed final : public Policy {
+ public:
+  Fixed(const Params& params, const Context& context)
+      : block_(params.integer("block")),
+        summary_(params.integer("summary")),
+        heavy_hitters_(params, context) {}
+
+  void update(const Step& step, std::span<double> scores) override {
+    heavy_hitters_.add(step.tokens, step.attention);
+    if (step.overflow == 0) return;
+    const double length = step.index + 1;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const std::int32_t token = step.tokens[i];
+      const bool is_current = token / block_ == step.index / block_;
+      const bool is_summary = token % block_ >= block_ - summary_;
+      scores[i] = token + (is_current ? 2 * length : is_summary ? length : 0);
+    }
+    heavy_hitters_.prefer(step.tokens, scores);
+  }
+
+ private:
+  int block_;
+  int summary_;
+  HeavyHitterShare heavy_hitters_;
+};
+
+}  // namespace
+
+PolicyInfo fixed_policy() {
+  return {.name = "fixed",
+          .keeps = "the current block, then the ends of earlier ones, then the most recent others",
+          .source = "Child et al. 2019 sections 4.1-4.3; H2O section 5.1, Table 2",
+          .sees = "positions; with h2, attention over the cache",
+          .differences =
+              "the paper's blocks of 128 and summaries of 8 fill most budgets, so the "
+              "defaults are smaller; neither paper says which summaries a short budget "
+              "drops: the oldest",
+          .params = {Param::integer("block", 32, 1, 1'000'000, "tokens of a block"),
+                     Param::integer("summary", 4, 1, 1'000'000,
+                                    "last tokens of each earlier block that stay"),
+                     HeavyHitterShare::param()},
+          .make = make_policy<Fixed>};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,42 @@
+// Follows an eviction schedule that another replay or another program wrote down: each token leaves
+// after the step that the schedule names.
+
+#include <limits>
+
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class Scheduled final : public Policy {
+ public:
+  Scheduled(const Params&, const Context& context)
+      : leaves_after_(context.schedule.begin(), context.schedule.end()) {}
+
+  Rules rules() const override { return {.bounded = false, .prunes = true}; }
+
+  void update(const Step& step, std::span<double> scores) override {
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const bool leaves = leaves_after_[static_cast<std::size_t>(step.tokens[i])] <= step.index;
+      scores[i] = leaves ? -std::numeric_limits<double>::infinity() : 0;
+    }
+  }
+
+ private:
+  std::vector<std::int32_t> leaves_after_;
+};
+
+}  // namespace
+
+PolicyInfo schedule_policy() {
+  return {.name = "schedule",
+          .keeps = "what a file says: `evicted_after` as --per-step writes it",
+          .source = "none; the caller's",
+          .sees = "the schedule",
+          .differences = "",
+          .params = {Param::file("file", "per-step file (HDF5) with a schedule for each unit")},
+          .follows_schedule = true,
+          .make = make_policy<Scheduled>};
+}
+
+}  // namespace kvsim

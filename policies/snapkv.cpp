@@ -1,0 +1,95 @@
+// SnapKV (Li et al., "SnapKV: LLM Knows What You are Looking for Before Generation", 2024, section
+// 4.1, Listing 1): the last steps vote with their attention, votes are pooled over neighbouring
+// tokens, and what an observation window has not voted for leaves.
+//
+// The paper compresses once, at the end of the prompt. There this does the same; later, and when
+// nothing is a prompt, the window goes on with the text and each overflow asks it again.
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <vector>
+
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class SnapKV final : public Policy {
+ public:
+  SnapKV(const Params& params, const Context&)
+      : window_(params.integer("window")),
+        kernel_(static_cast<std::size_t>(params.integer("kernel"))),
+        max_(params.choice("pool") == "max") {}
+
+  Rules rules() const override { return {.protect_newest = window_}; }
+
+  void update(const Step& step, std::span<double> scores) override {
+    votes_.push_back(
+        {{step.tokens.begin(), step.tokens.end()}, {step.attention.begin(), step.attention.end()}});
+    sums_.resize(static_cast<std::size_t>(step.index) + 1, 0);
+    count(votes_.back(), 1);
+    if (votes_.size() > static_cast<std::size_t>(window_)) {
+      count(votes_.front(), -1);
+      votes_.pop_front();
+    }
+    if (step.overflow > 0) pool(step, scores);
+  }
+
+ private:
+  struct Vote {
+    std::vector<std::int32_t> tokens;
+    std::vector<float> attention;
+  };
+
+  void count(const Vote& vote, int sign) {
+    for (std::size_t i = 0; i < vote.tokens.size(); ++i) {
+      sums_[static_cast<std::size_t>(vote.tokens[i])] += sign * vote.attention[i];
+    }
+  }
+
+  // Beyond either end of the tokens before the window there are no votes, which leaves all averages
+  // the same divisor: the sum will do. A window longer than the budget leaves no choice.
+  void pool(const Step& step, std::span<double> scores) const {
+    const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
+    std::vector<double> sums;
+    for (const std::int32_t token : step.tokens.first(step.tokens.size() - window)) {
+      sums.push_back(sums_[static_cast<std::size_t>(token)]);
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const auto first = sums.begin() + static_cast<std::ptrdiff_t>(i - std::min(i, kernel_ / 2));
+      const auto last =
+          sums.begin() + static_cast<std::ptrdiff_t>(std::min(i + (kernel_ + 1) / 2, sums.size()));
+      scores[i] = max_ ? *std::max_element(first, last) : std::accumulate(first, last, 0.0);
+    }
+  }
+
+  int window_;
+  std::size_t kernel_;
+  bool max_;
+  std::deque<Vote> votes_;    // of the last steps
+  std::vector<double> sums_;  // of these, by text position
+};
+
+}  // namespace
+
+PolicyInfo snapkv_policy() {
+  return {
+      .name = "snapkv",
+      .keeps = "the last tokens, and with their neighbours those that the last steps attended to",
+      .source = "SnapKV section 4.1, Listing 1; parameters of sections 5.1.1 and 5.2",
+      .sees = "attention over the cache",
+      .differences =
+          "the paper compresses a prompt once and keeps all that follows; here the "
+          "window goes on and each overflow asks it again. Votes are pooled after the "
+          "mean over the query heads of a KV head",
+      .params = {Param::integer("window", 16, 1, 1'000'000,
+                                "last steps that vote; their tokens always stay"),
+                 Param::integer("kernel", 5, 1, 1'000, "neighbouring tokens that share votes"),
+                 Param::choice("pool", {"max", "avg"}, "how they share")},
+      .presets = {{"longbench", "window=32,kernel=7,pool=max", "SnapKV section 5.3"},
+                  {"code", "window=32,kernel=5,pool=avg", "defaults of the authors' program"}},
+      .make = make_policy<SnapKV>};
+}
+
+}  // namespace kvsim

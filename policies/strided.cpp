@@ -1,0 +1,54 @@
+// Sparse Transformer, strided pattern (Child et al., "Generating Long Sequences with Sparse
+// Transformers", 2019, sections 4.1 and 4.2): the last tokens, and one column of every stride. H2O
+// (section 5.1, Table 2) runs it within a budget, alone and sharing that with heavy hitters.
+//
+// The paper's columns of step i are i - stride, i - 2 stride, ...: they move with i. A cache cannot
+// get back what has left it, so here they stand at fixed positions of the text. One head attends to
+// both parts, as where section 4.3 merges the heads.
+
+#include "policies/heavy_hitters.h"
+
+namespace kvsim {
+namespace {
+
+class Strided final : public Policy {
+ public:
+  Strided(const Params& params, const Context& context)
+      : stride_(params.integer("stride")), heavy_hitters_(params, context) {}
+
+  void update(const Step& step, std::span<double> scores) override {
+    heavy_hitters_.add(step.tokens, step.attention);
+    if (step.overflow == 0) return;
+    const double length = step.index + 1;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const std::int32_t token = step.tokens[i];
+      const bool is_recent = token > step.index - stride_;
+      const bool is_column = (token + 1) % stride_ == 0;
+      scores[i] = token + (is_recent ? 2 * length : is_column ? length : 0);
+    }
+    heavy_hitters_.prefer(step.tokens, scores);
+  }
+
+ private:
+  int stride_;
+  HeavyHitterShare heavy_hitters_;
+};
+
+}  // namespace
+
+PolicyInfo strided_policy() {
+  return {.name = "strided",
+          .keeps = "the last tokens, then every stride-th token, then the most recent others",
+          .source = "Child et al. 2019 sections 4.1-4.3; H2O section 5.1, Table 2",
+          .sees = "positions; with h2, attention over the cache",
+          .differences =
+              "columns stand at fixed text positions instead of moving with the step; "
+              "neither paper says which columns a short budget drops: the oldest",
+          .params = {Param::integer("stride", 32, 1, 1'000'000,
+                                    "last tokens, and distance of the columns; the paper's is near "
+                                    "the square root of the length"),
+                     HeavyHitterShare::param()},
+          .make = make_policy<Strided>};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,114 @@
+// SubGen (Zandieh, Han, Mirrokni and Karbasi 2024), Algorithm 1: the sum of e^l v is estimated from
+// tokens sampled by |v|^2, the sum of e^l from uniform samples of clusters of keys.
+//
+// The paper has no budget. Here the sketches share the vectors that may be held: s keys with their
+// values, and as many clusters of a representative and t samples as fit beside them. Algorithm 1
+// updates with a token before it queries, so the newest token counts only where it is sampled.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "policies/matrix_product_sketch.h"
+#include "policies/normalizer_sketch.h"
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class SubGen final : public Estimator {
+ public:
+  SubGen(const Params& params, const Context& context) : params_(params), seed_(context.seed) {}
+
+  void update(const Arrival& arrival) override {
+    if (entries_.empty()) share_out(arrival.room);  // which stays the same
+    if (!product_) {
+      entries_ = {{.token = arrival.token, .has_value = true, .numerator = 1, .denominator = 1}};
+      return;
+    }
+    normalizer_->update(arrival.token, arrival.key);  // line 4
+    product_->update(arrival.token, arrival.value);   // lines 5 and 6
+    collect(arrival.token);
+  }
+
+  std::span<const Entry> entries() const override { return entries_; }
+
+  std::size_t counter_bytes() const override {
+    if (!product_) return 0;
+    return sizeof(double) + normalizer_->clusters().size() * sizeof(std::int32_t);  // mu and each n
+  }
+
+ private:
+  // Without room for even one sample and one cluster there are no sketches: each token is attended
+  // to by its own step, alone. It takes two vectors, which a room of less than two does not have.
+  void share_out(int room) {
+    const int t = params_.integer("t");
+    const int cluster_size = 1 + t;
+    const int most_samples = (room - cluster_size) / 2;
+    if (most_samples < 1) return;
+    const int s = std::clamp(params_.amount("s", room), 1, most_samples);
+    product_.emplace(static_cast<std::size_t>(s), Coins(seed_, "values"));
+    normalizer_.emplace(params_.real("delta"), static_cast<std::size_t>(t),
+                        static_cast<std::size_t>((room - 2 * s) / cluster_size),
+                        Coins(seed_, "keys"));
+  }
+
+  // One entry per token that a sketch holds, however many of its slots do.
+  void collect(std::int32_t newest) {
+    place_.resize(static_cast<std::size_t>(newest) + 1);
+    place_.back() = entries_.size();
+    entries_.push_back({.token = newest});
+    for (Entry& entry : entries_) entry = {.token = entry.token};
+    for (const MatrixProductSketch::Sample& sample : product_->samples()) {
+      Entry& entry = entry_of(sample.token);
+      entry.has_value = true;
+      entry.numerator += product_->weight(sample);
+    }
+    for (const NormalizerSketch::Cluster& cluster : normalizer_->clusters()) {
+      for (const std::int32_t token : cluster.samples) {
+        entry_of(token).denominator += normalizer_->weight(cluster);
+      }
+    }
+    std::erase_if(entries_, [&](const Entry& entry) {
+      return !entry.has_value && entry.denominator == 0 &&
+             !normalizer_->is_representative(entry.token);
+    });
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      place_[static_cast<std::size_t>(entries_[i].token)] = i;
+    }
+  }
+
+  Entry& entry_of(std::int32_t token) { return entries_[place_[static_cast<std::size_t>(token)]]; }
+
+  Params params_;
+  std::uint64_t seed_;
+  std::optional<MatrixProductSketch> product_;
+  std::optional<NormalizerSketch> normalizer_;
+  std::vector<Entry> entries_;
+  std::vector<std::size_t> place_;  // per token: where its entry is
+};
+
+}  // namespace
+
+PolicyInfo subgen_policy() {
+  return {
+      .name = "subgen",
+      .keeps = "keys sampled per cluster and tokens sampled by the norm of their values",
+      .source = "SubGen Algorithm 1",
+      .sees = "keys and values",
+      .differences =
+          "the paper has no budget: here a key that finds no room for a cluster of its own "
+          "joins the nearest, however far; logits have the trace's scale, Algorithm 1 has none; "
+          "samples go by |v|^2 as in the algorithm and its proof, section 2.2 once says |k|^2; "
+          "the recent window of the experiments is +protect:first=0, their clustering kcenter",
+      .params = {Param::real("delta", 4, 0, 1000,
+                             "distance that keys of a cluster may have from its first"),
+                 Param::amount("s", "0.25",
+                               "samples of keys with values, at least 1; a share is of the room "
+                               "that protection leaves, two vectors each"),
+                 Param::integer("t", 4, 1, 1'000'000, "samples of keys per cluster")},
+      .make_estimator = make_estimator<SubGen>};
+}
+
+}  // namespace kvsim

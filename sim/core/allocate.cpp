@@ -1,0 +1,156 @@
+#include "sim/core/allocate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "sim/core/persistence.h"
+
+namespace kvsim {
+namespace {
+
+constexpr int kWindow = 32;          // SnapKV's observation window, which AdaKV takes over
+constexpr double kFloor = 0.2;       // the share of its even budget that AdaKV leaves every head
+constexpr double kPyramidBase = 20;  // PyramidKV's beta
+
+/// Whole numbers in proportion to `weights`, at least 1 each, with the given sum: largest
+/// remainders first, earlier ones first among equals.
+std::vector<int> apportion(int total, const std::vector<double>& weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<int> parts;
+  std::vector<double> remainders;
+  for (const double weight : weights) {
+    const double ideal = total * weight / sum;
+    parts.push_back(std::max(1, static_cast<int>(ideal)));
+    remainders.push_back(ideal - parts.back());
+  }
+  int missing = total - std::accumulate(parts.begin(), parts.end(), 0);
+  while (missing > 0) {
+    const auto next = std::max_element(remainders.begin(), remainders.end());
+    ++parts[next - remainders.begin()];
+    *next -= 1;
+    --missing;
+  }
+  while (missing < 0) {
+    --*std::max_element(parts.begin(), parts.end());
+    ++missing;
+  }
+  return parts;
+}
+
+using Layers = std::map<int, std::vector<std::size_t>>;  // the units of each layer
+
+std::vector<double> pyramid_weights(std::size_t layers) {
+  const double last = 1 / kPyramidBase;
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const double depth =
+        layers == 1 ? 0.5 : static_cast<double>(i) / static_cast<double>(layers - 1);
+    weights.push_back((2 - last) * (1 - depth) + last * depth);
+  }
+  return weights;
+}
+
+std::vector<double> persistence_weights(const Layers& layers, std::span<const UnitProfile> units) {
+  std::vector<double> weights;
+  for (const auto& [layer, members] : layers) {
+    double sum = 0;
+    for (const std::size_t unit : members) sum += units[unit].persistence;
+    // A layer in which nothing persists would take all there is.
+    weights.push_back(1 / std::max(0.01, sum / static_cast<double>(members.size())));
+  }
+  return weights;
+}
+
+std::vector<int> by_layer(int budget, const Layers& layers, const std::vector<double>& weights,
+                          std::size_t num_units) {
+  const std::vector<int> of_layer = apportion(budget * static_cast<int>(layers.size()), weights);
+  std::vector<int> shares(num_units);
+  std::size_t i = 0;
+  for (const auto& [layer, members] : layers) {
+    for (const std::size_t unit : members) shares[unit] = of_layer[i];
+    ++i;
+  }
+  return shares;
+}
+
+/// How many tokens each head of a layer gets if the best of all heads' tokens are kept, after every
+/// head has its own best `floor` ones.
+std::vector<double> adaptive_weights(int budget, const std::vector<std::size_t>& members,
+                                     std::span<const UnitProfile> units) {
+  const auto floor = static_cast<std::size_t>(std::floor(kFloor * budget));
+  std::vector<std::pair<double, std::size_t>> contenders;
+  for (std::size_t head = 0; head < members.size(); ++head) {
+    std::vector<double> scores = units[members[head]].window_attention;
+    std::sort(scores.begin(), scores.end(), std::greater<>());
+    for (std::size_t i = floor; i < scores.size(); ++i) contenders.emplace_back(-scores[i], head);
+  }
+  std::sort(contenders.begin(), contenders.end());
+  const std::size_t open = (static_cast<std::size_t>(budget) - floor) * members.size();
+  std::vector<double> weights(members.size(), static_cast<double>(floor));
+  for (std::size_t i = 0; i < std::min(open, contenders.size()); ++i) {
+    weights[contenders[i].second] += 1;
+  }
+  for (double& weight : weights) weight = std::max(weight, 1.0);
+  return weights;
+}
+
+}  // namespace
+
+bool needs_measurement(Allocation allocation) {
+  return allocation == Allocation::persistence || allocation == Allocation::adaptive;
+}
+
+UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend) {
+  const int steps = mode == Mode::prefill ? unit.prompt_length : unit.num_tokens();
+  UnitProfile profile{.name = unit.name, .window_attention = std::vector<double>(steps)};
+  std::vector<Persistence> persistence(unit.query.size(), Persistence(steps / 2));
+  const auto pass = backend.attend(unit);
+  const int block_steps = steps_per_block(unit.num_tokens(), unit.group_size());
+  AttentionBlock block;
+  for (int first = 0; first < steps; first += block_steps) {
+    pass->compute(first, std::min(block_steps, steps - first), block);
+    for (std::size_t head = 0; head < block.heads.size(); ++head) {
+      const HeadAttention& attention = block.heads[head];
+      for (int row = 0; row < block.num_steps; ++row) {
+        const int step = first + row;
+        persistence[head].add(attention, step, row);
+        if (step < steps - kWindow) continue;
+        for (int token = 0; token <= step; ++token) {
+          profile.window_attention[token] +=
+              attention.weight(row, token) / attention.weight_sum[row];
+        }
+      }
+    }
+  }
+  profile.persistence = 0;
+  for (const Persistence& head : persistence) profile.persistence += head.ratio();
+  profile.persistence /= static_cast<double>(persistence.size());
+  return profile;
+}
+
+std::vector<int> allocate(Allocation allocation, int budget, std::span<const UnitProfile> units) {
+  Layers layers;
+  for (std::size_t i = 0; i < units.size(); ++i) layers[units[i].name.layer].push_back(i);
+  switch (allocation) {
+    case Allocation::uniform:
+      break;
+    case Allocation::pyramid:
+      return by_layer(budget, layers, pyramid_weights(layers.size()), units.size());
+    case Allocation::persistence:
+      return by_layer(budget, layers, persistence_weights(layers, units), units.size());
+    case Allocation::adaptive: {
+      std::vector<int> shares(units.size());
+      for (const auto& [layer, members] : layers) {
+        const std::vector<int> of_head = apportion(budget * static_cast<int>(members.size()),
+                                                   adaptive_weights(budget, members, units));
+        for (std::size_t i = 0; i < members.size(); ++i) shares[members[i]] = of_head[i];
+      }
+      return shares;
+    }
+  }
+  return std::vector<int>(units.size(), budget);
+}
+
+}  // namespace kvsim

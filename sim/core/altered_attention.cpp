@@ -1,0 +1,101 @@
+#include "sim/core/altered_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kvsim {
+
+AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int first_stored)
+    : StepAttention(unit), first_stored_(first_stored) {
+  if (rules.stored) stored_ = &unit.stored(*rules.stored);
+  if (rules.slot_positions) rotation_.emplace(unit_);
+}
+
+void AlteredAttention::attend(int head, int row, std::span<const std::int32_t> tokens) {
+  begin(head, row, tokens);
+  weight_sum_ = weigh(head, tokens);
+  sum_.setZero(unit_.value.cols());
+  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+    add_value(weight_[slot], value_of(tokens[slot]), tokens[slot]);
+  }
+  output_ = sum_ / weight_sum_;
+}
+
+void AlteredAttention::estimate(int head, int row, std::span<const Entry> entries) {
+  entry_tokens_.clear();
+  value_tokens_.clear();
+  for (const Entry& entry : entries) {
+    entry_tokens_.push_back(entry.token);
+    if (entry.has_value) value_tokens_.push_back(entry.token);
+  }
+  begin(head, row, value_tokens_);
+  weight_.resize(entries.size());
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    weight_[i] = logit(head, entry_tokens_, i);
+    // What has no weight must not drown the others.
+    if (entries[i].denominator > 0 || entries[i].numerator > 0) {
+      largest = std::max(largest, weight_[i]);
+    }
+  }
+  double normalizer = 0;
+  sum_.setZero(unit_.value.cols());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (std::isinf(weight_[i]) || weight_[i] > largest) continue;
+    // In double: value samples can have far larger logits than any key sample.
+    const double weight = std::exp(double{weight_[i]} - double{largest});
+    normalizer += entry.denominator * weight;
+    if (entry.has_value) add_value(entry.numerator * weight, value_of(entry.token), entry.token);
+  }
+  // Samples may all lie outside a layer's sliding window.
+  output_ = normalizer > 0 ? Eigen::VectorXd(sum_ / normalizer) : sum_;
+}
+
+Measurement AlteredAttention::measure() {
+  Measurement result = measure_recall();
+  result.error = (full_->output.row(row_).transpose() - output_).norm() / output_norm();
+  return result;
+}
+
+// Softmax weights of `tokens` against their largest logit; returns their sum.
+double AlteredAttention::weigh(int head, std::span<const std::int32_t> tokens) {
+  weight_.resize(tokens.size());
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+    weight_[slot] = logit(head, tokens, slot);
+    largest = std::max(largest, weight_[slot]);
+  }
+  double sum = 0;
+  for (float& weight : weight_) {
+    // Of logits that are all minus infinity none has a weight.
+    weight = std::isinf(weight) ? 0.0F : std::exp(weight - largest);
+    sum += weight;
+  }
+  return sum;
+}
+
+float AlteredAttention::logit(int head, std::span<const std::int32_t> tokens, std::size_t slot) {
+  const std::int32_t token = tokens[slot];
+  if (token < first_visible_) return -std::numeric_limits<float>::infinity();
+  const int missing = step_ - token - static_cast<int>(tokens.size() - 1 - slot);
+  if (!rotation_ || missing == 0) {
+    return (is_stored(token) ? stored_->block.heads[head] : *full_).logit(row_, token);
+  }
+  const Matrix& key = (is_stored(token) ? stored_->unit : unit_).key;
+  const float product = unit_.scale * rotation_->product(unit_.query[head].row(step_).data(),
+                                                         key.row(token).data(), missing);
+  const auto cap = unit_.logit_softcap;
+  return cap ? *cap * std::tanh(product / *cap) : product;
+}
+
+bool AlteredAttention::is_stored(std::int32_t token) const {
+  return stored_ != nullptr && token != step_ && step_ >= first_stored_;
+}
+
+const Matrix& AlteredAttention::value_of(std::int32_t token) const {
+  return (is_stored(token) ? stored_->unit : unit_).value;
+}
+
+}  // namespace kvsim

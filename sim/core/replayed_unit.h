@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "policies/quantization.h"
+#include "sim/core/attention.h"
+
+namespace kvsim {
+
+/// A unit as a cache that quantises keeps it: keys and values as their stored forms read back, and
+/// the attention to such keys.
+struct StoredUnit {
+  StoredUnit(const Unit& original, const Quantization& quantization, const Backend& backend);
+
+  Unit unit;
+  std::unique_ptr<AttentionPass> pass;
+  AttentionBlock block;
+  std::size_t key_bytes = 0;    ///< of one token's key
+  std::size_t value_bytes = 0;  ///< of one token's value
+};
+
+/// A unit under replay with the block of full attention that its configurations share at the
+/// moment. Does not move: passes and replays refer to it.
+class ReplayedUnit {
+ public:
+  ReplayedUnit(const Unit& unit, const Backend& backend);
+  ReplayedUnit(const ReplayedUnit&) = delete;
+  ReplayedUnit& operator=(const ReplayedUnit&) = delete;
+
+  /// The stored form, made on the first call for a quantisation; it takes part in compute() from
+  /// then on.
+  const StoredUnit& stored(const Quantization& quantization);
+
+  /// Steps first_step .. first_step + num_steps - 1 of all attention.
+  void compute(int first_step, int num_steps);
+
+  const Unit& unit() const { return unit_; }
+  const AttentionBlock& block() const { return block_; }
+
+ private:
+  const Unit& unit_;
+  const Backend& backend_;
+  std::unique_ptr<AttentionPass> pass_;
+  AttentionBlock block_;
+  std::map<std::pair<int, int>, std::unique_ptr<StoredUnit>> stored_;  // by bits and group
+};
+
+}  // namespace kvsim

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "sim/core/allocate.h"
+#include "sim/core/schedule_file.h"
+#include "sim/core/sweep.h"
+#include "sim/core/sweep_jobs.h"
+
+namespace kvsim {
+namespace {
+
+/// Runs `work(i)` for i in 0 .. count - 1 on the plan's threads. After a failure or an interruption
+/// nothing further is begun; then throws the first failure in the order of i, or Interrupted.
+template <class Work>
+void in_parallel(std::size_t count, int threads, const std::atomic<bool>& interrupted,
+                 const Work& work) {
+  std::atomic<bool> failed = false;
+  std::vector<std::exception_ptr> failures(count);
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+  for (std::size_t i = 0; i < count; ++i) {
+    if (failed || interrupted) continue;
+    try {
+      work(i);
+    } catch (...) {
+      failures[i] = std::current_exception();
+      failed = true;
+    }
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  if (interrupted) throw Interrupted("interrupted");
+}
+
+using SequenceKey = std::pair<std::size_t, std::string>;  // trace, sequence
+using Profiles = std::map<SequenceKey, std::vector<UnitProfile>>;
+
+SequenceKey sequence_of(const SweepJob& job) { return {job.trace, job.units.front().sequence}; }
+
+Allocation allocation_of(const SweepPlan& plan, const PlannedReplay& replay) {
+  return plan.request.policies[replay.policy].allocation();
+}
+
+/// Of every sequence whose budget some job splits, what the split depends on.
+Profiles profiles_for(const SweepPlan& plan, const std::vector<SweepJob>& jobs,
+                      const Backend& backend, const std::atomic<bool>& interrupted) {
+  Profiles profiles;
+  std::vector<std::pair<UnitProfile*, std::size_t>> to_measure;  // with the trace
+  std::map<SequenceKey, bool> measured;
+  for (const SweepJob& job : jobs) {
+    for (const PlannedReplay& replay : job.replays) {
+      const Allocation allocation = allocation_of(plan, replay);
+      if (allocation == Allocation::uniform) continue;
+      measured[sequence_of(job)] |= needs_measurement(allocation);
+    }
+  }
+  for (const auto& [sequence, is_measured] : measured) {
+    std::vector<UnitProfile>& units = profiles[sequence];
+    for (UnitName& name : recorded_units(plan.traces[sequence.first], sequence.second)) {
+      units.push_back({.name = std::move(name)});
+    }
+    if (!is_measured) continue;
+    for (UnitProfile& unit : units) to_measure.emplace_back(&unit, sequence.first);
+  }
+  in_parallel(to_measure.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+    auto& [profile, trace] = to_measure[i];
+    const Unit unit = plan.traces[trace].read_unit(profile->name);
+    *profile = measure_profile(unit, plan.request.mode, backend);
+  });
+  return profiles;
+}
+
+/// What the units of the job have of the sequence's budget.
+std::vector<int> budgets_of(const SweepJob& job, const std::vector<UnitProfile>& sequence,
+                            Allocation allocation, int budget) {
+  const std::vector<int> shares = allocate(allocation, budget, sequence);
+  std::vector<int> budgets;
+  for (const UnitName& name : job.units) {
+    const auto unit = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {
+      return u.name.layer == name.layer && u.name.kv_head == name.kv_head;
+    });
+    budgets.push_back(shares[unit - sequence.begin()]);
+  }
+  return budgets;
+}
+
+class JobRunner {
+ public:
+  JobRunner(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+            const Profiles& profiles)
+      : plan_(plan), backend_(backend), interrupted_(interrupted), profiles_(profiles) {}
+
+  /// Outcomes per replay of the job and unit.
+  std::vector<std::vector<Outcome>> run(const SweepJob& job) const {
+    std::vector<Unit> units;
+    for (const UnitName& name : job.units) {
+      units.push_back(plan_.traces[job.trace].read_unit(name));
+    }
+    std::vector<Configuration> configurations;
+    for (const PlannedReplay& replay : job.replays) {
+      configurations.push_back(configuration_of(job, replay, units));
+    }
+    const ReplayOptions options{.mode = plan_.request.mode,
+                                .seed = static_cast<std::uint64_t>(plan_.request.seed),
+                                .trajectories = plan_.request.trajectories,
+                                .interrupted = &interrupted_};
+    return replay_together(units, configurations, options, backend_);
+  }
+
+ private:
+  Configuration configuration_of(const SweepJob& job, const PlannedReplay& replay,
+                                 const std::vector<Unit>& units) const {
+    const Spec& policy = plan_.request.policies[replay.policy];
+    Configuration configuration{policy, replay.budget};
+    const int num_tokens = units.front().num_tokens();
+    if (policy.allocation() != Allocation::uniform) {
+      configuration.budgets = budgets_of(job, profiles_.at(sequence_of(job)), policy.allocation(),
+                                         std::min(replay.budget, num_tokens));
+    }
+    if (policy.policy().follows_schedule) {
+      const ScheduleFile file(policy.schedule_file());
+      const bool is_prefill = plan_.request.mode == Mode::prefill;
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        const int first_eviction = is_prefill ? units[i].prompt_length - 1 : 0;
+        configuration.schedules.push_back(
+            file.read(units[i].name, num_tokens, first_eviction, configuration.budget_of(i)));
+      }
+    }
+    return configuration;
+  }
+
+  const SweepPlan& plan_;
+  const Backend& backend_;
+  const std::atomic<bool>& interrupted_;
+  const Profiles& profiles_;
+};
+
+}  // namespace
+
+void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+               const UnitFinished& finished) {
+  const std::vector<SweepJob> jobs = jobs_of(plan);
+  const Profiles profiles = profiles_for(plan, jobs, backend, interrupted);
+  const JobRunner runner(plan, backend, interrupted, profiles);
+  std::mutex reporting;
+  in_parallel(jobs.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+    const SweepJob& job = jobs[i];
+    auto outcomes = runner.run(job);
+    // Not an OpenMP critical section: an exception must not leave one.
+    const std::lock_guard<std::mutex> lock(reporting);
+    for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
+      if (!job.plans[unit]) continue;
+      const PlannedUnit& planned = plan.units[*job.plans[unit]];
+      std::vector<Outcome> of_unit;
+      for (std::size_t r = 0; r < job.replays.size(); ++r) {
+        Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
+        describe(plan, planned, job.replays[r], backend.device(), outcome.result);
+      }
+      finished(planned, std::move(of_unit));
+    }
+  });
+}
+
+}  // namespace kvsim

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "policies/policy.h"
+#include "sim/core/metrics.h"
+#include "sim/core/replayed_unit.h"
+
+namespace kvsim {
+
+/// Attention of one query head at one step over the tokens that a cache holds. Buffers are reused
+/// from step to step.
+class StepAttention {
+ public:
+  explicit StepAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
+  virtual ~StepAttention() = default;
+
+  /// Row `row` of the unit's block for query head `head`, over `tokens` (ascending, the last one
+  /// being the row's own step).
+  virtual void attend(int head, int row, std::span<const std::int32_t> tokens) = 0;
+
+  /// p[t,j], parallel to the tokens.
+  double attention(std::size_t slot) const { return weight_[slot] / weight_sum_; }
+
+  /// What the cache lost at this step. Call after attend().
+  virtual Measurement measure() = 0;
+
+ protected:
+  /// Notes what the step is, and sums up the full attention's weights of `tokens`.
+  void begin(int head, int row, std::span<const std::int32_t> tokens);
+
+  bool is_missing_any() const;
+  /// All of a measurement but error and bound.
+  Measurement measure_recall() const;
+  double output_norm() const;
+  void add_value(double weight, const Matrix& value, int token);
+
+  const ReplayedUnit& replayed_;
+  const Unit& unit_;
+  const HeadAttention* full_ = nullptr;
+  int row_ = 0;
+  int step_ = 0;
+  int first_visible_ = 0;
+  std::span<const std::int32_t> tokens_;
+  std::vector<float> weight_;  // exp(logit - offset) of each token
+  double weight_sum_ = 0;
+  double attended_ = 0;  // sum of the full attention's weights of the tokens
+  Eigen::VectorXd sum_;  // of weighted values
+};
+
+/// The attention that a cache under these rules computes; steps before `first_stored` attend to
+/// what is recorded.
+std::unique_ptr<StepAttention> make_step_attention(ReplayedUnit& unit, const Rules& rules,
+                                                   int first_stored);
+
+}  // namespace kvsim

@@ -1,0 +1,82 @@
+#include "sim/core/sweep_jobs.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace kvsim {
+namespace {
+
+Scope scope_of(const SweepPlan& plan, const PlannedReplay& replay) {
+  return plan.request.policies[replay.policy].rules({.budget = replay.budget}).scope;
+}
+
+// The units that a policy of this scope decides for together with the planned one.
+std::vector<UnitName> together_with(const Trace& trace, const UnitName& name, Scope scope) {
+  if (scope == Scope::head) return {name};
+  std::vector<UnitName> units = recorded_units(trace, name.sequence);
+  if (scope == Scope::layer) {
+    std::erase_if(units, [&](const UnitName& unit) { return unit.layer != name.layer; });
+  }
+  return units;
+}
+
+// Units that a job of this scope has in common: its key, beside the scope itself.
+using JobKey = std::tuple<Scope, std::size_t, std::string, int, int>;
+
+JobKey key_of(const PlannedUnit& planned, Scope scope) {
+  const UnitName& name = planned.unit.name;
+  return {scope, planned.trace, name.sequence, scope == Scope::model ? 0 : name.layer,
+          scope == Scope::head ? name.kv_head : 0};
+}
+
+void add(std::vector<PlannedReplay>& replays, const PlannedReplay& wanted) {
+  const auto same = [&](const PlannedReplay& other) {
+    return other.policy == wanted.policy && other.budget == wanted.budget;
+  };
+  if (std::none_of(replays.begin(), replays.end(), same)) replays.push_back(wanted);
+}
+
+}  // namespace
+
+std::vector<UnitName> recorded_units(const Trace& trace, const std::string& sequence) {
+  std::vector<UnitName> names;
+  Selection all;
+  all.sequences = {sequence};
+  for (const SelectedUnit& unit : select_units(trace, all)) names.push_back(unit.name);
+  return names;
+}
+
+std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
+  std::vector<SweepJob> jobs;
+  std::map<JobKey, std::size_t> index;
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    const PlannedUnit& planned = plan.units[i];
+    const UnitName& name = planned.unit.name;
+    for (const PlannedReplay& replay : planned.remaining) {
+      const Scope scope = scope_of(plan, replay);
+      const auto [entry, is_new] = index.emplace(key_of(planned, scope), jobs.size());
+      if (is_new) {
+        SweepJob& job = jobs.emplace_back();
+        job.trace = planned.trace;
+        job.units = together_with(plan.traces[planned.trace], name, scope);
+        job.plans.resize(job.units.size());
+      }
+      SweepJob& job = jobs[entry->second];
+      const auto place =
+          std::find_if(job.units.begin(), job.units.end(), [&](const UnitName& unit) {
+            return unit.layer == name.layer && unit.kv_head == name.kv_head;
+          });
+      job.plans[place - job.units.begin()] = i;
+      add(job.replays, replay);
+    }
+  }
+  // Few units at a time first: their rows are kept soonest, and one unit that cannot be read
+  // spoils no other's.
+  std::stable_sort(jobs.begin(), jobs.end(), [](const SweepJob& a, const SweepJob& b) {
+    return a.units.size() < b.units.size();
+  });
+  return jobs;
+}
+
+}  // namespace kvsim

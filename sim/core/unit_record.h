@@ -1,0 +1,35 @@
+#pragma once
+
+#include "policies/policy.h"
+#include "sim/core/metrics.h"
+#include "sim/core/replay.h"
+
+namespace kvsim {
+
+/// What a cache came to hold, for the record of one unit.
+struct Holdings {
+  std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
+  std::size_t peak_tokens = 0;              ///< after any measured step
+  std::size_t peak_bytes = 0;
+};
+
+/// Collects what one configuration does to one unit.
+class UnitRecord {
+ public:
+  /// Steps before `first_measured` are not in the record.
+  UnitRecord(const Unit& unit, int first_measured, bool keep_trajectory);
+
+  void add(int head, int step, const Measurement& measurement);
+
+  /// Without a bound, as for what is not exact, its columns do not apply.
+  Outcome finish(Holdings holdings, bool has_bound) &&;
+
+ private:
+  int num_tokens_;
+  int first_measured_;
+  bool keep_trajectory_;
+  Metrics metrics_;
+  Trajectory trajectory_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,315 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include "policies/random_bits.h"
+#include "policies/spec.h"
+#include "tests/policies/chi_square.h"
+
+namespace kvsim {
+namespace {
+
+using namespace policies_test;
+
+using Vectors = std::vector<std::vector<float>>;
+
+constexpr int kMuBytes = 8;
+constexpr int kCountBytes = 4;
+
+struct Tokens {
+  Vectors keys;
+  Vectors values;
+
+  int count() const { return static_cast<int>(keys.size()); }
+  Arrival arrival(int token, int room) const {
+    const auto i = static_cast<std::size_t>(token);
+    return {token, keys[i], values[i], room};
+  }
+};
+
+// Coordinates even in [-2, 2]; every third value is zero.
+Tokens random_tokens(int count, std::size_t dim = 4) {
+  Tokens tokens;
+  const auto coordinate = [](int token, std::size_t i) {
+    return static_cast<float>(random_bits(random_bits(9, static_cast<std::uint64_t>(token)), i) >>
+                              40) *
+               0x1p-22F -
+           2;
+  };
+  for (int token = 0; token < count; ++token) {
+    std::vector<float>& key = tokens.keys.emplace_back();
+    std::vector<float>& value = tokens.values.emplace_back();
+    for (std::size_t i = 0; i < dim; ++i) {
+      key.push_back(coordinate(token, i));
+      value.push_back(token % 3 == 2 ? 0 : coordinate(token, dim + i));
+    }
+  }
+  return tokens;
+}
+
+std::unique_ptr<Estimator> subgen(const std::string& params, int budget, std::uint64_t seed = 1) {
+  return Spec("subgen:" + params).make_estimator({.budget = budget, .seed = seed});
+}
+
+// An entry's token, has_value, numerator and denominator.
+using Held = std::tuple<int, bool, double, double>;
+
+std::vector<Held> held(const Estimator& estimator) {
+  std::vector<Held> entries;
+  for (const Entry& entry : estimator.entries()) {
+    entries.emplace_back(entry.token, entry.has_value, entry.numerator, entry.denominator);
+  }
+  return entries;
+}
+
+int num_vectors(const Estimator& estimator) {
+  int sum = 0;
+  for (const Entry& entry : estimator.entries()) sum += entry.has_value ? 2 : 1;
+  return sum;
+}
+
+TEST_CASE("subgen is an estimator", "[policies]") {
+  CHECK(Spec("subgen").is_estimator());
+  CHECK(Spec("subgen").make({.budget = 8}) == nullptr);
+  CHECK(Spec("subgen").text() == "subgen:delta=4,s=0.25,t=4");
+}
+
+TEST_CASE("after one token subgen's estimate is exact", "[policies]") {
+  const auto estimator = subgen("delta=1,s=3,t=2", 20);
+  estimator->update(
+      {.token = 0, .key = std::vector<float>{1}, .value = std::vector<float>{7}, .room = 20});
+  CHECK(held(*estimator) == std::vector<Held>{{0, true, 1, 1}});
+}
+
+TEST_CASE("the weights stand for all tokens: sum u = n, sum w |v|^2 = mu", "[policies]") {
+  const Tokens tokens = random_tokens(80);
+  for (const char* params : {"delta=0", "delta=2", "delta=3,s=5,t=1", "delta=1000,s=1,t=7"}) {
+    const auto estimator = subgen(params, 40);
+    double mu = 0;
+    for (int token = 0; token < tokens.count(); ++token) {
+      estimator->update(tokens.arrival(token, 40));
+      const auto squared_norm = [&](int i) {
+        double sum = 0;
+        for (const float x : tokens.values[static_cast<std::size_t>(i)]) sum += x * x;
+        return sum;
+      };
+      mu += squared_norm(token);
+      double denominators = 0;
+      double numerators = 0;
+      int previous = -1;
+      for (const Entry& entry : estimator->entries()) {
+        REQUIRE(entry.token > previous);  // one entry per token, ascending
+        REQUIRE(entry.token <= token);
+        REQUIRE((entry.numerator > 0) == entry.has_value);
+        previous = entry.token;
+        denominators += entry.denominator;
+        numerators += entry.numerator * squared_norm(entry.token);
+      }
+      CAPTURE(params, token);
+      REQUIRE(denominators == Approx(token + 1).epsilon(1e-12));
+      REQUIRE(numerators == Approx(mu).epsilon(1e-6));
+    }
+  }
+}
+
+// One sum of an estimate over many seeds: its mean and the mean's standard error.
+struct Estimates {
+  double sum = 0;
+  double squares = 0;
+  int count = 0;
+
+  void add(double x) {
+    sum += x;
+    squares += x * x;
+    ++count;
+  }
+  double standard_errors_from(double truth) const {
+    const double mean = sum / count;
+    const double variance = squares / count - mean * mean;
+    return std::fabs(mean - truth) / std::sqrt(variance / count);
+  }
+};
+
+// A right estimator exceeds four standard errors once in 15,000 sums; the seeds are fixed.
+TEST_CASE("both of subgen's sums are unbiased, with the cap on clusters or without", "[policies]") {
+  const Tokens tokens = random_tokens(25, 3);
+  const std::vector<float> query = {0.8F, -0.5F, 0.3F};
+  std::vector<double> exponentials;
+  double normalizer = 0;
+  std::vector<double> product(3);
+  for (std::size_t i = 0; i < tokens.keys.size(); ++i) {
+    double logit = 0;
+    for (std::size_t j = 0; j < 3; ++j) logit += static_cast<double>(query[j]) * tokens.keys[i][j];
+    exponentials.push_back(std::exp(logit));
+    normalizer += exponentials[i];
+    for (std::size_t j = 0; j < 3; ++j) product[j] += exponentials[i] * tokens.values[i][j];
+  }
+  for (const char* params : {"delta=2,s=4,t=2", "delta=0,s=4,t=2", "delta=1000,s=1,t=1"}) {
+    Estimates denominator;
+    std::vector<Estimates> numerator(3);
+    for (std::uint64_t seed = 0; seed < 10000; ++seed) {
+      const auto estimator = subgen(params, 23, seed);
+      for (int token = 0; token < tokens.count(); ++token) {
+        estimator->update(tokens.arrival(token, 23));
+      }
+      double u = 0;
+      std::vector<double> w(3);
+      for (const Entry& entry : estimator->entries()) {
+        const auto i = static_cast<std::size_t>(entry.token);
+        u += entry.denominator * exponentials[i];
+        for (std::size_t j = 0; j < 3; ++j) {
+          w[j] += entry.numerator * exponentials[i] * tokens.values[i][j];
+        }
+      }
+      denominator.add(u);
+      for (std::size_t j = 0; j < 3; ++j) numerator[j].add(w[j]);
+    }
+    CAPTURE(params);
+    CHECK(denominator.standard_errors_from(normalizer) < 4);
+    for (std::size_t j = 0; j < 3; ++j) CHECK(numerator[j].standard_errors_from(product[j]) < 4);
+  }
+}
+
+// Values of one length and keys of one cluster make both coins of a token equally likely.
+TEST_CASE("subgen samples values and keys independently of each other", "[policies]") {
+  constexpr int kSeeds = 10000;
+  const std::vector<float> one = {1};
+  std::vector<int> pairs(16);
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto estimator = subgen("delta=1,s=1,t=1", 4, seed);
+    for (int token = 0; token < 4; ++token) estimator->update({token, one, one, 4});
+    std::size_t sampled_value = 4;
+    std::size_t sampled_key = 4;
+    for (const Entry& entry : estimator->entries()) {
+      if (entry.has_value) sampled_value = static_cast<std::size_t>(entry.token);
+      if (entry.denominator > 0) sampled_key = static_cast<std::size_t>(entry.token);
+    }
+    ++pairs.at(4 * sampled_value + sampled_key);
+  }
+  constexpr double kCritical15 = 44.26;  // of chi-square, at 1 in 10,000
+  CHECK(chi_square(pairs, std::vector(16, 1. / 16), kSeeds) < kCritical15);
+}
+
+TEST_CASE("subgen holds no more vectors than there is room for", "[policies]") {
+  const Tokens tokens = random_tokens(60);
+  for (const char* params : {"delta=0", "delta=2", "delta=1000", "delta=0,s=0", "delta=0,s=1,t=1",
+                             "delta=0,s=100%", "delta=1,s=500,t=2", "delta=0,t=1000"}) {
+    for (int room = 2; room < 70; ++room) {
+      const auto estimator = subgen(params, 70);
+      CAPTURE(params, room);
+      for (int token = 0; token < tokens.count(); ++token) {
+        estimator->update(tokens.arrival(token, room));
+        REQUIRE(num_vectors(*estimator) <= room);
+      }
+    }
+  }
+}
+
+TEST_CASE("without room for a sample and a cluster subgen has only the newest token",
+          "[policies]") {
+  const Tokens tokens = random_tokens(10);
+  // A sample with its value takes 2, a cluster a representative and three samples.
+  for (const int room : {0, 1, 2, 3, 5}) {
+    const auto estimator = subgen("delta=1,s=1,t=3", 10);
+    for (int token = 0; token < tokens.count(); ++token) {
+      estimator->update(tokens.arrival(token, room));
+      CHECK(held(*estimator) == std::vector<Held>{{token, true, 1, 1}});
+      CHECK(estimator->counter_bytes() == 0);
+    }
+  }
+  const auto estimator = subgen("delta=1,s=1,t=3", 10);
+  for (int token = 0; token < tokens.count(); ++token) estimator->update(tokens.arrival(token, 6));
+  CHECK(estimator->entries().size() > 1);
+}
+
+// With keys all different and delta 0 there are as many clusters as may be.
+TEST_CASE("subgen fills with clusters what its value samples leave", "[policies]") {
+  const Tokens tokens = random_tokens(100);
+  const auto num_clusters = [&](const std::string& params, int budget, int room) {
+    const auto estimator = subgen("delta=0," + params, budget);
+    for (int token = 0; token < tokens.count(); ++token) {
+      estimator->update(tokens.arrival(token, room));
+    }
+    const auto counts = static_cast<int>(estimator->counter_bytes()) - kMuBytes;
+    CHECK(counts % kCountBytes == 0);
+    return counts / kCountBytes;
+  };
+  CHECK(num_clusters("s=8,t=4", 33, 33) == 3);     // (33 - 16) / 5
+  CHECK(num_clusters("s=0.25,t=4", 40, 40) == 4);  // (40 - 20) / 5
+  CHECK(num_clusters("s=1,t=1", 40, 40) == 19);    // (40 - 2) / 2
+  CHECK(num_clusters("s=0,t=1", 40, 40) == 19);    // one sample at least
+  CHECK(num_clusters("s=100%,t=4", 40, 40) == 1);  // (40 - 34) / 5: one cluster at least
+  CHECK(num_clusters("s=25%,t=1", 100, 20) == 5);  // (20 - 10) / 2: a share of the room
+  CHECK(num_clusters("s=1,t=1", 400, 400) == 100);
+}
+
+TEST_CASE("subgen counts mu and one number per cluster beside its vectors", "[policies]") {
+  const auto estimator = subgen("delta=1,s=1,t=1", 20);
+  CHECK(estimator->counter_bytes() == 0);
+  const std::vector<float> value = {1};
+  const std::vector<float> line = {0, 0.5F, 5, 4.5F};
+  std::vector<std::size_t> bytes;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    estimator->update({static_cast<int>(i), std::span(line).subspan(i, 1), value, 20});
+    bytes.push_back(estimator->counter_bytes());
+  }
+  CHECK(bytes == std::vector<std::size_t>{12, 12, 16, 16});
+}
+
+TEST_CASE("subgen holds a representative that no sample names", "[policies]") {
+  const Tokens tokens = random_tokens(40);
+  int unnamed = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto estimator = subgen("delta=1000,s=1,t=1", 8, seed);
+    for (int token = 0; token < tokens.count(); ++token)
+      estimator->update(tokens.arrival(token, 8));
+    REQUIRE(estimator->entries().front().token == 0);
+    unnamed += held(*estimator).front() == Held{0, false, 0, 0};
+  }
+  CHECK(unnamed > 10);  // one sample of 40 tokens seldom is the first
+}
+
+TEST_CASE("values that are all zero leave subgen's numerator empty", "[policies]") {
+  Tokens tokens = random_tokens(20);
+  for (std::vector<float>& value : tokens.values) value.assign(value.size(), 0);
+  const auto estimator = subgen("delta=1", 30);
+  for (int token = 0; token < tokens.count(); ++token) {
+    estimator->update(tokens.arrival(token, 30));
+    double denominators = 0;
+    for (const Entry& entry : estimator->entries()) {
+      REQUIRE_FALSE(entry.has_value);
+      REQUIRE(entry.numerator == 0);
+      denominators += entry.denominator;
+    }
+    REQUIRE(denominators == Approx(token + 1));
+  }
+}
+
+TEST_CASE("subgen's first token need not be that of the text", "[policies]") {
+  const Tokens tokens = random_tokens(40);
+  const auto estimator = subgen("delta=2", 30);
+  for (int token = 7; token < tokens.count(); ++token) {
+    estimator->update(tokens.arrival(token, 30));
+    REQUIRE(estimator->entries().front().token == 7);  // the first representative
+    double denominators = 0;
+    for (const Entry& entry : estimator->entries()) denominators += entry.denominator;
+    REQUIRE(denominators == Approx(token - 6));
+  }
+}
+
+TEST_CASE("subgen draws by the seed alone", "[policies]") {
+  const Tokens tokens = random_tokens(50);
+  const auto entries = [&](std::uint64_t seed) {
+    const auto estimator = subgen("delta=2", 30, seed);
+    for (int token = 0; token < tokens.count(); ++token) {
+      estimator->update(tokens.arrival(token, 30));
+    }
+    return held(*estimator);
+  };
+  CHECK(entries(1) == entries(1));
+  CHECK(entries(1) != entries(2));
+}
+
+}  // namespace
+}  // namespace kvsim
