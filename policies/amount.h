@@ -21,7 +21,6 @@ class Amount {
   /// As parse() was given it: "20%".
   const std::string& written() const { return written_; }
 
-  bool is_share() const { return is_share_; }
   double value() const { return value_; }
 
  private:

@@ -50,8 +50,8 @@ Param Param::choice(std::string name, std::vector<std::string> choices, std::str
           std::move(choices), std::move(help)};
 }
 
-Param Param::file(std::string name, std::string help) {
-  return {std::move(name), Type::file, "", 0, 0, {}, std::move(help)};
+Param Param::text(std::string name, std::string help) {
+  return {std::move(name), Type::text, "", 0, 0, {}, std::move(help)};
 }
 
 std::string Param::allowed() const {
@@ -63,8 +63,8 @@ std::string Param::allowed() const {
       return "tokens or a share of the budget";
     case Type::choice:
       return fmt::format("{}", fmt::join(choices, "|"));
-    case Type::file:
-      return "a path without ',', ';', '+' and '@'";
+    case Type::text:
+      return "text without ',', ';', '+' and '@'";
   }
   return {};
 }
@@ -90,7 +90,7 @@ Params::Value Params::parse(const Param& param, std::string_view text, std::stri
         if (choice == text) return choice;
       }
       break;
-    case Param::Type::file:
+    case Param::Type::text:
       return std::string(text);
   }
   const std::string hint = param.type == Param::Type::choice
@@ -133,7 +133,7 @@ int Params::amount(std::string_view name, int budget) const { return get<Amount>
 
 const std::string& Params::choice(std::string_view name) const { return get<std::string>(name); }
 
-const std::string& Params::file(std::string_view name) const { return get<std::string>(name); }
+const std::string& Params::text(std::string_view name) const { return get<std::string>(name); }
 
 std::string Params::text() const {
   std::vector<std::string> parts;

@@ -17,7 +17,7 @@ struct Param {
     real,     ///< a number in [least, most]
     amount,   ///< tokens, or a share of the budget (see Amount)
     choice,   ///< one of `choices`
-    file      ///< the path of a file; it has to be given
+    text      ///< anything without the separators of specs
   };
 
   std::string name;
@@ -33,7 +33,8 @@ struct Param {
   static Param amount(std::string name, std::string initial, std::string help);
   /// The first choice is the default.
   static Param choice(std::string name, std::vector<std::string> choices, std::string help);
-  static Param file(std::string name, std::string help);
+  /// Empty by default.
+  static Param text(std::string name, std::string help);
 
   /// What may be written, for help and error messages: "0..1000", "sum|mean|full".
   std::string allowed() const;
@@ -55,7 +56,7 @@ class Params {
   /// In tokens, a share being one of `budget`.
   int amount(std::string_view name, int budget) const;
   const std::string& choice(std::string_view name) const;
-  const std::string& file(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
 
   /// Every parameter with its value, in declared order: "recent=0.5,score=sum". Equal values give
   /// equal text, however they were written.

@@ -85,7 +85,8 @@ struct Rules {
   bool is_exact() const { return !slot_positions && !stored; }
 };
 
-/// Decides which tokens a KV cache keeps. One object follows one replay of one unit.
+/// Decides which tokens a KV cache keeps. One object follows one replay: of one unit, or of all
+/// that its scope couples.
 ///
 /// A policy scores, the engine evicts: the engine keeps one score per resident token, hands them to
 /// the policy at every step, and lets the lowest-scored candidates go, the lower text position
@@ -97,7 +98,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  /// Asked once, before the first step.
+  /// The same whenever it is asked. Planning asks a policy that never runs.
   virtual Rules rules() const { return {}; }
 
   /// Updates the scores after the attention of one step. `scores` is parallel to `step.tokens`:

@@ -20,6 +20,7 @@ CombinatorInfo protect_combinator() {
   return {.name = "protect",
           .does = "the first and the newest tokens always stay",
           .source = "arXiv 2605.18053",
+          .differences = "",
           .params = {Param::amount("first", "0.1", "first tokens of the text"),
                      Param::amount("last", "0.1", "newest tokens")},
           .change = reserve};

@@ -16,7 +16,8 @@ void store_quantized(Rules& rules, const Params& params, const Context&) {
 CombinatorInfo quant_combinator() {
   return {.name = "quant",
           .does = "keys and values are kept as integers of a few bits",
-          .source = "FlexGen section 4; H2O Table 6, Scissorhands Table 4",
+          .source = "FlexGen section 5; H2O Table 6, Scissorhands Table 4",
+          .differences = "policies that look at keys or at full attention see them as recorded",
           .params = {Param::integer("bits", 4, 1, 8, "bits per number"),
                      Param::integer("group", 64, 1, 1'000'000,
                                     "numbers that share a least number and a step")},

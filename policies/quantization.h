@@ -5,7 +5,7 @@
 
 namespace kvsim {
 
-/// Group-wise min-max quantisation of stored vectors (FlexGen: Sheng et al., ICML 2023, section 4,
+/// Group-wise min-max quantisation of stored vectors (FlexGen: Sheng et al., ICML 2023, section 5,
 /// "Approximate methods"): each run of `group` neighbouring numbers of a vector, the last one
 /// possibly shorter, is stored as integers of `bits` bits between its least and its largest number.
 struct Quantization {

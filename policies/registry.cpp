@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "policies/errors.h"
 #include "policies/nearest.h"
 
@@ -54,13 +56,23 @@ const Info& find(std::span<const Info> table, std::string_view name, std::string
                                kind, name, nearest(name, names)));
 }
 
-}  // namespace
-
-std::span<const PolicyInfo> policies() {
+std::vector<PolicyInfo>& policy_table() {
 #define KVSIM_CALL(name) name##_policy(),
-  static const std::vector<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
+  static std::vector<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
 #undef KVSIM_CALL
   return table;
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> policies() { return policy_table(); }
+
+void add_to_registry(const std::vector<PolicyInfo>& oracles) {
+  std::vector<PolicyInfo>& table = policy_table();
+  for (const PolicyInfo& oracle : oracles) {
+    const auto same = [&](const PolicyInfo& known) { return known.name == oracle.name; };
+    if (std::none_of(table.begin(), table.end(), same)) table.push_back(oracle);
+  }
 }
 
 std::span<const CombinatorInfo> combinators() {

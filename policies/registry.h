@@ -13,6 +13,8 @@
 
 namespace kvsim {
 
+class Planner;  // sees the future: sim/core/planner.h
+
 /// What a policy is told about the replay it is made for.
 struct Context {
   int budget = 1;          ///< B, in tokens
@@ -41,6 +43,12 @@ struct PolicyInfo {
   std::vector<Param> params;
   std::vector<Preset> presets = {};
   bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
+
+  /// Set for an oracle: plans the schedule that `make`'s policy then follows.
+  std::unique_ptr<Planner> (*make_planner)(const Params& params) = nullptr;
+  /// Whether no policy can retain more attention at the same budget; null: it is no bound.
+  bool (*bounds_recall)(const Params& params) = nullptr;
+
   std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
   std::unique_ptr<Estimator> (*make_estimator)(const Params& params,
                                                const Context& context) = nullptr;
@@ -59,14 +67,22 @@ std::unique_ptr<Estimator> make_estimator(const Params& params, const Context& c
 /// A change to the rules of any policy, written behind it: `POLICY+NAME:key=value`.
 struct CombinatorInfo {
   std::string name;
-  std::string does;    ///< in one line
-  std::string source;  ///< paper and section
+  std::string does;         ///< in one line
+  std::string source;       ///< paper and section
+  std::string differences;  ///< known differences from the paper; may be empty
   std::vector<Param> params;
   void (*change)(Rules& rules, const Params& params, const Context& context);
 };
 
-/// All policies, in the order in which help shows them.
+/// The policy that follows Context::schedule.
+std::unique_ptr<Policy> make_scheduled(const Params& params, const Context& context);
+
+/// All policies, in the order in which help shows them, and the oracles that were added.
 std::span<const PolicyInfo> policies();
+
+/// Makes oracles known beside the policies. To be called before any other use of the registry, as
+/// this moves its entries; names that are there already are left as they are.
+void add_to_registry(const std::vector<PolicyInfo>& oracles);
 
 std::span<const CombinatorInfo> combinators();
 

@@ -1,5 +1,5 @@
-// Follows an eviction schedule that another replay or another program wrote down: each token leaves
-// after the step that the schedule names.
+// Follows an eviction schedule, in which each token leaves after the step that the schedule names:
+// one that another replay or another program wrote down, or one that an oracle planned.
 
 #include <limits>
 
@@ -13,7 +13,7 @@ class Scheduled final : public Policy {
   Scheduled(const Params&, const Context& context)
       : leaves_after_(context.schedule.begin(), context.schedule.end()) {}
 
-  Rules rules() const override { return {.bounded = false, .prunes = true}; }
+  Rules rules() const override { return {.prunes = true}; }
 
   void update(const Step& step, std::span<double> scores) override {
     for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -28,15 +28,20 @@ class Scheduled final : public Policy {
 
 }  // namespace
 
+std::unique_ptr<Policy> make_scheduled(const Params& params, const Context& context) {
+  return std::make_unique<Scheduled>(params, context);
+}
+
 PolicyInfo schedule_policy() {
   return {.name = "schedule",
           .keeps = "what a file says: `evicted_after` as --per-step writes it",
           .source = "none; the caller's",
           .sees = "the schedule",
           .differences = "",
-          .params = {Param::file("file", "per-step file (HDF5) with a schedule for each unit")},
+          .params = {Param::text("file", "per-step file (HDF5) with a schedule for each unit"),
+                     Param::text("sha256", "what the file has to hold; filled in when it is read")},
           .follows_schedule = true,
-          .make = make_policy<Scheduled>};
+          .make = make_scheduled};
 }
 
 }  // namespace kvsim

@@ -79,7 +79,7 @@ std::string joined(const std::string& name, const Params& params) {
 }  // namespace
 
 Spec::Spec(std::string_view text) : Spec(find_policy(name_of(text))) {
-  const std::size_t at = text.rfind('@');
+  const std::size_t at = text.find('@');
   if (at != std::string_view::npos) allocation_ = parse_allocation(text.substr(at + 1));
   const std::vector<std::string_view> parts = split(text.substr(0, at), '+');
   const std::string owner = "policy " + policy_->name;
@@ -109,7 +109,13 @@ Spec Spec::with(const CombinatorInfo& combinator) const {
 
 Spec Spec::allocated(Allocation allocation) const {
   Spec changed = *this;
-  changed.allocation_ = allocation;
+  if (!allocation_) changed.allocation_ = allocation;
+  return changed;
+}
+
+Spec Spec::with_schedule(const std::string& sha256) const {
+  Spec changed = *this;
+  changed.params_.set("sha256", sha256, "policy " + policy_->name);
   return changed;
 }
 
@@ -118,11 +124,13 @@ std::string Spec::text() const {
   for (const auto& [combinator, params] : combinators_) {
     text += '+' + joined(combinator->name, params);
   }
-  if (allocation_ != Allocation::uniform) text += '@' + allocation_name(allocation_);
+  if (allocation() != Allocation::uniform) text += '@' + allocation_name(allocation());
   return text;
 }
 
-const std::string& Spec::schedule_file() const { return params_.file("file"); }
+const std::string& Spec::schedule_file() const { return params_.text("file"); }
+
+const std::string& Spec::schedule_sha256() const { return params_.text("sha256"); }
 
 std::unique_ptr<Policy> Spec::make(const Context& context) const {
   return policy_->make == nullptr ? nullptr : policy_->make(params_, context);
@@ -132,6 +140,11 @@ std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
   return is_estimator() ? policy_->make_estimator(params_, context) : nullptr;
 }
 
+bool Spec::bounds_recall() const {
+  return policy_->bounds_recall != nullptr && policy_->bounds_recall(params_) &&
+         combinators_.empty();
+}
+
 Rules Spec::rules(const Context& context) const {
   Rules rules;
   if (const auto policy = make(context)) rules = policy->rules();
@@ -139,24 +152,31 @@ Rules Spec::rules(const Context& context) const {
   return rules;
 }
 
+std::vector<Spec> each_once(std::vector<Spec> specs) {
+  std::vector<Spec> once;
+  for (Spec& spec : specs) {
+    const auto same = [&](const Spec& other) { return other.text() == spec.text(); };
+    if (std::none_of(once.begin(), once.end(), same)) once.push_back(std::move(spec));
+  }
+  return once;
+}
+
 std::vector<Spec> parse_specs(std::string_view list) {
   std::vector<Spec> specs;
-  const auto add = [&](Spec spec) {
-    const auto same = [&](const Spec& other) { return other.text() == spec.text(); };
-    if (std::none_of(specs.begin(), specs.end(), same)) specs.push_back(std::move(spec));
-  };
   for (std::string_view part : split(list, ';')) {
     if (part.empty()) continue;
-    if (part == "all") {
+    if (part == "all" || part == "oracles") {
       for (const PolicyInfo& policy : policies()) {
-        if (!policy.follows_schedule) add(Spec(policy));
+        const bool is_oracle = policy.make_planner != nullptr;
+        if (!policy.follows_schedule && is_oracle == (part == "oracles"))
+          specs.emplace_back(policy);
       }
     } else {
-      add(Spec(part));
+      specs.emplace_back(part);
     }
   }
   if (specs.empty()) throw UsageError("no policy is named; kvsim policies lists them");
-  return specs;
+  return each_once(std::move(specs));
 }
 
 }  // namespace kvsim

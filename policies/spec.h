@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,19 +24,24 @@ class Spec {
   /// The same policy with one combinator more, at its defaults.
   Spec with(const CombinatorInfo& combinator) const;
 
-  /// The same policy with the budget split over layers and heads in this way, `spec@pyramid`.
+  /// The same policy with the budget split over layers and heads in this way, `spec@pyramid`,
+  /// unless it says how itself.
   Spec allocated(Allocation allocation) const;
-  Allocation allocation() const { return allocation_; }
+  Allocation allocation() const { return allocation_.value_or(Allocation::uniform); }
 
   /// The canonical form: every parameter with its value, in declared order. A preset does not show.
   std::string text() const;
 
   const PolicyInfo& policy() const { return *policy_; }
+  const Params& params() const { return params_; }
 
-  /// Only for a policy that follows a schedule.
+  /// Only for a policy that follows a schedule: its file and what the file has to hold, if that is
+  /// said.
   const std::string& schedule_file() const;
+  const std::string& schedule_sha256() const;
+  Spec with_schedule(const std::string& sha256) const;
 
-  /// Null if it is an estimator, or is not one.
+  /// Null if it is an estimator, or is none.
   std::unique_ptr<Policy> make(const Context& context) const;
   std::unique_ptr<Estimator> make_estimator(const Context& context) const;
 
@@ -43,15 +49,22 @@ class Spec {
   Rules rules(const Context& context) const;
   bool is_estimator() const { return policy_->make_estimator != nullptr; }
 
+  bool is_oracle() const { return policy_->make_planner != nullptr; }
+  /// Whether no policy without a combinator can retain more attention at the same budget.
+  bool bounds_recall() const;
+
  private:
   const PolicyInfo* policy_;  // entries of the registry live as long as the program
   Params params_;
   std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // as written
-  Allocation allocation_ = Allocation::uniform;
+  std::optional<Allocation> allocation_;  // none: not said, which is uniform
 };
 
-/// Specs separated by ';', or every policy that needs no file for "all". A policy named twice is
-/// kept once.
+/// The specs without those that come a second time.
+std::vector<Spec> each_once(std::vector<Spec> specs);
+
+/// Specs separated by ';', each once. "all" stands for every policy that is no oracle and needs no
+/// file, and "oracles" for every oracle, at their defaults. A policy named twice is kept once.
 std::vector<Spec> parse_specs(std::string_view list);
 
 }  // namespace kvsim

@@ -36,7 +36,10 @@ class SubGen final : public Estimator {
 
   std::size_t counter_bytes() const override {
     if (!product_) return 0;
-    return sizeof(double) + normalizer_->clusters().size() * sizeof(std::int32_t);  // mu and each n
+    const auto& clusters = normalizer_->clusters();
+    std::size_t numbers = product_->samples().size();  // which vector each slot holds
+    for (const NormalizerSketch::Cluster& cluster : clusters) numbers += cluster.samples.size() + 1;
+    return sizeof(double) + numbers * sizeof(std::int32_t);  // mu; slots, and the size of a cluster
   }
 
  private:
@@ -98,8 +101,10 @@ PolicyInfo subgen_policy() {
       .source = "SubGen Algorithm 1",
       .sees = "keys and values",
       .differences =
-          "the paper has no budget: here a key that finds no room for a cluster of its own "
-          "joins the nearest, however far; logits have the trace's scale, Algorithm 1 has none; "
+          "the paper has no budget: here s is cut to leave room for one cluster, and a key that "
+          "finds "
+          "no room for a cluster of its own joins the nearest, however far; a budget below t + 3 "
+          "sees the newest token alone; logits have the trace's scale, Algorithm 1 has none; "
           "samples go by |v|^2 as in the algorithm and its proof, section 2.2 once says |k|^2; "
           "the recent window of the experiments is +protect:first=0, their clustering kcenter",
       .params = {Param::real("delta", 4, 0, 1000,

@@ -34,6 +34,7 @@ PolicyInfo topk_policy() {
           .sees = "attention over the whole text, before the step attends",
           .differences = "the paper does not say how heavy hitters and Top-K share the budget",
           .params = {HeavyHitterShare::param()},
+          .bounds_recall = [](const Params& params) { return params.real("h2") == 0; },
           .make = make_policy<TopK>};
 }
 

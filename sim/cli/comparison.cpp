@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/cli/ladder.h"
 #include "sim/core/table.h"
 
 namespace kvsim::cli {
@@ -28,6 +29,8 @@ class Mean {
     has_bound_ = has_bound_ && result.bound_mean.has_value();
     bound_ += result.bound_mean.value_or(0);
   }
+
+  double recall() const { return recall_ / count_; }
 
   static std::vector<std::string> columns() {
     return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
@@ -112,37 +115,47 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
 
 void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
   const std::map<RowKey, Result> rows = rows_of(plan, store);
-  const auto row_of = [&](const PlannedUnit& planned, const Spec& policy,
-                          const Amount& amount) -> const Result& {
-    const UnitName& name = planned.unit.name;
-    const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
-    return rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
-                    policy.text(), budget});
+  const auto mean_of = [&](const Spec& policy, const Amount& amount, Measurements& measurements) {
+    Mean mean;
+    for (const PlannedUnit& planned : plan.units) {
+      const UnitName& name = planned.unit.name;
+      const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
+      const Result& row = rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer,
+                                   name.kv_head, policy.text(), budget});
+      mean.add(row);
+      append_measurements(row, measurements);
+    }
+    return mean;
   };
+  const Ladder ladder(plan.request.policies);
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
+  for (const std::string& name : ladder.columns()) table.columns.push_back(name);
   std::string alike;
   for (const Amount& amount : plan.request.budgets) {
     std::map<Measurements, std::string> seen;
+    std::map<std::string, double> recall;
+    std::vector<std::pair<std::string, Mean>> means;
     for (const Spec& policy : plan.request.policies) {
-      Mean mean;
       Measurements measurements;
-      for (const PlannedUnit& planned : plan.units) {
-        const Result& row = row_of(planned, policy, amount);
-        mean.add(row);
-        append_measurements(row, measurements);
-      }
-      mean.append_to(table.rows.emplace_back(std::vector<Value>{amount.written(), policy.text()}));
+      means.emplace_back(policy.text(), mean_of(policy, amount, measurements));
+      recall[policy.text()] = means.back().second.recall();
       const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
       if (!is_new) {
         alike += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
                              first->second, policy.text());
       }
     }
+    for (const auto& [policy, mean] : means) {
+      std::vector<Value>& row =
+          table.rows.emplace_back(std::vector<Value>{amount.written(), policy});
+      mean.append_to(row);
+      ladder.append_to(row, policy, recall);
+    }
   }
   out << fmt::format(
-      "{} units, {} mode, seed {}: means over units, miss rate over all their accesses\n\n",
-      plan.units.size(), mode_name(plan.request.mode), plan.request.seed);
+      "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
+      plan.units.size(), mode_name(plan.request.mode), plan.request.seed, ladder.note());
   write_aligned(out, table);
   if (!alike.empty()) out << '\n' << alike;
 }

@@ -128,9 +128,9 @@ std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map&
   const std::string name = choice_from(values, "allocate", allocation_names());
   const Allocation allocation = parse_allocation(name);
   for (Spec& policy : policies) {
-    if (policy.allocation() == Allocation::uniform) policy = policy.allocated(allocation);
+    policy = policy.allocated(allocation);
   }
-  return policies;
+  return each_once(std::move(policies));
 }
 
 std::int64_t seed_from(const po::variables_map& values) {

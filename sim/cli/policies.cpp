@@ -28,10 +28,20 @@ void print_presets(const PolicyInfo& policy) {
   }
 }
 
+/// What a comparison may use it for, if it is more than a policy.
+std::string role_of(const PolicyInfo& policy) {
+  if (policy.bounds_recall != nullptr) {
+    const bool by_default = policy.bounds_recall(Params(policy.params));
+    return by_default ? "a bound: at its defaults no policy retains more attention" : "";
+  }
+  return policy.make_planner == nullptr ? "" : "a reference that sees the future, not a bound";
+}
+
 void print(const PolicyInfo& policy) {
   std::cout << Spec(policy).text() << '\n';
   print_line("keeps", policy.keeps);
   print_line("source", policy.source);
+  print_line("role", role_of(policy));
   print_line("sees", policy.sees);
   print_line("differences", policy.differences);
   print_params(policy.params);
@@ -42,7 +52,15 @@ void print(const CombinatorInfo& combinator) {
   std::cout << fmt::format("POLICY+{}:{}\n", combinator.name, Params(combinator.params).text());
   print_line("does", combinator.does);
   print_line("source", combinator.source);
+  print_line("differences", combinator.differences);
   print_params(combinator.params);
+}
+
+void print(const AllocationInfo& allocation) {
+  std::cout << "POLICY@" << allocation.name << '\n';
+  print_line("does", allocation.does);
+  print_line("source", allocation.source);
+  print_line("differences", allocation.differences);
 }
 
 void print_markdown() {
@@ -57,9 +75,12 @@ void print_markdown() {
   }
 }
 
-/// A policy, or what is written behind one: "protect", "+protect".
+/// A policy, or what is written behind one: "protect", "+protect", "@pyramid".
 void print_named(std::string name) {
-  if (name.starts_with('+')) name.erase(0, 1);
+  if (name.starts_with('+') || name.starts_with('@')) name.erase(0, 1);
+  for (const AllocationInfo& allocation : allocations()) {
+    if (allocation.name == name) return print(allocation);
+  }
   for (const CombinatorInfo& combinator : combinators()) {
     if (combinator.name == name) return print(combinator);
   }
@@ -82,6 +103,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
   } else {
     for (const PolicyInfo& policy : policies()) print(policy);
     for (const CombinatorInfo& combinator : combinators()) print(combinator);
+    for (const AllocationInfo& allocation : allocations()) print(allocation);
   }
   return 0;
 }

@@ -6,13 +6,31 @@
 
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
+#include "sim/core/regret.h"
 
 namespace kvsim::cli {
+namespace {
+
+// Nothing of a unit is kept if a row of it, or of what is there of it, beats a bound.
+void keep(std::vector<Outcome> outcomes, ResultStore& store) {
+  std::vector<Result> rows;
+  for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
+  std::vector<Result> of_unit = store.unit_results(rows.front());
+  of_unit.insert(of_unit.end(), rows.begin(), rows.end());
+  check_bounds(of_unit);
+  store.add(rows);
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.recall_bound) store.add_certificate(outcome.result, *outcome.recall_bound);
+  }
+}
+
+}  // namespace
 
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
-  options.add_options()("policies", po::value<std::string>(),
-                        "specs separated by ';', or all for every policy with its defaults")(
+  options.add_options()(
+      "policies", po::value<std::string>(),
+      "specs separated by ';'; all: every policy with its defaults; oracles: every oracle")(
       "budgets", po::value<std::string>(), "budgets separated by commas: 5%,0.2,256")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); what it holds already is not replayed again");
@@ -32,9 +50,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   skip_finished(plan, store);
   try {
     run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-      std::vector<Result> rows;
-      for (Outcome& outcome : outcomes) rows.push_back(std::move(outcome.result));
-      store.add(rows);
+      keep(std::move(outcomes), store);
     });
   } catch (const Interrupted& interrupted) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",

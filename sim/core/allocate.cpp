@@ -14,27 +14,40 @@ constexpr int kWindow = 32;          // SnapKV's observation window, which AdaKV
 constexpr double kFloor = 0.2;       // the share of its even budget that AdaKV leaves every head
 constexpr double kPyramidBase = 20;  // PyramidKV's beta
 
-/// Whole numbers in proportion to `weights`, at least 1 each, with the given sum: largest
-/// remainders first, earlier ones first among equals.
-std::vector<int> apportion(int total, const std::vector<double>& weights) {
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+/// Whole numbers in proportion to `weights`, at least 1 and at most `most` each, with the given sum
+/// if that many fit: what exceeds `most` goes to the others, then largest remainders first, earlier
+/// ones first among equals.
+std::vector<int> apportion(int total, int most, const std::vector<double>& weights) {
+  std::vector<double> ideal(weights.size(), 0);
+  std::vector<bool> is_full(weights.size(), false);
+  for (bool is_changing = true; is_changing;) {
+    is_changing = false;
+    double open = total;
+    double weight = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (is_full[i]) open -= most;
+      if (!is_full[i]) weight += weights[i];
+    }
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      ideal[i] = is_full[i] ? most : open * weights[i] / weight;
+      if (is_full[i] || ideal[i] < most) continue;
+      is_full[i] = true;
+      is_changing = true;
+    }
+  }
   std::vector<int> parts;
-  std::vector<double> remainders;
-  for (const double weight : weights) {
-    const double ideal = total * weight / sum;
-    parts.push_back(std::max(1, static_cast<int>(ideal)));
-    remainders.push_back(ideal - parts.back());
+  for (const double part : ideal) parts.push_back(std::max(1, static_cast<int>(part)));
+  for (int sum = std::accumulate(parts.begin(), parts.end(), 0); sum < total; ++sum) {
+    std::size_t next = parts.size();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i] == most) continue;
+      if (next == parts.size() || ideal[i] - parts[i] > ideal[next] - parts[next]) next = i;
+    }
+    if (next == parts.size()) break;
+    ++parts[next];
   }
-  int missing = total - std::accumulate(parts.begin(), parts.end(), 0);
-  while (missing > 0) {
-    const auto next = std::max_element(remainders.begin(), remainders.end());
-    ++parts[next - remainders.begin()];
-    *next -= 1;
-    --missing;
-  }
-  while (missing < 0) {
+  for (int sum = std::accumulate(parts.begin(), parts.end(), 0); sum > total; --sum) {
     --*std::max_element(parts.begin(), parts.end());
-    ++missing;
   }
   return parts;
 }
@@ -63,15 +76,28 @@ std::vector<double> persistence_weights(const Layers& layers, std::span<const Un
   return weights;
 }
 
-std::vector<int> by_layer(int budget, const Layers& layers, const std::vector<double>& weights,
-                          std::size_t num_units) {
-  const std::vector<int> of_layer = apportion(budget * static_cast<int>(layers.size()), weights);
-  std::vector<int> shares(num_units);
-  std::size_t i = 0;
+/// Splits over layers, so that heads of a layer get the same; over heads, where that cannot keep
+/// the total because layers differ in their number of heads.
+std::vector<int> by_layer(int budget, int most, const Layers& layers,
+                          const std::vector<double>& weights, std::size_t num_units) {
+  const std::size_t heads = layers.begin()->second.size();
+  const bool is_even = std::all_of(layers.begin(), layers.end(),
+                                   [&](const auto& layer) { return layer.second.size() == heads; });
+  std::vector<double> of_unit(num_units);
+  std::vector<std::size_t> layer_of_unit(num_units);
+  std::size_t index = 0;
   for (const auto& [layer, members] : layers) {
-    for (const std::size_t unit : members) shares[unit] = of_layer[i];
-    ++i;
+    for (const std::size_t unit : members) {
+      of_unit[unit] = weights[index];
+      layer_of_unit[unit] = index;
+    }
+    ++index;
   }
+  if (!is_even) return apportion(budget * static_cast<int>(num_units), most, of_unit);
+  const std::vector<int> of_layer =
+      apportion(budget * static_cast<int>(layers.size()), most, weights);
+  std::vector<int> shares;
+  for (const std::size_t layer : layer_of_unit) shares.push_back(of_layer[layer]);
   return shares;
 }
 
@@ -130,20 +156,22 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
   return profile;
 }
 
-std::vector<int> allocate(Allocation allocation, int budget, std::span<const UnitProfile> units) {
+std::vector<int> allocate(Allocation allocation, int budget, int most,
+                          std::span<const UnitProfile> units) {
+  budget = std::min(budget, most);
   Layers layers;
   for (std::size_t i = 0; i < units.size(); ++i) layers[units[i].name.layer].push_back(i);
   switch (allocation) {
     case Allocation::uniform:
       break;
     case Allocation::pyramid:
-      return by_layer(budget, layers, pyramid_weights(layers.size()), units.size());
+      return by_layer(budget, most, layers, pyramid_weights(layers.size()), units.size());
     case Allocation::persistence:
-      return by_layer(budget, layers, persistence_weights(layers, units), units.size());
+      return by_layer(budget, most, layers, persistence_weights(layers, units), units.size());
     case Allocation::adaptive: {
       std::vector<int> shares(units.size());
       for (const auto& [layer, members] : layers) {
-        const std::vector<int> of_head = apportion(budget * static_cast<int>(members.size()),
+        const std::vector<int> of_head = apportion(budget * static_cast<int>(members.size()), most,
                                                    adaptive_weights(budget, members, units));
         for (std::size_t i = 0; i < members.size(); ++i) shares[members[i]] = of_head[i];
       }

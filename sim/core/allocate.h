@@ -24,14 +24,15 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
 /// Whether the split follows from the layers alone, so that profiles need no measurements.
 bool needs_measurement(Allocation allocation);
 
-/// Tokens for each of a sequence's units, ordered by layer. Every unit gets at least one, and the
-/// sum is `budget` times their number. (Where layers differ in how many of their heads are recorded
-/// the sum can differ: heads of a layer are treated alike except by `adaptive`.)
+/// What each of a sequence's units, ordered by layer, may hold: at least 1, at most `most`, and in
+/// sum `budget` times their number, if that many fit. Heads of a layer are treated alike, except by
+/// `adaptive` and where layers differ in how many of their heads are recorded.
 ///
 /// - pyramid: budgets fall evenly from 2 B - B / 20 in the first layer to B / 20 in the last.
 /// - persistence: in proportion to 1 / persistence ratio of the layer, mean over its heads.
 /// - adaptive: a fifth of B for every head; the rest of a layer goes to the heads whose tokens have
 ///   the most attention in the last 32 steps.
-std::vector<int> allocate(Allocation allocation, int budget, std::span<const UnitProfile> units);
+std::vector<int> allocate(Allocation allocation, int budget, int most,
+                          std::span<const UnitProfile> units);
 
 }  // namespace kvsim

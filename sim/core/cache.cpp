@@ -50,7 +50,6 @@ void Cache::remove(const std::vector<std::int32_t>& tokens, int step) {
     evicted_after_[token] = step;
     tokens_.erase(tokens_.begin() + slot);
     scores_.erase(scores_.begin() + slot);
-    ++num_evictions_;
   }
 }
 
@@ -61,7 +60,6 @@ void Cache::evict_lowest(int step) {
   evicted_after_[tokens_[slot]] = step;
   tokens_.erase(tokens_.begin() + slot);
   scores_.erase(lowest);
-  ++num_evictions_;
 }
 
 void Cache::evict_several(int count, int step) {
@@ -80,7 +78,6 @@ void Cache::evict_several(int count, int step) {
   }
   tokens_.resize(kept);
   scores_.resize(kept);
-  num_evictions_ += count;
 }
 
 std::vector<std::int32_t> Cache::select(int count) const {

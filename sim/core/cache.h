@@ -39,7 +39,6 @@ class Cache {
 
   /// Per token: the step after which it left; num_tokens for one that never did.
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
-  int num_evictions() const { return num_evictions_; }
 
  private:
   void evict_lowest(int step);
@@ -53,7 +52,6 @@ class Cache {
   int protect_newest_;
   int drop_;
   bool prunes_;
-  int num_evictions_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   std::vector<std::int32_t> evicted_after_;

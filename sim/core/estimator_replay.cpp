@@ -8,6 +8,12 @@ namespace {
 constexpr int kVectorsPerToken = 2;  // its key and its value
 constexpr std::int32_t kNever = -1;
 
+/// For what is a share of the budget in tokens: each takes two of its vectors.
+Context in_tokens(Context context) {
+  context.budget = std::max(1, context.budget / kVectorsPerToken);
+  return context;
+}
+
 std::span<const float> row_of(const Matrix& matrix, int row) {
   return {matrix.row(row).data(), static_cast<std::size_t>(matrix.cols())};
 }
@@ -18,7 +24,7 @@ EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUni
                                  const ReplayOptions& options)
     : replayed_(unit),
       unit_(unit.unit()),
-      rules_(configuration.policy.rules(context_of(configuration, unit_, options))),
+      rules_(configuration.policy.rules(in_tokens(context_of(configuration, unit_, options)))),
       estimator_(configuration.policy.make_estimator(context_of(configuration, unit_, options))),
       prompt_(options.mode == Mode::prefill ? unit_.prompt_length : 0),
       attention_(unit, rules_, prompt_),

@@ -54,6 +54,11 @@ void PerStepFile::add(const Outcome& outcome) {
         .write(trajectory.evicted_after.data(), H5::PredType::NATIVE_INT32);
     write_matrix(group, "attention_recall", trajectory.attention_recall);
     write_matrix(group, "output_error", trajectory.output_error);
+    if (!trajectory.slot_price.empty()) {
+      const hsize_t count = trajectory.slot_price.size();
+      group.createDataSet("slot_price", H5::PredType::IEEE_F64LE, H5::DataSpace(1, &count))
+          .write(trajectory.slot_price.data(), H5::PredType::NATIVE_DOUBLE);
+    }
   });
 }
 

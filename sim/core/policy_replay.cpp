@@ -33,7 +33,8 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
     const Unit& unit = units[i]->unit();
     if (i == 0 || unit.name.layer != units[i - 1]->unit().name.layer) {
       const int budget = configuration.budget_of(i);
-      layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules_), {}});
+      const Rules rules = configuration.policy.rules({.budget = budget, .seed = context.seed});
+      layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules), {}});
     }
     layers_.back().members.push_back({*units[i], make_step_attention(*units[i], rules_, prompt_),
                                       UnitRecord(unit, prompt_, options.trajectories)});

@@ -7,6 +7,7 @@
 #include "policies/errors.h"
 #include "policies/random_bits.h"
 #include "sim/core/configuration_replay.h"
+#include "sim/core/plans.h"
 
 namespace kvsim {
 namespace {
@@ -26,8 +27,9 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
   for (const Unit& unit : units) replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend));
   std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
-  for (const Configuration& configuration : configurations) {
-    replays.push_back(replays_of(configuration, replayed, options));
+  const Plans plans(units, configurations, options, backend);
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }
   const int block_steps = steps_per_block(num_tokens, first.group_size());
   for (int step = 0; step < num_tokens; step += block_steps) {
@@ -38,10 +40,13 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     }
   }
   std::vector<std::vector<Outcome>> outcomes;
-  for (const auto& configuration : replays) {
+  for (std::size_t i = 0; i < replays.size(); ++i) {
     std::vector<Outcome>& of_configuration = outcomes.emplace_back();
-    for (const auto& replay : configuration) {
-      for (Outcome& outcome : replay->finish()) of_configuration.push_back(std::move(outcome));
+    for (const auto& replay : replays[i]) {
+      for (Outcome& outcome : replay->finish()) {
+        plans.annotate(i, of_configuration.size(), options.trajectories, outcome);
+        of_configuration.push_back(std::move(outcome));
+      }
     }
   }
   return outcomes;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -41,11 +41,15 @@ struct Trajectory {
   std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
   Matrix attention_recall;
   Matrix output_error;
+  std::vector<double> slot_price;  ///< an oracle's, see Plan; may be empty
 };
 
 struct Outcome {
   Result result;          ///< the measured columns; the caller knows the others
   Trajectory trajectory;  ///< empty unless asked for
+
+  /// A proven upper bound of every policy's attention_recall, from an oracle that gives one.
+  std::optional<double> recall_bound;
 };
 
 /// Thrown by replay() when it was interrupted.

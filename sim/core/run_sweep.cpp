@@ -43,8 +43,8 @@ Allocation allocation_of(const SweepPlan& plan, const PlannedReplay& replay) {
 }
 
 /// Of every sequence whose budget some job splits, what the split depends on.
-Profiles profiles_for(const SweepPlan& plan, const std::vector<SweepJob>& jobs,
-                      const Backend& backend, const std::atomic<bool>& interrupted) {
+Profiles profiles_for(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
+                      const std::atomic<bool>& interrupted) {
   Profiles profiles;
   std::vector<std::pair<UnitProfile*, std::size_t>> to_measure;  // with the trace
   std::map<SequenceKey, bool> measured;
@@ -73,8 +73,8 @@ Profiles profiles_for(const SweepPlan& plan, const std::vector<SweepJob>& jobs,
 
 /// What the units of the job have of the sequence's budget.
 std::vector<int> budgets_of(const SweepJob& job, const std::vector<UnitProfile>& sequence,
-                            Allocation allocation, int budget) {
-  const std::vector<int> shares = allocate(allocation, budget, sequence);
+                            Allocation allocation, int budget, int most) {
+  const std::vector<int> shares = allocate(allocation, budget, most, sequence);
   std::vector<int> budgets;
   for (const UnitName& name : job.units) {
     const auto unit = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {
@@ -115,8 +115,10 @@ class JobRunner {
     Configuration configuration{policy, replay.budget};
     const int num_tokens = units.front().num_tokens();
     if (policy.allocation() != Allocation::uniform) {
-      configuration.budgets = budgets_of(job, profiles_.at(sequence_of(job)), policy.allocation(),
-                                         std::min(replay.budget, num_tokens));
+      // An estimator's budget counts keys and values.
+      const int most = policy.is_estimator() ? 2 * num_tokens : num_tokens;
+      configuration.budgets =
+          budgets_of(job, profiles_.at(sequence_of(job)), policy.allocation(), replay.budget, most);
     }
     if (policy.policy().follows_schedule) {
       const ScheduleFile file(policy.schedule_file());
@@ -140,26 +142,35 @@ class JobRunner {
 
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished) {
-  const std::vector<SweepJob> jobs = jobs_of(plan);
-  const Profiles profiles = profiles_for(plan, jobs, backend, interrupted);
-  const JobRunner runner(plan, backend, interrupted, profiles);
+  std::vector<SweepJob> jobs = jobs_of(plan);
   std::mutex reporting;
-  in_parallel(jobs.size(), plan.request.threads, interrupted, [&](std::size_t i) {
-    const SweepJob& job = jobs[i];
-    auto outcomes = runner.run(job);
-    // Not an OpenMP critical section: an exception must not leave one.
-    const std::lock_guard<std::mutex> lock(reporting);
-    for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
-      if (!job.plans[unit]) continue;
-      const PlannedUnit& planned = plan.units[*job.plans[unit]];
-      std::vector<Outcome> of_unit;
-      for (std::size_t r = 0; r < job.replays.size(); ++r) {
-        Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
-        describe(plan, planned, job.replays[r], backend.device(), outcome.result);
+  const auto run_all = [&](std::span<const SweepJob> part) {
+    const Profiles profiles = profiles_for(plan, part, backend, interrupted);
+    const JobRunner runner(plan, backend, interrupted, profiles);
+    in_parallel(part.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+      const SweepJob& job = part[i];
+      auto outcomes = runner.run(job);
+      // Not an OpenMP critical section: an exception must not leave one.
+      const std::lock_guard<std::mutex> lock(reporting);
+      for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
+        if (!job.plans[unit]) continue;
+        const PlannedUnit& planned = plan.units[*job.plans[unit]];
+        std::vector<Outcome> of_unit;
+        for (std::size_t r = 0; r < job.replays.size(); ++r) {
+          Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
+          describe(plan, planned, job.replays[r], backend.device(), outcome.result);
+        }
+        finished(planned, std::move(of_unit));
       }
-      finished(planned, std::move(of_unit));
-    }
-  });
+    });
+  };
+  // What needs no measurement of whole sequences first, so that nothing of it is lost if one of
+  // them cannot be read.
+  const auto measured = std::stable_partition(jobs.begin(), jobs.end(),
+                                              [](const SweepJob& job) { return !job.is_measured; });
+  const auto first = static_cast<std::size_t>(measured - jobs.begin());
+  run_all(std::span(jobs).first(first));
+  run_all(std::span(jobs).subspan(first));
 }
 
 }  // namespace kvsim

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "traces/unit.h"

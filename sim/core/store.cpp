@@ -8,6 +8,7 @@
 
 #include "policies/errors.h"
 #include "policies/nearest.h"
+#include "sim/core/regret.h"
 #include "traces/errors.h"
 
 namespace kvsim {
@@ -37,6 +38,15 @@ std::string create_statement() {
                      columns, column_names(kKeyColumns));
 }
 
+std::string create_certificate_statement() {
+  return fmt::format(
+      "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
+      "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
+      "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
+      "recall_bound REAL NOT NULL, PRIMARY KEY ({})) WITHOUT ROWID",
+      column_names(kKeyColumns));
+}
+
 Value read_value(const SQLite::Column& column) {
   if (column.isInteger()) return std::int64_t{column.getInt64()};
   if (column.isFloat()) return column.getDouble();
@@ -54,6 +64,29 @@ void bind(SQLite::Statement& statement, int index, const Value& value) {
     void operator()(std::monostate) const { statement.bind(index); }
   };
   std::visit(Bind{statement, index}, value);
+}
+
+/// The view is made anew where another version of the program, or none, has made it.
+void renew_view(SQLite::Database& connection) {
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  SQLite::Statement made(connection, "SELECT sql FROM sqlite_schema WHERE name = 'regret'");
+  if (made.executeStep() && made.getColumn(0).getString() == regret_view()) return;
+  made.reset();
+  connection.exec("DROP VIEW IF EXISTS regret");
+  connection.exec(regret_view());
+  transaction.commit();
+}
+
+constexpr const char* kOfUnit =
+    "trace_id = ? AND sequence = ? AND layer = ? AND kv_head = ? AND mode = ? AND seed = ?";
+
+void bind_unit(SQLite::Statement& statement, const Result& key) {
+  statement.bind(1, key.trace_id);
+  statement.bind(2, key.sequence);
+  statement.bind(3, key.layer);
+  statement.bind(4, key.kv_head);
+  statement.bind(5, key.mode);
+  statement.bind(6, key.seed);
 }
 
 }  // namespace
@@ -115,7 +148,10 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access)
     const int flags = SQLite::OPEN_READWRITE | (writing ? SQLite::OPEN_CREATE : 0);
     database_->connection = std::make_unique<SQLite::Database>(std::filesystem::absolute(file),
                                                                flags, kBusyMilliseconds);
-    if (writing) database_->connection->exec(create_statement());
+    if (writing) {
+      database_->connection->exec(create_statement());
+      renew_view(*database_->connection);
+    }
     if (database_->connection->tableExists("replay")) {
       SQLite::Statement(*database_->connection, fmt::format("SELECT {} FROM replay",
                                                             column_names(result_columns().size())));
@@ -146,17 +182,39 @@ void ResultStore::add(const std::vector<Result>& results) {
   });
 }
 
+void ResultStore::add_certificate(const Result& result, double recall_bound) {
+  database_->run([&](SQLite::Database& connection) {
+    connection.exec(create_certificate_statement());
+    SQLite::Statement insert(connection,
+                             fmt::format("INSERT INTO certificate ({}, attention_recall, "
+                                         "recall_bound) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+                                         "?, ?) ON CONFLICT DO NOTHING",
+                                         column_names(kKeyColumns)));
+    int index = 1;
+    for (const Column& column : result_columns().first(kKeyColumns)) {
+      bind(insert, index++, column.get(result));
+    }
+    insert.bind(index++, result.attention_recall);
+    insert.bind(index, recall_bound);
+    insert.exec();
+  });
+}
+
+std::vector<Result> ResultStore::unit_results(const Result& key) const {
+  return database_->run([&](SQLite::Database& connection) {
+    SQLite::Statement query(connection,
+                            fmt::format("SELECT {} FROM replay WHERE {}",
+                                        column_names(result_columns().size()), kOfUnit));
+    bind_unit(query, key);
+    return database_->results(query);
+  });
+}
+
 std::set<std::pair<std::string, std::int64_t>> ResultStore::finished(const Result& key) const {
   return database_->run([&](SQLite::Database& connection) {
     SQLite::Statement query(connection,
-                            "SELECT policy, budget FROM replay WHERE trace_id = ? AND sequence = ? "
-                            "AND layer = ? AND kv_head = ? AND mode = ? AND seed = ?");
-    query.bind(1, key.trace_id);
-    query.bind(2, key.sequence);
-    query.bind(3, key.layer);
-    query.bind(4, key.kv_head);
-    query.bind(5, key.mode);
-    query.bind(6, key.seed);
+                            fmt::format("SELECT policy, budget FROM replay WHERE {}", kOfUnit));
+    bind_unit(query, key);
     std::set<std::pair<std::string, std::int64_t>> finished;
     while (query.executeStep()) {
       finished.emplace(query.getColumn(0).getString(), query.getColumn(1).getInt64());
@@ -183,7 +241,8 @@ std::vector<Result> ResultStore::results(const std::string& trace_id, const std:
 Table ResultStore::table(const std::string& name) const {
   return database_->run([&](SQLite::Database& connection) {
     std::vector<std::string> names;
-    SQLite::Statement list(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+    SQLite::Statement list(connection,
+                           "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
     while (list.executeStep()) names.push_back(list.getColumn(0).getString());
     if (names.empty()) {
       throw DataError(fmt::format("{}: the result file has no table", database_->file.string()));

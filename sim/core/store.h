@@ -13,7 +13,8 @@
 namespace kvsim {
 
 /// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
-/// columns of a Result. What add() has returned from survives a crash of the program.
+/// columns of a Result, the view `regret` of it (regret.h) and, with an oracle that proves bounds,
+/// the table `certificate`. What add() has returned from survives a crash of the program.
 ///
 /// All members throw DataError if the file is not a result file, std::runtime_error if the database
 /// cannot be read or written.
@@ -29,6 +30,13 @@ class ResultStore {
   /// Adds all rows or, if that fails, none. A row whose key is there already is left as it is.
   void add(const std::vector<Result>& results);
 
+  /// Adds to the table `certificate` that no policy exceeds `recall_bound` on the unit, at the
+  /// budget, mode and seed of `result`, whose policy is the oracle that proved it.
+  void add_certificate(const Result& result, double recall_bound);
+
+  /// All rows of the unit, mode and seed of `key`.
+  std::vector<Result> unit_results(const Result& key) const;
+
   /// The policies and budgets that are there for the unit, mode and seed of `key`.
   std::set<std::pair<std::string, std::int64_t>> finished(const Result& key) const;
 
@@ -36,7 +44,8 @@ class ResultStore {
   std::vector<Result> results(const std::string& trace_id, const std::string& mode,
                               std::int64_t seed) const;
 
-  /// Any table of the file, ordered by its key. Throws UsageError if there is none of that name.
+  /// Any table or view of the file, ordered by its key. Throws UsageError if there is none of that
+  /// name.
   Table table(const std::string& name) const;
 
  private:

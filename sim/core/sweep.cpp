@@ -13,6 +13,7 @@
 #include "sim/core/sweep_jobs.h"
 #include "sim/core/version.h"
 #include "traces/errors.h"
+#include "traces/sha256.h"
 
 namespace kvsim {
 namespace {
@@ -48,10 +49,23 @@ void check_allocation(const Spec& policy) {
   const Scope scope = policy.rules({}).scope;
   if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
     throw UsageError(fmt::format(
-        "{}: adaptive splits a layer's budget over its heads, which here share one cache; use "
-        "another allocation",
+        "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
+        "it out, or use another allocation",
         policy.text()));
   }
+}
+
+// A row names the schedule by what it is, not only by where it was.
+Spec with_what_it_holds(const Spec& policy) {
+  const ScheduleFile file(policy.schedule_file());
+  const std::string found = sha256_of_file(policy.schedule_file());
+  const std::string& expected = policy.schedule_sha256();
+  if (!expected.empty() && expected != found) {
+    throw DataError(
+        fmt::format("{}: expected the schedule with SHA-256 {}, found {}; it has changed",
+                    policy.schedule_file(), expected, found));
+  }
+  return policy.with_schedule(found);
 }
 
 void check_positions(const Spec& policy, const Trace& trace) {
@@ -124,9 +138,9 @@ SweepPlan plan_sweep(SweepRequest request) {
   }
   SweepPlan plan;
   plan.request = std::move(request);
-  for (const Spec& policy : plan.request.policies) {
+  for (Spec& policy : plan.request.policies) {
     check_allocation(policy);
-    if (policy.policy().follows_schedule) ScheduleFile file(policy.schedule_file());
+    if (policy.policy().follows_schedule) policy = with_what_it_holds(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
   for (const Spec& policy : plan.request.policies) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "sim/core/allocate.h"
+
 namespace kvsim {
 namespace {
 
@@ -22,11 +24,15 @@ std::vector<UnitName> together_with(const Trace& trace, const UnitName& name, Sc
 }
 
 // Units that a job of this scope has in common: its key, beside the scope itself.
-using JobKey = std::tuple<Scope, std::size_t, std::string, int, int>;
+using JobKey = std::tuple<bool, Scope, std::size_t, std::string, int, int>;
 
-JobKey key_of(const PlannedUnit& planned, Scope scope) {
+JobKey key_of(const PlannedUnit& planned, Scope scope, bool is_measured) {
   const UnitName& name = planned.unit.name;
-  return {scope, planned.trace, name.sequence, scope == Scope::model ? 0 : name.layer,
+  return {is_measured,
+          scope,
+          planned.trace,
+          name.sequence,
+          scope == Scope::model ? 0 : name.layer,
           scope == Scope::head ? name.kv_head : 0};
 }
 
@@ -55,10 +61,12 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
     const UnitName& name = planned.unit.name;
     for (const PlannedReplay& replay : planned.remaining) {
       const Scope scope = scope_of(plan, replay);
-      const auto [entry, is_new] = index.emplace(key_of(planned, scope), jobs.size());
+      const bool is_measured = needs_measurement(plan.request.policies[replay.policy].allocation());
+      const auto [entry, is_new] = index.emplace(key_of(planned, scope, is_measured), jobs.size());
       if (is_new) {
         SweepJob& job = jobs.emplace_back();
         job.trace = planned.trace;
+        job.is_measured = is_measured;
         job.units = together_with(plan.traces[planned.trace], name, scope);
         job.plans.resize(job.units.size());
       }

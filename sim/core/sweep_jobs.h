@@ -15,6 +15,7 @@ struct SweepJob {
   std::vector<std::optional<std::size_t>> plans;  ///< per unit: index into the plan's units, if
                                                   ///< its rows are wanted
   std::vector<PlannedReplay> replays;
+  bool is_measured = false;  ///< its budgets follow from measurements of the whole sequence
 };
 
 /// What remains of the plan: jobs of few units first, else in the plan's order.

@@ -29,8 +29,9 @@ std::string csv_field(const Value& value) {
 
 std::string aligned_field(const Value& value) {
   if (const auto* number = std::get_if<double>(&value)) {
-    const bool tiny = *number != 0 && std::abs(*number) < 1e-3;
-    return tiny ? fmt::format("{:.1e}", *number) : fmt::format("{:.4f}", *number);
+    const double size = std::abs(*number);
+    const bool is_short = size == 0 || (size >= 1e-3 && size < 1e6);
+    return is_short ? fmt::format("{:.4f}", *number) : fmt::format("{:.1e}", *number);
   }
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);

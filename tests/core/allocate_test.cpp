@@ -41,7 +41,7 @@ TEST_CASE("every allocation keeps the total and leaves every head something", "[
   for (const std::string& name : allocation_names()) {
     for (const int budget : {1, 2, 3, 10, 37, 49}) {
       CAPTURE(name, budget);
-      const std::vector<int> shares = allocate(parse_allocation(name), budget, units);
+      const std::vector<int> shares = allocate(parse_allocation(name), budget, 1000, units);
       REQUIRE(shares.size() == units.size());
       CHECK(sum(shares) == budget * static_cast<int>(units.size()));
       CHECK(*std::min_element(shares.begin(), shares.end()) >= 1);
@@ -49,21 +49,50 @@ TEST_CASE("every allocation keeps the total and leaves every head something", "[
   }
 }
 
+TEST_CASE("no head gets more than it can hold, and the others get what that leaves", "[allocate]") {
+  // Of 4 * 80 layer 0 would have 151 and layer 1 109.
+  CHECK(allocate(Allocation::pyramid, 80, 100, layers({1, 1, 1, 1})) ==
+        std::vector<int>{100, 100, 100, 100, 100, 100, 20, 20});
+  for (const std::string& name : allocation_names()) {
+    for (const int budget : {99, 100, 101, 1000000000}) {
+      std::vector<UnitProfile> units = layers({1, 0.5, 0.2});
+      for (UnitProfile& unit : units) unit.window_attention.assign(100, 1);
+      const std::vector<int> shares = allocate(parse_allocation(name), budget, 100, units);
+      CAPTURE(name, budget);
+      CHECK(sum(shares) == std::min(budget, 100) * 6);
+      CHECK(*std::max_element(shares.begin(), shares.end()) <= 100);
+    }
+  }
+}
+
+TEST_CASE("where layers lack heads the total is kept all the same", "[allocate]") {
+  std::vector<UnitProfile> units = layers({1, 0.5, 0.7});
+  units.erase(units.begin());
+  for (UnitProfile& unit : units) unit.window_attention.assign(100, 1);
+  for (const std::string& name : allocation_names()) {
+    for (const int budget : {1, 7, 40, 63}) {
+      CAPTURE(name, budget);
+      CHECK(sum(allocate(parse_allocation(name), budget, 100, units)) == budget * 5);
+    }
+  }
+}
+
 TEST_CASE("uniform gives every head the budget", "[allocate]") {
-  CHECK(allocate(Allocation::uniform, 7, layers({1, 0.5})) == std::vector<int>{7, 7, 7, 7});
+  CHECK(allocate(Allocation::uniform, 7, 1000, layers({1, 0.5})) == std::vector<int>{7, 7, 7, 7});
 }
 
 TEST_CASE("pyramid falls evenly from nearly twice the budget to a twentieth", "[allocate]") {
   // 2 B - B / 20 = 156 to B / 20 = 4, in steps of 38.
-  CHECK(allocate(Allocation::pyramid, 80, layers({1, 1, 1, 1, 1})) ==
+  CHECK(allocate(Allocation::pyramid, 80, 1000, layers({1, 1, 1, 1, 1})) ==
         std::vector<int>{156, 156, 118, 118, 80, 80, 42, 42, 4, 4});
-  CHECK(allocate(Allocation::pyramid, 100, layers({1})) == std::vector<int>{100, 100});
+  CHECK(allocate(Allocation::pyramid, 100, 1000, layers({1})) == std::vector<int>{100, 100});
 }
 
 TEST_CASE("persistence gives a layer in which half as much persists twice as much", "[allocate]") {
-  CHECK(allocate(Allocation::persistence, 30, layers({0.8, 0.4})) ==
+  CHECK(allocate(Allocation::persistence, 30, 1000, layers({0.8, 0.4})) ==
         std::vector<int>{20, 20, 40, 40});
-  CHECK(allocate(Allocation::persistence, 30, layers({1, 1})) == std::vector<int>{30, 30, 30, 30});
+  CHECK(allocate(Allocation::persistence, 30, 1000, layers({1, 1})) ==
+        std::vector<int>{30, 30, 30, 30});
 }
 
 TEST_CASE("adaptive gives a head as many tokens as it has among the layer's best", "[allocate]") {
@@ -72,10 +101,10 @@ TEST_CASE("adaptive gives a head as many tokens as it has among the layer's best
   std::vector<UnitProfile> units = layers({1});
   units[0].window_attention = {0.90, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.01};
   units[1].window_attention = std::vector<double>(10, 0.1);
-  CHECK(allocate(Allocation::adaptive, 5, units) == std::vector<int>{1, 9});
+  CHECK(allocate(Allocation::adaptive, 5, 1000, units) == std::vector<int>{1, 9});
   // Heads alike share alike.
   units[0].window_attention = units[1].window_attention;
-  const std::vector<int> alike = allocate(Allocation::adaptive, 5, units);
+  const std::vector<int> alike = allocate(Allocation::adaptive, 5, 1000, units);
   CHECK(sum(alike) == 10);
   // Layers do not compete with each other.
   std::vector<UnitProfile> two = layers({1, 1});
@@ -83,7 +112,7 @@ TEST_CASE("adaptive gives a head as many tokens as it has among the layer's best
   for (const std::size_t i : {0U, 1U}) {
     for (double& attention : two[i].window_attention) attention *= 9;
   }
-  const std::vector<int> shares = allocate(Allocation::adaptive, 5, two);
+  const std::vector<int> shares = allocate(Allocation::adaptive, 5, 1000, two);
   CHECK(shares[0] + shares[1] == 10);
 }
 
@@ -170,6 +199,8 @@ TEST_CASE("budgets of heads that share a cache cannot differ", "[allocate]") {
 
 TEST_CASE("a spec names its allocation behind an @", "[allocate]") {
   CHECK(Spec("window@uniform").text() == "window");
+  CHECK(Spec("window@uniform").allocated(Allocation::pyramid).text() == "window");
+  CHECK(Spec("window").allocated(Allocation::pyramid).text() == "window@pyramid");
   CHECK(Spec("h2o+protect@pyramid").text() == Spec("h2o+protect").text() + "@pyramid");
   CHECK(Spec(Spec("lru@adaptive").text()).allocation() == Allocation::adaptive);
   CHECK_THROWS_WITH(Spec("window@pyramd"), Catch::Contains("did you mean 'pyramid'?"));

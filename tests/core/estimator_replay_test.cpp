@@ -90,8 +90,9 @@ TEST_CASE("an estimator draws its samples from quantised tokens", "[estimators]"
 
 TEST_CASE("an entry without a weight does not drown the others", "[estimators]") {
   // Token 0 is the one representative, and as a sample soon gives way to longer values.
-  Unit unit = unit_of_logits(40, [](int t, int j) {
-    return j == 0 ? 150.F : static_cast<float>((3 * t + 5 * j) % 7) / 4;
+  const float height = GENERATE(20.F, 150.F, 1500.F);
+  Unit unit = unit_of_logits(40, [&](int t, int j) {
+    return j == 0 ? height : static_cast<float>((3 * t + 5 * j) % 7) / 4;
   });
   unit.value.row(0).setConstant(1e-3F);
   check(unit, {.spec = "subgen:delta=1000,s=1,t=1", .budget = 4});
@@ -110,7 +111,7 @@ Unit unit_with_one_value() {
 TEST_CASE("an estimator's bytes are those of its vectors and counters", "[estimators]") {
   const Unit unit = unit_with_one_value();
   const Outcome plain = replay_one(unit, {.spec = "subgen:delta=1000,s=1,t=1", .budget = 4});
-  constexpr int kCounters = 8 + 4;  // mu, and the size of one cluster
+  constexpr int kCounters = 8 + 3 * 4;  // mu; two slots, and the size of a cluster
   CHECK(plain.result.peak_tokens == 3);
   CHECK(plain.result.cache_bytes == 2 * (4 * 2) + 1 * (4 * 4) + kCounters);
   // 16 bits in two bytes; of one group the least number and the step.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/core/compare.h"
@@ -35,10 +36,10 @@ class QuantisedAttention {
   /// a[t,j], which nobody quantises.
   std::vector<double> full_attention(int head, int t, const std::vector<int>& tokens) const {
     const auto& full = recorded_.heads[static_cast<std::size_t>(head)].full;
-    std::vector<double> attention;
-    for (const int j : tokens) {
-      attention.push_back(full[static_cast<std::size_t>(t)][static_cast<std::size_t>(j)]);
-    }
+    const std::vector<double>& row = full[static_cast<std::size_t>(t)];
+    std::vector<double> attention(tokens.size());
+    std::transform(tokens.begin(), tokens.end(), attention.begin(),
+                   [&](int j) { return row[static_cast<std::size_t>(j)]; });
     return attention;
   }
 

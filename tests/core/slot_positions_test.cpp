@@ -29,9 +29,8 @@ std::vector<double> rotated(std::vector<double> vector, double position, const R
 }
 
 std::vector<double> unrotated(const Matrix& matrix, int token, const Rope& rope) {
-  std::vector<double> vector;
-  for (int c = 0; c < matrix.cols(); ++c) vector.push_back(matrix(token, c));
-  return rotated(vector, -token, rope);
+  const auto row = matrix.row(token);
+  return rotated({row.begin(), row.end()}, -token, rope);
 }
 
 /// Attention with every query and key at its position in the cache, the step's own the last.

@@ -27,7 +27,7 @@ std::vector<std::string> candidates(const Param& param) {
       return {"0", "1", "5", "0.25", "100%"};
     case Param::Type::choice:
       return param.choices;
-    case Param::Type::file:
+    case Param::Type::text:
       break;
   }
   return {};

@@ -67,6 +67,9 @@ TEST_CASE("a spec that cannot be meant is refused with a hint", "[policies]") {
       Refused{"h2o:score=summ", "'sum'"}, Refused{"h2o:score=", "sum|mean|full"},
       Refused{"sink:sinks=-1", "sinks"}, Refused{"sink:sinks=2.5", "sinks"},
       Refused{"sink:sinks=99999999999", "sinks"}, Refused{"full:recent=1", "full"},
+      Refused{"h2o@bogus+quant@pyramid", "allocation"},
+      Refused{"h2o@pyramid@uniform", "allocation"},
+      Refused{"h2o+quant@bogus:bits=2@uniform", "allocation"}, Refused{"h2o@", "allocation"},
       Refused{"h2o:recent=1,recent=2", "given twice"}, Refused{"window:size=3", "window"});
   CAPTURE(refused.spec);
   CHECK_THROWS_AS(Spec(refused.spec), UsageError);

@@ -226,25 +226,27 @@ TEST_CASE("without room for a sample and a cluster subgen has only the newest to
 // With keys all different and delta 0 there are as many clusters as may be.
 TEST_CASE("subgen fills with clusters what its value samples leave", "[policies]") {
   const Tokens tokens = random_tokens(100);
-  const auto num_clusters = [&](const std::string& params, int budget, int room) {
+  const auto num_clusters = [&](const std::string& params, int budget, int room, int s, int t) {
     const auto estimator = subgen("delta=0," + params, budget);
     for (int token = 0; token < tokens.count(); ++token) {
       estimator->update(tokens.arrival(token, room));
     }
-    const auto counts = static_cast<int>(estimator->counter_bytes()) - kMuBytes;
-    CHECK(counts % kCountBytes == 0);
-    return counts / kCountBytes;
+    const auto numbers = static_cast<int>(estimator->counter_bytes()) - kMuBytes;
+    const int of_clusters = numbers / kCountBytes - s;
+    CHECK(of_clusters % (1 + t) == 0);
+    return of_clusters / (1 + t);
   };
-  CHECK(num_clusters("s=8,t=4", 33, 33) == 3);     // (33 - 16) / 5
-  CHECK(num_clusters("s=0.25,t=4", 40, 40) == 4);  // (40 - 20) / 5
-  CHECK(num_clusters("s=1,t=1", 40, 40) == 19);    // (40 - 2) / 2
-  CHECK(num_clusters("s=0,t=1", 40, 40) == 19);    // one sample at least
-  CHECK(num_clusters("s=100%,t=4", 40, 40) == 1);  // (40 - 34) / 5: one cluster at least
-  CHECK(num_clusters("s=25%,t=1", 100, 20) == 5);  // (20 - 10) / 2: a share of the room
-  CHECK(num_clusters("s=1,t=1", 400, 400) == 100);
+  CHECK(num_clusters("s=8,t=4", 33, 33, 8, 4) == 3);      // (33 - 16) / 5
+  CHECK(num_clusters("s=0.25,t=4", 40, 40, 10, 4) == 4);  // (40 - 20) / 5
+  CHECK(num_clusters("s=1,t=1", 40, 40, 1, 1) == 19);     // (40 - 2) / 2
+  CHECK(num_clusters("s=0,t=1", 40, 40, 1, 1) == 19);     // one sample at least
+  CHECK(num_clusters("s=100%,t=4", 40, 40, 17, 4) == 1);  // (40 - 34) / 5: one cluster at least
+  CHECK(num_clusters("s=25%,t=1", 100, 20, 5, 1) == 5);   // (20 - 10) / 2: a share of the room
+  CHECK(num_clusters("s=1,t=1", 400, 400, 1, 1) == 100);
 }
 
-TEST_CASE("subgen counts mu and one number per cluster beside its vectors", "[policies]") {
+TEST_CASE("subgen counts mu, its slots and the sizes of its clusters beside its vectors",
+          "[policies]") {
   const auto estimator = subgen("delta=1,s=1,t=1", 20);
   CHECK(estimator->counter_bytes() == 0);
   const std::vector<float> value = {1};
@@ -254,7 +256,7 @@ TEST_CASE("subgen counts mu and one number per cluster beside its vectors", "[po
     estimator->update({static_cast<int>(i), std::span(line).subspan(i, 1), value, 20});
     bytes.push_back(estimator->counter_bytes());
   }
-  CHECK(bytes == std::vector<std::size_t>{12, 12, 16, 16});
+  CHECK(bytes == std::vector<std::size_t>{20, 20, 28, 28});
 }
 
 TEST_CASE("subgen holds a representative that no sample names", "[policies]") {
