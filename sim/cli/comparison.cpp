@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <tuple>
@@ -30,7 +31,16 @@ class Mean {
     bound_ += result.bound_mean.value_or(0);
   }
 
+  /// A proven bound of every policy's recall on the row's unit, if there is one.
+  void add_bound(std::optional<double> recall_bound) {
+    has_recall_bound_ = has_recall_bound_ && recall_bound.has_value();
+    recall_bound_ += recall_bound.value_or(0);
+  }
+
   double recall() const { return recall_ / count_; }
+  std::optional<double> recall_bound() const {
+    return has_recall_bound_ ? std::optional(recall_bound_ / count_) : std::nullopt;
+  }
 
   static std::vector<std::string> columns() {
     return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
@@ -62,6 +72,8 @@ class Mean {
   double error_p95_ = 0;
   double bound_ = 0;
   bool has_bound_ = true;
+  double recall_bound_ = 0;
+  bool has_recall_bound_ = true;
 };
 
 using RowKey =
@@ -123,6 +135,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       const Result& row = rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer,
                                    name.kv_head, policy.text(), budget});
       mean.add(row);
+      mean.add_bound(policy.is_oracle() ? store.recall_bound(row) : std::nullopt);
       append_measurements(row, measurements);
     }
     return mean;
@@ -131,7 +144,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
   for (const std::string& name : ladder.columns()) table.columns.push_back(name);
-  std::string alike;
+  std::string notes;
   for (const Amount& amount : plan.request.budgets) {
     std::map<Measurements, std::string> seen;
     std::map<std::string, double> recall;
@@ -142,11 +155,15 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       recall[policy.text()] = means.back().second.recall();
       const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
       if (!is_new) {
-        alike += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
+        notes += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
                              first->second, policy.text());
       }
     }
     for (const auto& [policy, mean] : means) {
+      if (const auto bound = mean.recall_bound()) {
+        notes += fmt::format("at {} no policy retains more than {:.4f}; {} retains {:.4f}\n",
+                             amount.written(), *bound, policy, mean.recall());
+      }
       std::vector<Value>& row =
           table.rows.emplace_back(std::vector<Value>{amount.written(), policy});
       mean.append_to(row);
@@ -157,7 +174,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
       plan.units.size(), mode_name(plan.request.mode), plan.request.seed, ladder.note());
   write_aligned(out, table);
-  if (!alike.empty()) out << '\n' << alike;
+  if (!notes.empty()) out << '\n' << notes;
 }
 
 }  // namespace kvsim::cli

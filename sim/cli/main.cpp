@@ -3,6 +3,7 @@
 #include <boost/program_options/errors.hpp>
 #include <iostream>
 
+#include "oracle/oracles.h"
 #include "policies/errors.h"
 #include "policies/nearest.h"
 #include "sim/cli/verb.h"
@@ -74,6 +75,7 @@ int report(const std::exception& error, ExitStatus status) {
 int main(int argc, char** argv) {
   using namespace kvsim::cli;
   try {
+    kvsim::add_oracles();
     const int status = run({argv + 1, argv + argc});
     if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
     return status;

@@ -200,6 +200,21 @@ void ResultStore::add_certificate(const Result& result, double recall_bound) {
   });
 }
 
+std::optional<double> ResultStore::recall_bound(const Result& result) const {
+  return database_->run([&](SQLite::Database& connection) -> std::optional<double> {
+    if (!connection.tableExists("certificate")) return std::nullopt;
+    SQLite::Statement query(
+        connection, fmt::format("SELECT recall_bound FROM certificate WHERE {} AND policy = ? AND "
+                                "budget = ?",
+                                kOfUnit));
+    bind_unit(query, result);
+    query.bind(7, result.policy);
+    query.bind(8, result.budget);
+    if (!query.executeStep()) return std::nullopt;
+    return query.getColumn(0).getDouble();
+  });
+}
+
 std::vector<Result> ResultStore::unit_results(const Result& key) const {
   return database_->run([&](SQLite::Database& connection) {
     SQLite::Statement query(connection,

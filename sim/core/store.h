@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,6 +34,9 @@ class ResultStore {
   /// Adds to the table `certificate` that no policy exceeds `recall_bound` on the unit, at the
   /// budget, mode and seed of `result`, whose policy is the oracle that proved it.
   void add_certificate(const Result& result, double recall_bound);
+
+  /// What add_certificate() has added for this row, if anything.
+  std::optional<double> recall_bound(const Result& result) const;
 
   /// All rows of the unit, mode and seed of `key`.
   std::vector<Result> unit_results(const Result& key) const;

@@ -96,11 +96,19 @@ TEST_CASE("a policy named twice is kept once, in its first place", "[policies]")
 TEST_CASE("'all' is every policy at its defaults that needs no file", "[policies]") {
   std::vector<std::string> every;
   for (const PolicyInfo& policy : policies()) {
-    if (!policy.follows_schedule) every.push_back(Spec(policy).text());
+    const bool is_oracle = policy.make_planner != nullptr;
+    if (!policy.follows_schedule && !is_oracle) every.push_back(Spec(policy).text());
   }
   CHECK(texts("all") == every);
   CHECK(texts("all;window") == every);
   CHECK(texts("h2o:recent=8;all").size() == every.size() + 1);
+}
+
+TEST_CASE("'oracles' is every oracle at its defaults", "[policies]") {
+  const std::vector<std::string> oracles = texts("oracles");
+  CHECK(oracles.front() == "optimal:recent=0");
+  for (const std::string& oracle : oracles) CHECK(Spec(oracle).is_oracle());
+  CHECK(texts("all;oracles").size() == texts("all").size() + oracles.size());
 }
 
 TEST_CASE("a list with a wrong spec or without any is refused", "[policies]") {

@@ -1,0 +1,199 @@
+#include "oracle/certificate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/remaining_attention.h"
+#include "oracle/simulation.h"
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+constexpr int kPatience = 10;       // passes without progress after which steps are halved
+constexpr double kProgress = 1e-5;  // relative to the bound
+
+/// The relaxed problem at some prices: every token stays as long as pays for it alone.
+struct Relaxation {
+  double bound = 0;
+  std::vector<double> free_slots;  ///< per step: the budget less the tokens that stay after it
+};
+
+Relaxation relax(const FutureAttention& attention, int budget, const std::vector<double>& price) {
+  const int n = attention.num_tokens();
+  const int first = attention.first_eviction();
+  std::vector<double> gain(n, 0);
+  std::vector<double> best(n, 0);
+  std::vector<int> stays_until(n);
+  for (int token = 0; token < n; ++token) stays_until[token] = std::max(token, first);
+  Relaxation relaxation;
+  for (int step = attention.first_measured(); step < n; ++step) {
+    const std::span<const float> row = attention.row(step);
+    relaxation.bound += row[step];
+    if (step <= first) continue;
+    const double paid = price[step - 1];
+    for (int token = 0; token < step; ++token) {
+      gain[token] += row[token] - paid;
+      if (gain[token] <= best[token]) continue;
+      best[token] = gain[token];
+      stays_until[token] = step;
+    }
+  }
+  std::vector<int> change(n + 1, 0);
+  for (int token = 0; token < n; ++token) {
+    relaxation.bound += best[token];
+    ++change[std::max(token, first)];
+    --change[stays_until[token]];
+  }
+  relaxation.free_slots.assign(n, 0);
+  int staying = 0;
+  for (int step = first; step + 1 < n; ++step) {
+    staying += change[step];
+    relaxation.bound += budget * price[step];
+    relaxation.free_slots[step] = budget - staying;
+  }
+  return relaxation;
+}
+
+/// What a token still gains over the prices, if it stays for as long as that pays.
+class LeastWorth final : public EvictionRule {
+ public:
+  LeastWorth(const FutureAttention& attention, const std::vector<double>& price)
+      : worth_(attention.num_tokens()) {
+    std::vector<double> worth(attention.num_tokens(), 0);
+    for (int step = attention.num_tokens() - 1; step >= attention.first_eviction(); --step) {
+      if (step + 1 < attention.num_tokens()) {
+        const std::span<const float> row = attention.row(step + 1);
+        for (int token = 0; token <= step; ++token) {
+          worth[token] = row[token] - price[step] + std::max(0.0, worth[token]);
+        }
+      }
+      worth_[step].assign(worth.begin(), worth.begin() + step + 1);
+    }
+  }
+
+  void arrive(int) override {}
+  double loss(int token, int step) override { return worth_[step][token]; }
+
+ private:
+  std::vector<std::vector<float>> worth_;  // per step and token
+};
+
+double retained(const FutureAttention& attention, const Schedule& schedule) {
+  double sum = 0;
+  for (int step = attention.first_measured(); step < attention.num_tokens(); ++step) {
+    const std::span<const float> row = attention.row(step);
+    for (int token = 0; token <= step; ++token) sum += schedule[token] >= step ? row[token] : 0;
+  }
+  return sum;
+}
+
+/// Per step the remaining attention of the first token that would not fit, spread evenly.
+std::vector<double> first_prices(const FutureAttention& attention, int budget) {
+  const RemainingAttention remaining(attention);
+  const int n = attention.num_tokens();
+  std::vector<double> price(n, 0);
+  for (int step = std::max(budget, attention.first_eviction()); step + 1 < n; ++step) {
+    std::vector<float> row(remaining.row(step), remaining.row(step) + step + 1);
+    std::nth_element(row.begin(), row.begin() + budget - 1, row.end(), std::greater<>());
+    price[step] = row[budget - 1] / static_cast<double>(n - 1 - step);
+  }
+  return price;
+}
+
+}  // namespace
+
+double dual_bound(const FutureAttention& attention, int budget,
+                  const std::vector<double>& slot_price) {
+  return relax(attention, budget, slot_price).bound;
+}
+
+// Subgradient steps of Polyak's length: the bound falls with the price of a step that has slots
+// left in the relaxed problem and with a rise where it has too few.
+Certificate certify(const FutureAttention& attention, int budget, const CertificateLimits& limits) {
+  Certificate best;
+  best.bound = std::numeric_limits<double>::infinity();
+  best.attention = -1;
+  std::vector<double> price = first_prices(attention, budget);
+  double stretch = 1;
+  int stalled = 0;
+  for (best.passes = 1;; ++best.passes) {
+    const Relaxation relaxation = relax(attention, budget, price);
+    stalled = relaxation.bound < best.bound * (1 - kProgress) ? 0 : stalled + 1;
+    if (relaxation.bound < best.bound || best.slot_price.empty()) {
+      best.bound = relaxation.bound;
+      best.slot_price = price;
+      LeastWorth rule(attention, price);
+      Schedule schedule = simulate(attention, budget, rule);
+      const double sum = retained(attention, schedule);
+      if (sum > best.attention) {
+        best.attention = sum;
+        best.schedule = std::move(schedule);
+      }
+    }
+    const double gap = best.bound - best.attention;
+    if (gap <= limits.gap * best.attention || best.passes >= limits.passes) break;
+    double square = 0;
+    for (const double slots : relaxation.free_slots) square += slots * slots;
+    if (square == 0) break;
+    if (stalled > kPatience) {
+      stretch /= 2;
+      stalled = 0;
+      price = best.slot_price;
+      continue;
+    }
+    const double length = stretch * (relaxation.bound - best.attention) / square;
+    for (std::size_t step = 0; step < price.size(); ++step) {
+      price[step] = std::max(0.0, price[step] - length * relaxation.free_slots[step]);
+    }
+  }
+  return best;
+}
+
+namespace {
+
+class Certifier final : public Planner {
+ public:
+  explicit Certifier(const CertificateLimits& limits) : limits_(limits) {}
+
+  std::vector<Plan> plan(const FutureAttention& attention,
+                         std::span<const int> budgets) const override {
+    const double steps = attention.num_tokens() - attention.first_measured();
+    std::vector<Plan> plans;
+    for (const int budget : budgets) {
+      if (budget >= attention.num_tokens()) {
+        plans.push_back({.schedule = Schedule(attention.num_tokens(), attention.num_tokens()),
+                         .recall_bound = 1});
+        continue;
+      }
+      Certificate certificate = certify(attention, budget, limits_);
+      plans.push_back({.schedule = std::move(certificate.schedule),
+                       .slot_price = std::move(certificate.slot_price),
+                       .recall_bound = certificate.bound / steps});
+    }
+    return plans;
+  }
+
+ private:
+  CertificateLimits limits_;
+};
+
+}  // namespace
+
+PolicyInfo certificate_oracle() {
+  return {.name = "certificate",
+          .keeps = "nearly the best, with a proven bound on every policy",
+          .source = "oracle/README.md (Lagrangian duality)",
+          .sees = "the attention of the whole text",
+          .differences = "its rows are no bound; the bound is in the table certificate",
+          .params = {Param::real("gap", 0.01, 0, 1, "between bound and schedule, at which to stop"),
+                     Param::integer("passes", 300, 1, 1'000'000, "at most, over the attention")},
+          .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
+            return std::make_unique<Certifier>(
+                CertificateLimits{params.real("gap"), params.integer("passes")});
+          },
+          .make = make_scheduled};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,96 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+using Catch::Contains;
+using traces_test::TemporaryFolder;
+
+TEST_CASE("cli: --allocate splits the budget of every policy that does not say how itself") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;lru@adaptive", "--budgets",
+                          "10%", "--allocate", "pyramid", "-o", "r.sqlite", "--quiet"});
+  REQUIRE(swept.status == 0);
+  CHECK_THAT(swept.out, Contains("window@pyramid") && Contains("lru:score=cached@adaptive"));
+  const auto rows =
+      nlohmann::json::parse(run(folder.path(), {"export", "r.sqlite", "--format", "json"}).out);
+  int tokens = 0;
+  for (const auto& row : rows) {
+    CHECK(row["budget"] == 51);
+    if (row["policy"] == "window@pyramid") tokens += row["peak_tokens"].get<int>();
+  }
+  CHECK(tokens == 32 * 51);
+}
+
+TEST_CASE("cli: a sweep says where two policies did the same everywhere") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;lru;sink:sinks=0",
+                          "--budgets", "10%", "--layers", "2", "-o", "r.sqlite", "--quiet"});
+  CHECK_THAT(swept.out, Contains("at 10% the same in every unit: window and "
+                                 "sink:sinks=0,positions=text\n"));
+  CHECK_THAT(swept.out, !Contains("and lru"));
+}
+
+TEST_CASE("cli: with oracles a sweep says what policies lose against them") {
+  const TemporaryFolder folder;
+  const auto sweep = [&] {
+    return run(folder.path(),
+               {"sweep", sample_trace(), "--policies", "window;lru;optimal;certificate",
+                "--budgets", "10%", "--layers", "3", "--heads", "0", "-o", "r.sqlite", "--quiet"});
+  };
+  const Ended swept = sweep();
+  REQUIRE(swept.status == 0);
+  CHECK_THAT(swept.out, Contains("regret against optimal:recent=0") && Contains("gap closed") &&
+                            Contains("at 10% no policy retains more than 0."));
+  CHECK(sweep().out == swept.out);
+  const auto rows = nlohmann::json::parse(
+      run(folder.path(), {"export", "r.sqlite", "--table", "regret", "--format", "json"}).out);
+  for (const auto& row : rows) {
+    if (row["oracle"] != "optimal:recent=0") continue;
+    CHECK(row["regret"].get<double>() >= -1e-6);
+    if (row["policy"] == "window") CHECK(row["gap_closed"] == 0.0);
+  }
+  const auto bounds = nlohmann::json::parse(
+      run(folder.path(), {"export", "r.sqlite", "--table", "certificate", "--format", "json"}).out);
+  CHECK(bounds.size() == 2);
+  for (const auto& row : bounds) {
+    CHECK(row["recall_bound"].get<double>() >= row["attention_recall"].get<double>());
+  }
+}
+
+TEST_CASE("cli: a schedule that --per-step wrote replays to the same numbers") {
+  const TemporaryFolder folder;
+  const auto replayed = [&](const std::string& policy, const std::string& file) {
+    const Ended ended =
+        run(folder.path(), {"replay", sample_trace(), "--policy", policy, "--budget", "51",
+                            "--format", "json", "--per-step", file});
+    REQUIRE(ended.status == 0);
+    auto rows = nlohmann::json::parse(ended.out);
+    for (auto& row : rows) row.erase("policy");
+    return rows;
+  };
+  const auto rows = replayed("lru", "lru.h5");
+  CHECK(replayed("schedule:file=lru.h5", "again.h5") == rows);
+}
+
+TEST_CASE("cli: where a bound does not apply the tables say so") {
+  const TemporaryFolder folder;
+  const auto with_format = [&](const std::string& format) {
+    return run(folder.path(), {"replay", sample_trace(), "--policy", "subgen", "--budget", "51",
+                               "--layers", "2", "--heads", "0", "--format", format});
+  };
+  const auto rows = nlohmann::json::parse(with_format("json").out);
+  CHECK(rows[0]["bound_mean"].is_null());
+  CHECK(rows[0]["bound_violations"].is_null());
+  CHECK_THAT(with_format("csv").out, Contains(",,,"));
+  CHECK_THAT(with_format("table").out, Contains(" -\n"));
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test

@@ -1,0 +1,145 @@
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "sim/core/regret.h"
+#include "sim/core/store.h"
+#include "tests/core/sweep_requests.h"
+#include "tests/core/variants.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim {
+namespace {
+
+using namespace core_test;
+using traces_test::TemporaryFolder;
+
+std::vector<Result> rows_of(const SweepRequest& request) {
+  const std::atomic<bool> interrupted = false;
+  std::vector<Result> rows;
+  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
+            [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
+              for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
+            });
+  return rows;
+}
+
+const Result& row_of(const std::vector<Result>& rows, const Result& like, const char* policy) {
+  return *std::find_if(rows.begin(), rows.end(), [&](const Result& row) {
+    return row.sequence == like.sequence && row.layer == like.layer &&
+           row.kv_head == like.kv_head && row.budget == like.budget &&
+           row.policy == Spec(policy).text();
+  });
+}
+
+void check_ladder(SweepRequest request) {
+  request.mode = GENERATE(Mode::stream, Mode::prefill);
+  const std::vector<Result> rows = rows_of(request);
+  int compared = 0;
+  for (const Result& row : rows) {
+    CAPTURE(row.sequence, row.layer, row.kv_head, row.budget, row.policy);
+    const double topk = row_of(rows, row, "topk").attention_recall;
+    const double optimal = row_of(rows, row, "optimal").attention_recall;
+    CHECK(topk >= optimal - 1e-9);
+    const Rules rules = Spec(row.policy).rules({.budget = static_cast<int>(row.budget)});
+    if (!rules.bounded || rules.selects) continue;
+    ++compared;
+    CHECK(row.attention_recall <= optimal + 1e-6);
+  }
+  CHECK(compared > 0);
+}
+
+TEST_CASE("topk >= optimal >= every policy on the bundled trace", "[ladder]") {
+  const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
+  check_ladder(request(trace, "all;oracles", {"10%"}));
+}
+
+TEST_CASE("topk >= optimal >= every variant of every policy on one head", "[ladder]") {
+  const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
+  SweepRequest wanted = request(trace, "topk;optimal", {"4", "26", "20%"});
+  for (const Variant& variant : all_variants()) wanted.policies.push_back(variant.spec);
+  wanted.selection = {{"copied-segment"}, {3}, {0}};
+  check_ladder(wanted);
+}
+
+// To three digits, found by programs that share nothing with this one.
+TEST_CASE("optimal and future on the bundled trace are what independent programs found",
+          "[ladder]") {
+  const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
+  SweepRequest wanted = request(trace, "optimal;future;lru", {"10%"});
+  wanted.selection = {{"copied-segment"}, {3}, {0}};
+  const std::vector<Result> rows = rows_of(wanted);
+  CHECK(row_of(rows, rows[0], "optimal").attention_recall == Approx(0.599).margin(0.0006));
+  CHECK(row_of(rows, rows[0], "future").attention_recall == Approx(0.530).margin(0.0006));
+  CHECK(row_of(rows, rows[0], "lru").attention_recall == Approx(0.578).margin(0.0006));
+}
+
+Result row(const char* policy, double recall) {
+  Result result;
+  result.trace_id = "id";
+  result.sequence = "text";
+  result.policy = Spec(policy).text();
+  result.budget = 8;
+  result.mode = "stream";
+  result.attention_recall = recall;
+  return result;
+}
+
+TEST_CASE("a row that beats a bound is an error", "[ladder]") {
+  const Result optimal = row("optimal", 0.6);
+  CHECK_NOTHROW(check_bounds({optimal, row("lru", 0.6), row("full", 1), row("topk", 0.7)}));
+  CHECK_THROWS_AS(check_bounds({row("lru", 0.61), optimal}), BoundBeaten);
+  CHECK_THROWS_AS(check_bounds({row("lru+quant", 0.61), optimal}), BoundBeaten);
+  CHECK_THROWS_AS(check_bounds({row("topk", 0.59), optimal}), BoundBeaten);
+  CHECK_THROWS_WITH(
+      check_bounds({optimal, row("lru", 0.61)}),
+      Catch::Contains("lru:score=cached retains 0.6100000") && Catch::Contains("optimal:recent=0"));
+  SECTION("but only of what is a bound, at the same budget and allocation") {
+    CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("optimal:recent=2", 0.6)}));
+    CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("topk:h2=0.5", 0.6)}));
+    CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("belady", 0.6), row("greedy", 0.5)}));
+    CHECK_NOTHROW(check_bounds({row("lru@adaptive", 0.61), optimal}));
+    Result larger = row("lru", 0.61);
+    larger.budget = 9;
+    CHECK_NOTHROW(check_bounds({larger, optimal}));
+  }
+}
+
+TEST_CASE("the view regret compares every row with every oracle", "[ladder]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
+  store.add({row("window", 0.4), row("lru", 0.5), row("optimal", 0.6), row("topk", 0.8),
+             row("window@pyramid", 0.3)});
+  Result elsewhere = row("lru", 0.9);
+  elsewhere.layer = 1;
+  store.add({elsewhere});
+  const Table table = store.table("regret");
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(table.columns.begin(), table.columns.end(), name) -
+                                    table.columns.begin());
+  };
+  std::map<std::pair<std::string, std::string>, std::vector<Value>> rows;
+  for (const std::vector<Value>& values : table.rows) {
+    rows[{std::get<std::string>(values[column("policy")]),
+          std::get<std::string>(values[column("oracle")])}] = values;
+  }
+  CHECK(rows.size() == 4 * 2);
+  const auto& lru = rows.at({Spec("lru").text(), "optimal:recent=0"});
+  CHECK(std::get<double>(lru[column("regret")]) == Approx(0.1));
+  CHECK(std::get<double>(lru[column("oracle_recall")]) == 0.6);
+  CHECK(std::get<double>(lru[column("gap_closed")]) == Approx(0.5));
+  const auto& topk = rows.at({Spec("lru").text(), "topk:h2=0"});
+  CHECK(std::get<double>(topk[column("regret")]) == Approx(0.3));
+  CHECK(std::get<double>(topk[column("gap_closed")]) == Approx(0.5));
+}
+
+TEST_CASE("without window or optimal no share of a gap is said to be closed", "[ladder]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
+  store.add({row("lru", 0.5), row("topk", 0.8)});
+  const Table table = store.table("regret");
+  REQUIRE(table.rows.size() == 2);
+  CHECK(std::holds_alternative<std::monostate>(table.rows[0].back()));
+}
+
+}  // namespace
+}  // namespace kvsim
