@@ -32,7 +32,7 @@ build:
 demo: TARGET = kvsim
 demo: build
 	@mkdir -p demo
-	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies all --budgets 5%,10%,20%,50% -o demo/results.sqlite
+	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% -o demo/results.sqlite
 
 test: build
 	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS)
