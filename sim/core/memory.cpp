@@ -19,8 +19,9 @@ std::size_t replay_memory(const ReplayShape& shape) {
       n * (2 * sizeof(std::int32_t) + sizeof(double) + 2 * sizeof(float)) +
       n * shape.group_size * (sizeof(double) + (shape.trajectories ? 2 * sizeof(float) : 0));
   const std::size_t forms = 1 + shape.stored_forms;
+  const std::size_t future = shape.oracles ? 3 * (n * (n + 1) / 2) * sizeof(float) : 0;
   return forms * (recorded * sizeof(float) + block + n * sizeof(double)) + matrix_being_read +
-         shape.configurations * per_configuration;
+         future + shape.configurations * per_configuration;
 }
 
 }  // namespace kvsim

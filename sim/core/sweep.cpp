@@ -80,9 +80,11 @@ void check_positions(const Spec& policy, const Trace& trace) {
 std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
   const TraceHeader& header = plan.traces[job.trace].header();
   std::set<std::pair<int, int>> stored;
+  bool oracles = false;
   for (const PlannedReplay& replay : job.replays) {
     const Rules rules = plan.request.policies[replay.policy].rules({.budget = replay.budget});
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
+    oracles = oracles || plan.request.policies[replay.policy].is_oracle();
   }
   int num_tokens = 0;
   for (const auto& planned : job.plans) {
@@ -95,7 +97,8 @@ std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
                         .value_dim = static_cast<std::size_t>(header.value_dim),
                         .configurations = job.replays.size(),
                         .stored_forms = stored.size(),
-                        .trajectories = plan.request.trajectories});
+                        .trajectories = plan.request.trajectories,
+                        .oracles = oracles});
 }
 
 }  // namespace
