@@ -10,6 +10,7 @@ namespace kvsim {
   ORACLE(belady)              \
   ORACLE(future)              \
   ORACLE(greedy)              \
+  ORACLE(h2o_global)          \
   ORACLE(certificate)
 
 #define KVSIM_DECLARE_ORACLE(name) PolicyInfo name##_oracle();

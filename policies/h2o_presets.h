@@ -20,7 +20,7 @@ inline std::vector<Preset> h2o_presets() {
       {.name = "lm-eval-llama",
        .settings = "",
        .reproduces = "the authors' lm-eval program for LLaMA, global: it sums over all queries of "
-                     "the sequence, later ones included",
+                     "the sequence, later ones included; the oracle h2o-global does so",
        .acausal = true},
       {"real-drop", "",
        "the authors' real-drop program; its numbers of heavy and of recent tokens are a budget of "

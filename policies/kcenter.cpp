@@ -4,7 +4,7 @@
 // chosen; what it would choose last leaves.
 
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -42,10 +42,20 @@ class KCenter final : public Policy {
     return static_cast<std::size_t>(slot - step.tokens.begin());
   }
 
+  // Squared, in partial sums that the compiler can keep in one vector.
   static double distance(const Step& step, std::size_t a, std::size_t b) {
-    return std::transform_reduce(step.keys[a].begin(), step.keys[a].end(), step.keys[b].begin(),
-                                 0.0, std::plus<>(),
-                                 [](double x, double y) { return (x - y) * (x - y); });
+    const std::span<const float> x = step.keys[a];
+    const std::span<const float> y = step.keys[b];
+    std::array<float, 8> sums = {};
+    std::size_t d = 0;
+    for (; d + sums.size() <= x.size(); d += sums.size()) {
+      for (std::size_t k = 0; k < sums.size(); ++k) {
+        const float difference = x[d + k] - y[d + k];
+        sums[k] += difference * difference;
+      }
+    }
+    for (; d < x.size(); ++d) sums[0] += (x[d] - y[d]) * (x[d] - y[d]);
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
   }
 
   // Puts the tokens before slot `num_older` in order. Up to a token that has left, and up to where

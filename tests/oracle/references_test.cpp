@@ -55,6 +55,13 @@ TEST_CASE("references drop what is too much at the end of a prompt", "[reference
   CHECK(plan("belady", prompt, 2) == Schedule{4, 5, 3, 3, 6, 6});
 }
 
+TEST_CASE("h2o-global goes by sums of whole columns", "[references]") {
+  // 2.3, 1.9, .8, .6, .4, 0: with one recent token, step 2 drops 1 of 0 and 1, and step 3 drops 2.
+  CHECK(plan("h2o-global:recent=1", FutureAttention(kRows), 2) == Schedule{6, 2, 3, 4, 5, 6});
+  // Without, the lightest goes, new or not.
+  CHECK(plan("h2o-global:recent=0", FutureAttention(kRows), 2) == Schedule{6, 6, 2, 3, 4, 5});
+}
+
 // F(S) by its definition.
 double value_of(const FutureAttention& attention, Concave h, const std::vector<int>& kept,
                 int after) {

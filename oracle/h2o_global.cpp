@@ -1,0 +1,67 @@
+// H2O as the authors' evaluation program for LLaMA has it: heavy hitters by the sums of the whole
+// attention matrix's columns, later queries included. No cache could do that, which is why it is an
+// oracle here and not a preset of h2o.
+
+#include <limits>
+
+#include "oracle/simulation.h"
+#include "policies/registry.h"
+
+namespace kvsim {
+namespace {
+
+class SmallestColumn final : public EvictionRule {
+ public:
+  SmallestColumn(const std::vector<double>& sums, int recent) : sums_(sums), recent_(recent) {}
+
+  void arrive(int) override {}
+
+  double loss(int token, int step) override {
+    const bool is_recent = token > step - recent_;
+    return is_recent ? std::numeric_limits<double>::infinity() : sums_[token];
+  }
+
+ private:
+  const std::vector<double>& sums_;
+  int recent_;
+};
+
+class GlobalHeavyHitters final : public Planner {
+ public:
+  explicit GlobalHeavyHitters(const Params& params) : params_(params) {}
+
+  std::vector<Plan> plan(const FutureAttention& attention,
+                         std::span<const int> budgets) const override {
+    std::vector<double> sums(attention.num_tokens(), 0);
+    for (int step = 0; step < attention.num_tokens(); ++step) {
+      const std::span<const float> row = attention.row(step);
+      for (int token = 0; token <= step; ++token) sums[token] += row[token];
+    }
+    std::vector<Plan> plans;
+    for (const int budget : budgets) {
+      SmallestColumn rule(sums, params_.amount("recent", budget));
+      plans.push_back({.schedule = simulate(attention, budget, rule)});
+    }
+    return plans;
+  }
+
+ private:
+  Params params_;
+};
+
+}  // namespace
+
+PolicyInfo h2o_global_oracle() {
+  return {.name = "h2o-global",
+          .keeps = "recent tokens and those with the most attention, that to come included",
+          .source = "H2O's evaluation program for LLaMA",
+          .sees = "the attention of the whole text",
+          .differences = "no bound; the program masks a text at once, here tokens leave one by one",
+          .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+          .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
+            return std::make_unique<GlobalHeavyHitters>(params);
+          },
+          .make = make_scheduled};
+}
+
+}  // namespace kvsim
