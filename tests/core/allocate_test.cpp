@@ -151,16 +151,6 @@ TEST_CASE("the profile of a head is what its attention says by definition", "[al
   }
 }
 
-std::vector<Result> rows_of(const SweepRequest& request) {
-  const std::atomic<bool> interrupted = false;
-  std::vector<Result> rows;
-  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
-            [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-              for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
-            });
-  return rows;
-}
-
 TEST_CASE("a sweep splits each sequence's budget, whatever part of it is selected", "[allocate]") {
   const traces_test::TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);

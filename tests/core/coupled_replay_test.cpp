@@ -137,15 +137,6 @@ TEST_CASE("a row of a coupled policy does not depend on the selection", "[couple
   SweepRequest everything =
       request(folder / "t.h5", "tova:scope=layer;spatten;spatten@pyramid", {"3", "40%"});
   everything.mode = GENERATE(Mode::stream, Mode::prefill);
-  const auto rows_of = [](const SweepRequest& request) {
-    const std::atomic<bool> interrupted = false;
-    std::vector<Result> rows;
-    run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
-              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-                for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
-              });
-    return rows;
-  };
   const std::vector<Result> all = rows_of(everything);
   CHECK(all.size() == kUnits * 3 * 2);
   for (const int layer : {0, 1}) {

@@ -21,6 +21,17 @@ inline SweepRequest request(const std::filesystem::path& trace, std::string_view
   return request;
 }
 
+/// What a sweep reports, in the order in which it does.
+inline std::vector<Result> rows_of(const SweepRequest& request) {
+  const std::atomic<bool> interrupted = false;
+  std::vector<Result> rows;
+  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
+            [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
+              for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
+            });
+  return rows;
+}
+
 inline std::string name_of(const UnitName& name) {
   return fmt::format("{} {} {}", name.sequence, name.layer, name.kv_head);
 }

@@ -13,16 +13,6 @@ namespace {
 using namespace core_test;
 using traces_test::TemporaryFolder;
 
-std::vector<Result> rows_of(const SweepRequest& request) {
-  const std::atomic<bool> interrupted = false;
-  std::vector<Result> rows;
-  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
-            [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-              for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
-            });
-  return rows;
-}
-
 const Result& row_of(const std::vector<Result>& rows, const Result& like, const char* policy) {
   return *std::find_if(rows.begin(), rows.end(), [&](const Result& row) {
     return row.sequence == like.sequence && row.layer == like.layer &&
