@@ -1,7 +1,9 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
+#include "oracle/distance_queue.h"
 #include "oracle/remaining_attention.h"
 #include "sim/core/planner.h"
 
@@ -14,7 +16,7 @@ namespace kvsim {
 class EvictionAssignment {
  public:
   /// Step t may evict tokens 0 .. t - recent. `attention` has to outlive the object.
-  EvictionAssignment(const FutureAttention& attention, int recent);
+  EvictionAssignment(const FutureAttention &attention, int recent);
 
   /// Most tokens kept after a step, from num_tokens down.
   int budget() const { return budget_; }
@@ -27,13 +29,18 @@ class EvictionAssignment {
 
   Schedule schedule() const;
 
-  /// Per step t: by how much the loss would fall if one token more could stay after step t, and
-  /// only then. The dual of the row of step t is the worth of one more slot from t to the end; a
-  /// price is the difference between neighbouring steps. 0 where the budget does not bind.
+  /// Per step t, the rent of a slot from step t to the next: never negative, 0 where the budget
+  /// does not bind. The rents from any step t to the end add up to exactly what the loss would fall
+  /// by with one slot more after every step from t on; all of them, to what budget + 1 would save.
+  /// One slot more after step t alone saves at most its rent, and one slot less costs at least
+  /// that.
   std::vector<double> slot_prices() const;
 
   /// The duals: L(j,t) + token_price(j) >= step_price(t) for every step that may evict j, with
-  /// equality where it does, and the loss is the sum of step prices less that of token prices.
+  /// equality where it does, and the loss is the sum of step prices less that of token prices. Of
+  /// all such prices these are the least, because each search raises them by no more than it has
+  /// to. So step_price(t) is what the loss would fall by if step t evicted nothing, which is a slot
+  /// more from t to the end; it never increases with t, and slot prices are its differences.
   double token_price(int token) const { return token_price_[token]; }
   double step_price(int step) const;
 
@@ -44,11 +51,13 @@ class EvictionAssignment {
   /// Tokens 0 .. this less one may leave after the step.
   int num_candidates(int step) const { return step + 1 - recent_; }
   void search(int source);
+  void start(int source);
   void scan(int step, double distance);
   void reach(int token, int step, double distance);
   void limit(int token, double distance);
+  void augment(int source);
 
-  const FutureAttention& attention_;
+  const FutureAttention &attention_;
   int recent_;
   int budget_;
   double loss_ = 0;
@@ -56,17 +65,17 @@ class EvictionAssignment {
   std::vector<int> step_of_;         // per token: the step that evicts it, or kNone
   std::vector<double> token_price_;  // 0 for tokens that stay
 
-  // One search for a shortest path from a new step to a token that no step evicts.
-  std::vector<double> distance_;    // per token; at least the shortest path found when not reached
-  std::vector<double> slack_;       // distance less price; minus infinity once final
-  std::vector<float> slack_above_;  // the same, rounded up
-  std::vector<int> reached_from_;   // per token: the step before it on the path
-  std::vector<int> evicts_;         // per step on a path: the token it gives up
-  std::vector<char> is_scanned_;    // per step
-  std::vector<int> final_tokens_;
-  std::vector<std::pair<double, int>> queue_;  // a heap of distances and tokens
-  double shortest_ = 0;                        // to a token that stays
-  int end_ = 0;                                // that token
+  // One search for a shortest path from a new step to a token that no step
+  // evicts.
+  DistanceQueue queue_;                        // tokens that a step evicts
+  std::vector<std::pair<int, double>> final_;  // those taken from it, with their distances
+  std::vector<float> slack_;       // per token: distance less price, rounded up; final: -infinity
+  std::vector<int> reached_from_;  // per token: the step before it on the path
+  std::vector<int> gives_up_;      // per scanned step: the token it was reached by
+  std::vector<int> scanned_;       // steps
+  std::vector<char> is_scanned_;   // per step
+  double shortest_ = 0;            // to a token that stays
+  int end_ = 0;                    // that token
 };
 
 }  // namespace kvsim

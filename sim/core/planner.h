@@ -15,8 +15,9 @@ using Schedule = std::vector<std::int32_t>;
 /// What a planner found for one budget.
 struct Plan {
   Schedule schedule;
-  std::vector<double> slot_price = {};  ///< per step: what one more slot after it would gain, in
-                                        ///< attention summed over steps; may be empty
+  /// Per step, the rent of a slot until the next, in attention summed over steps: what one more
+  /// slot after this step alone can gain at most. May be empty.
+  std::vector<double> slot_price = {};
   std::optional<double> recall_bound = {};  ///< of every policy's mean recall, if one is proven
 };
 
