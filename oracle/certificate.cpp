@@ -11,8 +11,10 @@
 namespace kvsim {
 namespace {
 
-constexpr int kPatience = 10;       // passes without progress after which steps are halved
-constexpr double kProgress = 1e-5;  // relative to the bound
+constexpr int kPatience = 10;       // passes without progress after which steps are shortened
+constexpr double kProgress = 5e-4;  // relative to the bound
+constexpr double kShorter = 0.7;
+constexpr double kMemory = 0.1;  // weight of the newest subgradient once plain steps have stalled
 
 /// The relaxed problem at some prices: every token stays as long as pays for it alone.
 struct Relaxation {
@@ -110,12 +112,17 @@ double dual_bound(const FutureAttention& attention, int budget,
 }
 
 // Subgradient steps of Polyak's length: the bound falls with the price of a step that has slots
-// left in the relaxed problem and with a rise where it has too few.
+// left in the relaxed problem and with a rise where it has too few. Where such steps only go back
+// and forth, as on heads that look one period back, a mean over the subgradients of the last passes
+// does not (Camerini, Fratta and Maffioli 1975).
 Certificate certify(const FutureAttention& attention, int budget, const CertificateLimits& limits) {
   Certificate best;
   best.bound = std::numeric_limits<double>::infinity();
   best.attention = -1;
   std::vector<double> price = first_prices(attention, budget);
+  std::vector<double> direction(price.size(), 0);
+  std::vector<double> move(price.size());
+  double weight = 1;
   double stretch = 1;
   int stalled = 0;
   for (best.passes = 1;; ++best.passes) {
@@ -134,18 +141,23 @@ Certificate certify(const FutureAttention& attention, int budget, const Certific
     }
     const double gap = best.bound - best.attention;
     if (gap <= limits.gap * best.attention || best.passes >= limits.passes) break;
-    double square = 0;
-    for (const double slots : relaxation.free_slots) square += slots * slots;
-    if (square == 0) break;
     if (stalled > kPatience) {
-      stretch /= 2;
+      stretch *= kShorter;
+      weight = kMemory;
       stalled = 0;
       price = best.slot_price;
       continue;
     }
+    double square = 0;
+    for (std::size_t step = 0; step < price.size(); ++step) {
+      direction[step] += weight * (relaxation.free_slots[step] - direction[step]);
+      move[step] = price[step] > 0 || direction[step] < 0 ? direction[step] : 0;
+      square += move[step] * move[step];
+    }
+    if (square == 0) break;
     const double length = stretch * (relaxation.bound - best.attention) / square;
     for (std::size_t step = 0; step < price.size(); ++step) {
-      price[step] = std::max(0.0, price[step] - length * relaxation.free_slots[step]);
+      price[step] = std::max(0.0, price[step] - length * move[step]);
     }
   }
   return best;

@@ -7,7 +7,8 @@ namespace kvsim {
 /// When to stop looking for better prices.
 struct CertificateLimits {
   double gap = 0.01;  ///< between bound and schedule, relative to the schedule's attention
-  int passes = 300;   ///< over the attention
+  int passes = 300;   ///< over the attention, not counting those that round schedules: three for
+                      ///< every better bound
 };
 
 struct Certificate {

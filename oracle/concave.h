@@ -11,10 +11,15 @@ enum class Concave { identity, sqrt, log1p };
 /// "identity", "sqrt" or "log1p".
 Concave parse_concave(const std::string& name);
 
-/// Sum over i of h(kept[i]) - h(kept[i] - lost[i]), with 0 <= lost[i] <= kept[i] but for rounding.
-double total_loss(Concave h, const float* kept, const float* lost, int count);
-
 /// h itself.
 double value(Concave h, double x);
+
+/// What total_loss() has to know of h at `kept`, so that it is computed once for all candidates.
+double prepare(Concave h, double kept);
+
+/// Sum over i of h(kept[i]) - h(kept[i] - lost[i]), with 0 <= lost[i] <= kept[i] but for rounding,
+/// kept[i] at most 7 and prepared[i] what prepare() gave for it.
+double total_loss(Concave h, const double* kept, const double* prepared, const float* lost,
+                  int count);
 
 }  // namespace kvsim
