@@ -50,8 +50,8 @@ Param Param::choice(std::string name, std::vector<std::string> choices, std::str
           std::move(choices), std::move(help)};
 }
 
-Param Param::text(std::string name, std::string help) {
-  return {std::move(name), Type::text, "", 0, 0, {}, std::move(help)};
+Param Param::text(std::string name, std::string help, std::string initial) {
+  return {std::move(name), Type::text, std::move(initial), 0, 0, {}, std::move(help)};
 }
 
 std::string Param::allowed() const {

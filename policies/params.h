@@ -33,8 +33,7 @@ struct Param {
   static Param amount(std::string name, std::string initial, std::string help);
   /// The first choice is the default.
   static Param choice(std::string name, std::vector<std::string> choices, std::string help);
-  /// Empty by default.
-  static Param text(std::string name, std::string help);
+  static Param text(std::string name, std::string help, std::string initial = "");
 
   /// What may be written, for help and error messages: "0..1000", "sum|mean|full".
   std::string allowed() const;

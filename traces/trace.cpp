@@ -10,7 +10,7 @@
 #include "traces/hdf5_lock.h"
 #include "traces/open_hdf5.h"
 #include "traces/sha256.h"
-#include "traces/token_text.h"
+#include "traces/tokens.h"
 #include "traces/trace_layout.h"
 
 namespace kvsim {
@@ -135,8 +135,10 @@ Unit Trace::read_unit(const UnitName& name) const {
     }
     unit.key = data.key.read(name.kv_head);
     unit.value = data.value.read(name.kv_head);
-    unit.token_text = read_token_text(
-        file_->root->group("sequences", file_->root->fix()).group(info.name, file_->root->fix()));
+    const std::string& fix = file_->root->fix();
+    const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
+    unit.token_ids = read_token_ids(group);
+    unit.token_text = read_token_text(group);
   });
   check_logits_fit(unit, {file_->path.string(),
                           fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)});

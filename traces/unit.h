@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Unit {
   std::optional<float> logit_softcap;   ///< logit becomes cap * tanh(logit / cap)
   std::optional<int> sliding_window;    ///< token j is visible at step t while t - j < window
   std::optional<Rope> rope;             ///< if the trace says how keys were rotated
+  std::vector<std::int32_t> token_ids;  ///< one per token, or empty
   std::vector<std::string> token_text;  ///< one per token, or empty
   int key_bytes = 4;                    ///< bytes per recorded key element: 2 or 4
   int value_bytes = 4;                  ///< bytes per recorded value element: 2 or 4

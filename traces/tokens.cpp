@@ -1,4 +1,4 @@
-#include "traces/token_text.h"
+#include "traces/tokens.h"
 
 #include <cstring>
 
@@ -30,6 +30,15 @@ std::vector<std::string> read_fixed(const H5::DataSet& dataset, const H5::StrTyp
 }
 
 }  // namespace
+
+std::vector<std::int32_t> read_token_ids(const GroupReader& sequence) {
+  if (!sequence.contains("token_ids")) return {};
+  const H5::DataSet dataset = sequence.dataset("token_ids");
+  std::vector<std::int32_t> ids(
+      static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
+  dataset.read(ids.data(), H5::PredType::NATIVE_INT32);
+  return ids;
+}
 
 std::vector<std::string> read_token_text(const GroupReader& sequence) {
   if (!sequence.contains("token_text")) return {};
