@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "sim/core/attention_blocks.h"
 #include "sim/core/persistence.h"
 
 namespace kvsim {
@@ -131,17 +132,13 @@ bool needs_measurement(Allocation allocation) {
 UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend) {
   const int steps = mode == Mode::prefill ? unit.prompt_length : unit.num_tokens();
   UnitProfile profile{.name = unit.name, .window_attention = std::vector<double>(steps)};
-  std::vector<Persistence> persistence(unit.query.size(), Persistence(steps / 2));
-  const auto pass = backend.attend(unit);
-  const int block_steps = steps_per_block(unit.num_tokens(), unit.group_size());
-  AttentionBlock block;
-  for (int first = 0; first < steps; first += block_steps) {
-    pass->compute(first, std::min(block_steps, steps - first), block);
+  std::vector<Persistence> persistence(unit.query.size(), Persistence(steps));
+  for_each_block(unit, steps, backend, [&](const AttentionBlock& block) {
     for (std::size_t head = 0; head < block.heads.size(); ++head) {
       const HeadAttention& attention = block.heads[head];
       for (int row = 0; row < block.num_steps; ++row) {
-        const int step = first + row;
-        persistence[head].add(attention, step, row);
+        const int step = block.first_step + row;
+        persistence[head].add(attention, step, row, first_visible(unit, step));
         if (step < steps - kWindow) continue;
         for (int token = 0; token <= step; ++token) {
           profile.window_attention[token] +=
@@ -149,9 +146,11 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
         }
       }
     }
-  }
+  });
   profile.persistence = 0;
-  for (const Persistence& head : persistence) profile.persistence += head.ratio();
+  for (const Persistence& head : persistence) {
+    profile.persistence += head.at_some_step(steps / 2).ratio();
+  }
   profile.persistence /= static_cast<double>(persistence.size());
   return profile;
 }

@@ -1,7 +1,6 @@
 #include "sim/core/memory.h"
 
-#include "sim/core/attention.h"
-#include "sim/core/replay.h"
+#include "sim/core/attention_blocks.h"
 
 namespace kvsim {
 

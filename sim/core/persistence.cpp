@@ -1,33 +1,67 @@
 #include "sim/core/persistence.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+
+#include "policies/errors.h"
 
 namespace kvsim {
 
-void Persistence::add(const HeadAttention& head, int step, int row) {
-  const int split = static_cast<int>(first_.size());
-  std::vector<bool>& part = step < split ? first_ : second_;
+PivotalThreshold PivotalThreshold::parse(std::string_view text, std::string_view what) {
+  PivotalThreshold threshold;
+  threshold.per_step = text.ends_with("/t");
+  const char* end = text.data() + text.size() - (threshold.per_step ? 2 : 0);
+  const auto result = std::from_chars(text.data(), end, threshold.value);
+  if (result.ec != std::errc() || result.ptr != end || !(threshold.value >= 0) ||
+      threshold.value > 1e9) {
+    throw UsageError(fmt::format("{}: '{}' is no threshold; write 1/t, 2.5/t or 0.02", what, text));
+  }
+  return threshold;
+}
+
+std::string PivotalThreshold::text() const {
+  return fmt::format("{}{}", value, per_step ? "/t" : "");
+}
+
+void Persistence::add(const HeadAttention& head, int step, int row, int first_visible) {
   const float* weight = head.weight.row(row).data();
-  for (int token = 0; token < std::min(step + 1, split); ++token) {
-    if (is_pivotal(weight[token], head.weight_sum[row], step)) part[token] = true;
+  for (int j = first_visible; j <= step; ++j) {
+    Token& token = tokens_[j];
+    if (threshold_.is_exceeded(weight[j], head.weight_sum[row], step)) {
+      token.first_pivotal = std::min(token.first_pivotal, step);
+      token.last_pivotal = step;
+    } else if (step > 0) {
+      token.first_other = std::min(token.first_other, step);
+      token.last_other = step;
+    }
   }
 }
 
-double Persistence::pivotal_share() const {
-  if (first_.empty()) return 0;
-  return static_cast<double>(std::count(first_.begin(), first_.end(), true)) /
-         static_cast<double>(first_.size());
+Persistence::Counts Persistence::at_some_step(int split) const {
+  Counts counts;
+  for (int j = 0; j < split; ++j) {
+    const bool first = tokens_[j].first_pivotal < split;
+    const bool second = tokens_[j].last_pivotal >= split;
+    counts.first += first;
+    counts.second += second;
+    counts.both += first && second;
+  }
+  return counts;
 }
 
-double Persistence::ratio() const {
-  int second = 0;
-  int both = 0;
-  for (std::size_t token = 0; token < first_.size(); ++token) {
-    if (!second_[token]) continue;
-    ++second;
-    both += first_[token];
+Persistence::Counts Persistence::at_every_step(int split) const {
+  Counts counts;
+  for (int j = 0; j < split; ++j) {
+    const Token& token = tokens_[j];
+    const bool first = token.first_pivotal < split && token.first_other >= split;
+    const bool second = token.last_pivotal >= split && token.last_other < split;
+    counts.first += first;
+    counts.second += second;
+    counts.both += first && second;
   }
-  return second == 0 ? 1 : static_cast<double>(both) / second;
+  return counts;
 }
 
 }  // namespace kvsim

@@ -6,17 +6,11 @@
 
 #include "policies/errors.h"
 #include "policies/random_bits.h"
+#include "sim/core/attention_blocks.h"
 #include "sim/core/configuration_replay.h"
 #include "sim/core/plans.h"
 
 namespace kvsim {
-namespace {
-
-constexpr int kMostStepsPerBlock = 64;
-constexpr std::int64_t kEntriesPerBlock = std::int64_t{1} << 23;
-
-}  // namespace
-
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
@@ -81,12 +75,6 @@ void check_mode(const std::string& sequence, int num_tokens, int prompt_length, 
         "stream",
         sequence));
   }
-}
-
-int steps_per_block(int num_tokens, int group_size) {
-  const std::int64_t entries_per_step = std::int64_t{num_tokens} * group_size;
-  return static_cast<int>(
-      std::clamp<std::int64_t>(kEntriesPerBlock / entries_per_step, 1, kMostStepsPerBlock));
 }
 
 std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit) {

@@ -79,9 +79,6 @@ Context context_of(const Configuration& configuration, const Unit& unit,
 /// Throws UsageError if the mode is prefill and the unit has no prompt or nothing after it.
 void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode);
 
-/// Steps per block for a unit of this size: as many as keep a block within a fixed memory.
-int steps_per_block(int num_tokens, int group_size);
-
 /// The seed of a unit's random choices.
 std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit);
 

@@ -27,6 +27,16 @@ void assign(std::optional<T>& field, const Value& value) {
 
 }  // namespace
 
+Value value_of(std::optional<double> number) {
+  if (number) return *number;
+  return std::monostate();
+}
+
+Value value_of(std::optional<std::int64_t> number) {
+  if (number) return *number;
+  return std::monostate();
+}
+
 Value Column::get(const Result& result) const {
   return std::visit([&](auto pointer) { return to_value(result.*pointer); }, member);
 }

@@ -52,6 +52,9 @@ struct Result {
 /// Nothing: the column does not apply to the row.
 using Value = std::variant<std::int64_t, double, std::string, std::monostate>;
 
+Value value_of(std::optional<double> number);
+Value value_of(std::optional<std::int64_t> number);
+
 /// One column of the result table: its name and where a Result holds it.
 struct Column {
   const char* name;

@@ -3,35 +3,13 @@
 #include <mutex>
 
 #include "sim/core/allocate.h"
+#include "sim/core/in_parallel.h"
 #include "sim/core/schedule_file.h"
 #include "sim/core/sweep.h"
 #include "sim/core/sweep_jobs.h"
 
 namespace kvsim {
 namespace {
-
-/// Runs `work(i)` for i in 0 .. count - 1 on the plan's threads. After a failure or an interruption
-/// nothing further is begun; then throws the first failure in the order of i, or Interrupted.
-template <class Work>
-void in_parallel(std::size_t count, int threads, const std::atomic<bool>& interrupted,
-                 const Work& work) {
-  std::atomic<bool> failed = false;
-  std::vector<std::exception_ptr> failures(count);
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (std::size_t i = 0; i < count; ++i) {
-    if (failed || interrupted) continue;
-    try {
-      work(i);
-    } catch (...) {
-      failures[i] = std::current_exception();
-      failed = true;
-    }
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  if (interrupted) throw Interrupted("interrupted");
-}
 
 using SequenceKey = std::pair<std::size_t, std::string>;  // trace, sequence
 using Profiles = std::map<SequenceKey, std::vector<UnitProfile>>;

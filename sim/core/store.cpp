@@ -1,20 +1,17 @@
 #include "sim/core/store.h"
 
-#include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 
 #include <algorithm>
 
 #include "policies/errors.h"
 #include "policies/nearest.h"
+#include "sim/core/database.h"
 #include "sim/core/regret.h"
 #include "traces/errors.h"
 
 namespace kvsim {
 namespace {
-
-constexpr int kBusyMilliseconds = 60'000;  // another sweep may be committing to the same file
 
 std::string column_names(std::size_t count) {
   std::vector<std::string> names;
@@ -47,25 +44,6 @@ std::string create_certificate_statement() {
       column_names(kKeyColumns));
 }
 
-Value read_value(const SQLite::Column& column) {
-  if (column.isInteger()) return std::int64_t{column.getInt64()};
-  if (column.isFloat()) return column.getDouble();
-  if (column.isNull()) return std::monostate();
-  return column.getString();
-}
-
-void bind(SQLite::Statement& statement, int index, const Value& value) {
-  struct Bind {
-    SQLite::Statement& statement;
-    int index;
-    void operator()(std::int64_t number) const { statement.bind(index, number); }
-    void operator()(double number) const { statement.bind(index, number); }
-    void operator()(const std::string& text) const { statement.bind(index, text); }
-    void operator()(std::monostate) const { statement.bind(index); }
-  };
-  std::visit(Bind{statement, index}, value);
-}
-
 /// The view is made anew where another version of the program, or none, has made it.
 void renew_view(SQLite::Database& connection) {
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
@@ -89,76 +67,38 @@ void bind_unit(SQLite::Statement& statement, const Result& key) {
   statement.bind(6, key.seed);
 }
 
-}  // namespace
-
-struct ResultStore::Database {
-  std::filesystem::path file;
-  std::unique_ptr<SQLite::Database> connection;
-
-  /// Runs `action` on the connection, turning errors of SQLite into ours.
-  template <class Action>
-  auto run(Action action) const {
-    try {
-      return action(*connection);
-    } catch (const SQLite::Exception& error) {
-      fail(error);
-    }
-  }
-
-  [[noreturn]] void fail(const SQLite::Exception& error) const {
-    const std::string name = file.string();
-    const int code = error.getErrorCode();
-    // All statements are ours, so SQLITE_ERROR means tables or columns that are not.
-    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR) {
-      throw DataError(
-          fmt::format("{}: expected a result file (SQLite), found {}", name, error.what()));
-    }
-    throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
-  }
-
-  std::vector<Result> results(SQLite::Statement& query) const {
-    std::vector<Result> results;
-    while (query.executeStep()) {
-      Result& result = results.emplace_back();
-      int index = 0;
-      for (const Column& column : result_columns()) {
-        const SQLite::Column value = query.getColumn(index++);
-        try {
-          column.set(result, read_value(value));
-        } catch (const std::bad_variant_access&) {
-          throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
-                                      file.string(), column.name, value.getString()));
-        }
+std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
+  std::vector<Result> results;
+  while (query.executeStep()) {
+    Result& result = results.emplace_back();
+    int index = 0;
+    for (const Column& column : result_columns()) {
+      const SQLite::Column value = query.getColumn(index++);
+      try {
+        column.set(result, read_value(value));
+      } catch (const std::bad_variant_access&) {
+        throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
+                                    file.string(), column.name, value.getString()));
       }
     }
-    return results;
   }
-};
+  return results;
+}
+
+}  // namespace
 
 ResultStore::ResultStore(const std::filesystem::path& file, Access access)
-    : database_(std::make_unique<Database>()) {
-  database_->file = file;
-  const bool writing = access == Access::write;
-  if (file.empty()) throw UsageError("the result file needs a name");
-  if (!writing && !std::filesystem::exists(file)) {
-    throw DataError(fmt::format("{}: there is no such result file", file.string()));
-  }
-  try {
-    // Readers open for writing too: they may have to roll back what a killed writer left.
-    const int flags = SQLite::OPEN_READWRITE | (writing ? SQLite::OPEN_CREATE : 0);
-    database_->connection = std::make_unique<SQLite::Database>(std::filesystem::absolute(file),
-                                                               flags, kBusyMilliseconds);
-    if (writing) {
-      database_->connection->exec(create_statement());
-      renew_view(*database_->connection);
+    : database_(std::make_unique<Database>(file, access == Access::write)) {
+  database_->run([&](SQLite::Database& connection) {
+    if (access == Access::write) {
+      connection.exec(create_statement());
+      renew_view(connection);
     }
-    if (database_->connection->tableExists("replay")) {
-      SQLite::Statement(*database_->connection, fmt::format("SELECT {} FROM replay",
-                                                            column_names(result_columns().size())));
+    if (connection.tableExists("replay")) {
+      SQLite::Statement(
+          connection, fmt::format("SELECT {} FROM replay", column_names(result_columns().size())));
     }
-  } catch (const SQLite::Exception& error) {
-    database_->fail(error);
-  }
+  });
 }
 
 ResultStore::~ResultStore() = default;
@@ -221,7 +161,7 @@ std::vector<Result> ResultStore::unit_results(const Result& key) const {
                             fmt::format("SELECT {} FROM replay WHERE {}",
                                         column_names(result_columns().size()), kOfUnit));
     bind_unit(query, key);
-    return database_->results(query);
+    return results_of(query, database_->file());
   });
 }
 
@@ -249,7 +189,23 @@ std::vector<Result> ResultStore::results(const std::string& trace_id, const std:
     query.bind(1, trace_id);
     query.bind(2, mode);
     query.bind(3, seed);
-    return database_->results(query);
+    return results_of(query, database_->file());
+  });
+}
+
+void ResultStore::create(const TableSchema& schema) {
+  database_->run([&](SQLite::Database& connection) {
+    SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+    create_table(connection, schema, database_->file().string());
+    transaction.commit();
+  });
+}
+
+void ResultStore::replace(const std::vector<TableRows>& tables) {
+  database_->run([&](SQLite::Database& connection) {
+    SQLite::Transaction transaction(connection);
+    for (const TableRows& table : tables) insert_rows(connection, table);
+    transaction.commit();
   });
 }
 
@@ -260,11 +216,11 @@ Table ResultStore::table(const std::string& name) const {
                            "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
     while (list.executeStep()) names.push_back(list.getColumn(0).getString());
     if (names.empty()) {
-      throw DataError(fmt::format("{}: the result file has no table", database_->file.string()));
+      throw DataError(fmt::format("{}: the result file has no table", database_->file().string()));
     }
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw UsageError(fmt::format("--table: {} has no table '{}'; did you mean '{}'?",
-                                   database_->file.string(), name, nearest(name, names)));
+                                   database_->file().string(), name, nearest(name, names)));
     }
     // Tables are stored in the order of their keys, which is the order that a scan follows.
     SQLite::Statement query(connection, fmt::format("SELECT * FROM \"{}\"", name));

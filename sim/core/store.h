@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "sim/core/table.h"
+#include "sim/core/table_schema.h"
 
 namespace kvsim {
 
+class Database;
+
 /// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
-/// columns of a Result, the view `regret` of it (regret.h) and, with an oracle that proves bounds,
-/// the table `certificate`. What add() has returned from survives a crash of the program.
+/// columns of a Result, the view `regret` of it (regret.h), with an oracle that proves bounds the
+/// table `certificate`, and tables that say themselves what they hold (table_schema.h). What add()
+/// or replace() has returned from survives a crash of the program.
 ///
 /// All members throw DataError if the file is not a result file, std::runtime_error if the database
 /// cannot be read or written.
@@ -48,12 +52,18 @@ class ResultStore {
   std::vector<Result> results(const std::string& trace_id, const std::string& mode,
                               std::int64_t seed) const;
 
+  /// Makes the table where it is missing and notes in the table `about` what it holds. Throws
+  /// DataError if the file has one of that name with other columns.
+  void create(const TableSchema& schema);
+
+  /// Adds all rows to tables that create() has made, in place of rows with the same key, or none.
+  void replace(const std::vector<TableRows>& tables);
+
   /// Any table or view of the file, ordered by its key. Throws UsageError if there is none of that
   /// name.
   Table table(const std::string& name) const;
 
  private:
-  struct Database;
   std::unique_ptr<Database> database_;
 };
 

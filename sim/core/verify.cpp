@@ -1,28 +1,24 @@
 #include "sim/core/verify.h"
 
 #include <algorithm>
-#include <exception>
 
-#include "sim/core/replay.h"
+#include "sim/core/attention_blocks.h"
+#include "sim/core/in_parallel.h"
 
 namespace kvsim {
 namespace {
 
 double worst_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend) {
-  const auto pass = backend.attend(unit);
-  const int block_steps = steps_per_block(unit.num_tokens(), unit.group_size());
-  AttentionBlock block;
   double worst = 0;
-  for (int step = 0; step < unit.num_tokens(); step += block_steps) {
-    pass->compute(step, std::min(block_steps, unit.num_tokens() - step), block);
+  for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
     for (int head = 0; head < unit.group_size(); ++head) {
       for (int row = 0; row < block.num_steps; ++row) {
-        const auto expected = recorded[head].row(step + row).cast<double>();
+        const auto expected = recorded[head].row(block.first_step + row).cast<double>();
         const double difference = (block.heads[head].output.row(row) - expected).norm();
         if (difference > 0) worst = std::max(worst, difference / expected.norm());
       }
     }
-  }
+  });
   return worst;
 }
 
@@ -39,22 +35,13 @@ const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
 std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
                                const Backend& backend, int threads) {
   const std::vector<SelectedUnit> units = select_units(trace, selection);
-  const auto num_units = static_cast<std::int64_t>(units.size());
   std::vector<double> errors(units.size(), 0);
-  std::vector<std::exception_ptr> failures(units.size());
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (std::int64_t i = 0; i < num_units; ++i) {
-    try {
-      const Unit unit = trace.read_unit(units[i].name);
-      if (!find_layer(trace, unit.name).has_output) continue;
-      errors[i] = worst_error(unit, trace.read_output(unit.name), backend);
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  const std::atomic<bool> interrupted = false;
+  in_parallel(units.size(), threads, interrupted, [&](std::size_t i) {
+    const Unit unit = trace.read_unit(units[i].name);
+    if (!find_layer(trace, unit.name).has_output) return;
+    errors[i] = worst_error(unit, trace.read_output(unit.name), backend);
+  });
 
   std::vector<LayerCheck> checks;
   for (std::size_t i = 0; i < units.size(); ++i) {

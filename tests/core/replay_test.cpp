@@ -4,6 +4,7 @@
 #include <set>
 
 #include "policies/errors.h"
+#include "sim/core/attention_blocks.h"
 #include "tests/core/units.h"
 
 namespace kvsim {
