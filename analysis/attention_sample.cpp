@@ -1,0 +1,39 @@
+#include "analysis/attention_sample.h"
+
+#include <algorithm>
+
+namespace kvsim {
+
+AttentionSample::AttentionSample(const Subject& subject, int size, int first_step)
+    : seed_(random_bits(unit_seed(static_cast<std::uint64_t>(subject.seed), subject.unit.name),
+                        "attention sample")),
+      first_step_(std::max(1, first_step)),
+      heads_(subject.unit.query.size()) {
+  double entries = 0;
+  for (int step = first_step_; step < subject.unit.num_tokens(); ++step) {
+    entries += step - std::min(step, first_visible(subject.unit, step));
+  }
+  rate_ = entries == 0 ? 0 : std::min(1.0, size / entries);
+}
+
+void AttentionSample::add(const AttentionRow& row) {
+  if (row.step < first_step_) return;
+  const double sum = weight_before(row);
+  if (sum == 0) return;  // all of the attention is on the token itself
+  const std::uint64_t of_row = random_bits(random_bits(seed_, static_cast<std::uint64_t>(row.head)),
+                                           static_cast<std::uint64_t>(row.step));
+  const int visible = row.step - row.first_visible;
+  for (int j = row.first_visible; j < row.step; ++j) {
+    const std::uint64_t bits = random_bits(of_row, static_cast<std::uint64_t>(j));
+    if (static_cast<double>(bits) >= rate_ * 0x1p64) continue;
+    heads_[row.head].push_back(row.weight()[j] / sum * visible);
+  }
+}
+
+double weight_before(const AttentionRow& row) {
+  double sum = 0;
+  for (int j = row.first_visible; j < row.step; ++j) sum += row.weight()[j];
+  return sum;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,212 @@
+#include "analysis/power_law_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "traces/random_stream.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::size_t kLeastDistinct = 10;
+constexpr std::size_t kLeastTail = 10;
+constexpr std::size_t kMostStarts = 50;
+
+// Everything here works on the logarithms of the values, in which a power law is an exponential law
+// and no range of values is too wide.
+
+struct Tail {
+  std::size_t begin;
+  double rate;  // exponent - 1
+  double distance;
+};
+
+/// spread[i] is the sum of logs[j] - logs[i] over j >= i, from the top down so that nothing
+/// cancels.
+std::vector<double> spreads(const std::vector<double>& logs) {
+  std::vector<double> spread(logs.size());
+  for (std::size_t i = logs.size() - 1; i-- > 0;) {
+    const auto above = static_cast<double>(logs.size() - 1 - i);
+    spread[i] = spread[i + 1] + above * (logs[i + 1] - logs[i]);
+  }
+  return spread;
+}
+
+/// Where the tail may begin: not within equal values, nor where the rest is all equal.
+std::vector<std::size_t> starts(const std::vector<double>& logs,
+                                const std::vector<double>& spread) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i + kLeastTail <= logs.size() && spread[i] > 0; ++i) {
+    if (i == 0 || logs[i] > logs[i - 1]) found.push_back(i);
+  }
+  if (found.size() <= kMostStarts) return found;
+  for (std::size_t i = 0; i < kMostStarts; ++i) {
+    found[i] = found[i * (found.size() - 1) / (kMostStarts - 1)];
+  }
+  found.resize(kMostStarts);
+  return found;
+}
+
+/// The tail nearest to its likeliest power law; nothing if all values are equal.
+std::optional<Tail> nearest_tail(const std::vector<double>& logs) {
+  const std::vector<double> spread = spreads(logs);
+  std::vector<double> cumulative;
+  std::optional<Tail> nearest;
+  for (const std::size_t begin : starts(logs, spread)) {
+    const double rate = static_cast<double>(logs.size() - begin) / spread[begin];
+    cumulative.clear();
+    for (std::size_t i = begin; i < logs.size(); ++i) {
+      cumulative.push_back(1 - std::exp(-rate * (logs[i] - logs[begin])));
+    }
+    const double distance = kolmogorov_smirnov(cumulative);
+    if (!nearest || distance < nearest->distance) nearest = {begin, rate, distance};
+  }
+  return nearest;
+}
+
+double p_value(const std::vector<double>& logs, const Tail& tail, const Bootstrap& bootstrap) {
+  RandomStream random(bootstrap.seed, {});
+  std::vector<double> synthetic(logs.size());
+  int worse = 0;
+  for (int sample = 0; sample < bootstrap.samples; ++sample) {
+    for (double& log : synthetic) {
+      const std::size_t pick = random.below(logs.size());
+      log = pick < tail.begin ? logs[pick] : logs[tail.begin] + random.exponential(tail.rate);
+    }
+    std::sort(synthetic.begin(), synthetic.end());
+    // Nothing means equal values, which a law of infinite exponent fits perfectly.
+    const std::optional<Tail> refitted = nearest_tail(synthetic);
+    worse += refitted && refitted->distance > tail.distance;
+  }
+  return worse / static_cast<double>(bootstrap.samples);
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// Vuong's test of the differences between the values' log-densities under two laws.
+LikelihoodRatio compare(const std::vector<double>& differences) {
+  const auto count = static_cast<double>(differences.size());
+  const double centre = mean_of(differences);
+  double squares = 0;
+  for (const double difference : differences) squares += std::pow(difference - centre, 2);
+  if (squares == 0) return {count * centre, 1};
+  return {count * centre, std::erfc(count * std::abs(centre) / std::sqrt(2 * squares))};
+}
+
+/// `excess` is log(x / s) of the tail here and below, with the mean 1 / rate.
+LikelihoodRatio over_exponential(const std::vector<double>& excess, double rate) {
+  std::vector<double> beyond(excess);  // x / s - 1
+  for (double& x : beyond) x = std::expm1(x);
+  const double decay = 1 / mean_of(beyond);
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < excess.size(); ++i) {
+    differences.push_back(std::log(rate / decay) - (rate + 1) * excess[i] + decay * beyond[i]);
+  }
+  return compare(differences);
+}
+
+/// z - cut of a standard normal z that is known to be at least `cut`.
+struct NormalTail {
+  double mean;
+  double mean_square;
+  double log_density;  // at 0
+};
+
+NormalTail normal_tail(double cut) {
+  if (cut < 3) {
+    const double log_density = -cut * cut / 2 - std::log(std::numbers::pi / 2) / 2 -
+                               std::log(std::erfc(cut / std::numbers::sqrt2));
+    const double mean = std::exp(log_density) - cut;
+    return {mean, 1 - cut * mean, log_density};
+  }
+  // Laplace's continued fraction for the density: cut + 1 / (cut + 2 / (cut + 3 / ...)). Beyond 3
+  // these levels give every digit, where the difference above would lose them.
+  double rest = 0;
+  for (int level = 60; level >= 2; --level) rest = level / (cut + rest);
+  const double mean = 1 / (cut + rest);
+  return {mean, rest * mean, std::log(cut + mean)};
+}
+
+/// The logarithms of a log-normal law's tail are the tail of a normal law. These are an exponential
+/// family, so that the likeliest one has the sample's mean and mean square.
+LikelihoodRatio over_log_normal(const std::vector<double>& excess, double rate) {
+  std::vector<double> squares(excess);
+  for (double& square : squares) square *= square;
+  // Of a normal tail this rises from 1 to 2, its value for the exponential law, with the cut.
+  const double ratio = mean_of(squares) * rate * rate;
+  const auto ratio_at = [](double cut) {
+    const NormalTail tail = normal_tail(cut);
+    return tail.mean_square / (tail.mean * tail.mean);
+  };
+  double low = -1e4;
+  double high = 1e3;
+  if (ratio >= ratio_at(high)) return {0, 1};  // the likeliest log-normal is the power law itself
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = low + (high - low) / 2;
+    (ratio_at(middle) < ratio ? low : high) = middle;
+  }
+  const NormalTail tail = normal_tail(low);
+  const double scale = tail.mean * rate;  // 1 / the normal law's deviation
+  std::vector<double> differences;
+  for (const double y : excess) {
+    const double z = y * scale;
+    differences.push_back(std::log(rate / scale) - rate * y - tail.log_density + low * z +
+                          z * z / 2);
+  }
+  return compare(differences);
+}
+
+}  // namespace
+
+std::optional<PowerLawFit> fit_power_law(std::span<const double> values,
+                                         const Bootstrap& bootstrap) {
+  const std::vector<double> sorted = sorted_for_fit(values);
+  if (sorted.empty()) return std::nullopt;
+  std::vector<double> logs(sorted);
+  for (double& log : logs) log = std::log(log);
+  const std::optional<Tail> tail = nearest_tail(logs);
+  if (!tail) return std::nullopt;  // different values, but not different logarithms
+
+  std::vector<double> excess(logs.begin() + static_cast<std::ptrdiff_t>(tail->begin), logs.end());
+  for (double& log : excess) log -= logs[tail->begin];
+  const auto size = static_cast<int>(excess.size());
+  return PowerLawFit{.exponent = 1 + tail->rate,
+                     .exponent_error = tail->rate / std::sqrt(size),
+                     .smallest = sorted[tail->begin],
+                     .tail = size,
+                     .distance = tail->distance,
+                     .p_value = p_value(logs, *tail, bootstrap),
+                     .over_exponential = over_exponential(excess, tail->rate),
+                     .over_log_normal = over_log_normal(excess, tail->rate)};
+}
+
+std::vector<double> sorted_for_fit(std::span<const double> values) {
+  std::vector<double> sorted;
+  for (const double value : values) {
+    if (value > 0 && std::isfinite(value)) sorted.push_back(value);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  std::size_t distinct = sorted.empty() ? 0 : 1;
+  for (std::size_t i = 1; i < sorted.size(); ++i) distinct += sorted[i] > sorted[i - 1];
+  if (distinct < kLeastDistinct) sorted.clear();
+  return sorted;
+}
+
+double kolmogorov_smirnov(std::span<const double> cumulative) {
+  const auto count = static_cast<double>(cumulative.size());
+  double distance = 0;
+  // Between equal values the sample's own distribution function does not take the steps assumed
+  // here, but they lie between its values at the ends and so do not matter.
+  for (std::size_t i = 0; i < cumulative.size(); ++i) {
+    const double above = count * cumulative[i] - static_cast<double>(i);
+    distance = std::max(distance, std::max(above, 1 - above));
+  }
+  return distance / count;
+}
+
+}  // namespace kvsim

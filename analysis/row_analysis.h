@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+
+#include "analysis/analysis.h"
+
+namespace kvsim {
+
+/// Full attention of one query head at one step.
+struct AttentionRow {
+  int head;           ///< query head within the unit's group
+  int step;           ///< t
+  int first_visible;  ///< tokens before it are outside the layer's sliding window
+  const HeadAttention& block;
+  int row;  ///< of the block
+
+  /// exp(l[t,j] - max_j l[t,j]) of tokens j = 0 .. t.
+  std::span<const float> weight() const {
+    return {block.weight.row(row).data(), static_cast<std::size_t>(step) + 1};
+  }
+  double weight_sum() const { return block.weight_sum[row]; }
+  /// a[t,j].
+  double attention(int token) const { return block.weight(row, token) / block.weight_sum[row]; }
+};
+
+/// An analysis that looks at attention row by row: heads one after the other within a block, steps
+/// of a head in order.
+class RowAnalysis : public Analysis {
+ public:
+  explicit RowAnalysis(const Subject& subject) : subject_(subject) {}
+
+  void add(const AttentionBlock& block) final {
+    for (int head = 0; head < subject_.unit.group_size(); ++head) {
+      for (int row = 0; row < block.num_steps; ++row) {
+        const int step = block.first_step + row;
+        add_row({head, step, first_visible(subject_.unit, step), block.heads[head], row});
+      }
+    }
+  }
+
+ protected:
+  virtual void add_row(const AttentionRow& row) = 0;
+
+  const Unit& unit() const { return subject_.unit; }
+  const Subject& subject() const { return subject_; }
+
+ private:
+  const Subject& subject_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "analysis/run_analyses.h"
+#include "sim/cli/analysis_summary.h"
+#include "sim/cli/interrupt.h"
+#include "sim/cli/progress.h"
+#include "sim/cli/session.h"
+#include "sim/core/store.h"
+
+namespace kvsim::cli {
+namespace {
+
+void list_analyses(std::ostream& out) {
+  out << "\nAnalyses (NAME:key=value,key=value sets parameters; each writes the table of its "
+         "name):\n";
+  for (const AnalysisInfo* info : analyses()) {
+    out << fmt::format("  {:<18} {} ({}){}\n", info->name, info->shows, info->source,
+                       info->accepts != nullptr ? "; looks at replays" : "");
+    for (const Param& param : info->params) {
+      out << fmt::format("  {:<18}   {}={}: {}\n", "", param.name, param.initial, param.help);
+    }
+  }
+  out << "\nWhat every column means stands in the table `about` of the result file.\n";
+}
+
+SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
+  SweepRequest request = request_from(values);
+  for (const std::string& trace : words_from(verb, values, "TRACE"))
+    request.traces.push_back(trace);
+  if ((values.count("policies") > 0) != (values.count("budgets") > 0)) {
+    throw UsageError("--policies and --budgets are given together or not at all");
+  }
+  if (values.count("policies") > 0) {
+    request.policies = allocated(parse_specs(values["policies"].as<std::string>()), values);
+    request.budgets = parse_budgets(values["budgets"].as<std::string>());
+  }
+  return request;
+}
+
+}  // namespace
+
+int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
+  po::options_description options("Options");
+  options.add_options()("what", po::value<std::string>(),
+                        "analyses separated by commas or ';'; all: every one that trace and "
+                        "options allow")("policies", po::value<std::string>(),
+                                         "for analyses of replays: specs separated by ';'")(
+      "budgets", po::value<std::string>(), "and budgets separated by commas: 5%,0.2,256")(
+      "output,o", po::value<std::string>(),
+      "the result file (SQLite); rows with the same key are replaced");
+  options.add(session_options());
+  const auto values = parse(verb, arguments, options, {"TRACE"});
+  if (!values) {
+    list_analyses(std::cout);
+    return 0;
+  }
+
+  const std::string what = required_from(verb, *values, "what");
+  const std::string file = required_from(verb, *values, "output");
+  AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
+  ResultStore store(file, ResultStore::Access::write);
+  for (const TableSchema& schema : plan.schemas) store.create(schema);
+
+  const std::unique_ptr<Backend> backend = backend_from(*values);
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  const bool quiet = values->count("quiet") > 0;
+  const bool verbose = values->count("verbose") > 0;
+  const std::size_t num_units = plan.sweep.units.size();
+  if (!quiet) {
+    std::cerr << fmt::format(
+        "kvsim: {} analyses of {} units; about {} MiB of memory on {} threads\n",
+        plan.analyses.size(), num_units, (plan.memory_bytes() >> 20) + 1,
+        plan.sweep.request.threads);
+  }
+  Progress progress(num_units, quiet || verbose);
+  AnalysisSummary summary;
+  try {
+    run_analyses(plan, *backend, interrupted,
+                 [&](const PlannedUnit& unit, const std::vector<TableRows>& tables) {
+                   store.replace(tables);
+                   summary.add(plan, unit, tables);
+                   progress.advance();
+                   if (verbose) {
+                     const UnitName& name = unit.unit.name;
+                     std::cerr << fmt::format("kvsim: finished {} layer {} KV head {}\n",
+                                              name.sequence, name.layer, name.kv_head);
+                   }
+                 });
+  } catch (const Interrupted&) {
+    throw Interrupted(fmt::format("interrupted after {} of {} units, which {} keeps",
+                                  progress.finished(), num_units, file));
+  }
+  summary.write(std::cout, plan);
+  return 0;
+}
+
+}  // namespace kvsim::cli
