@@ -16,6 +16,7 @@ namespace kvsim {
 struct PolicyRun {
   Spec policy;
   int budget = 1;  ///< tokens, as the row of the table `replay` has it
+  int peak = 1;    ///< most entries held after a step: the head's own budget once it has been full
   Trajectory trajectory;
 };
 
@@ -69,7 +70,10 @@ struct AnalysisInfo {
   bool looks_ahead = false;   ///< fill Subject::total_attention
   /// Set if it looks at replays: which ones it can look at.
   bool (*accepts)(const Spec& policy) = nullptr;
+  std::size_t fewest_policies = 1;  ///< of those
 
+  /// Throws UsageError for a text parameter that does not say what it should; may be null.
+  void (*check)(const Params& params) = nullptr;
   std::unique_ptr<Analysis> (*make)(const Params& params, const Subject& subject);
 };
 
@@ -91,6 +95,9 @@ struct AnalysisSpec {
 /// stands for every analysis. Throws UsageError for an unknown analysis or parameter, a value that
 /// is not allowed, or an analysis named twice with the same parameters.
 std::vector<AnalysisSpec> parse_analyses(std::string_view list);
+
+/// How many of AnalysisInfo::columns are keys: the first ones.
+std::ptrdiff_t num_keys(const AnalysisInfo& info);
 
 /// The table of an analysis: trace_id, sequence, layer, query_head and its own key columns are the
 /// key; kv_head, its other columns, trace and kvsim_version follow.

@@ -33,8 +33,8 @@ std::vector<int> steps_of(const std::string& text, int num_tokens) {
   if (numbers.size() > 1) {
     steps = numbers;
   } else {
-    const std::int64_t count = numbers.front();
     const std::int64_t half = num_tokens - num_tokens / 2;
+    const std::int64_t count = std::min<std::int64_t>(numbers.front(), half);
     for (std::int64_t i = 1; i <= count; ++i) {
       steps.push_back(static_cast<int>(num_tokens / 2 + i * half / count - 1));
     }
@@ -56,6 +56,7 @@ class AtPositions : public RowAnalysis {
  protected:
   struct Map {
     int step;
+    int first_visible;
     std::vector<double> attention;  // of tokens 0 .. step
 
     bool is_significant(std::size_t token) const { return attention[token] * (step + 1) > 1; }
@@ -66,7 +67,7 @@ class AtPositions : public RowAnalysis {
  private:
   void add_row(const AttentionRow& row) override {
     if (!std::binary_search(steps_.begin(), steps_.end(), row.step)) return;
-    Map& map = maps_[row.head].emplace_back(Map{row.step, {}});
+    Map& map = maps_[row.head].emplace_back(Map{row.step, row.first_visible, {}});
     for (int j = 0; j <= row.step; ++j) map.attention.push_back(row.attention(j));
   }
 
@@ -118,19 +119,22 @@ class Repetition final : public AtPositions {
   }
 
  private:
-  // Over the tokens that both steps see.
+  // Over the tokens that both steps see: from the first one that the later step sees to the earlier
+  // step's own.
   static AnalysisRow compare(int head, const Map& earlier, const Map& later) {
     std::int64_t first = 0;
     std::int64_t second = 0;
     std::int64_t both = 0;
-    for (std::size_t token = 0; token < earlier.attention.size(); ++token) {
+    const auto begin = static_cast<std::size_t>(later.first_visible);
+    for (std::size_t token = begin; token < earlier.attention.size(); ++token) {
       first += earlier.is_significant(token);
       second += later.is_significant(token);
       both += earlier.is_significant(token) && later.is_significant(token);
     }
     const std::int64_t either = first + second - both;
-    const auto tokens = static_cast<double>(earlier.attention.size());
-    const double expected = static_cast<double>(first) * static_cast<double>(second) / tokens;
+    const double tokens = std::max(0, earlier.step + 1 - later.first_visible);
+    const double expected =
+        tokens == 0 ? 0 : static_cast<double>(first) * static_cast<double>(second) / tokens;
     return {head,
             {std::int64_t{earlier.step}, std::int64_t{later.step},
              either == 0 ? 1.0 : static_cast<double>(both) / static_cast<double>(either), first,
@@ -138,10 +142,12 @@ class Repetition final : public AtPositions {
   }
 };
 
+void check_positions(const Params& params) { steps_of(params.text("positions"), 1); }
+
 Param positions() {
   return Param::text("positions",
                      "steps to look at: a number of them, evenly spaced over the second half, or "
-                     "the steps themselves as in 178/228/278",
+                     "the steps themselves as in 178/228/278 (178/178 for one)",
                      "3");
 }
 
@@ -162,6 +168,7 @@ AnalysisInfo attention_maps_analysis() {
                                                       kMostLevel))},
       .summary = {"significant"},
       .summary_by = {"step"},
+      .check = check_positions,
       .make = make_analysis<AttentionMaps>};
 }
 
@@ -178,15 +185,16 @@ AnalysisInfo repetition_analysis() {
                       real_column("jaccard",
                                   "tokens significant (a[t,j] > 1/(t+1)) at both steps over "
                                   "tokens significant at either; 0..1, 1 if there are none"),
-                      integer_column("significant", "tokens significant at the earlier step"),
-                      integer_column("other_significant",
-                                     "of the tokens up to the earlier step, those significant at "
-                                     "the later one"),
+                      integer_column("significant",
+                                     "of the tokens that both steps see, those significant at the "
+                                     "earlier one"),
+                      integer_column("other_significant", "those significant at the later one"),
                       integer_column("shared", "tokens significant at both"),
                       real_column("expected_shared",
                                   "shared tokens if both chose independently: the product of the "
                                   "two counts over the number of tokens")},
           .summary = {"jaccard", "shared", "expected_shared"},
+          .check = check_positions,
           .make = make_analysis<Repetition>};
 }
 

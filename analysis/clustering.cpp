@@ -5,23 +5,16 @@
 #include <limits>
 
 namespace kvsim {
-namespace {
-
-double squared_distance(const Matrix& points, Eigen::Index a, Eigen::Index b) {
-  return (points.row(a) - points.row(b)).cast<double>().squaredNorm();
-}
-
-}  // namespace
 
 std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
-  std::vector<double> nearest(static_cast<std::size_t>(points.rows()),
-                              std::numeric_limits<double>::infinity());
+  const MatrixDouble rows = points.cast<double>();
+  Eigen::VectorXd nearest =
+      Eigen::VectorXd::Constant(rows.rows(), std::numeric_limits<double>::infinity());
   std::vector<double> radii;
   Eigen::Index centre = 0;
-  for (int k = 1; k <= std::min<Eigen::Index>(most_centres, points.rows()); ++k) {
-    for (std::size_t i = 0; i < nearest.size(); ++i) {
-      const double distance = squared_distance(points, static_cast<Eigen::Index>(i), centre);
-      nearest[i] = std::min(nearest[i], distance);
+  for (int k = 1; k <= std::min<Eigen::Index>(most_centres, rows.rows()); ++k) {
+    for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+      nearest[i] = std::min(nearest[i], (rows.row(i) - rows.row(centre)).squaredNorm());
     }
     const auto farthest = std::max_element(nearest.begin(), nearest.end());
     centre = farthest - nearest.begin();
@@ -30,17 +23,23 @@ std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
   return radii;
 }
 
-std::vector<int> count_clusters(const Matrix& points, double delta) {
+OnlineClusters cluster_online(const Matrix& points, double delta) {
+  const MatrixDouble rows = points.cast<double>();
   std::vector<Eigen::Index> first_rows;
-  std::vector<int> counts;
-  for (Eigen::Index row = 0; row < points.rows(); ++row) {
-    const bool joins = std::any_of(first_rows.begin(), first_rows.end(), [&](Eigen::Index first) {
-      return squared_distance(points, row, first) <= delta * delta;
-    });
-    if (!joins) first_rows.push_back(row);
-    counts.push_back(static_cast<int>(first_rows.size()));
+  OnlineClusters clusters;
+  for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const Eigen::Index first : first_rows) {
+      nearest = std::min(nearest, (rows.row(row) - rows.row(first)).squaredNorm());
+    }
+    if (nearest <= delta * delta) {
+      clusters.radius = std::max(clusters.radius, std::sqrt(nearest));
+    } else {
+      first_rows.push_back(row);
+    }
+    clusters.counts.push_back(static_cast<int>(first_rows.size()));
   }
-  return counts;
+  return clusters;
 }
 
 }  // namespace kvsim

@@ -12,9 +12,14 @@ namespace kvsim {
 /// largest distance of a row to its nearest centre. It is at most twice the best possible.
 std::vector<double> greedy_radii(const Matrix& points, int most_centres);
 
-/// SubGen Algorithm 1, lines 12 to 21: a row joins the nearest of the clusters so far if its first
-/// row is at most `delta` away, else it begins one. Element t is the number of clusters of rows
-/// 0 .. t.
-std::vector<int> count_clusters(const Matrix& points, double delta);
+/// What SubGen Algorithm 1, lines 12 to 21, makes of the rows of `points` [n, d] in their order: a
+/// row joins the nearest of the clusters so far if its first row is at most `delta` away, else it
+/// begins one.
+struct OnlineClusters {
+  std::vector<int> counts;  ///< [n]: clusters of rows 0 .. t
+  double radius = 0;        ///< largest distance of a row to the first row of its cluster
+};
+
+OnlineClusters cluster_online(const Matrix& points, double delta);
 
 }  // namespace kvsim

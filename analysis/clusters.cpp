@@ -55,23 +55,36 @@ class Clusters final : public KeysAndValues {
   int most_;
 };
 
+/// "2.5", or "0.5r" in units of `radius`.
+double delta_of(const std::string& text, double radius) {
+  const bool is_relative = text.ends_with('r');
+  double delta = 0;
+  const char* end = text.data() + text.size() - (is_relative ? 1 : 0);
+  const auto result = std::from_chars(text.data(), end, delta);
+  if (result.ec != std::errc() || result.ptr != end || !(delta >= 0) || delta > 1e30) {
+    throw UsageError(fmt::format("delta: '{}' is no distance; write 2.5 or 0.5r", text));
+  }
+  return is_relative ? delta * radius : delta;
+}
+
 class ClusterGrowth final : public KeysAndValues {
  public:
   ClusterGrowth(const Params& params, const Subject& subject)
-      : KeysAndValues(subject), delta_(params.text("delta")) {
-    delta_of(1);  // before any work is done
-  }
+      : KeysAndValues(subject), delta_(params.text("delta")) {}
 
  private:
-  static constexpr int kFewest = 8;  // tokens; shorter prefixes say nothing of growth
+  static constexpr int kFewest = 8;                // tokens; shorter prefixes say nothing of growth
+  static constexpr std::size_t kFittedShare = 16;  // the first clusters come at another rate
+  static constexpr double kLinear = 0.95;  // finite texts of linear growth come close to 1 only
 
   std::vector<std::vector<Value>> measure(const std::string& of, const Matrix& points) override {
-    const double delta = delta_of(greedy_radii(points, 1).front());
-    const std::vector<int> counts = count_clusters(points, delta);
+    const double delta = delta_of(delta_, greedy_radii(points, 1).front());
+    const std::vector<int> counts = cluster_online(points, delta).counts;
     std::vector<double> log_tokens;
     std::vector<double> log_clusters;
     const std::vector<std::size_t> prefixes = prefixes_of(counts.size());
     for (const std::size_t tokens : prefixes) {
+      if (tokens * kFittedShare < counts.size()) continue;
       log_tokens.push_back(std::log(static_cast<double>(tokens)));
       log_clusters.push_back(std::log(counts[tokens - 1]));
     }
@@ -81,7 +94,7 @@ class ClusterGrowth final : public KeysAndValues {
     if (const auto line = fit_line(log_tokens, log_clusters)) {
       exponent = line->slope;
       error = line->slope_error;
-      sublinear = line->slope + 2 * line->slope_error < 1;
+      sublinear = line->slope + 2 * line->slope_error < kLinear;
     }
     std::vector<std::vector<Value>> rows;
     for (const std::size_t tokens : prefixes) {
@@ -103,19 +116,10 @@ class ClusterGrowth final : public KeysAndValues {
     return prefixes;
   }
 
-  double delta_of(double radius) const {
-    const bool is_relative = delta_.ends_with('r');
-    double delta = 0;
-    const char* end = delta_.data() + delta_.size() - (is_relative ? 1 : 0);
-    const auto result = std::from_chars(delta_.data(), end, delta);
-    if (result.ec != std::errc() || result.ptr != end || !(delta >= 0) || delta > 1e30) {
-      throw UsageError(fmt::format("delta: '{}' is no distance; write 2.5 or 0.5r", delta_));
-    }
-    return is_relative ? delta * radius : delta;
-  }
-
   std::string delta_;
 };
+
+void check_delta(const Params& params) { delta_of(params.text("delta"), 1); }
 
 const char* const kSharedRows =
     "the query heads of a group share keys and values, and so have the "
@@ -133,7 +137,7 @@ AnalysisInfo clusters_analysis() {
               "the first centre is token 0, ties go to the earlier token; with radius R for k the "
               "head is (k, 2R)-clusterable, and not (k, d)-clusterable for any d < R; {}",
               kSharedRows),
-          .params = {Param::integer("most", 1'000'000, 1, 1'000'000,
+          .params = {Param::integer("most", 1024, 1, 1'000'000,
                                     "most centres; k runs over the powers of 2 up to it and to the "
                                     "number of tokens")},
           .columns = {of_column(), integer_column("k", "centres").key(),
@@ -160,19 +164,23 @@ AnalysisInfo cluster_growth_analysis() {
                                  "a number, or 0.5r, relative to the largest distance from token 0",
                                  "0.5r")},
           .columns = {of_column(), text_column("delta_request", "delta as it was asked for").key(),
-                      integer_column("tokens", "length of the prefix").key(),
+                      integer_column("tokens",
+                                     "length of the prefix: 8, then factors of sqrt(2), then all")
+                          .key(),
                       real_column("delta", "in the units of the vectors"),
                       integer_column("clusters", "clusters that the prefix takes, 1..tokens"),
                       real_column("exponent",
-                                  "slope of log clusters over log tokens, least squares over all "
-                                  "prefixes of the head; NULL with fewer than 3"),
-                      real_column("exponent_error", "its standard error"),
+                                  "slope of log clusters over log tokens, least squares over the "
+                                  "prefixes of at least 1/16 of the text; NULL with fewer than 3"),
+                      real_column("exponent_error",
+                                  "its standard error, were the prefixes independent"),
                       integer_column("sublinear",
-                                     "1 if exponent + 2 exponent_error < 1, else 0: growth as "
+                                     "1 if exponent + 2 exponent_error < 0.95, else 0: growth as "
                                      "n^(1-Omega(1)), which Corollary 1 asks for")},
           .summary = {"clusters", "exponent", "sublinear"},
           .summary_by = {"of"},
           .reads_attention = false,
+          .check = check_delta,
           .make = make_analysis<ClusterGrowth>};
 }
 

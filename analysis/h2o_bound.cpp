@@ -38,8 +38,8 @@ class H2oBound final : public Analysis {
     std::vector<AnalysisRow> rows;
     for (std::size_t run = 0; run < measured_.size(); ++run) {
       if (measured_[run].steps == 0) continue;
-      const std::vector<Value> values =
-          with_run_values(subject_, subject_.runs[run], values_of(measured_[run]));
+      const std::vector<Value> values = with_run_values(
+          subject_, subject_.runs[run], values_of(subject_.runs[run], measured_[run]));
       for (int head = 0; head < unit_.group_size(); ++head) rows.push_back({head, values});
     }
     return rows;
@@ -48,7 +48,8 @@ class H2oBound final : public Analysis {
  private:
   struct Measured {
     std::int64_t steps = 0;
-    std::int64_t greedy_steps = 0;
+    std::int64_t evicting_steps = 0;
+    std::int64_t greedy_steps = 0;  // of those
     double ratio_sum = 0;
     double ratio_min = 1;
     double theta = 0;
@@ -73,7 +74,8 @@ class H2oBound final : public Analysis {
   }
 
   void measure(const PolicyRun& run, int step, Measured& measured) {
-    if (step < run.budget || step + 1 < subject_.first_measured()) return;  // nothing has left yet
+    const std::vector<std::int32_t>& evicted_after = run.trajectory.evicted_after;
+    if (step < *std::min_element(evicted_after.begin(), evicted_after.end())) return;
     double kept = 0;
     double kept_before = 0;  // the same set at the step before
     double least_kept = std::numeric_limits<double>::infinity();
@@ -89,20 +91,22 @@ class H2oBound final : public Analysis {
         evicts = true;
       }
     }
-    const double optimum = value(best(run.budget, step));
+    const double optimum = value(best(run.peak, step));
     const double achieved = value(kept);
     const double ratio = optimum == 0 ? 1 : achieved / optimum;
     const double theta = fall(value(kept_before), achieved);
     measured.ratio_sum += ratio;
     measured.ratio_min = std::min(measured.ratio_min, ratio);
     measured.theta = std::max(measured.theta, theta);
-    measured.greedy_steps += !evicts || most_evicted <= least_kept;
+    measured.evicting_steps += evicts;
+    measured.greedy_steps += evicts && most_evicted <= least_kept;
+    measured.log_induction += std::log1p(-theta);
     if (measured.steps > 0) {
       const double gamma = fall(optimum, measured.previous_optimum);
       measured.gamma = std::max(measured.gamma, gamma);
       measured.gamma_printed =
           std::max(measured.gamma_printed, fall(measured.previous_optimum, optimum));
-      measured.log_induction += std::log1p(-theta) + std::log1p(-gamma);
+      measured.log_induction += std::log1p(-gamma);
     }
     measured.previous_optimum = optimum;
     ++measured.steps;
@@ -126,33 +130,37 @@ class H2oBound final : public Analysis {
     return sum;
   }
 
-  std::vector<Value> values_of(const Measured& measured) const {
+  std::vector<Value> values_of(const PolicyRun& run, const Measured& measured) const {
     const double greedy = 1 - 1 / std::numbers::e;
     const double alpha = 10.0 * unit_.num_tokens() * std::max(measured.theta, measured.gamma);
     std::optional<double> bound;
     if (alpha < 1) bound = greedy * (1 - alpha);
-    const bool is_greedy = measured.greedy_steps == measured.steps;
     std::vector<std::string> broken;
-    if (!is_greedy) broken.emplace_back("the policy does not always evict the lowest score");
+    if (measured.greedy_steps < measured.evicting_steps) {
+      broken.emplace_back("the policy does not always evict the lowest score");
+    }
+    if (measured.steps < 2) broken.emplace_back("there is no second step to compare with");
     if (!bound) broken.emplace_back("alpha >= 1");
     const auto steps = static_cast<double>(measured.steps);
     std::optional<std::int64_t> holds;
     if (bound) holds = measured.ratio_min >= *bound;
-    return {score_,
-            function_,
-            measured.steps,
-            measured.ratio_sum / steps,
-            measured.ratio_min,
-            measured.theta,
-            measured.gamma,
-            measured.gamma_printed,
-            alpha,
-            value_of(bound),
-            greedy * std::exp(measured.log_induction),
-            static_cast<double>(measured.greedy_steps) / steps,
-            std::int64_t{broken.empty()},
-            fmt::format("{}", fmt::join(broken, "; ")),
-            value_of(holds)};
+    return {
+        score_,
+        function_,
+        std::int64_t{run.peak},
+        measured.steps,
+        measured.ratio_sum / steps,
+        measured.ratio_min,
+        measured.theta,
+        measured.gamma,
+        measured.gamma_printed,
+        alpha,
+        value_of(bound),
+        greedy * std::exp(measured.log_induction),
+        static_cast<double>(measured.greedy_steps) / static_cast<double>(measured.evicting_steps),
+        std::int64_t{broken.empty()},
+        fmt::format("{}", fmt::join(broken, "; ")),
+        value_of(holds)};
   }
 
   const Subject& subject_;
@@ -177,7 +185,9 @@ AnalysisInfo h2o_bound_analysis() {
           "sets; "
           "Definition D.28 prints opt_i >= (1 - gamma) opt_{i-1}, Lemma D.29 uses opt_{i+1}: alpha "
           "is of the latter; attention is the full one, the group's mean, so its query heads have "
-          "the same rows; steps before the cache is full do not count",
+          "the same rows; the theorem's beta, which stands for what approximate scores cost, is "
+          "taken "
+          "as 0, as in Lemma D.31",
       .params = {Param::choice("score", {"accumulated", "step"},
                                "what a token is worth: its accumulated attention (Algorithm 2) or "
                                "that of the step (Algorithm 1)"),
@@ -185,7 +195,8 @@ AnalysisInfo h2o_bound_analysis() {
       .columns = with_run_columns(
           {text_column("score", "accumulated (Algorithm 2) or step (Algorithm 1)").key(),
            text_column("h", "the function of Remark D.14").key(),
-           integer_column("steps", "that count: those after which a token has left"),
+           integer_column("peak_tokens", "k, the most tokens that the head holds after a step"),
+           integer_column("steps", "that count: from the first one after which a token left"),
            real_column("ratio_mean", "mean over steps of f(S_i) / opt_i; 0..1"),
            real_column("ratio_min", "the least of them"),
            real_column("theta", "least theta of Definition D.25 for all steps; 0..1"),
@@ -199,13 +210,13 @@ AnalysisInfo h2o_bound_analysis() {
                        "(1 - 1/e) times the product of (1 - theta_i) "
                        "(1 - gamma_i) as measured: what Lemma D.29 gives"),
            real_column("greedy_share",
-                       "share of steps at which nothing kept scores less than what "
-                       "leaves; 0..1"),
+                       "of the steps that evict, the share after which nothing kept scores less "
+                       "than what leaves; 0..1"),
            integer_column("assumptions_hold",
                           "1 if the policy is greedy and alpha < 1, else 0: the "
                           "bound is then used outside its assumptions"),
            text_column("broken_assumptions", "which do not, empty if none"),
-           integer_column("holds", "1 if ratio_min >= bound, else 0")}),
+           integer_column("holds", "1 if ratio_min >= bound, else 0; NULL without a bound")}),
       .summary = {"ratio_mean", "ratio_min", "alpha", "bound", "induction_bound", "greedy_share",
                   "assumptions_hold"},
       .summary_by = {"policy", "budget"},

@@ -105,6 +105,7 @@ AnalysisInfo overlap_analysis() {
           .summary_by = {"policy", "other_policy", "budget"},
           .reads_attention = false,
           .accepts = evicts_exactly,
+          .fewest_policies = 2,
           .make = make_analysis<Overlap>};
 }
 

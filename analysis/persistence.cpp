@@ -52,10 +52,12 @@ class AtSplit final : public PersistenceAnalysis {
 
  private:
   // Shares are rounded down, as the paper's l/2 is here; budgets are rounded otherwise.
+  static constexpr double kRounding = 1e-9;  // 0.29 * 100 is just below 29
+
   static int split_of(const std::string& text, int num_tokens) {
     const Amount amount = Amount::parse(text, "split");
-    const bool is_share = amount.text().find('.') != std::string::npos;
-    const double split = is_share ? std::floor(amount.value() * num_tokens) : amount.value();
+    double split = amount.value();
+    if (amount.is_share()) split = std::floor(split * num_tokens + kRounding);
     return static_cast<int>(std::min<double>(split, num_tokens));
   }
 
@@ -86,11 +88,20 @@ class Curve final : public PersistenceAnalysis {
   int points_;
 };
 
+void check_threshold(const Params& params) {
+  PivotalThreshold::parse(params.text("threshold"), "threshold");
+}
+
+void check_split(const Params& params) {
+  check_threshold(params);
+  Amount::parse(params.text("split"), "split");
+}
+
 const char* const kSource = "Scissorhands section 3.2, Figure 2";
 const char* const kNotes =
     "the paper's formula is a union over steps (pivotal_share, persistence_ratio), its text says "
-    "\"from every position\" (the columns every_*); step 0, which attends to itself alone, does "
-    "not count for the latter";
+    "\"from every position\" (the columns every_*): at every step that sees the token, its own "
+    "included; step 0, which attends to itself alone, does not count against it";
 
 Param threshold() {
   return Param::text("threshold",
@@ -117,7 +128,8 @@ std::vector<ColumnSchema> columns() {
       integer_column("later_pivotal",
                      "tokens before the split that are pivotal at some step after it"),
       integer_column("every_later_pivotal",
-                     "tokens before the split that are pivotal at every step after it")};
+                     "tokens before the split that are pivotal at every step after it that sees "
+                     "them, and seen by one")};
 }
 
 }  // namespace
@@ -134,6 +146,7 @@ AnalysisInfo persistence_analysis() {
                      threshold()},
           .columns = columns(),
           .summary = {"pivotal_share", "persistence_ratio", "every_persistence_ratio"},
+          .check = check_split,
           .make = make_analysis<AtSplit>};
 }
 
@@ -148,6 +161,7 @@ AnalysisInfo persistence_curve_analysis() {
           .columns = columns(),
           .summary = {"pivotal_share", "persistence_ratio"},
           .summary_by = {"split"},
+          .check = check_threshold,
           .make = make_analysis<Curve>};
 }
 

@@ -125,9 +125,9 @@ AnalysisInfo power_law_analysis() {
           "attention is beta_{t,j} of Theorem 4.1, without the step's own token, times the "
           "number of tokens before it, so that all steps have the mean 1; a law that the "
           "test does not reject on few values may still be wrong: raise sample",
-      .params = {Param::integer("sample", 1000, 10, 10'000'000,
+      .params = {Param::integer("sample", 1000, 10, 100'000,
                                 "values of beta_{t,j} per head, drawn from all steps"),
-                 Param::integer("bootstrap", 100, 10, 100'000,
+                 Param::integer("bootstrap", 100, 10, 10'000,
                                 "synthetic samples behind a p-value")},
       .columns =
           {text_column("of",

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLeastDistinct = 10;
 constexpr std::size_t kLeastTail = 10;
-constexpr std::size_t kMostStarts = 50;
+constexpr std::size_t kMostStarts = 500;
 
 // Everything here works on the logarithms of the values, in which a power law is an exponential law
 // and no range of values is too wide.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/analysis.h"
 
@@ -51,13 +52,18 @@ AnalysisSpec parse_analysis(std::string_view text) {
   AnalysisSpec spec{&info, Params(info.params)};
   if (colon == std::string_view::npos) return spec;
   const std::string owner = "analysis " + info.name;
+  std::set<std::string_view> seen;
   for (const std::string_view setting : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos) {
       throw UsageError(fmt::format("{}: '{}' is not of the form key=value", owner, setting));
     }
+    if (!seen.insert(setting.substr(0, equals)).second) {
+      throw UsageError(fmt::format("{}: '{}' is given twice", owner, setting.substr(0, equals)));
+    }
     spec.params.set(setting.substr(0, equals), setting.substr(equals + 1), owner);
   }
+  if (info.check != nullptr) info.check(spec.params);
   return spec;
 }
 
@@ -110,6 +116,11 @@ std::vector<AnalysisSpec> parse_analyses(std::string_view list) {
   return specs;
 }
 
+std::ptrdiff_t num_keys(const AnalysisInfo& info) {
+  return std::count_if(info.columns.begin(), info.columns.end(),
+                       [](const ColumnSchema& column) { return column.is_key; });
+}
+
 TableSchema schema_of(const AnalysisInfo& info) {
   TableSchema schema{info.name, info.shows, info.source, {}};
   std::replace(schema.name.begin(), schema.name.end(), '-', '_');
@@ -118,8 +129,7 @@ TableSchema schema_of(const AnalysisInfo& info) {
       text_column("trace_id", "the trace: its trace_id, or the SHA-256 of the file").key(),
       text_column("sequence", "the recorded text").key(), integer_column("layer", "0-based").key(),
       integer_column("query_head", "0-based within the layer").key()};
-  const auto first_other = std::find_if(info.columns.begin(), info.columns.end(),
-                                        [](const ColumnSchema& column) { return !column.is_key; });
+  const auto first_other = info.columns.begin() + num_keys(info);
   schema.columns.insert(schema.columns.end(), info.columns.begin(), first_other);
   schema.columns.push_back(
       integer_column("kv_head", "the KV head that the query head reads, 0-based"));

@@ -9,20 +9,23 @@ namespace kvsim {
 /// replayed for the analyses that look at replays.
 struct AnalysisPlan {
   std::vector<AnalysisSpec> analyses;
-  std::vector<TableSchema> schemas;  ///< one per analysis
+  std::vector<TableSchema> schemas;  ///< one per analysis, then that of the table `unit`
   SweepPlan sweep;
+  std::vector<std::string> left_out;  ///< why analyses were left out
 
   /// An estimate of the memory that running it takes, in bytes.
   std::size_t memory_bytes() const { return sweep.memory_bytes(); }
 };
 
 /// Opens the traces and lists the work; `request` may name no policy if no analysis needs one.
-/// With `leave_out`, analyses that lack policies or tokens are left out, which else is an error:
-/// UsageError or DataError. Throws UsageError if nothing is left, and what plan_sweep() throws.
+/// With `leave_out`, analyses that lack policies or tokens are left out and noted, which else is an
+/// error: UsageError or DataError. Throws UsageError if nothing is left, and what plan_sweep()
+/// throws.
 AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest request,
                            bool leave_out);
 
-/// Called with the rows of one unit, a table per analysis, by one thread at a time.
+/// Called with the rows of one unit, tables parallel to AnalysisPlan::schemas, by one thread at a
+/// time.
 using UnitAnalysed = std::function<void(const PlannedUnit&, const std::vector<TableRows>&)>;
 
 /// Analyses sequence after sequence, its units in parallel. Each unit's attention is computed once

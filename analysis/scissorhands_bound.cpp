@@ -9,6 +9,7 @@
 
 #include "analysis/attention_sample.h"
 #include "analysis/policy_runs.h"
+#include "analysis/scissorhands_theorem.h"
 #include "analysis/shifted_power_law_fit.h"
 
 namespace kvsim {
@@ -16,31 +17,13 @@ namespace {
 
 constexpr double kPlausible = 0.1;  // Clauset, Shalizi and Newman section 4.1
 
-/// What the theorems say of a budget.
-struct Theorem {
-  double loss = 0;         ///< equation (11): of the expected attention that is missing
-  double error = 0;        ///< equation (4): of the expected distance of the outputs
-  double probability = 0;  ///< at least; below 0 it says nothing
-};
-
-Theorem apply(const ShiftedPowerLawFit& law, double share, double epsilon, int first, int last) {
-  const double k = law.exponent;
-  const double term = k - (k - 1) * std::pow((1 - epsilon) / (share - epsilon), 1 / (k - 1));
-  const double factor = (1 - share) / ((1 - epsilon) * (1 - epsilon)) * term;
-  const double spread = epsilon * law.shift / ((k - 2) * (law.upper - law.shift));
-  const double kept = (1 - share) / (1 - epsilon);
-  return {factor / 0.98, 2.1 * factor,
-          1 - last * std::exp(-spread * spread * (first - 1)) -
-              last * std::exp(-2 * kept * kept * (first - 1))};
-}
-
 class ScissorhandsBound final : public RowAnalysis {
  public:
   ScissorhandsBound(const Params& params, const Subject& subject)
       : RowAnalysis(subject),
         params_(params),
-        start_(params.amount("start", unit().num_tokens())),
-        first_step_(std::max({1, start_, subject.first_measured()})),
+        first_step_(
+            std::max({1, params.amount("start", unit().num_tokens()), subject.first_measured()})),
         sample_(subject, params.integer("sample"), first_step_),
         measured_(subject.runs.size(), std::vector<Measured>(unit().query.size())) {}
 
@@ -109,16 +92,17 @@ class ScissorhandsBound final : public RowAnalysis {
     const Measured& measured = measured_[run][head];
     const int last = unit().num_tokens();
     const double epsilon = params_.real("epsilon");
-    const double share = std::min(1.0, static_cast<double>(subject().runs[run].budget) / last);
+    const double share = std::min(1.0, static_cast<double>(subject().runs[run].peak) / last);
     const auto steps = static_cast<double>(measured.steps);
-    std::optional<Theorem> theorem;
+    std::optional<ScissorhandsTheorem> theorem;
     if (law && law->exponent > 1 && share > epsilon) {
-      theorem = apply(*law, share, epsilon, first_step_ + 1, last);
+      theorem = scissorhands_theorem({law->exponent, law->shift, law->upper}, share, epsilon,
+                                     first_step_ + 1, last);
     }
     const auto of_law = [&](double ShiftedPowerLawFit::*member) {
       return value_of(law ? std::optional((*law).*member) : std::nullopt);
     };
-    const auto of_theorem = [&](double Theorem::*member) {
+    const auto of_theorem = [&](double ScissorhandsTheorem::*member) {
       return value_of(theorem ? std::optional((*theorem).*member) : std::nullopt);
     };
     const double loss = measured.loss / steps;
@@ -126,7 +110,7 @@ class ScissorhandsBound final : public RowAnalysis {
     std::optional<std::int64_t> holds;
     if (theorem) holds = loss <= theorem->loss;
     return {epsilon,
-            std::int64_t{start_},
+            std::int64_t{first_step_},
             std::int64_t{params_.integer("sample")},
             std::int64_t{params_.integer("bootstrap")},
             share,
@@ -134,12 +118,13 @@ class ScissorhandsBound final : public RowAnalysis {
             of_law(&ShiftedPowerLawFit::shift),
             of_law(&ShiftedPowerLawFit::upper),
             of_law(&ShiftedPowerLawFit::p_value),
-            of_theorem(&Theorem::error),
+            of_theorem(&ScissorhandsTheorem::error),
             measured.error / steps,
-            of_theorem(&Theorem::loss),
+            of_theorem(&ScissorhandsTheorem::loss),
             loss,
             measured.least_possible / steps,
-            of_theorem(&Theorem::probability),
+            of_theorem(&ScissorhandsTheorem::law_loss),
+            of_theorem(&ScissorhandsTheorem::probability),
             static_cast<double>(measured.keeps_largest) / steps,
             std::int64_t{broken.empty()},
             broken,
@@ -148,7 +133,7 @@ class ScissorhandsBound final : public RowAnalysis {
 
   // Of those that a trace can tell.
   static std::string broken_assumptions(const std::optional<ShiftedPowerLawFit>& law,
-                                        const std::optional<Theorem>& theorem,
+                                        const std::optional<ScissorhandsTheorem>& theorem,
                                         const Measured& measured, double share, double epsilon) {
     std::vector<std::string> broken;
     if (!law) {
@@ -162,13 +147,12 @@ class ScissorhandsBound final : public RowAnalysis {
     if (measured.keeps_largest < measured.steps) {
       broken.emplace_back("the largest scores are not always kept");
     }
-    if (theorem && theorem->loss <= 0) broken.emplace_back("the right side is not positive");
+    if (share < 0.5) broken.emplace_back("B/T < 1/2");
     if (theorem && theorem->probability <= 0) broken.emplace_back("the probability is 0");
     return fmt::format("{}", fmt::join(broken, "; "));
   }
 
   Params params_;
-  int start_;
   int first_step_;
   AttentionSample sample_;
   std::vector<std::vector<Measured>> measured_;  // per run and head
@@ -185,45 +169,61 @@ AnalysisInfo scissorhands_bound_analysis() {
       .notes =
           "the theorem also assumes norms of the model's weights, which no trace holds, and bounds "
           "the distance of token embeddings of length 1: output_error is the nearest that can be "
-          "measured, relative to the output; T_max is the sequence length, T_min is start; beta "
-          "does not count the step's own token",
+          "measured, relative to the output; it speaks of expectations at every step, for which "
+          "means over steps stand here; T_max is the number of tokens, T_min = start + 1; beta "
+          "does "
+          "not count the step's own token; the last step of the proof needs B/T_max >= 1/2, see "
+          "analysis/README.md",
       .params = {Param::real("epsilon", 0.05, 1e-6, 0.999, "epsilon of the theorem"),
                  Param::amount("start", "0.5",
-                               "T_min: the first step that counts, tokens or a "
-                               "share of the sequence"),
-                 Param::integer("sample", 1000, 10, 10'000'000,
+                               "the first step that counts, tokens or a share of "
+                               "the sequence"),
+                 Param::integer("sample", 1000, 10, 100'000,
                                 "values of beta_{t,j} per head that the law is fitted to"),
-                 Param::integer("bootstrap", 100, 10, 100'000,
+                 Param::integer("bootstrap", 100, 10, 10'000,
                                 "synthetic samples behind a p-value")},
       .columns = with_run_columns(
           {real_column("epsilon", "epsilon of the theorem").key(),
-           integer_column("start", "T_min, the first step that counts").key(),
+           integer_column("start",
+                          "the first step that counts and is fitted to; in prefill mode "
+                          "at least the prompt's length")
+               .key(),
            integer_column("sample", "values of beta_{t,j} asked for").key(),
            integer_column("bootstrap", "synthetic samples behind the p-value").key(),
-           real_column("budget_share", "B / T_max; 0..1"),
-           real_column("exponent", "k, fitted to beta_{t,j} times t (see power-law)"),
-           real_column("shift", "b, fitted"), real_column("upper", "u, fitted"),
+           real_column("budget_share",
+                       "B / T_max with B the most tokens that the head holds; 0..1"),
+           real_column("exponent",
+                       "k, fitted to beta_{t,j} times the number of visible tokens "
+                       "before t, of steps from start on"),
+           real_column("shift", "b, fitted, likewise"),
+           real_column("upper", "u, fitted"),
            real_column("p_value", "of the fitted law; below 0.1 it is rejected"),
            real_column("error_bound", "right side of (4); NULL if B/T_max <= epsilon or k <= 1"),
            real_column("output_error", "measured: mean over steps of |o - o'| / |o|"),
-           real_column("loss_bound", "right side of (11)"),
+           real_column("loss_bound", "right side of (11); NULL likewise"),
            real_column("loss",
                        "measured: mean over steps of the sum of beta_{t,j} over missing "
                        "tokens; 0..1"),
            real_column("loss_of_largest",
-                       "the same had each step the largest scores in its cache, "
-                       "as the theorem assumes"),
-           real_column("probability", "the theorem's, at least; it says nothing at 0 or below"),
+                       "the same had each step as many of the visible scores as "
+                       "its cache has tokens, the largest ones, as the theorem "
+                       "assumes"),
+           real_column("loss_of_law",
+                       "what the fitted law itself would lose, without the proof's "
+                       "estimates; 0..1, NULL likewise"),
+           real_column("probability",
+                       "the theorem's, at least; it says nothing at 0 or below; NULL "
+                       "likewise"),
            real_column("keeps_largest",
                        "share of steps at which the policy had the largest scores "
-                       "in its cache; 0..1"),
+                       "in its cache, up to 1e-9 of their sum; 0..1"),
            integer_column("assumptions_hold",
                           "1 if all assumptions hold that a trace can tell, else 0: the bound is "
                           "then used outside them"),
            text_column("broken_assumptions", "which do not, empty if none"),
-           integer_column("holds", "1 if loss <= loss_bound, else 0")}),
-      .summary = {"loss_bound", "loss", "loss_of_largest", "error_bound", "output_error",
-                  "probability", "assumptions_hold", "holds"},
+           integer_column("holds", "1 if loss <= loss_bound, else 0; NULL without a bound")}),
+      .summary = {"loss_bound", "loss", "loss_of_largest", "loss_of_law", "error_bound",
+                  "output_error", "probability", "assumptions_hold", "holds"},
       .summary_by = {"policy", "budget"},
       .accepts = evicts_exactly,
       .make = make_analysis<ScissorhandsBound>};

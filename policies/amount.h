@@ -22,6 +22,7 @@ class Amount {
   const std::string& written() const { return written_; }
 
   double value() const { return value_; }
+  bool is_share() const { return is_share_; }
 
  private:
   Amount(double value, bool is_share, std::string_view written)

@@ -29,62 +29,69 @@ std::vector<std::string> group_columns(const AnalysisInfo& info) {
 
 }  // namespace
 
-void AnalysisSummary::add(const AnalysisPlan& plan, const PlannedUnit& unit,
-                          const std::vector<TableRows>& tables) {
-  OfUnit& of_unit = units_[&unit];
-  of_unit.means.resize(tables.size());
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    const AnalysisInfo& info = *plan.analyses[i].info;
-    const auto group_places = places_of(group_columns(info), plan.schemas[i]);
-    const auto mean_places = places_of(info.summary, plan.schemas[i]);
-    of_unit.num_rows.push_back(static_cast<std::int64_t>(tables[i].rows.size()));
-    for (const std::vector<Value>& row : tables[i].rows) {
-      Group group;
-      for (const std::size_t place : group_places) group.push_back(row[place]);
-      std::vector<Mean>& means = of_unit.means[i][group];
-      means.resize(mean_places.size());
-      for (std::size_t m = 0; m < mean_places.size(); ++m) {
-        const Value& value = row[mean_places[m]];
-        if (const auto* real = std::get_if<double>(&value)) {
-          means[m].sum += *real;
-          ++means[m].count;
-        } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-          means[m].sum += static_cast<double>(*integer);
-          ++means[m].count;
-        }
+AnalysisSummary::Groups AnalysisSummary::groups_of(const AnalysisInfo& info,
+                                                   const TableRows& table) {
+  const auto group_places = places_of(group_columns(info), *table.schema);
+  const auto mean_places = places_of(info.summary, *table.schema);
+  Groups groups;
+  for (const std::vector<Value>& row : table.rows) {
+    Group group;
+    for (const std::size_t place : group_places) group.push_back(row[place]);
+    Means& means = groups[group];
+    ++means.rows;
+    means.columns.resize(mean_places.size());
+    for (std::size_t m = 0; m < mean_places.size(); ++m) {
+      const Value& value = row[mean_places[m]];
+      if (const auto* real = std::get_if<double>(&value)) {
+        means.columns[m].sum += *real;
+        ++means.columns[m].count;
+      } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+        means.columns[m].sum += static_cast<double>(*integer);
+        ++means.columns[m].count;
       }
     }
+  }
+  return groups;
+}
+
+void AnalysisSummary::add(const AnalysisPlan& plan, const PlannedUnit& unit,
+                          const std::vector<TableRows>& tables) {
+  for (std::size_t i = 0; i < plan.analyses.size(); ++i) {
+    units_[&unit].push_back(groups_of(*plan.analyses[i].info, tables[i]));
   }
 }
 
 void AnalysisSummary::write(std::ostream& out, const AnalysisPlan& plan) const {
   for (std::size_t i = 0; i < plan.analyses.size(); ++i) {
     const AnalysisInfo& info = *plan.analyses[i].info;
-    Means all;
-    std::int64_t num_rows = 0;
-    for (const auto& [unit, of_unit] : units_) {
-      num_rows += of_unit.num_rows[i];
-      for (const auto& [group, means] : of_unit.means[i]) {
-        std::vector<Mean>& sums = all[group];
-        sums.resize(means.size());
-        for (std::size_t m = 0; m < means.size(); ++m) {
-          sums[m].sum += means[m].sum;
-          sums[m].count += means[m].count;
+    Groups all;
+    for (const auto& [unit, analyses] : units_) {
+      for (const auto& [group, means] : analyses[i]) {
+        Means& sums = all[group];
+        sums.rows += means.rows;
+        sums.columns.resize(means.columns.size());
+        for (std::size_t m = 0; m < means.columns.size(); ++m) {
+          sums.columns[m].sum += means.columns[m].sum;
+          sums.columns[m].count += means.columns[m].count;
         }
       }
     }
-    out << fmt::format("{}{}: {} ({}); {} rows, means per layer\n\n", i == 0 ? "" : "\n", info.name,
-                       info.shows, info.source, num_rows);
+    out << fmt::format("{}{}: {} ({}); means over rows\n\n", i == 0 ? "" : "\n", info.name,
+                       info.shows, info.source);
+    if (all.empty()) {
+      out << "no rows: nothing of what was asked for is there\n";
+      continue;
+    }
     Table table{group_columns(info), {}};
+    table.columns.emplace_back("rows");
     table.columns.insert(table.columns.end(), info.summary.begin(), info.summary.end());
     for (const auto& [group, means] : all) {
       std::vector<Value>& row = table.rows.emplace_back(group);
-      for (const Mean& mean : means) {
-        if (mean.count == 0) {
-          row.emplace_back(std::monostate());
-        } else {
-          row.emplace_back(mean.sum / static_cast<double>(mean.count));
-        }
+      row.emplace_back(means.rows);
+      for (const Mean& mean : means.columns) {
+        std::optional<double> value;
+        if (mean.count > 0) value = mean.sum / static_cast<double>(mean.count);
+        row.push_back(value_of(value));
       }
     }
     write_aligned(out, table);

@@ -20,16 +20,17 @@ class AnalysisSummary {
     double sum = 0;
     std::int64_t count = 0;
   };
-  using Group = std::vector<Value>;  // layer and the columns of AnalysisInfo::summary_by
-  using Means = std::map<Group, std::vector<Mean>>;
-
-  struct OfUnit {
-    std::vector<Means> means;            // per analysis
-    std::vector<std::int64_t> num_rows;  // per analysis
+  struct Means {
+    std::int64_t rows = 0;
+    std::vector<Mean> columns;  // of AnalysisInfo::summary
   };
+  using Group = std::vector<Value>;  // layer and the columns of AnalysisInfo::summary_by
+  using Groups = std::map<Group, Means>;
+
+  static Groups groups_of(const AnalysisInfo& info, const TableRows& table);
 
   // Ordered as in the plan, so that sums do not depend on which unit is finished first.
-  std::map<const PlannedUnit*, OfUnit> units_;
+  std::map<const PlannedUnit*, std::vector<Groups>> units_;  // per analysis
 };
 
 }  // namespace kvsim::cli

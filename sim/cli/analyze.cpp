@@ -69,6 +69,9 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   const bool verbose = values->count("verbose") > 0;
   const std::size_t num_units = plan.sweep.units.size();
   if (!quiet) {
+    for (const std::string& reason : plan.left_out) {
+      std::cerr << fmt::format("kvsim: left out: {}\n", reason);
+    }
     std::cerr << fmt::format(
         "kvsim: {} analyses of {} units; about {} MiB of memory on {} threads\n",
         plan.analyses.size(), num_units, (plan.memory_bytes() >> 20) + 1,

@@ -1,0 +1,67 @@
+#include "analysis/analyse_unit.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace kvsim {
+namespace {
+
+std::vector<std::vector<double>> total_attention(const Unit& unit, const Backend& backend) {
+  std::vector<std::vector<double>> totals(unit.query.size(),
+                                          std::vector<double>(unit.num_tokens(), 0));
+  for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
+    for (std::size_t head = 0; head < totals.size(); ++head) {
+      for (int row = 0; row < block.num_steps; ++row) {
+        const double sum = block.heads[head].weight_sum[row];
+        for (int j = 0; j <= block.first_step + row; ++j) {
+          totals[head][j] += block.heads[head].weight(row, j) / sum;
+        }
+      }
+    }
+  });
+  return totals;
+}
+
+}  // namespace
+
+std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
+                                                   std::span<const AnalysisSpec> analyses,
+                                                   const std::vector<PolicyRun>& runs,
+                                                   const AnalysisOptions& options,
+                                                   const Backend& backend) {
+  const auto any = [&](bool AnalysisInfo::*trait) {
+    return std::any_of(analyses.begin(), analyses.end(),
+                       [&](const AnalysisSpec& spec) { return spec.info->*trait; });
+  };
+  const auto check = [&] {
+    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+  };
+  std::vector<std::vector<double>> totals;
+  if (any(&AnalysisInfo::looks_ahead)) totals = total_attention(unit, backend);
+  std::vector<std::unique_ptr<Subject>> subjects;  // which analyses refer to
+  std::vector<std::unique_ptr<Analysis>> at_work;
+  for (const AnalysisSpec& spec : analyses) {
+    const auto& subject = subjects.emplace_back(
+        std::make_unique<Subject>(Subject{unit, {}, options.mode, options.seed}));
+    if (spec.info->looks_ahead) subject->total_attention = totals;
+    if (spec.info->accepts != nullptr) {
+      std::copy_if(runs.begin(), runs.end(), std::back_inserter(subject->runs),
+                   [&](const PolicyRun& run) { return spec.info->accepts(run.policy); });
+    }
+    at_work.push_back(spec.info->make(spec.params, *subject));
+  }
+  if (any(&AnalysisInfo::reads_attention)) {
+    for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
+      check();
+      for (const auto& analysis : at_work) analysis->add(block);
+    });
+  }
+  std::vector<std::vector<AnalysisRow>> rows;
+  for (const auto& analysis : at_work) {
+    check();
+    rows.push_back(analysis->finish());
+  }
+  return rows;
+}
+
+}  // namespace kvsim

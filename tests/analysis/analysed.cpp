@@ -1,0 +1,50 @@
+#include "tests/analysis/analysed.h"
+
+#include <fmt/format.h>
+
+#include "analysis/analyse_unit.h"
+
+namespace kvsim::analysis_test {
+namespace {
+
+Row row_of(const AnalysisInfo& info, const AnalysisRow& row) {
+  if (row.values.size() != info.columns.size()) {
+    throw std::logic_error(fmt::format("{}: {} values for {} columns", info.name, row.values.size(),
+                                       info.columns.size()));
+  }
+  Row named{row.head, {}};
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    named.values[info.columns[i].name] = row.values[i];
+  }
+  return named;
+}
+
+}  // namespace
+
+const Value& Row::at(std::string_view column) const {
+  const auto value = values.find(column);
+  if (value == values.end()) throw std::logic_error(fmt::format("no column '{}'", column));
+  return value->second;
+}
+
+std::vector<Row> analyse(std::string_view spec, const Unit& unit,
+                         const std::vector<PolicyRun>& runs, Mode mode, std::int64_t seed) {
+  const std::vector<AnalysisSpec> parsed = parse_analyses(spec);
+  const auto found =
+      analyse_unit(unit, parsed, runs, {.mode = mode, .seed = seed}, *make_cpu_backend());
+  std::vector<Row> rows;
+  for (const AnalysisRow& row : found.at(0)) rows.push_back(row_of(*parsed[0].info, row));
+  return rows;
+}
+
+PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mode,
+                 std::uint64_t seed) {
+  const Configuration configuration{.policy = Spec(policy), .budget = budget};
+  const ReplayOptions options{.mode = mode, .seed = seed, .trajectories = true};
+  std::vector<Outcome> outcomes = replay(unit, {configuration}, options, *make_cpu_backend());
+  Outcome& outcome = outcomes.at(0);
+  return {configuration.policy, budget, static_cast<int>(outcome.result.peak_tokens),
+          std::move(outcome.trajectory)};
+}
+
+}  // namespace kvsim::analysis_test

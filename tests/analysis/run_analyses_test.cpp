@@ -1,0 +1,134 @@
+#include "analysis/run_analyses.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "analysis/unit_table.h"
+#include "tests/core/sweep_requests.h"
+#include "tests/core/trace_files.h"
+#include "tests/traces/hdf5_edit.h"
+#include "tests/traces/temporary_folder.h"
+#include "traces/errors.h"
+
+namespace kvsim::analysis_test {
+namespace {
+
+using traces_test::TemporaryFolder;
+
+/// A trace without token_ids and what analyses need on it.
+SweepRequest request_on(const TemporaryFolder& folder, std::string_view policies = "") {
+  const auto trace = folder.path() / "trace.h5";
+  if (!std::filesystem::exists(trace)) core_test::write_random_trace(trace, 4);
+  if (policies.empty()) return {.traces = {trace}};
+  return core_test::request(trace, policies, {"20%"});
+}
+
+using Tables = std::map<std::string, std::set<std::vector<Value>>>;
+
+Tables tables_of(AnalysisPlan plan) {
+  const std::atomic<bool> interrupted = false;
+  Tables tables;
+  run_analyses(plan, *make_cpu_backend(), interrupted,
+               [&](const PlannedUnit&, const std::vector<TableRows>& found) {
+                 for (const TableRows& table : found) {
+                   tables[table.schema->name].insert(table.rows.begin(), table.rows.end());
+                 }
+               });
+  return tables;
+}
+
+TEST_CASE("analysis: rows name the trace, the query head and what made them", "[analysis]") {
+  const TemporaryFolder folder;
+  const Tables tables =
+      tables_of(plan_analyses(parse_analyses("sparsity"), request_on(folder), false));
+  const auto& rows = tables.at("sparsity");
+  CHECK(rows.size() == core_test::kUnits * 2);
+  std::set<std::int64_t> heads;
+  for (const std::vector<Value>& row : rows) {
+    const auto query_head = std::get<std::int64_t>(row[3]);
+    heads.insert(query_head);
+    CHECK(std::get<std::int64_t>(row[5]) == query_head / 2);  // kv_head, after the threshold
+    CHECK(std::get<std::string>(row[row.size() - 2]).ends_with("trace.h5"));
+  }
+  CHECK(heads == std::set<std::int64_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("analysis: the table unit says how large the analysed heads are", "[analysis]") {
+  const TemporaryFolder folder;
+  const Tables tables =
+      tables_of(plan_analyses(parse_analyses("sparsity"), request_on(folder), false));
+  CHECK(tables.at("unit").size() == core_test::kUnits);
+  const TableSchema schema = unit_schema();
+  for (const std::vector<Value>& row : tables.at("unit")) {
+    REQUIRE(row.size() == schema.columns.size());
+    const bool is_long = std::get<std::string>(row[1]) == "a";
+    CHECK(row[4] ==
+          Value(std::int64_t{is_long ? core_test::kLongSequence : core_test::kShortSequence}));
+    CHECK(row[6] == Value(std::int64_t{2}));
+    CHECK(row[8] == Value(std::int64_t{3}));
+  }
+}
+
+TEST_CASE("analysis: rows do not depend on threads or on what else is asked for", "[analysis]") {
+  const TemporaryFolder folder;
+  SweepRequest request = request_on(folder, "h2o;tova:scope=layer;spatten;random");
+  request.threads = 1;
+  const Tables one = tables_of(plan_analyses(parse_analyses("all"), request, true));
+  request.threads = 3;
+  CHECK(tables_of(plan_analyses(parse_analyses("all"), request, true)) == one);
+  for (const char* name : {"anatomy", "overlap", "power-law"}) {
+    const Tables alone = tables_of(plan_analyses(parse_analyses(name), request, false));
+    REQUIRE(alone.size() == 2);  // and the units
+    for (const auto& [table, rows] : alone) CHECK(rows == one.at(table));
+  }
+}
+
+TEST_CASE("analysis: a selection gives the rows that the whole has of it", "[analysis]") {
+  const TemporaryFolder folder;
+  SweepRequest request = request_on(folder, "tova:scope=layer");
+  const Tables all = tables_of(plan_analyses(parse_analyses("anatomy"), request, false));
+  request.selection.sequences = {"b"};
+  request.selection.kv_heads = {1};
+  const Tables some = tables_of(plan_analyses(parse_analyses("anatomy"), request, false));
+  CHECK(some.at("anatomy").size() == 4);
+  for (const std::vector<Value>& row : some.at("anatomy")) CHECK(all.at("anatomy").contains(row));
+}
+
+TEST_CASE("analysis: what cannot be done is refused, or left out of all", "[analysis]") {
+  const TemporaryFolder folder;
+  const SweepRequest none = request_on(folder);
+  using Catch::Contains;
+  CHECK_THROWS_WITH(plan_analyses(parse_analyses("anatomy"), none, false), Contains("--policies"));
+  CHECK_THROWS_AS(plan_analyses(parse_analyses("subgen-bound"), request_on(folder, "h2o"), false),
+                  UsageError);
+  CHECK_THROWS_WITH(plan_analyses(parse_analyses("vocabulary"), none, false),
+                    Contains("/sequences/a/token_ids"));
+  CHECK_THROWS_AS(plan_analyses(parse_analyses("vocabulary"), none, false), DataError);
+  const AnalysisPlan plan = plan_analyses(parse_analyses("all"), none, true);
+  CHECK(plan.analyses.size() < analyses().size());
+  for (const AnalysisSpec& spec : plan.analyses) {
+    CHECK(spec.info->accepts == nullptr);
+    CHECK_FALSE(spec.info->needs_tokens);
+  }
+  CHECK(plan.left_out.size() == analyses().size() - plan.analyses.size());
+  CHECK_THROWS_WITH(plan_analyses(parse_analyses("overlap"), request_on(folder, "h2o"), false),
+                    Contains("expected 2 policies"));
+}
+
+TEST_CASE("analysis: an interruption ends the work after what is finished", "[analysis]") {
+  const TemporaryFolder folder;
+  AnalysisPlan plan = plan_analyses(parse_analyses("sparsity"), request_on(folder), false);
+  std::atomic<bool> interrupted = false;
+  int finished = 0;
+  CHECK_THROWS_AS(run_analyses(plan, *make_cpu_backend(), interrupted,
+                               [&](const PlannedUnit&, const std::vector<TableRows>&) {
+                                 ++finished;
+                                 interrupted = true;
+                               }),
+                  Interrupted);
+  CHECK(finished == 1);
+}
+
+}  // namespace
+}  // namespace kvsim::analysis_test
