@@ -10,7 +10,7 @@ namespace kvsim {
 namespace {
 
 constexpr std::size_t kLeastDistinct = 10;
-constexpr std::size_t kLeastTail = 10;
+constexpr std::size_t kLeastTail = 50;  // of 100 values and more; shorter ones bias the exponent
 constexpr std::size_t kMostStarts = 500;
 
 // Everything here works on the logarithms of the values, in which a power law is an exponential law
@@ -36,8 +36,9 @@ std::vector<double> spreads(const std::vector<double>& logs) {
 /// Where the tail may begin: not within equal values, nor where the rest is all equal.
 std::vector<std::size_t> starts(const std::vector<double>& logs,
                                 const std::vector<double>& spread) {
+  const std::size_t least_tail = std::clamp(logs.size() / 2, kLeastDistinct, kLeastTail);
   std::vector<std::size_t> found;
-  for (std::size_t i = 0; i + kLeastTail <= logs.size() && spread[i] > 0; ++i) {
+  for (std::size_t i = 0; i + least_tail <= logs.size() && spread[i] > 0; ++i) {
     if (i == 0 || logs[i] > logs[i - 1]) found.push_back(i);
   }
   if (found.size() <= kMostStarts) return found;

@@ -41,9 +41,10 @@ struct PowerLawFit {
 /// Fits a continuous power law as in Clauset, Shalizi and Newman, "Power-law distributions in
 /// empirical data", SIAM Review 51 (2009): a by their eq. 3.1; s where the distance is least
 /// (section 3.3), tried at no more than 500 of the distinct values, evenly spaced in rank, that
-/// leave a tail of 10 values or more; the p-value by their section 4.1, each synthetic sample with
-/// an s of its own. Values that are not positive and finite are ignored. Nothing if fewer than 10
-/// distinct values are left.
+/// leave a tail of 50 values, which eq. 3.1 needs (section 3.2), or of half of them if there are
+/// less than 100, but of 10; the p-value by their section 4.1, each synthetic sample with an s of
+/// its own. Values that are not positive and finite are ignored. Nothing if fewer than 10 distinct
+/// values are left.
 std::optional<PowerLawFit> fit_power_law(std::span<const double> values,
                                          const Bootstrap& bootstrap = {});
 

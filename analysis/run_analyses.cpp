@@ -62,10 +62,9 @@ UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
   return runs;
 }
 
-template <class Predicate>
-bool any(const AnalysisPlan& plan, const Predicate& predicate) {
+bool looks_at_replays(const AnalysisPlan& plan) {
   return std::any_of(plan.analyses.begin(), plan.analyses.end(),
-                     [&](const AnalysisSpec& spec) { return predicate(*spec.info); });
+                     [](const AnalysisSpec& spec) { return spec.info->accepts != nullptr; });
 }
 
 /// The values of all columns of schema_of(info).
@@ -106,6 +105,21 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
 
 }  // namespace
 
+std::size_t AnalysisPlan::memory_bytes() const {
+  if (!looks_at_replays(*this)) return sweep.memory_bytes();
+  // What replays of a sequence did is kept until its units have been analysed.
+  std::map<std::pair<std::size_t, std::string>, std::size_t> of_sequence;
+  std::size_t largest = 0;
+  for (const PlannedUnit& unit : sweep.units) {
+    const auto group = static_cast<std::size_t>(sweep.traces[unit.trace].header().group_size());
+    const std::size_t per_token = sizeof(std::int32_t) + 2 * sizeof(float) * group;
+    std::size_t& sum = of_sequence[{unit.trace, unit.unit.name.sequence}];
+    sum += unit.replays.size() * static_cast<std::size_t>(unit.unit.num_tokens) * per_token;
+    largest = std::max(largest, sum);
+  }
+  return sweep.memory_bytes() + largest;
+}
+
 AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest request,
                            bool leave_out) {
   AnalysisPlan plan;
@@ -139,7 +153,7 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
 
 void run_analyses(AnalysisPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                   const UnitAnalysed& finished) {
-  const bool replays = any(plan, [](const AnalysisInfo& info) { return info.accepts != nullptr; });
+  const bool replays = looks_at_replays(plan);
   std::vector<PlannedUnit>& units = plan.sweep.units;
   for (PlannedUnit& unit : units) unit.remaining.clear();
   std::mutex reporting;

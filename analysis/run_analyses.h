@@ -14,7 +14,7 @@ struct AnalysisPlan {
   std::vector<std::string> left_out;  ///< why analyses were left out
 
   /// An estimate of the memory that running it takes, in bytes.
-  std::size_t memory_bytes() const { return sweep.memory_bytes(); }
+  std::size_t memory_bytes() const;
 };
 
 /// Opens the traces and lists the work; `request` may name no policy if no analysis needs one.

@@ -25,6 +25,15 @@ void list_analyses(std::ostream& out) {
   out << "\nWhat every column means stands in the table `about` of the result file.\n";
 }
 
+void announce(const AnalysisPlan& plan) {
+  for (const std::string& reason : plan.left_out) {
+    std::cerr << fmt::format("kvsim: left out: {}\n", reason);
+  }
+  std::cerr << fmt::format("kvsim: {} analyses of {} units; about {} MiB of memory on {} threads\n",
+                           plan.analyses.size(), plan.sweep.units.size(),
+                           (plan.memory_bytes() >> 20) + 1, plan.sweep.request.threads);
+}
+
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
   SweepRequest request = request_from(values);
   for (const std::string& trace : words_from(verb, values, "TRACE"))
@@ -65,31 +74,16 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const std::unique_ptr<Backend> backend = backend_from(*values);
   const std::atomic<bool>& interrupted = catch_interrupts();
-  const bool quiet = values->count("quiet") > 0;
-  const bool verbose = values->count("verbose") > 0;
   const std::size_t num_units = plan.sweep.units.size();
-  if (!quiet) {
-    for (const std::string& reason : plan.left_out) {
-      std::cerr << fmt::format("kvsim: left out: {}\n", reason);
-    }
-    std::cerr << fmt::format(
-        "kvsim: {} analyses of {} units; about {} MiB of memory on {} threads\n",
-        plan.analyses.size(), num_units, (plan.memory_bytes() >> 20) + 1,
-        plan.sweep.request.threads);
-  }
-  Progress progress(num_units, quiet || verbose);
+  if (values->count("quiet") == 0) announce(plan);
+  Progress progress(num_units, *values);
   AnalysisSummary summary;
   try {
     run_analyses(plan, *backend, interrupted,
                  [&](const PlannedUnit& unit, const std::vector<TableRows>& tables) {
                    store.replace(tables);
                    summary.add(plan, unit, tables);
-                   progress.advance();
-                   if (verbose) {
-                     const UnitName& name = unit.unit.name;
-                     std::cerr << fmt::format("kvsim: finished {} layer {} KV head {}\n",
-                                              name.sequence, name.layer, name.kv_head);
-                   }
+                   progress.advance(unit.unit.name);
                  });
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted after {} of {} units, which {} keeps",

@@ -7,8 +7,9 @@
 
 namespace kvsim::cli {
 
-Progress::Progress(std::size_t total, bool quiet) : total_(total), lines_(false) {
-  if (quiet || total == 0) return;
+Progress::Progress(std::size_t total, const po::variables_map& values)
+    : total_(total), verbose_(values.count("verbose") > 0), lines_(false) {
+  if (values.count("quiet") > 0 || verbose_ || total == 0) return;
   if (isatty(STDERR_FILENO) != 0) {
     bar_.emplace(total, std::cerr);
   } else {
@@ -16,8 +17,12 @@ Progress::Progress(std::size_t total, bool quiet) : total_(total), lines_(false)
   }
 }
 
-void Progress::advance() {
+void Progress::advance(const UnitName& unit) {
   ++finished_;
+  if (verbose_) {
+    std::cerr << fmt::format("kvsim: finished {} layer {} KV head {}\n", unit.sequence, unit.layer,
+                             unit.kv_head);
+  }
   if (bar_) ++*bar_;
   const bool another_tenth = finished_ * 10 / total_ > (finished_ - 1) * 10 / total_;
   if (lines_ && another_tenth) {

@@ -4,21 +4,25 @@
 #include <cstddef>
 #include <optional>
 
+#include "sim/cli/options.h"
+
 namespace kvsim::cli {
 
-/// How far a long run is, on standard error: a bar on a terminal, a line per tenth elsewhere.
+/// How far a long run is, on standard error: a bar on a terminal, a line per tenth elsewhere; with
+/// --verbose a line per unit, with --quiet nothing.
 class Progress {
  public:
-  Progress(std::size_t total, bool quiet);
+  Progress(std::size_t total, const po::variables_map& values);
 
   /// One unit more is finished.
-  void advance();
+  void advance(const UnitName& unit);
 
   std::size_t finished() const { return finished_; }
 
  private:
   std::size_t total_;
   std::size_t finished_ = 0;
+  bool verbose_;
   bool lines_;
   std::optional<boost::timer::progress_display> bar_;
 };

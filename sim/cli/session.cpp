@@ -50,23 +50,16 @@ std::vector<Amount> parse_budgets(const std::string& list) {
 
 void run_plan(const SweepPlan& plan, const po::variables_map& values,
               const UnitFinished& finished) {
-  const bool quiet = values.count("quiet") > 0;
-  const bool verbose = values.count("verbose") > 0;
   const std::unique_ptr<Backend> backend = backend_from(values);
   const std::atomic<bool>& interrupted = catch_interrupts();
-  if (!quiet) announce(plan);
+  if (values.count("quiet") == 0) announce(plan);
   const std::size_t num_units = plan.num_reports();
-  Progress progress(num_units, quiet || verbose);
+  Progress progress(num_units, values);
   try {
     run_sweep(plan, *backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
                 finished(unit, std::move(outcomes));
-                progress.advance();
-                if (verbose) {
-                  const UnitName& name = unit.unit.name;
-                  std::cerr << fmt::format("kvsim: finished {} layer {} KV head {}\n",
-                                           name.sequence, name.layer, name.kv_head);
-                }
+                progress.advance(unit.unit.name);
               });
   } catch (const Interrupted&) {
     throw Interrupted(
