@@ -1,0 +1,23 @@
+"""The two ends of kvsim in Python: recording a trace from a model, and reading results.
+
+>>> import kvsim
+>>> results = kvsim.load("results.sqlite")
+>>> results.replay.groupby(["policy", "budget"]).attention_recall.mean()
+
+`kvsim.recording` needs torch and transformers, which reading results does not: it is imported
+when it is asked for.
+"""
+
+from kvsim.program import ProgramError, run
+from kvsim.results import NoSuchTable, Results, ResultsError, load
+
+__version__ = "0.1.0"
+__all__ = ["NoSuchTable", "ProgramError", "Results", "ResultsError", "load", "recording", "run"]
+
+
+def __getattr__(name: str):
+    if name == "recording":
+        from kvsim.record import recording
+
+        return recording
+    raise AttributeError(f"module 'kvsim' has no attribute {name!r}")

@@ -1,0 +1,46 @@
+"""Running the kvsim program from Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+class ProgramError(Exception):
+    """The program is not to be found, or ended with an error, which is the message."""
+
+
+def find_program() -> str:
+    """The program that KVSIM_PROGRAM names; else build/kvsim of the source folder that the current
+    folder is in; else `kvsim` on the PATH. Raises ProgramError if there is none.
+    """
+    named = os.environ.get("KVSIM_PROGRAM")
+    if named:
+        return named
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        built = folder / "build" / "kvsim"
+        if built.is_file():
+            return str(built)
+    found = shutil.which("kvsim")
+    if found is None:
+        raise ProgramError(
+            "the program kvsim is not built: run make build in the source folder, or name it in "
+            "KVSIM_PROGRAM"
+        )
+    return found
+
+
+def run(*arguments: object) -> str:
+    """Runs `kvsim ARGUMENTS` and returns what it prints. Raises ProgramError.
+
+    >>> kvsim.run("sweep", "trace.h5", "--policies", "h2o;tova", "--budgets", "20%", "-o", "r.sqlite")
+    """
+    words = [find_program(), *map(str, arguments)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        lines = ended.stderr.strip().splitlines()
+        raise ProgramError(lines[-1] if lines else f"kvsim ended with status {ended.returncode}")
+    return ended.stdout

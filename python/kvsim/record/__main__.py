@@ -1,0 +1,89 @@
+"""python -m kvsim.record: lets a model read texts, generate, and records a trace of it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(STATUS_USAGE, f"kvsim: error: {message}; see {self.prog} --help\n")
+
+
+def parser() -> Parser:
+    result = Parser(prog="python -m kvsim.record", description=__doc__.split(": ", 1)[1])
+    add = result.add_argument
+    add("model", metavar="MODEL", help="a folder, or a name on the hub")
+    texts = result.add_mutually_exclusive_group(required=True)
+    texts.add_argument("--text", type=Path, metavar="FILE", help="one text")
+    texts.add_argument(
+        "--prompts", type=Path, metavar="FILE.jsonl",
+        help='a JSON string a line, or {"prompt": "...", "name": "..."}',
+    )  # fmt: skip
+    add("-o", "--output", type=Path, required=True, metavar="TRACE.h5", help="the trace to write")
+    add("--max-new-tokens", type=natural, default=0, metavar="N",
+        help="generate so many; the last is not recorded (default: only read)")  # fmt: skip
+    add("--max-prompt-tokens", type=positive, metavar="N", help="cut texts to their first N tokens")
+    add("--batch-size", type=positive, default=1, metavar="N", help="texts at once (default: 1)")
+    add("--layers", metavar="LIST", help="layers to record, as in 0-3,7 (default: all)")
+    add("--dtype", choices=("float16", "float32"), default="float16",
+        help="the type of the trace's numbers (default: float16)")  # fmt: skip
+    add("--model-dtype", choices=("float32", "bfloat16", "float16", "auto"), default="float32",
+        help="the type that the model computes in (default: float32; auto: as it is stored)")
+    add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
+    add("--temperature", type=float, default=0.0, metavar="T", help="sample at T (default: greedy)")
+    add("--seed", type=natural, default=0, help="of sampling (default: 0)")
+    return result
+
+
+def natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
+    return value
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, found {text}")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; gives the exit status: 0, 2 usage, 3 data, 1 anything else."""
+    options = parser().parse_args(arguments)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        from .errors import RecordError, UsageError
+        from .run import run
+    except ImportError as error:
+        needed = "pip install torch transformers h5py"
+        return _fail(f"{error}; recording needs them: {needed}", STATUS_OTHER)
+    try:
+        run(options)
+    except UsageError as error:
+        return _fail(str(error), STATUS_USAGE)
+    except RecordError as error:
+        return _fail(str(error), STATUS_DATA)
+    except KeyboardInterrupt:
+        return _fail("interrupted; no trace was written", STATUS_OTHER)
+    except Exception as error:
+        return _fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+    return 0
+
+
+def _fail(message: str, status: int) -> int:
+    print("kvsim: error:", " ".join(message.split()), file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Stands between a model and its attention, by the interface that transformers has for it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from transformers import AttentionInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .errors import RecordError
+
+PREFIX = "kvsim_"  # before the name of the attention that does the work
+SOFTCAP = "attn_logit_softcapping"
+
+
+class Observer(Protocol):
+    """Is shown every call of an attention function and what it gave."""
+
+    def observe(
+        self,
+        module: torch.nn.Module,
+        vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+        output: torch.Tensor,
+        mask: torch.Tensor | None,
+        options: dict[str, Any],
+    ) -> None: ...
+
+
+_observers: list[Observer] = []  # at most one
+
+
+@contextmanager
+def observed(model: torch.nn.Module, observer: Observer) -> Iterator[None]:
+    """Shows the observer all attention of the model, and leaves the model as it was.
+
+    Raises RecordError for a model that does not use the interface.
+    """
+    if _observers:
+        raise RecordError("another recording is under way; record one model at a time")
+    name = type(model).__name__
+    can_set = getattr(model, "_can_set_attn_implementation", None)
+    if can_set is None or not can_set():
+        raise RecordError(f"{name} does not use transformers' AttentionInterface")
+    implementation = PREFIX + _base(model)
+    _register(implementation)
+    before = [(config, config._attn_implementation) for config in _configs(model)]
+    _observers.append(observer)
+    try:
+        model.set_attn_implementation(implementation)
+        if model.config.get_text_config()._attn_implementation != implementation:
+            raise RecordError(f"{name} does not let its attention be set")
+        yield
+    finally:
+        _observers.clear()
+        for config, value in before:  # a config hands its value down, so from the outermost in
+            config._attn_implementation = value
+
+
+def is_causal(module: torch.nn.Module, options: dict[str, Any]) -> bool:
+    """Whether attention without a mask looks back only. Eager attention then looks everywhere."""
+    given = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if given is None else given
+    return bool(causal) and module.config._attn_implementation != PREFIX + "eager"
+
+
+def _configs(model: torch.nn.Module) -> list[Any]:
+    found: dict[int, Any] = {}
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        while config is not None and id(config) not in found:
+            if hasattr(config, "_attn_implementation"):
+                found[id(config)] = config
+            config = getattr(config, "text_config", None)
+    return list(found.values())
+
+
+def _base(model: torch.nn.Module) -> str:
+    """The attention that does the work: eager where SDPA cannot, as with a soft cap."""
+    if model.config.get_text_config()._attn_implementation == "eager":
+        return "eager"
+    if any(getattr(module, SOFTCAP, None) is not None for module in model.modules()):
+        return "eager"
+    return "sdpa" if getattr(model, "_supports_sdpa", True) else "eager"
+
+
+def _register(implementation: str) -> None:
+    base = implementation.removeprefix(PREFIX)
+    AttentionMaskInterface.register(implementation, ALL_MASK_ATTENTION_FUNCTIONS[base])
+    AttentionInterface.register(implementation, _eager if base == "eager" else _sdpa)
+
+
+def _sdpa(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    if options.get("softcap") is not None:
+        raise RecordError("SDPA has no soft cap; load the model with attn_implementation='eager'")
+    attend = ALL_ATTENTION_FUNCTIONS["sdpa"]
+    return _show(attend, module, (query, key, value), attention_mask, options)
+
+
+def _eager(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    # The interface hands an eager function over only as a default, which never gets here.
+    attend = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    if attend is None:
+        raise RecordError(f"{type(module).__name__} has no attention but a kernel's")
+    return _show(attend, module, (query, key, value), attention_mask, options)
+
+
+def _show(
+    attend: Callable[..., tuple[torch.Tensor, torch.Tensor | None]],
+    module: torch.nn.Module,
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    mask: torch.Tensor | None,
+    options: dict[str, Any],
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    result = attend(module, *vectors, mask, **options)
+    for observer in _observers:
+        observer.observe(module, vectors, result[0], mask, options)
+    return result

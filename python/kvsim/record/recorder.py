@@ -1,0 +1,173 @@
+"""Turns the steps of a model and the calls of its attention into a trace."""
+
+from collections.abc import Sequence as Several
+from typing import Any
+
+import numpy as np
+import torch
+
+from .consistency import Consistency
+from .errors import RecordError, UsageError
+from .rope import RopeWitness
+from .sequence import Sequence
+from .shape import Shape, shape_of
+from .steps import Step, read_step
+from .tokens import token_texts
+from .trace_file import Attribute, TraceFile
+
+
+class Recorder:
+    """Records what the model attends to, step by step. Memory does not grow with a sequence."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        file: TraceFile,
+        witness: RopeWitness,
+        layers: Several[int],
+        dtype: str,
+        ends: set[int],
+    ) -> None:
+        self._file, self._witness = file, witness
+        self._layers, self._dtype, self._ends = set(layers), dtype, ends
+        self._text_config = model.config.get_text_config()
+        self._labels: list[tuple[str, str]] = []
+        self._done: list[Sequence] = []
+        self._batch: list[Sequence] = []
+        self._step: Step | None = None
+        self._last_ids: torch.Tensor | None = None
+        self._first: list[int] = []  # the position of each sequence's first new token
+        self._num_columns = 0  # tokens so far, padding included
+        self._shape: Shape | None = None
+        self._consistency = Consistency()
+        self._positions_known = True
+
+    @property
+    def layers(self) -> set[int]:
+        """Those whose attention was seen."""
+        return self._consistency.layers
+
+    def label(self, names: Several[str], source: str = "") -> None:
+        """Names the sequences that come next; unnamed ones are sequence-0, sequence-1, ..."""
+        for name in names:
+            if not name or "/" in name or name == ".":
+                raise UsageError(f"sequence name: expected one without a slash, found {name!r}")
+            self._labels.append((name, source))
+
+    def before_forward(
+        self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """A hook: takes the tokens of the step that begins."""
+        step = read_step(model, args, kwargs)
+        if step.seen == 0:
+            self._begin(step)
+        batch = len(self._batch)
+        if step.seen != self._num_columns or step.real.shape[0] != batch:
+            raise RecordError(
+                f"the cache holds {step.seen} tokens of {step.real.shape[0]} sequences that were "
+                "not recorded; begin with an empty cache, and without candidates or beams"
+            )
+        self._num_columns = step.real.shape[1]
+        self._step = step
+        self._positions_known &= step.positions_known
+        self._first = [sequence.num_tokens for sequence in self._batch]
+        for index, sequence in enumerate(self._batch):
+            ids = None if step.ids is None else step.ids[index]
+            sequence.feed(ids, step.real_new[index], batch, self._ends)
+
+    def after_forward(self, *_: Any) -> None:
+        """A hook: the step has ended."""
+        self._step = None
+
+    def _begin(self, step: Step) -> None:
+        last, ids = self._last_ids, step.ids
+        if last is not None and ids is not None and ids.shape[0] == last.shape[0]:
+            if ids.shape[1] == last.shape[1] + 1 and torch.equal(ids[:, :-1], last):
+                raise RecordError("the model repeats its tokens; let it keep them: use_cache=True")
+        self._last_ids = ids
+        self._end_batch()
+        for _ in range(step.real.shape[0]):
+            number = len(self._done) + len(self._batch)
+            label = self._labels.pop(0) if self._labels else (f"sequence-{number}", "")
+            path = f"sequences/{label[0]}"
+            if path in self._file.h5:
+                raise UsageError(f"two sequences are named {label[0]}")
+            group = self._file.h5.create_group(path)
+            self._batch.append(Sequence(group, label[1], self._dtype))
+        self._num_columns = 0
+        self._consistency.begin()
+
+    def observe(
+        self,
+        module: torch.nn.Module,
+        vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+        output: torch.Tensor,
+        mask: torch.Tensor | None,
+        options: dict[str, Any],
+    ) -> None:
+        """Takes one call of attention: q, k, v [batch, heads, tokens, dim] and its output."""
+        config = getattr(module, "config", self._text_config)
+        if type(config) is not type(self._text_config):
+            return  # another part of the model, as one that looks at images
+        layer = getattr(module, "layer_idx", None)
+        if layer is None:
+            raise RecordError(f"{type(module).__name__} does not say which layer it is")
+        if layer not in self._layers:
+            return
+        step = self._step
+        if step is None:
+            raise RecordError("a part of the model was called alone; call the recorded model")
+        query, key, value = vectors
+        if query.shape[2] != step.new or query.shape[0] != len(self._batch):
+            raise RecordError(f"layer {layer} attends across: its queries are not the new tokens")
+        shape = shape_of(layer, vectors, output, options)
+        if self._shape is None:
+            self._shape = shape
+        self._shape.require_same(shape, layer)
+        self._consistency.check_mask(layer, module, step, key.shape[2], mask, options)
+        self._consistency.check_past(layer, key, step.new)
+        new = {"query": query, "key": key[:, :, -step.new :], "value": value[:, :, -step.new :]}
+        self._witness.look(layer, new["key"], step.real_new, self._first)
+        new["output"] = output.transpose(1, 2)
+        for index, sequence in enumerate(self._batch):
+            sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
+
+    def _end_batch(self) -> None:
+        for sequence in self._batch:
+            sequence.close()
+        self._done += self._batch
+        self._batch = []
+
+    def finish(self, header: dict[str, Attribute], tokenizer: Any) -> None:
+        """Writes all that is not vectors. Raises RecordError if nothing was recorded."""
+        self._end_batch()
+        if self._shape is None or not self._done:
+            raise RecordError("no attention was recorded; run the model inside the recording")
+        shared = {name: value for name, value in vars(self._shape).items() if value is not None}
+        self._file.write_attributes("/", {**header, **shared, "dtype": self._dtype})
+        for sequence in self._done:
+            self._finish_sequence(sequence, tokenizer)
+        rope = self._witness.result(sorted(self.layers)) if self._positions_known else None
+        if rope is not None:
+            self._file.write_list("/rope/inv_freq", np.array(rope.inv_freq, np.float64))
+            kind: dict[str, Attribute] = {"style": rope.style}
+            self._file.write_attributes("/rope", kind | {"attention_factor": rope.attention_factor})
+
+    def _finish_sequence(self, sequence: Sequence, tokenizer: Any) -> None:
+        path = f"/sequences/{sequence.name}"
+        if sequence.num_tokens == 0:
+            raise RecordError(f"sequence {sequence.name} is nothing but padding")
+        attributes: dict[str, Attribute] = {
+            "num_tokens": sequence.num_tokens,
+            "prompt_length": sequence.prompt_length,
+        }
+        self._file.write_attributes(
+            path, {**attributes, "source": sequence.source} if sequence.source else attributes
+        )
+        for layer in sequence.layers:
+            if (window := self._consistency.window(layer)) is not None:
+                self._file.write_attributes(f"{path}/layers/{layer}", {"sliding_window": window})
+        if sequence.ids is not None:
+            self._file.write_list(f"{path}/token_ids", np.array(sequence.ids, np.int32))
+            if tokenizer is not None:
+                self._file.write_texts(f"{path}/token_text", token_texts(tokenizer, sequence.ids))

@@ -1,0 +1,138 @@
+"""How a model rotates its keys, found by watching it do so."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+FUNCTION = "apply_rotary_pos_emb"
+LARGEST_POSITION = 31  # enough to tell rotations apart, and near enough for exact angles
+TOLERANCE = 2e-2  # what bfloat16 leaves of a rotation; a wrong one is off by more than 0.1
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Turns the first dimensions by position * inv_freq [rotary_dim / 2], times the factor."""
+
+    inv_freq: tuple[float, ...]
+    style: str  # half: dimension i with i + rotary_dim / 2; interleaved: 2 i with 2 i + 1
+    attention_factor: float
+
+    def unrotate(self, keys: torch.Tensor, position: int) -> torch.Tensor:
+        """Keys [..., dim] of one position as they were before; the rest of the dimensions stays."""
+        half = len(self.inv_freq)
+        angle = position * torch.tensor(self.inv_freq, dtype=torch.float64)
+        cos, sin = angle.cos(), angle.sin()
+        result = keys.double().clone()
+        if self.style == "half":
+            parts = slice(0, half), slice(half, 2 * half)
+        else:
+            parts = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
+        first, second = (result[..., part] / self.attention_factor for part in parts)
+        result[..., parts[0]] = first * cos + second * sin
+        result[..., parts[1]] = second * cos - first * sin
+        return result
+
+
+class RopeWitness:
+    """Compares the keys before and after the model's own rotation with every rotation it may be.
+
+    The model's modules rotate through a function of a common name; until `close` it is replaced by
+    one that notes its last keys. A layer's rotation counts as known only if what came out is what
+    the layer then attended to: some layers do not rotate, some change the keys afterwards.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._found: dict[int, Rope | None] = {}
+        self._last: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._replaced: list[tuple[Any, Callable[..., Any]]] = []
+        for name in {type(module).__module__ for module in model.modules()}:
+            source = sys.modules.get(name)
+            function = getattr(source, FUNCTION, None)
+            if function is not None:
+                self._replaced.append((source, function))
+                setattr(source, FUNCTION, self._watched(function))
+
+    def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(query: torch.Tensor, key: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            rotated = rotate(query, key, *args, **kwargs)
+            if isinstance(rotated, tuple) and len(rotated) == 2:
+                self._last = key.detach(), rotated[1].detach()
+            return rotated
+
+        return watched
+
+    def look(
+        self, layer: int, keys: torch.Tensor, real_new: torch.Tensor, first: list[int]
+    ) -> None:
+        """Judges a layer by the new keys [batch, heads, new, dim] that it attends to, once.
+
+        `first` is the position of each sequence's first new real token.
+        """
+        last, self._last = self._last, None
+        if layer in self._found:
+            return
+        place = _place(real_new, first)
+        if place is None:
+            return  # position 0 is not rotated: wait for another token
+        sequence, row, position = place
+        self._found[layer] = None
+        if last is None:
+            return
+        before, after = last
+        if after.shape != (*keys.shape[:3], after.shape[3]) or before.shape != after.shape:
+            return
+        if not torch.equal(after.to(keys.dtype), keys[..., : after.shape[3]]):
+            return
+        one_before = before[sequence, :, row].cpu().double()
+        one_after = after[sequence, :, row].cpu()
+        length = one_before.norm()
+        errors = {
+            rope: float((rope.unrotate(one_after, position) - one_before).norm() / length)
+            for rope in _candidates(self._model)
+            if 2 * len(rope.inv_freq) <= after.shape[3]
+        }
+        best = min(errors, key=errors.__getitem__, default=None)
+        if best is not None and errors[best] < TOLERANCE:
+            self._found[layer] = best
+
+    def result(self, layers: list[int]) -> Rope | None:
+        """The rotation, where all of these layers have the same and it did not change meanwhile."""
+        found = {self._found.get(layer) for layer in layers}
+        rope = found.pop() if len(found) == 1 else None
+        return rope if rope in _candidates(self._model) else None
+
+    def close(self) -> None:
+        """Gives the model its own functions back."""
+        for source, function in self._replaced:
+            setattr(source, FUNCTION, function)
+        self._replaced.clear()
+        self._last = None
+
+
+def _place(real_new: torch.Tensor, first: list[int]) -> tuple[int, int, int] | None:
+    """Sequence, row and position of a new token that is rotated: of position 1 or more."""
+    for sequence, start in enumerate(first):
+        rows = real_new[sequence].nonzero().flatten().tolist()
+        index = min(len(rows) - 1, max(0, LARGEST_POSITION - start))
+        if rows and start + index > 0:
+            return sequence, rows[index], start + index
+    return None
+
+
+def _candidates(model: torch.nn.Module) -> list[Rope]:
+    found: dict[Rope, None] = {}
+    for module in model.modules():
+        if "RotaryEmbedding" not in type(module).__name__:
+            continue
+        for name, buffer in module.named_buffers(recurse=False):
+            if not name.endswith("inv_freq") or "original" in name or buffer.dim() != 1:
+                continue
+            factor = getattr(module, name.replace("inv_freq", "attention_scaling"), 1.0)
+            frequencies = tuple(buffer.detach().double().cpu().tolist())
+            for style in ("half", "interleaved"):
+                found[Rope(frequencies, style, float(factor))] = None
+    return list(found)

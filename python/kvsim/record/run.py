@@ -1,0 +1,110 @@
+"""Loads a model, lets it read and generate, and records it."""
+
+import argparse
+import sys
+from typing import Any
+
+import torch
+import transformers
+
+from .errors import RecordError, UsageError
+from .session import recording
+from .texts import Text, read_layers, read_prompts, read_text
+
+
+def run(options: argparse.Namespace) -> None:
+    """Does what the command line asks. Raises RecordError, or UsageError for the caller's part."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    layers = None if options.layers is None else read_layers(options.layers)
+    texts = read_text(options.text) if options.text else read_prompts(options.prompts)
+    device = _device(options.device)
+    config = _load(transformers.AutoConfig, options.model)
+    if getattr(config, "is_encoder_decoder", False):
+        raise RecordError(f"{options.model} is an encoder-decoder; a trace holds decoders alone")
+    tokenizer = _load(transformers.AutoTokenizer, options.model)
+    encoded = [_encode(tokenizer, text, options.max_prompt_tokens) for text in texts]
+    _require_room(config, texts, encoded, options.max_new_tokens)
+    kind = options.model_dtype
+    loaded = kind if kind == "auto" else getattr(torch, kind)
+    model = _load(transformers.AutoModelForCausalLM, options.model, dtype=loaded)
+    model.to(device).eval()
+
+    torch.manual_seed(options.seed)
+    with recording(
+        model, options.output, tokenizer=tokenizer, layers=layers, dtype=options.dtype
+    ) as recorder:
+        for start in range(0, len(texts), options.batch_size):
+            end = start + options.batch_size
+            for text in texts[start:end]:
+                recorder.label([text.name], text.source)
+            _generate(model, tokenizer, encoded[start:end], options)
+            _say(f"{min(end, len(texts))} of {len(texts)} texts")
+    _say(f"{options.output} is written; check it with: kvsim verify {options.output}")
+
+
+def _generate(
+    model: Any, tokenizer: Any, batch: list[list[int]], options: argparse.Namespace
+) -> None:
+    width = max(map(len, batch))
+    end = tokenizer.eos_token_id
+    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else end or 0
+    ids = [[padding] * (width - len(one)) + one for one in batch]
+    mask = [[0] * (width - len(one)) + [1] * len(one) for one in batch]
+    sampling = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if options.temperature > 0:
+        sampling |= {"do_sample": True, "temperature": options.temperature}
+    with torch.inference_mode():
+        model.generate(
+            input_ids=torch.tensor(ids, device=model.device),
+            attention_mask=torch.tensor(mask, device=model.device),
+            max_new_tokens=max(1, options.max_new_tokens),  # one is enough to read the prompt
+            pad_token_id=padding,
+            num_beams=1,
+            **sampling,
+        )
+
+
+def _encode(tokenizer: Any, text: Text, most: int | None) -> list[int]:
+    ids = list(tokenizer(text.text)["input_ids"])[:most]
+    if not ids:
+        raise RecordError(f"{text.source}: the tokenizer finds no token")
+    return ids
+
+
+def _require_room(config: Any, texts: list[Text], encoded: list[list[int]], new: int) -> None:
+    room = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if not room:
+        return
+    left = room - max(0, new - 1)  # the last new token is not read
+    if left < 1:
+        raise UsageError(f"--max-new-tokens: the model has {room} positions, found {new}")
+    for text, ids in zip(texts, encoded, strict=True):
+        if len(ids) > left:
+            raise UsageError(
+                f"{text.source}: {len(ids)} tokens and {new} new ones are more than the model's "
+                f"{room} positions; use --max-prompt-tokens {left}"
+            )
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"--device: expected one as cpu or cuda, found {name}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"--device {name}: PyTorch finds no CUDA device here; use --device cpu")
+    return device
+
+
+def _load(kind: Any, name: str, **options: Any) -> Any:
+    """What `kind` loads by that name. Raises RecordError with the first line of what it says."""
+    try:
+        return kind.from_pretrained(name, **options)
+    except (OSError, ValueError, ImportError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RecordError(f"{name}: cannot be loaded by {kind.__name__}: {lines[0]}") from error
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

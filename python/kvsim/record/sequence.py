@@ -1,0 +1,87 @@
+"""One sequence of a trace while it is recorded."""
+
+import h5py
+import numpy as np
+import torch
+
+from .errors import RecordError
+from .trace_file import HeadStream
+
+ROWS_AT_ONCE = 4096  # are copied from the model: a bound on the memory of a long prompt
+DTYPES = {"float16": torch.float16, "float32": torch.float32}
+
+
+class Sequence:
+    """Tokens and the vectors of each layer. The file has what it is given but a chunk per head."""
+
+    def __init__(self, group: h5py.Group, source: str, dtype: str) -> None:
+        self.name = group.name.rsplit("/", 1)[-1]
+        self.source = source
+        self.num_tokens = 0
+        self.prompt_length = 0
+        self.ids: list[int] | None = []  # None: unknown
+        self.finished = False  # what a batch goes on to feed after the end of a text is padding
+        self.new_rows = torch.empty(0, dtype=torch.long)  # of the present step's columns
+        self._decodes = False
+        self._group = group.create_group("layers")
+        self._dtype = dtype
+        self._streams: dict[int, dict[str, HeadStream]] = {}
+
+    def feed(
+        self, ids: torch.Tensor | None, real: torch.Tensor, batch: int, ends: set[int]
+    ) -> None:
+        """Takes the tokens of a step: ids [new] and which of them are no padding."""
+        new = real.shape[0]
+        if self.num_tokens > 0 and new == 1 and batch > 1 and ids is not None:
+            self.finished |= int(ids[0]) in ends
+        self.new_rows = real.nonzero().flatten()[: 0 if self.finished else None]
+        count = len(self.new_rows)
+        if self.num_tokens > 0 and new == 1 and count == 1:
+            self._decodes = True
+        if not self._decodes:
+            self.prompt_length += count
+        self.num_tokens += count
+        if ids is None:
+            self.ids = None
+        elif self.ids is not None:
+            self.ids += ids[self.new_rows].tolist()
+
+    def append(self, layer: int, vectors: dict[str, torch.Tensor]) -> None:
+        """Adds the step's new rows of a layer's vectors, each [heads, new, dim]."""
+        streams = self._streams.setdefault(layer, {})
+        for name, tensor in vectors.items():
+            if name not in streams:
+                group = self._group.require_group(str(layer))
+                dtype = np.dtype(self._dtype)
+                streams[name] = HeadStream(group, name, tensor.shape[0], tensor.shape[2], dtype)
+            for rows in self.new_rows.to(tensor.device).split(ROWS_AT_ONCE):
+                streams[name].append(self._numbers(layer, name, tensor[:, rows]))
+
+    def _numbers(self, layer: int, name: str, rows: torch.Tensor) -> np.ndarray:
+        stored = rows.detach().to(DTYPES[self._dtype])
+        if not bool(torch.isfinite(stored).all()):
+            place = f"sequence {self.name}, layer {layer}, {name}"
+            if not bool(torch.isfinite(rows).all()):
+                raise RecordError(f"{place}: the model computed a number that is not finite")
+            largest = float(rows.abs().max())
+            raise RecordError(
+                f"{place}: {largest:g} does not fit into {self._dtype}; use --dtype float32"
+            )
+        return stored.cpu().numpy()
+
+    @property
+    def layers(self) -> list[int]:
+        return sorted(self._streams)
+
+    def close(self) -> None:
+        """Writes what is held back. Raises RecordError if a layer has not seen every token."""
+        if not self._decodes:
+            self.prompt_length = 0
+        for layer, streams in self._streams.items():
+            for name, stream in streams.items():
+                if stream.rows != self.num_tokens:
+                    raise RecordError(
+                        f"sequence {self.name}, layer {layer}, {name}: {stream.rows} of "
+                        f"{self.num_tokens} tokens were seen; does the model skip layers?"
+                    )
+                stream.close()

@@ -1,0 +1,106 @@
+"""The context manager that records a model."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .attention import observed
+from .errors import RecordError, UsageError
+from .recorder import Recorder
+from .rope import RopeWitness
+from .sequence import DTYPES
+from .trace_file import Attribute, TraceFile
+
+
+@contextmanager
+def recording(
+    model: torch.nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    tokenizer: Any = None,
+    layers: Iterable[int] | None = None,
+    dtype: str = "float16",
+    names: Iterable[str] = (),
+    source: str = "",
+    model_name: str | None = None,
+    end_tokens: Iterable[int] | None = None,
+) -> Iterator[Recorder]:
+    """Records every text that the model reads or generates into the trace `path`.
+
+        with kvsim.recording(model, "trace.h5", tokenizer=tokenizer):
+            model.generate(**inputs, max_new_tokens=100)
+
+    Every forward pass with an empty cache begins new sequences, one for each member of the batch,
+    without its padding; `names` are theirs, in order. The last token that is generated is not
+    recorded, since the model never attends with it. `layers` are those to record (all),
+    `end_tokens` those after which a member of a batch is padding (the model's end tokens).
+    The trace gets its name when the block ends without an exception.
+
+    Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
+    """
+    text_config = _require_decoder(model)
+    num_layers = text_config.num_hidden_layers
+    chosen = list(range(num_layers) if layers is None else layers)
+    if not chosen or not all(0 <= layer < num_layers for layer in chosen):
+        raise UsageError(f"layers: expected some of 0..{num_layers - 1}, found {chosen}")
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype: expected {' or '.join(DTYPES)}, found {dtype}")
+    ends = set(_end_tokens(model) if end_tokens is None else end_tokens)
+    header: dict[str, Attribute] = {
+        "kvtrace_version": 1,
+        "model": model_name or _name(model),
+        "recorder": f"kvsim.record ({_versions()})",
+        "num_layers": num_layers,
+    }
+    with ExitStack() as stack:
+        file = stack.enter_context(TraceFile(path))
+        witness = RopeWitness(model)
+        stack.callback(witness.close)
+        recorder = Recorder(model, file, witness, chosen, dtype, ends)
+        recorder.label(list(names), source)
+        stack.enter_context(observed(model, recorder))
+        for hook in (
+            model.register_forward_pre_hook(recorder.before_forward, with_kwargs=True),
+            model.register_forward_hook(recorder.after_forward),
+        ):
+            stack.callback(hook.remove)
+        yield recorder
+        recorder.finish(header, tokenizer)
+        if layers is not None and (missing := set(chosen) - recorder.layers):
+            raise RecordError(f"layer {min(missing)} has no attention that was seen; leave it out")
+        file.commit()
+
+
+def _require_decoder(model: torch.nn.Module) -> Any:
+    """The configuration of the part that handles text. Raises RecordError if there is none."""
+    name = type(model).__name__
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(config, "get_text_config"):
+        raise RecordError(f"expected a model of transformers, found {name}")
+    if getattr(config, "is_encoder_decoder", False):
+        raise RecordError(f"{name} is an encoder-decoder; a trace holds decoders alone")
+    text_config = config.get_text_config()
+    if not isinstance(getattr(text_config, "num_hidden_layers", None), int):
+        raise RecordError(f"{name}: its configuration does not say how many layers it has")
+    return text_config
+
+
+def _end_tokens(model: torch.nn.Module) -> list[int]:
+    generation = getattr(model, "generation_config", None)
+    ends = getattr(generation or model.config, "eos_token_id", None)
+    return ends if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def _name(model: torch.nn.Module) -> str:
+    """As the hub calls it, or its folder without the way there."""
+    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return Path(name).resolve().name if os.path.isdir(name) else str(name)
+
+
+def _versions() -> str:
+    return " ".join(f"{name} {metadata.version(name)}" for name in ("transformers", "torch"))

@@ -1,0 +1,74 @@
+"""What all layers of a trace have in common, and the attention that has no place in one."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+
+from .errors import RecordError
+
+UNKNOWN_TO_A_TRACE = {  # options of attention functions that change its numbers
+    "s_aux": "attention sinks that are no tokens",
+    "position_bias": "a bias by position",
+    "head_mask": "a mask of heads",
+    "indices": "a selection of keys",
+    "cache": "a paged cache",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The attributes of a trace that each call of attention shows."""
+
+    num_query_heads: int
+    num_kv_heads: int
+    head_dim: int
+    value_dim: int
+    scale: float
+    logit_softcap: float | None
+
+    def require_same(self, other: "Shape", layer: int) -> None:
+        """Raises RecordError naming the first difference."""
+        for attribute in fields(self):
+            expected, found = getattr(self, attribute.name), getattr(other, attribute.name)
+            if expected != found:
+                raise RecordError(
+                    f"layer {layer} has {attribute.name} {found}, an earlier one {expected}: a "
+                    "trace holds layers of one shape; choose some with --layers"
+                )
+
+
+def shape_of(
+    layer: int,
+    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    output: torch.Tensor,
+    options: dict[str, Any],
+) -> Shape:
+    """The shape of one call. Raises RecordError if a trace cannot express what it computes."""
+    query, key, value = vectors
+    for name, meaning in UNKNOWN_TO_A_TRACE.items():
+        if options.get(name) is not None:
+            raise RecordError(f"layer {layer} attends with {meaning}, which a trace does not hold")
+    if options.get("dropout"):
+        raise RecordError(f"layer {layer} drops attention at random; call model.eval() first")
+    heads, kv_heads = query.shape[1], key.shape[1]
+    if heads % kv_heads or value.shape[1] != kv_heads:
+        raise RecordError(
+            f"layer {layer} has {heads} query, {kv_heads} key and {value.shape[1]} value heads; "
+            "expected as many value as key heads, and a multiple of query heads"
+        )
+    expected = (query.shape[0], query.shape[2], heads, value.shape[3])
+    if tuple(output.shape) != expected:
+        raise RecordError(
+            f"layer {layer} puts out {tuple(output.shape)}, expected {expected}: batch, tokens, "
+            "heads, dimensions"
+        )
+    scale = options.get("scaling")
+    return Shape(
+        num_query_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=query.shape[3],
+        value_dim=value.shape[3],
+        scale=query.shape[3] ** -0.5 if scale is None else float(scale),
+        logit_softcap=options.get("softcap"),
+    )

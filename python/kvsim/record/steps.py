@@ -1,0 +1,105 @@
+"""What one forward pass of the model adds to the sequences."""
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers
+
+from .errors import RecordError
+from .masks import is_expressible
+
+QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())
+
+
+@dataclass
+class Step:
+    """One forward pass over [batch, new] tokens, of which `seen` came before."""
+
+    ids: torch.Tensor | None  # [batch, new] on the CPU; None: the model was given embeddings
+    real: torch.Tensor  # boolean [batch, seen + new], false for padding
+    seen: int
+    positions_known: bool  # whether token i of each sequence stands at position i
+    checked: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    masks: list[torch.Tensor | None] = field(default_factory=list)  # kept, so that no id is reused
+
+    @property
+    def new(self) -> int:
+        return self.real.shape[1] - self.seen
+
+    @property
+    def real_new(self) -> torch.Tensor:
+        """Boolean [batch, new]."""
+        return self.real[:, self.seen :]
+
+    def expresses(
+        self, mask: torch.Tensor | None, num_keys: int, window: int | None, causal: bool
+    ) -> bool:
+        """`is_expressible`, once per mask: layers share theirs."""
+        key = (id(mask), num_keys, window or 0, int(causal))
+        if key not in self.checked:
+            self.masks.append(mask)
+            self.checked[key] = is_expressible(mask, self.real, self.new, num_keys, window, causal)
+        return self.checked[key]
+
+
+def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
+    """What `model(*args, **kwargs)` adds. Raises RecordError where its cache hides tokens."""
+    given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
+    given |= given.pop("kwargs", {})
+    ids, embeddings = given.get("input_ids"), given.get("inputs_embeds")
+    tokens = ids if ids is not None else embeddings
+    if tokens is None:
+        raise RecordError("the model was called without input_ids and without inputs_embeds")
+    batch, new = tokens.shape[:2]
+    seen = _seen(given.get("past_key_values"))
+    mask = given.get("attention_mask")
+    real = torch.ones(batch, seen + new, dtype=torch.bool)
+    if isinstance(mask, torch.Tensor) and mask.dim() == 2:
+        if mask.shape[1] != seen + new:
+            raise RecordError(
+                f"the attention mask covers {mask.shape[1]} tokens, expected {seen + new}"
+            )
+        real &= mask.detach().bool().cpu()
+    elif mask is not None and not isinstance(mask, torch.Tensor):
+        raise RecordError("a prepared attention mask cannot be recorded; give the mask of padding")
+    _require_unbroken(real)
+    return Step(
+        ids=None if ids is None else ids.detach().cpu(),
+        real=real,
+        seen=seen,
+        positions_known=_positions_known(given.get("position_ids"), real, seen),
+    )
+
+
+def _seen(cache: Any) -> int:
+    if cache is None:
+        return 0
+    if isinstance(cache, QUANTIZED_CACHE) or getattr(cache, "is_compileable", False):
+        raise RecordError(
+            f"a {type(cache).__name__} cannot be recorded; use the default cache (DynamicCache)"
+        )
+    if not hasattr(cache, "get_seq_length"):
+        raise RecordError(f"a cache of type {type(cache).__name__} cannot be recorded")
+    return int(cache.get_seq_length())
+
+
+def _require_unbroken(real: torch.Tensor) -> None:
+    """Tokens of a sequence stand together: distances would not be those of the model otherwise."""
+    starts = (real[:, 1:] & ~real[:, :-1]).sum(1) + real[:, 0]
+    if bool((starts > 1).any()):
+        raise RecordError(
+            "there is padding inside a sequence; pad on the left (padding_side='left')"
+        )
+
+
+def _positions_known(positions: Any, real: torch.Tensor, seen: int) -> bool:
+    new = real[:, seen:]
+    if positions is None:
+        return bool(real[:, 0].all())  # the model counts from the first column
+    if not isinstance(positions, torch.Tensor) or positions.dim() != 2:
+        return False
+    expected = (real.long().cumsum(1) - 1)[:, seen:]
+    given = positions.detach().cpu()
+    return given.shape[1] == new.shape[1] and bool(((given == expected) | ~new).all())

@@ -1,0 +1,75 @@
+"""Reads what the model is to read, as the command line names it."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import RecordError, UsageError
+
+LAYERS_FORM = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+@dataclass(frozen=True)
+class Text:
+    name: str  # of the sequence
+    text: str
+    source: str
+
+
+def read_text(path: Path) -> list[Text]:
+    """A file as one text. Raises RecordError if there is none."""
+    text = _read(path)
+    if not text.strip():
+        raise RecordError(f"{path}: expected a text, found an empty file")
+    return [Text(path.stem, text, path.name)]
+
+
+def read_prompts(path: Path) -> list[Text]:
+    """A JSON value a line: a string, or an object with `prompt` (or `text`) and maybe `name`."""
+    texts = []
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        place = f"{path}: line {number}"
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise RecordError(f"{place}: expected JSON: {error}") from error
+        fields = {"prompt": value} if isinstance(value, str) else value
+        text = None
+        if isinstance(fields, dict):
+            text = fields.get("prompt", fields.get("text"))
+        if not isinstance(text, str) or not text:
+            raise RecordError(f'{place}: expected a string or {{"prompt": "...", "name": "..."}}')
+        name = str(fields.get("name", f"prompt-{len(texts)}")).replace("/", "_")
+        texts.append(Text(name, text, f"{path.name} line {number}"))
+    if not texts:
+        raise RecordError(f"{path}: expected prompts, found an empty file")
+    names = [text.name for text in texts]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RecordError(f"{path}: two prompts are named {twice}")
+    return texts
+
+
+def read_layers(text: str) -> list[int]:
+    """Layers as in 0-3,7. Raises UsageError for anything else."""
+    if not LAYERS_FORM.fullmatch(text):
+        raise UsageError(f"--layers: expected layers as in 0-3,7, found {text}")
+    layers: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        layers.update(range(int(first), int(last or first) + 1))
+    if not layers:
+        raise UsageError(f"--layers: expected layers as in 0-3,7, found {text}")
+    return sorted(layers)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: expected UTF-8: {error.reason}") from error

@@ -1,0 +1,116 @@
+"""Writes a trace while it grows; traces/README.md is the format."""
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+import h5py
+import numpy as np
+
+from .errors import UsageError
+from .trace_id import trace_id
+
+MOST_ROWS_PER_CHUNK = 1024
+FEWEST_ROWS_PER_CHUNK = 64
+BYTES_PER_CHUNK = 1 << 16
+
+Attribute = int | float | str
+
+
+class HeadStream:
+    """A dataset [heads, n, dim] whose n grows. Holds back less than one chunk of rows per head.
+
+    A chunk is written once and whole: HDF5 would unpack and pack it again for every row.
+    """
+
+    def __init__(self, group: h5py.Group, name: str, heads: int, dim: int, dtype: np.dtype) -> None:
+        rows = BYTES_PER_CHUNK // (dim * dtype.itemsize)
+        rows = min(max(rows, FEWEST_ROWS_PER_CHUNK), MOST_ROWS_PER_CHUNK)
+        self._dataset = group.create_dataset(
+            name, (heads, 0, dim), dtype, maxshape=(heads, None, dim), chunks=(1, rows, dim),
+            shuffle=True, compression="gzip", compression_opts=1, track_times=False,
+        )  # fmt: skip
+        self._waiting = np.empty((heads, rows, dim), dtype)
+        self._num_waiting = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows have been appended."""
+        return self._dataset.shape[1] + self._num_waiting
+
+    def append(self, rows: np.ndarray) -> None:
+        """Adds rows [heads, m, dim] of the dataset's type."""
+        room = self._waiting.shape[1]
+        start = 0
+        while start < rows.shape[1]:
+            taken = min(room - self._num_waiting, rows.shape[1] - start)
+            end = self._num_waiting + taken
+            self._waiting[:, self._num_waiting : end] = rows[:, start : start + taken]
+            self._num_waiting, start = end, start + taken
+            if end == room:
+                self.flush()
+
+    def flush(self) -> None:
+        """Writes what is held back. Only the last call may leave a chunk in part."""
+        first = self._dataset.shape[1]
+        self._dataset.resize(first + self._num_waiting, axis=1)
+        self._dataset[:, first:] = self._waiting[:, : self._num_waiting]
+        self._num_waiting = 0
+
+    def close(self) -> None:
+        """Writes the rest and lets go of the memory."""
+        self.flush()
+        self._waiting = self._waiting[:, :0]
+
+
+class TraceFile:
+    """A trace under a temporary name. `commit` gives it its own; left without, it is removed."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._partial = Path(f"{self.path}.partial")
+        if self.path.exists() and not self.path.is_file():
+            raise UsageError(f"{self.path}: there is something else of that name")
+        try:
+            # Whole chunks are written, so HDF5 needs no cache of its own for each dataset.
+            self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
+            raise UsageError(f"{self.path}: cannot be written: {reason}") from error
+        self.h5.create_group("sequences")
+
+    def write_attributes(self, path: str, attributes: dict[str, Attribute]) -> None:
+        """Numbers become 64 bits wide, strings UTF-8."""
+        for name, value in attributes.items():
+            wide = value if isinstance(value, str) else np.asarray(value)
+            self.h5[path].attrs.create(name, wide)
+
+    def write_list(self, path: str, numbers: np.ndarray) -> None:
+        self.h5.create_dataset(path, data=numbers, track_times=False)
+
+    def write_texts(self, path: str, texts: list[str]) -> None:
+        """UTF-8 strings. HDF5 ends one at a zero byte: that character becomes its picture."""
+        clean = [text.replace("\0", "\u2400").encode("utf-8", "replace") for text in texts]
+        type_ = h5py.string_dtype("utf-8")
+        self.h5.create_dataset(path, data=np.array(clean, object), dtype=type_, track_times=False)
+
+    def commit(self) -> None:
+        """Names the numbers, closes the file and gives it its name."""
+        self.h5.flush()
+        self.h5["/"].attrs["trace_id"] = trace_id(self.h5)
+        self.h5.close()
+        os.replace(self._partial, self.path)
+
+    def __enter__(self) -> "TraceFile":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.h5.close()
+        finally:
+            self._partial.unlink(missing_ok=True)

@@ -1,0 +1,155 @@
+"""Recall, miss rate and output error against the budget, the oracle ladder among them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from kvsim.report.figures import Drawing, Plan, dot_style, line_style, spread
+from kvsim.report.frames import Comparison
+from kvsim.report.style import Shape, Theme
+
+_CURVES = {
+    "attention_recall": (
+        "recall",
+        "Attention recall",
+        "attention recall (share of attention, 0–1)",
+        "The share of the full attention that falls on tokens in the cache: higher is better.",
+    ),
+    "miss_rate": (
+        "miss-rate",
+        "Miss rate",
+        "miss rate (share of pivotal tokens, 0–1)",
+        "Of the pivotal tokens, those with more than an even share of a step's attention, the "
+        "share that is not in the cache: lower is better.",
+    ),
+    "output_error_mean": (
+        "output-error",
+        "Output error",
+        "output error (relative to the full output)",
+        "The distance between the attention outputs of the full and the evicting cache, relative "
+        "to the full one: lower is better.",
+    ),
+}
+
+
+def plan(comparison: Comparison) -> list[Plan]:
+    oracles = comparison.oracles & set(comparison.policies)
+    ladder = (
+        " Grey: the oracles, which see the future."
+        if oracles
+        else " No oracle is in the file: kvsim sweep … --policies 'all;oracles' adds the ladder."
+    )
+    drawings: list[Plan] = []
+    for measure, (name, title, label, caption) in _CURVES.items():
+        best = comparison.at(comparison.point)[measure].sort_values()
+        alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
+            f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
+        )
+        draw = partial(_draw, comparison, measure, label)
+        drawings.append(Drawing(name, title, caption + ladder, alt, draw))
+    return drawings
+
+
+def _draw(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
+    values = comparison.means[measure].unstack("point")[list(comparison.points.index)]
+    if len(comparison.points) == 1:
+        return _dots(comparison, values.iloc[:, 0], label, theme, shape)
+    return _lines(comparison, values, label, theme, shape)
+
+
+def _lines(
+    comparison: Comparison, values: pd.DataFrame, label: str, theme: Theme, shape: Shape
+) -> Figure:
+    height = max(5.0 if shape.narrow else 4.2, 0.165 * len(values) + 1.0)
+    figure = Figure(figsize=(shape.width, height))
+    top = _top(values)
+    names = {
+        spec: comparison.styles[spec].label + (f" ▴ {last:.3g}" if last > top else "")
+        for spec, last in values.iloc[:, -1].dropna().items()
+    }
+    longest = max(map(len, names.values()), default=0)
+    right = 1 - (0.42 + 0.068 * longest) / shape.width
+    left, bottom = 0.55 / shape.width, 0.62 / height
+    axes = figure.add_axes((left, bottom, right - left, 1 - 0.12 / height - bottom))
+    tokens = comparison.points.to_numpy()
+    for spec in _back_to_front(comparison, values.index):
+        style = line_style(comparison.styles[spec], theme)
+        leaves = values.loc[spec].max() > top
+        axes.plot(tokens, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
+    if values.max().max() > top:
+        axes.set_ylim(values.min().min() - 0.04 * top, top)
+    if tokens[-1] / tokens[0] > 3:
+        axes.set_xscale("log")
+    axes.set_xticks(tokens, [_tick(comparison, point) for point in comparison.points.index])
+    axes.minorticks_off()
+    axes.set_xlabel("budget (tokens per KV head)")
+    axes.set_ylabel(label)
+    axes.margins(x=0.02)
+    _name_lines(axes, comparison, values.iloc[:, -1].dropna().clip(upper=top), names, theme)
+    return figure
+
+
+def _tick(comparison: Comparison, point: str) -> str:
+    tokens = f"{comparison.points[point]:.4g}"
+    return tokens if point == tokens else f"{tokens}\n{point}"
+
+
+def _back_to_front(comparison: Comparison, specs: pd.Index) -> list[str]:
+    return sorted(specs, key=lambda spec: (not comparison.styles[spec].is_oracle, spec))
+
+
+def _top(values: pd.DataFrame) -> float:
+    """Where the axis ends: a few values that are many times the others (the error of an estimator
+    can be any number) must not press these flat. Infinity: everything fits."""
+    largest = values.max(axis=1)
+    typical = largest[largest <= 5 * largest.median()]
+    return float("inf") if len(typical) == len(largest) else 1.08 * typical.max()
+
+
+def _name_lines(
+    axes: Axes, comparison: Comparison, ends: pd.Series, names: dict[str, str], theme: Theme
+) -> None:
+    """Names beside the ends of the lines, apart from each other, which a legend of many lines
+    cannot match."""
+    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
+    low, high = axes.get_ylim()
+    ends = ends.sort_values(kind="stable")
+    wished = [(value - low) / (high - low) for value in ends]
+    step = 10.2 / height
+    found = spread(wished, step)
+    shift = min(0.0, 1.01 - found[-1]) or max(0.0, -found[0])
+    found = spread([min(max(place + shift, 0), 1) for place in found], step)
+    width = axes.get_position().width * axes.figure.get_figwidth()  # inches
+    last = 1 - 0.02 / 1.04
+    for spec, value, place in zip(ends.index, wished, found):
+        style = comparison.styles[spec]
+        points = [last, 1 + 0.06 / width, 1 + 0.2 / width], [value, place, place]
+        line = {"color": style.color(theme), "lw": 0.6, "alpha": 0.7, "clip_on": False}
+        axes.add_line(Line2D(*points, **line, transform=axes.transAxes))
+        sample = {**dot_style(style, theme), "clip_on": False, "transform": axes.transAxes}
+        axes.plot([1 + 0.2 / width], [place], **sample)
+        color = theme.muted if style.is_oracle else theme.ink
+        where = {"va": "center_baseline", "transform": axes.transAxes, "fontsize": 7.5}
+        axes.text(1 + 0.29 / width, place, names[spec], color=color, **where)
+    axes.set_ylim(low, high)
+
+
+def _dots(
+    comparison: Comparison, values: pd.Series, label: str, theme: Theme, shape: Shape
+) -> Figure:
+    values = values.sort_values(ascending=False, kind="stable")
+    figure = Figure(figsize=(shape.width, 0.19 * len(values) + 0.9), layout="constrained")
+    axes = figure.add_subplot()
+    for place, (spec, value) in enumerate(values.items()):
+        axes.plot([value], [place], **dot_style(comparison.styles[spec], theme))
+    axes.set_yticks(range(len(values)), [comparison.styles[spec].label for spec in values.index])
+    axes.set_ylim(len(values) - 0.5, -0.5)
+    axes.set_xlabel(label)
+    axes.set_title(f"budget: {comparison.budget_name(comparison.point)} per KV head", loc="left")
+    axes.tick_params(axis="y", length=0)
+    return figure

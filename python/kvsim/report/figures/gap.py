@@ -1,0 +1,91 @@
+"""How much of the way from the window to the optimum each policy goes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from matplotlib.figure import Figure
+
+from kvsim.report.figures import Drawing, Missing, Plan, dot_style, marker_size
+from kvsim.report.frames import OPTIMAL, Comparison
+from kvsim.report.style import Shape, Theme
+
+TITLE = "Gap closed"
+_LEAST = -1.0  # further to the left only the number is of interest
+
+
+def plan(comparison: Comparison) -> list[Plan]:
+    rows = _rows(comparison)
+    if rows.empty:
+        command = (
+            f"kvsim sweep {comparison.trace} --policies 'window;optimal' "
+            f"--budgets {','.join(comparison.points.index)} -o {comparison.results.path}"
+        )
+        why = "It takes rows of window and of optimal at the same budgets."
+        return [Missing(TITLE, why, command)]
+    last = rows.loc[[comparison.point], :] if comparison.point in rows.index else rows.tail(1)
+    values = last.iloc[0].dropna().sort_values(ascending=False)
+    alt = f"Gap closed at {comparison.budget_name(comparison.point)}: " + ", ".join(
+        f"{comparison.styles[spec].label} {value:.2f}" for spec, value in values.items()
+    )
+    caption = (
+        "(recall − window) / (optimal − window): 0 is the plain window, 1 the best eviction "
+        "sequence there is. One mark per budget, larger for a larger budget. Left out: what "
+        "keeps more tokens than the budget allows."
+    )
+    return [Drawing("gap-closed", TITLE, caption, alt, partial(_draw, comparison))]
+
+
+def _rows(comparison: Comparison):
+    """Indexed by point, one column per policy; policies ordered by the chosen budget."""
+    means = comparison.means
+    rivals = means[means["holds"] & means["gap_closed"].notna()]
+    anchors = [spec for spec in comparison.policies if spec.split("@")[0] in ("window", OPTIMAL)]
+    rows = rivals["gap_closed"].unstack("policy").drop(columns=anchors, errors="ignore")
+    rows = rows.reindex([point for point in comparison.points.index if point in rows.index])
+    order = comparison.point if comparison.point in rows.index else rows.index[-1:]
+    return rows[rows.loc[order].squeeze().sort_values().index] if rows.size else rows
+
+
+def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
+    rows = _rows(comparison)
+    figure = Figure(figsize=(shape.width, 0.19 * rows.shape[1] + 0.95), layout="constrained")
+    axes = figure.add_subplot()
+    sizes = [0.8 + 0.9 * place / max(1, len(rows) - 1) for place in range(len(rows))]
+    for place, spec in enumerate(rows.columns):
+        style = comparison.styles[spec]
+        shown = rows[spec].clip(lower=_LEAST)
+        axes.plot([shown.min(), shown.max()], [place, place], color=style.color(theme), lw=0.9)
+        for value, size in zip(shown, sizes):
+            dot = {**dot_style(style, theme), "markersize": marker_size(style, size)}
+            axes.plot([value], [place], **dot)
+        if rows[spec].min() < _LEAST:
+            text = f"◂ to {rows[spec].min():.1f}".replace("-", "−")
+            axes.annotate(
+                text,
+                (_LEAST, place),
+                (6, 0),
+                textcoords="offset points",
+                va="center_baseline",
+                fontsize=7,
+                color=theme.muted,
+                bbox={"facecolor": theme.paper, "edgecolor": "none", "pad": 0.6},
+            )
+    for value, name in ((0, "window"), (1, "optimal")):
+        axes.axvline(value, color=theme.muted, lw=1, zorder=1.5)
+        axes.annotate(
+            name,
+            (value, 1),
+            (0, 3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            color=theme.muted,
+        )
+    axes.set_yticks(range(rows.shape[1]), [comparison.styles[spec].label for spec in rows.columns])
+    axes.set_ylim(-0.6, rows.shape[1] - 0.4)
+    low, high = rows.min().min() - 0.05, rows.max().max() + 0.05
+    axes.set_xlim(max(_LEAST - 0.05, min(-0.05, low)), max(1.05, high))
+    axes.set_xlabel("gap closed (share of the gap from window to optimal)")
+    axes.tick_params(axis="y", length=0)
+    return figure

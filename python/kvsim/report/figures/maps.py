@@ -1,0 +1,162 @@
+"""The attention map of one head with what policies kept drawn over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from kvsim.report.attention import (
+    Head,
+    TraceError,
+    cells_of,
+    find_trace,
+    kept_cells,
+    read_head,
+    retained,
+)
+from kvsim.report.figures import Drawing, Missing, Plan, bar_size, bare
+from kvsim.report.frames import Comparison
+from kvsim.report.style import Shape, Theme, ink_map, mix
+
+TITLE = "Attention map"
+_MOST_CELLS = 512
+_MOST_POLICIES = 3
+_LEAST = 1e-3  # attention below it leaves no ink
+_TINT = {"light": 0.32, "dark": 0.5}
+_REPLAY_KEY = ["policy", "budget"]
+
+
+@dataclass(frozen=True)
+class _Panel:
+    spec: str
+    budget: int
+    evicted_after: np.ndarray  # [n]; n: never
+    recall: float
+
+
+def plan(comparison: Comparison) -> list[Plan]:
+    rows = comparison.analysis("evictions")
+    if rows is not None:
+        rows = rows[(rows["mode"] == comparison.mode) & (rows["seed"] == comparison.seed)]
+        rows = rows[rows["policy"].isin(comparison.policies)]
+    if rows is None or rows.empty:
+        why = "The file has no table evictions for these policies."
+        return [Missing(TITLE, why, _command(comparison))]
+    choice = comparison.choice
+    for column, wanted in (("layer", choice.layer), ("query_head", choice.query_head)):
+        rows = rows if wanted is None else rows[rows[column] == wanted]
+    if rows.empty:
+        why = f"The table evictions has no layer {choice.layer}, query head {choice.query_head}."
+        return [Missing(TITLE, why, _command(comparison))]
+    rows = _at_budget(rows, comparison.points[comparison.point])
+    sequence, layer, query_head = _telling_head(rows)
+    try:
+        named = choice.trace or comparison.trace
+        path = find_trace(named, comparison.results.path.parent, comparison.trace_id)
+        head = read_head(path, sequence, layer, query_head)
+    except TraceError as error:
+        why = f"It is computed from the trace: {error}."
+        again = f"python -m kvsim.report {comparison.results.path} -o DIR --trace TRACE"
+        return [Missing(TITLE, why, again)]
+    own = rows[rows["sequence"] == sequence]
+    own = own[(own["layer"] == layer) & (own["query_head"] == query_head)]
+    panels = [_panel(comparison, head, key, group) for key, group in own.groupby(_REPLAY_KEY)]
+    panels = sorted(panels, key=lambda panel: -panel.recall)[:_MOST_POLICIES]
+    kept = ", ".join(
+        f"{comparison.styles[panel.spec].label} keeps {panel.recall:.1%} of the attention at "
+        f"{panel.budget} tokens"
+        for panel in panels
+    )
+    caption = (
+        f"Sequence {sequence}, layer {layer}, query head {query_head}: ink is full attention, "
+        "step by token. Tinted is what the cache held; ink elsewhere is attention that was lost."
+    )
+    draw = partial(_draw, comparison, head, panels)
+    return [Drawing("attention-map", TITLE, f"{caption} {kept[0].upper()}{kept[1:]}.", kept, draw)]
+
+
+def _command(comparison: Comparison) -> str:
+    rivals = comparison.at(comparison.point).query("holds").index
+    rivals = [spec for spec in rivals if spec not in comparison.oracles][:2]
+    return (
+        f"kvsim analyze {comparison.trace} --what evictions --policies '{';'.join(rivals)}' "
+        f"--budgets {comparison.point} --mode {comparison.mode} -o {comparison.results.path}"
+    )
+
+
+def _at_budget(rows: pd.DataFrame, tokens: float) -> pd.DataFrame:
+    """Of each sequence the budget nearest to the chosen one."""
+    distance = (rows["budget"] - tokens).abs()
+    return rows[distance == distance.groupby(rows["sequence"]).transform("min")]
+
+
+def _telling_head(rows: pd.DataFrame) -> tuple[str, int, int]:
+    """Where the policies lose the most different amounts; of one policy, where it loses most."""
+    head = ["sequence", "layer", "query_head"]
+    lost = rows.groupby([*head, "policy"])["future_mass"].sum().unstack("policy")
+    differ = lost.max(axis=1) - (lost.min(axis=1) if lost.shape[1] > 1 else 0)
+    sequence, layer, query_head = differ.idxmax()
+    return sequence, int(layer), int(query_head)
+
+
+def _panel(comparison: Comparison, head: Head, key: tuple, rows: pd.DataFrame) -> _Panel:
+    evicted_after = np.full(len(head.key), len(head.key))
+    evicted_after[rows["token"].to_numpy()] = rows["evicted_after"].to_numpy()
+    first = head.prompt_length if comparison.mode == "prefill" else 0
+    return _Panel(key[0], int(key[1]), evicted_after, retained(head, evicted_after, first))
+
+
+def _draw(
+    comparison: Comparison, head: Head, panels: list[_Panel], theme: Theme, shape: Shape
+) -> Figure:
+    cells = cells_of(head, _MOST_CELLS)
+    norm = LogNorm(_LEAST, 1, clip=True)
+    ink = np.asarray(norm(np.maximum(cells.attention, _LEAST)))[..., None]
+    columns = 1 if shape.narrow else len(panels)
+    rows = -(-len(panels) // columns)
+    side = min((shape.width - 0.9) / columns, 3.4)
+    width = shape.width if shape.narrow or columns > 1 else side + 1.6
+    figure = Figure(figsize=(width, rows * (side + 0.35) + 0.75), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    n = cells.num_tokens
+    for axes, panel in zip(grid.flat, panels):
+        style = comparison.styles[panel.spec]
+        kept = kept_cells(panel.evicted_after, len(cells.attention)) * cells.visible
+        tint = np.array(to_rgb(mix(theme.paper, style.color(theme), _TINT[theme.name])))
+        paper = np.array(to_rgb(theme.paper))
+        ground = paper + (tint - paper) * kept[..., None]
+        image = ground + (np.array(to_rgb(theme.ink)) - ground) * ink
+        axes.imshow(np.clip(image, 0, 1), extent=(0, n, n, 0), interpolation="antialiased")
+        bare(axes)
+        axes.plot([0, 0, n, 0], [0, n, n, 0], color=theme.muted, lw=0.6)
+        axes.set_title(
+            f"{style.label}: {panel.recall:.1%} at {panel.budget} tokens",
+            loc="left",
+        )
+        held = Patch(facecolor=tint, edgecolor="none", label="in the cache")
+        axes.legend(handles=[held], loc="upper right", frameon=False, fontsize=7.5)
+        axes.set_xlabel("token (index)")
+        if axes.get_subplotspec().is_first_col():
+            axes.set_ylabel("step (index)")
+        if comparison.mode == "prefill":
+            axes.axhline(head.prompt_length, color=theme.muted, lw=0.8, ls=(0, (3, 2)))
+    bar = figure.colorbar(
+        ScalarMappable(norm, ink_map(theme)),
+        ax=grid,
+        location="top",
+        label="full attention (share of a step, 0–1)",
+        aspect=40,
+        extend="min",
+        format="%g",
+        **bar_size(figure, shape),
+    )
+    bar.outline.set_edgecolor(theme.muted)
+    bar.ax.grid(False)
+    return figure

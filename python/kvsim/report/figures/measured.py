@@ -1,0 +1,108 @@
+"""Persistence and sparsity per layer, as the analyses of these names measured them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from kvsim.report.figures import Drawing, Missing, Plan
+from kvsim.report.frames import Comparison
+from kvsim.report.style import Shape, Theme
+
+_TABLES = {
+    "persistence": (
+        {"persistence_ratio": "persistence ratio", "pivotal_share": "pivotal share"},
+        "share of tokens (0–1)",
+        "Persistence ratio: of the tokens that are pivotal in the second part of the text, the "
+        "share that was pivotal in the first part too. Pivotal share: of all tokens of the first "
+        "part, the share that was pivotal there. Persistence says something where it is well above "
+        "that share (Scissorhands section 3.2).",
+    ),
+    "sparsity": (
+        {"sparsity": "sparsity"},
+        "sparsity (share of entries, 0–1)",
+        "The share of the attention matrix that is next to nothing, below the threshold times its "
+        "row's largest entry (H2O section 3.1).",
+    ),
+}
+
+
+def plan(comparison: Comparison) -> list[Plan]:
+    plans: list[Plan] = []
+    for table, (columns, label, caption) in _TABLES.items():
+        title = table.capitalize()
+        rows = comparison.analysis(table)
+        if rows is None:
+            file = comparison.results.path
+            command = f"kvsim analyze {comparison.trace} --what {table} -o {file}"
+            why = f"The file has no table {table} for this trace."
+            plans.append(Missing(title, why, command))
+            continue
+        rows, of = _one_setting(rows)
+        means = rows.groupby("layer")[list(columns)].mean()
+        alt = "; ".join(
+            f"{name} per layer: " + ", ".join(f"{value:.2f}" for value in means[column])
+            for column, name in columns.items()
+        )
+        end = f" {of} Dots: query heads; line: their mean."
+        draw = partial(_draw, rows, columns, label)
+        plans.append(Drawing(table, title, caption + end, alt, draw))
+    return plans
+
+
+def _one_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The rows of the most frequent threshold and, of each sequence, the middle split."""
+    threshold = rows["threshold"].value_counts().sort_index().idxmax()
+    rows = rows[rows["threshold"] == threshold]
+    name = f"Threshold {threshold}."
+    if "split" not in rows:
+        return rows, name
+    splits = (
+        rows.groupby("sequence")["split"].unique().map(lambda found: sorted(found)[len(found) // 2])
+    )
+    rows = rows[rows["split"] == rows["sequence"].map(splits)]
+    shown = ", ".join(str(split) for split in sorted(set(splits)))
+    return rows, f"{name} The first part has {shown} tokens."
+
+
+def _draw(rows: pd.DataFrame, columns: dict, label: str, theme: Theme, shape: Shape) -> Figure:
+    figure = Figure(figsize=(shape.width, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    offset = 0.12 if len(columns) > 1 else 0.0
+    # No policy is meant: ink and grey, so that no policy's colour seems to be.
+    for place, (column, name) in enumerate(columns.items()):
+        color = (theme.ink, theme.muted)[place]
+        shift = offset * (2 * place - 1)
+        marker = "os"[place]
+        means = rows.groupby("layer")[column].mean()
+        axes.plot(
+            rows["layer"] + shift,
+            rows[column],
+            linestyle="none",
+            marker=marker,
+            color=color,
+            markersize=3,
+            alpha=0.35,
+            markeredgewidth=0,
+        )
+        axes.plot(
+            means.index + shift,
+            means,
+            color=color,
+            marker=marker,
+            label=name,
+            linestyle=("-", (0, (4, 2)))[place],
+            markeredgecolor=theme.paper,
+            markeredgewidth=0.5,
+        )
+    axes.set_xlim(rows["layer"].min() - 0.5, rows["layer"].max() + 0.5)
+    axes.set_ylim(-0.03, 1.03)
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.set_xlabel("layer (index)")
+    axes.set_ylabel(label)
+    if len(columns) > 1:
+        figure.legend(loc="outside upper left", ncols=2, frameon=False)
+    return figure

@@ -1,0 +1,197 @@
+"""What a report shows: which rows of a result file, and their means over units."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Optional
+
+import pandas as pd
+
+from kvsim.report.choice import Choice, ChoiceError, with_points
+from kvsim.report.labels import allocation_of, base_name
+from kvsim.report.style import Style, styles
+from kvsim.results import Results, ResultsError
+
+OPTIMAL = "optimal:recent=0"
+UNIT = ["sequence", "layer", "kv_head"]
+MEASURES = [
+    "attention_recall",
+    "output_error_mean",
+    "output_error_p95",
+    "bound_mean",
+    "budget",
+    "peak_tokens",
+    "cache_bytes",
+]
+
+
+class Comparison:
+    """The chosen rows of `replay`. `means` has one row per policy and budget: the MEASURES, each
+    the mean over all units, that is sequences, layers and KV heads; `miss_rate` of all their
+    pivotal tokens; `regret` and `gap_closed` of the mean recalls, all as `kvsim sweep` prints
+    them; `holds`, whether no head held more tokens than the budget.
+
+    Raises ChoiceError for a choice that is not there, ResultsError for a file without rows.
+    """
+
+    def __init__(self, results: Results, choice: Choice = Choice()):
+        if "replay" not in results or results.replay.empty:
+            raise ResultsError(
+                f"{results.path}: no rows to show; what would write some: "
+                f"kvsim sweep TRACE --policies 'all;oracles' --budgets 5%,10%,20% -o {results.path}"
+            )
+        self.results, self.choice, self.notes = results, choice, []
+        rows = results.replay
+        everything = sorted(rows["policy"].unique())
+        self.oracles = set(results.regret["oracle"]) if "regret" in results else set()
+        self.styles: dict[str, Style] = styles(everything, self.oracles)
+
+        self.trace_id = self._one(rows, "trace_id", self._full_id(rows))
+        rows = rows[rows["trace_id"] == self.trace_id]
+        self.mode = self._one(rows, "mode", choice.mode)
+        rows = rows[rows["mode"] == self.mode]
+        self.seed = int(self._one(rows, "seed", choice.seed))
+        rows = rows[rows["seed"] == self.seed]
+        rows = self._of_sequences(rows)
+        rows = with_points(rows[rows["policy"].isin(self._wanted(everything))])
+        self.rows = self._complete(rows)
+        self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
+        self.point = self._chosen_point()
+        self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
+
+    @cached_property
+    def means(self) -> pd.DataFrame:
+        """Indexed by policy and point; ordered by policy, then budget."""
+        groups = self.rows.groupby(["policy", "point"])
+        means = groups[MEASURES].mean()
+        applies = groups["bound_mean"].count() == groups.size()
+        means["bound_mean"] = means["bound_mean"].where(applies)
+        # As of one unit: of all pivotal tokens, not the mean of shares.
+        accesses = groups["token_accesses"].sum()
+        misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
+        means["miss_rate"] = misses.fillna(0.0)
+        within = self.rows.assign(holds=self.rows["peak_tokens"] <= self.rows["budget"])
+        # `full` and retrieval bounds keep every token: they are no rivals at the same budget.
+        means["holds"] = within.groupby(["policy", "point"])["holds"].all()
+        recall = means["attention_recall"]
+        means["regret"] = self._recall_of(means, self.yardstick) - recall
+        window = self._recall_of(means, "window")
+        gap = self._recall_of(means, OPTIMAL) - window
+        means["gap_closed"] = (recall - window) / gap.where(gap > 0)
+        places = {point: place for place, point in enumerate(self.points.index)}
+        order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
+        return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
+
+    @cached_property
+    def yardstick(self) -> Optional[str]:
+        """The oracle that regret is measured against, without its allocation."""
+        there = sorted({spec.split("@")[0] for spec in self.oracles & set(self.policies)})
+        preferred = [s for s in there if s == OPTIMAL] + [
+            s for name in ("optimal", "certificate", "topk") for s in there if base_name(s) == name
+        ]
+        return next(iter(preferred + there), None)
+
+    def at(self, point: str) -> pd.DataFrame:
+        """`means` at one budget, indexed by policy, the least regret first; without an oracle the
+        most attention first."""
+        rows = self.means.xs(point, level="point")
+        rows = rows.sort_values("attention_recall", ascending=False, kind="stable")
+        return rows.sort_values("regret", kind="stable")
+
+    def budget_name(self, point: str) -> str:
+        """`102 tokens (20%)`: what a budget of the figures is."""
+        tokens = self.points[point]
+        return f"{tokens:g} tokens" if point.isdigit() else f"{tokens:.4g} tokens ({point})"
+
+    def analysis(self, table: str) -> Optional[pd.DataFrame]:
+        """The rows of an analysis for the same trace and sequences; None: there are none."""
+        if table not in self.results:
+            return None
+        rows = self.results[table]
+        chosen = (rows["trace_id"] == self.trace_id) & rows["sequence"].isin(self.sequences)
+        return rows[chosen] if chosen.any() else None
+
+    @property
+    def sequences(self) -> list[str]:
+        return sorted(self.rows["sequence"].unique())
+
+    @property
+    def trace(self) -> str:
+        """The trace file, as the sweep was given it."""
+        return str(self.rows["trace"].iloc[0])
+
+    def _one(self, rows: pd.DataFrame, column: str, wanted: object) -> object:
+        counts = rows[column].value_counts().sort_index()
+        counts = counts.sort_values(ascending=False, kind="stable")
+        option = "--" + column.replace("_", "-")
+        there = ", ".join(str(value) for value in sorted(counts.index))
+        if wanted is not None and wanted not in counts.index:
+            raise ChoiceError(f"{option}: {self.results.path} has no {wanted}; it has {there}")
+        if wanted is None and len(counts) > 1:
+            shown, *others = (str(value)[:12] for value in counts.index)  # digests are long
+            self.notes.append(
+                f"{column} is {shown}, which has the most rows; there are also rows of "
+                f"{', '.join(others)} ({option})."
+            )
+        return counts.index[0] if wanted is None else wanted
+
+    def _full_id(self, rows: pd.DataFrame) -> Optional[str]:
+        wanted = self.choice.trace_id
+        if wanted is None:
+            return None
+        found = [name for name in rows["trace_id"].unique() if name.startswith(wanted)]
+        return found[0] if len(found) == 1 else wanted
+
+    def _of_sequences(self, rows: pd.DataFrame) -> pd.DataFrame:
+        for name in self.choice.sequences:
+            self._one(rows, "sequence", name)
+        wanted = self.choice.sequences or tuple(rows["sequence"].unique())
+        return rows[rows["sequence"].isin(wanted)]
+
+    def _wanted(self, specs: list[str]) -> list[str]:
+        wanted = self.choice.policies
+        for name in wanted:
+            if not any(name in self._names(spec) for spec in specs):
+                there = ", ".join(sorted({self.styles[spec].label for spec in specs}))
+                raise ChoiceError(f"--policies: there is no {name}; there are {there}")
+        return [s for s in specs if not wanted or any(name in self._names(s) for name in wanted)]
+
+    def _names(self, spec: str) -> tuple[str, str, str]:
+        return (spec, self.styles[spec].label, base_name(spec))
+
+    def _complete(self, rows: pd.DataFrame) -> pd.DataFrame:
+        # A mean over fewer units is of other heads, and says nothing beside the others.
+        units = rows.groupby(["policy", "point"]).size()
+        self.num_units = int(units.max()) if len(units) else 0
+        partial = units[units < self.num_units]
+        if len(partial):
+            names = sorted({f"{self.styles[s].label} at {point}" for s, point in partial.index})
+            shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+            self.notes.append(
+                f"Left out, because rows of some of the {self.num_units} units are missing: "
+                f"{shown}."
+            )
+        whole = units[units == self.num_units].index
+        chosen = pd.MultiIndex.from_frame(rows[["policy", "point"]]).isin(whole)
+        if not chosen.any():
+            raise ChoiceError(f"{self.results.path} has no rows of that choice")
+        return rows[chosen]
+
+    def _chosen_point(self) -> str:
+        wanted = self.choice.budget
+        if wanted is None:
+            return self.points.index[-1]
+        for point, tokens in self.points.items():
+            if wanted == point or wanted == f"{tokens:g}":
+                return point
+        there = ", ".join(self.points.index)
+        raise ChoiceError(f"--budget: {self.results.path} has no {wanted}; it has {there}")
+
+    @staticmethod
+    def _recall_of(means: pd.DataFrame, spec: Optional[str]) -> pd.Series:
+        # Of the same way to split the budget, as in the view regret.
+        recall = means["attention_recall"]
+        if spec is None:
+            return recall * float("nan")
+        wanted = [(spec + allocation_of(policy), point) for policy, point in means.index]
+        return pd.Series(recall.reindex(wanted).to_numpy(), index=means.index)

@@ -1,0 +1,77 @@
+"""Short names for canonical specs. Figures use them; the page's legend has the full specs."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+LONGEST = 24  # characters; what fits beside a figure on a phone
+
+
+def base_name(spec: str) -> str:
+    """The policy itself: `h2o` of `h2o:recent=0.5+quant:bits=4@pyramid`."""
+    return spec.split("@")[0].split("+")[0].split(":")[0]
+
+
+def allocation_of(spec: str) -> str:
+    """The part from '@' on; empty: the budget is split evenly."""
+    at = spec.find("@")
+    return "" if at < 0 else spec[at:]
+
+
+def labels(specs: list[str]) -> dict[str, str]:
+    """A label for each spec, all different and none longer than LONGEST: the name and, where
+    several share it, the parameters in which they differ."""
+    parsed = {spec: _parts(spec) for spec in specs}
+    same = defaultdict(list)
+    for spec in specs:
+        same[_skeleton(spec, parsed[spec])].append(spec)
+    found: dict[str, str] = {}
+    for skeleton, group in same.items():
+        for spec in group:
+            text = skeleton if len(group) == 1 else _distinct(spec, [parsed[s] for s in group])
+            found[spec] = _unused(text, set(found.values()))
+    return found
+
+
+def _parts(spec: str) -> list[tuple[str, dict[str, str]]]:
+    parts = []
+    for part in spec.split("@")[0].split("+"):
+        name, _, settings = part.partition(":")
+        pairs = (setting.partition("=") for setting in settings.split(",") if setting)
+        parts.append((name, {key: value for key, _, value in pairs}))
+    return parts
+
+
+def _skeleton(spec: str, parts: list[tuple[str, dict[str, str]]]) -> str:
+    return "+".join(name for name, _ in parts) + allocation_of(spec)
+
+
+def _distinct(spec: str, group: list[list[tuple[str, dict[str, str]]]]) -> str:
+    words = []
+    for place, (name, settings) in enumerate(_parts(spec)):
+        differing = [
+            f"{key}={_short(value)}"
+            for key, value in settings.items()
+            if len({parts[place][1].get(key) for parts in group}) > 1
+        ]
+        words.append(" ".join([name, *differing]))
+    return "+".join(words) + allocation_of(spec)
+
+
+def _short(value: str) -> str:
+    value = os.path.basename(value.rstrip("/"))
+    is_digest = len(value) == 64 and all(digit in "0123456789abcdef" for digit in value)
+    return value[:6] if is_digest else value
+
+
+def _unused(text: str, used: set[str]) -> str:
+    if len(text) <= LONGEST and text not in used:
+        return text
+    number = 1
+    while True:
+        ending = f"… #{number}"
+        candidate = text[: LONGEST - len(ending)] + ending
+        if candidate not in used:
+            return candidate
+        number += 1

@@ -1,0 +1,141 @@
+"""Figure files and the page that shows them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Iterable, Optional
+
+import jinja2
+import matplotlib
+import pandas as pd
+from matplotlib.markers import MarkerStyle
+
+from kvsim.report.figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
+from kvsim.report.frames import Comparison
+from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, Theme, settings
+
+_PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
+_PNG_DPI = 200
+# Nothing that differs from run to run, and no addresses, goes into a file.
+_SVG_FACTS = dict.fromkeys(("Date", "Creator", "Type", "Format"))
+
+
+def plans(comparison: Comparison) -> list[Plan]:
+    """All figures of the report, in its order."""
+    return [plan for module in _PLANS for plan in module(comparison)]
+
+
+def write_report(comparison: Comparison, folder: Path) -> Path:
+    """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which needs none of them.
+    Returns the page. Raises OSError if it cannot."""
+    folder = Path(folder)
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    shown = plans(comparison)
+    drawings = [plan for plan in shown if isinstance(plan, Drawing)]
+    pictures = [(drawing, _sources(drawing, folder / "figures")) for drawing in drawings]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("kvsim.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    page = environment.get_template("template.html").render(
+        comparison=comparison,
+        pictures=pictures,
+        missing=[plan for plan in shown if isinstance(plan, Missing)],
+        summary=_summary(comparison),
+        tables=[(p, _table(comparison, p)) for p in _points(comparison)],
+        legend=[(style, _sample(style)) for style in _shown_styles(comparison)],
+        light=LIGHT,
+        dark=DARK,
+    )
+    file = folder / "index.html"
+    file.write_text(page, encoding="utf-8")
+    return file
+
+
+def render(drawing: Drawing, theme: Theme, shape: Shape, endings: Iterable[str]) -> list[bytes]:
+    """The bytes of a file for each ending, png or svg."""
+    files = []
+    with matplotlib.rc_context(settings(theme)):
+        figure = drawing.draw(theme, shape)
+        for ending in endings:
+            buffer = io.BytesIO()
+            facts = _SVG_FACTS if ending == "svg" else {}
+            figure.savefig(buffer, format=ending, dpi=_PNG_DPI, metadata=facts)
+            figure.set_layout_engine("none")  # has done its work
+            files.append(buffer.getvalue())
+    return files
+
+
+def _sources(drawing: Drawing, folder: Path) -> dict[str, str]:
+    """Writes the files of a figure. Returns data URIs by theme and shape: light-wide and so on."""
+    found = {}
+    for theme in THEMES:
+        svg, png = render(drawing, theme, WIDE, ("svg", "png"))
+        (folder / f"{drawing.name}-{theme.name}.svg").write_bytes(svg)
+        (folder / f"{drawing.name}-{theme.name}.png").write_bytes(png)
+        (narrow,) = render(drawing, theme, NARROW, ("svg",))
+        for shape, picture in ((WIDE, svg), (NARROW, narrow)):
+            data = base64.b64encode(picture).decode()
+            found[f"{theme.name}-{shape.name}"] = f"data:image/svg+xml;base64,{data}"
+    return found
+
+
+def _summary(comparison: Comparison) -> str:
+    rows = comparison.at(comparison.point)
+    rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
+    if rivals.empty:
+        return ""
+    best = rivals["attention_recall"].idxmax()
+    text = (
+        f"At {comparison.budget_name(comparison.point)} per KV head, "
+        f"{comparison.styles[best].label} retains the most attention of the policies that hold "
+        f"the budget: {rivals['attention_recall'].max():.3f}"
+    )
+    oracle = comparison.yardstick
+    if oracle in rows.index:
+        recall = rows.loc[oracle, "attention_recall"]
+        return f"{text}, where {comparison.styles[oracle].label} retains {recall:.3f}."
+    return text + "."
+
+
+def _points(comparison: Comparison) -> list[str]:
+    """The chosen budget first."""
+    others = [point for point in comparison.points.index if point != comparison.point]
+    return [comparison.point, *others]
+
+
+def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
+    rows = []
+    for spec, row in comparison.at(point).iterrows():
+        numbers = {name: _number(row[name], 4) for name in row.index if name != "holds"}
+        numbers.update({name: _number(row[name], 0) for name in ("peak_tokens", "cache_bytes")})
+        rows.append({"style": comparison.styles[spec], "holds": row["holds"], **numbers})
+    return rows
+
+
+def _number(value: Optional[float], digits: int) -> str:
+    if pd.isna(value):
+        return "–"
+    value = round(value, digits) + 0.0  # no minus before a zero
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def _shown_styles(comparison: Comparison) -> list[Style]:
+    shown = [comparison.styles[spec] for spec in comparison.policies]
+    return sorted(shown, key=lambda style: (style.is_oracle, style.spec))
+
+
+def _sample(style: Style) -> dict[str, str]:
+    """A line with its marker, as SVG attributes: the same dashes and shape as in the figures."""
+    dashes = "" if isinstance(style.line, str) else " ".join(f"{1.6 * x:g}" for x in style.line[1])
+    marker = MarkerStyle(style.marker)
+    path = marker.get_path().transformed(marker.get_transform())
+    words = []
+    for points, code in path.iter_segments(curves=True):
+        letter = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)]
+        numbers = (f"{9 * v * (-1) ** i:.2f}" for i, v in enumerate(points) if letter != "Z")
+        words.append(letter + " ".join(numbers))
+    return {"dashes": dashes, "path": "".join(words)}

@@ -1,0 +1,151 @@
+"""Reading a result file: every table as a pandas frame."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Union
+
+import pandas as pd
+
+_REPLAY = {
+    "": "one policy at one budget on one KV head of one layer of one sequence",
+    "trace_id": "the trace: its trace_id, or the SHA-256 of the file",
+    "sequence": "the recorded text",
+    "layer": "0-based",
+    "kv_head": "0-based within the layer",
+    "policy": "canonical spec: every parameter with its value",
+    "budget": "most tokens that the KV head may keep, in tokens",
+    "mode": "stream: every step is measured; prefill: only those after the prompt",
+    "seed": "of the policy's random choices",
+    "trace": "the file, as it was named",
+    "budget_request": "the budget as it was asked for: tokens, or a share",
+    "steps": "measured steps",
+    "attention_recall": "share of the full attention that falls on tokens in the cache, 0..1",
+    "attention_loss": "1 - attention_recall",
+    "miss_rate": "of the pivotal tokens, a[t,j] > 1/(t+1), the share not in the cache, 0..1",
+    "token_accesses": "pivotal tokens, summed over query heads and steps",
+    "token_misses": "of these, those not in the cache",
+    "output_error_mean": "|o - o'| / |o| of the attention outputs o of the full and o' of the "
+    "evicting cache, mean over query heads and steps",
+    "output_error_p50": "the same, median",
+    "output_error_p95": "the same, 95th percentile",
+    "output_error_max": "the same, largest",
+    "bound_mean": "Scissorhands Lemma B.4, an upper bound of the error; NULL: does not apply",
+    "bound_violations": "errors above their bound; NULL: does not apply",
+    "evictions": "tokens that left",
+    "peak_tokens": "most tokens held after a step, in tokens",
+    "cache_bytes": "their keys and values, in bytes",
+    "device": "what computed it",
+    "kvsim_version": "the version that wrote the row",
+}
+_REGRET = {
+    "": "a row of replay beside an oracle on the same unit at the same budget",
+    "oracle": "canonical spec of the oracle",
+    "oracle_recall": "its attention_recall, 0..1",
+    "regret": "oracle_recall - attention_recall",
+    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there",
+}
+_CERTIFICATE = {
+    "": "an upper bound that an oracle has proven",
+    "recall_bound": "no policy's attention_recall exceeds it on this unit at this budget, 0..1",
+}
+# `about` explains the tables of analyses. The program's own tables are explained here.
+_MEANINGS = {
+    "replay": _REPLAY,
+    "regret": {**_REPLAY, **_REGRET},
+    "certificate": {**_REPLAY, **_CERTIFICATE},
+}
+
+
+class ResultsError(Exception):
+    """The file is missing, or is not a result file."""
+
+
+class NoSuchTable(AttributeError, KeyError):
+    """The result file has no table of that name. Says which there are and what makes it."""
+
+    __str__ = Exception.__str__  # that of KeyError would quote the message
+
+
+class Results:
+    """A result file, open for reading. Every table and view is a frame of tidy rows, read when it
+    is first asked for: `results.replay`, `results["power_law"]`.
+
+    A frame's `attrs["about"]` says of every column what it is and in which unit, `attrs["shows"]`
+    what a row is, `attrs["source"]` which paper measures it. What does not apply (NULL) is NaN.
+    """
+
+    def __init__(self, path: Union[str, Path]):
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ResultsError(f"{self.path}: there is no such result file")
+        self._frames: dict[str, pd.DataFrame] = {}
+        names = self._query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        self.tables: tuple[str, ...] = tuple(sorted(names["name"]))
+
+    def __getitem__(self, table: str) -> pd.DataFrame:
+        """Raises NoSuchTable."""
+        if table not in self.tables:
+            there = ", ".join(self.tables) or "no tables at all"
+            made_by = (
+                f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
+                if table in _MEANINGS
+                else f"kvsim analyze TRACE --what {table.replace('_', '-')} -o {self.path}"
+            )
+            raise NoSuchTable(
+                f"{self.path} has no table {table}; it has {there}. What would write one: {made_by}"
+            )
+        if table not in self._frames:
+            frame = self._query(f'SELECT * FROM "{table}"')
+            frame.attrs.update(self._about(table, list(frame.columns)))
+            self._frames[table] = frame
+        return self._frames[table]
+
+    def __getattr__(self, table: str) -> pd.DataFrame:
+        if table.startswith("_") or table == "tables":  # what copy and pickle look for
+            raise AttributeError(table)
+        return self[table]
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.tables
+
+    def __dir__(self):
+        return [*super().__dir__(), *self.tables]
+
+    def __repr__(self) -> str:
+        return f"kvsim.Results({str(self.path)!r}: {', '.join(self.tables)})"
+
+    def _about(self, table: str, columns: list[str]) -> dict[str, object]:
+        meanings, source = _MEANINGS.get(table, {}), ""
+        if table not in _MEANINGS and "about" in self.tables:
+            rows = self._query("SELECT * FROM about WHERE table_name = ?", table)
+            meanings = dict(zip(rows["column_name"], rows["meaning"]))
+            source = rows["source"].iloc[0] if len(rows) else ""
+        about = {column: meanings.get(column, "") for column in columns}
+        return {"shows": meanings.get("", ""), "source": source, "about": about}
+
+    def _query(self, sql: str, *values: object) -> pd.DataFrame:
+        try:
+            uri = self.path.resolve().as_uri() + "?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True)) as connection:
+                cursor = connection.execute(sql, values)
+                columns = [column[0] for column in cursor.description]
+                frame = pd.DataFrame(cursor.fetchall(), columns=columns)
+        except sqlite3.Error as error:
+            raise ResultsError(
+                f"{self.path}: expected a result file (SQLite), found {error}"
+            ) from error
+        for column in frame.columns[frame.dtypes == "object"]:
+            # Numbers among NULLs arrive as objects.
+            if all(value is None or isinstance(value, (int, float)) for value in frame[column]):
+                frame[column] = frame[column].astype(float)
+        return frame
+
+
+def load(path: Union[str, Path]) -> Results:
+    """Opens the result file of `kvsim sweep` and `kvsim analyze`. Raises ResultsError if there is
+    no such file or if it is none.
+    """
+    return Results(path)

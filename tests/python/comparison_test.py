@@ -1,0 +1,134 @@
+import pytest
+
+import kvsim
+from conftest import H2O, POLICIES
+from kvsim.report import Choice, ChoiceError, Comparison
+from kvsim.report.labels import LONGEST, labels
+from kvsim.report.style import PALETTE, styles
+
+LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot" \
+    "+protect:first=0.05,last=0.25+quant:bits=2,group=128@persistence"  # fmt: skip
+
+
+def _comparison(file, **choice):
+    return Comparison(kvsim.load(file.path), Choice(**choice))
+
+
+def test_labels_say_in_what_specs_differ():
+    named = labels([H2O, H2O.replace("0.5", "0.25"), "window", "window@pyramid", "tova:scope=head"])
+    assert list(named.values())[:2] == ["h2o recent=0.5", "h2o recent=0.25"]
+    assert list(named.values())[2:] == ["window", "window@pyramid", "tova"]
+
+
+def test_labels_are_short_and_all_different():
+    specs = [LONG, LONG.replace("bits=2", "bits=4"), LONG.replace("first=0.05", "first=0.1")]
+    specs += [f"schedule:file=/a/long/way/to/plan-{i}.h5,sha256={i:064x}" for i in range(5)]
+    named = labels(specs)
+    assert len(set(named.values())) == len(specs)
+    assert max(map(len, named.values())) <= LONGEST
+
+
+def test_every_policy_has_a_colour_of_its_own():
+    specs = [f"policy{i:02}" for i in range(2 * len(PALETTE))] + ["optimal", "topk", "belady"]
+    found = styles(specs, {"optimal", "topk", "belady"}).values()
+    for theme in (0, 1):
+        assert len({style.colors[theme] for style in found}) == len(specs)
+
+
+def test_colours_do_not_depend_on_what_is_shown(result_file):
+    result_file.sweep()
+    some = _comparison(result_file, policies=("tova", "window"))
+    assert some.styles == _comparison(result_file).styles
+    assert [spec.split(":")[0] for spec in some.policies] == ["tova", "window"]
+
+
+def test_regret_and_gap_are_of_the_means(result_file):
+    rows = _comparison(result_file.sweep()).at("20%")
+    assert rows.index[0] == "full"
+    assert rows.loc[H2O, "regret"] == pytest.approx(0.15)
+    assert rows.loc[H2O, "gap_closed"] == pytest.approx(0.25)
+    assert rows.loc["window", "cache_bytes"] == 512
+    assert list(rows.index[~rows["holds"]]) == ["full", "topk:h2=0"]
+
+
+def test_miss_rate_is_of_all_pivotal_tokens(result_file):
+    result_file.replay("window", 4, 0, token_accesses=10, token_misses=10)
+    result_file.replay("window", 4, 1, token_accesses=90, token_misses=0)
+    assert _comparison(result_file).means["miss_rate"].iloc[0] == pytest.approx(0.1)
+
+
+def test_an_allocation_has_its_own_yardsticks(result_file):
+    specs = ["window", "optimal:recent=0", "tova@pyramid"]
+    specs += ["window@pyramid", "optimal:recent=0@pyramid"]
+    rows = _comparison(result_file.sweep(specs)).at("10%")
+    assert rows.loc["tova@pyramid", "gap_closed"] == pytest.approx(0.5)
+    result_file.connection.execute("DELETE FROM replay WHERE policy = 'window@pyramid'")
+    result_file.connection.commit()
+    rows = _comparison(result_file).at("10%")
+    assert rows.loc[["tova@pyramid"], "gap_closed"].isna().all()
+
+
+def test_shares_of_texts_of_different_length_are_one_budget(result_file):
+    result_file.sweep(["window", H2O], budgets=(8,))
+    result_file.sweep(["window", H2O], budgets=(16,), sequence="two", budget_request="20%")
+    comparison = _comparison(result_file)
+    assert comparison.points.to_dict() == {"20%": 12}
+    assert comparison.num_units == 8
+    assert comparison.budget_name("20%") == "12 tokens (20%)"
+
+
+def test_a_budget_asked_for_in_two_ways_is_one(result_file):
+    result_file.sweep(["window", H2O], budgets=(8,))
+    result_file.sweep(["tova"], budgets=(8,), budget_request="8")
+    assert list(_comparison(result_file).points.index) == ["20%"]
+
+
+def test_a_policy_of_which_units_are_missing_is_left_out_and_named(result_file):
+    result_file.sweep(["window"], budgets=(4, 8))
+    result_file.replay(H2O, 8)
+    comparison = _comparison(result_file)
+    assert comparison.policies == ["window"]
+    assert any("h2o at 20%" in note for note in comparison.notes)
+
+
+def test_the_trace_with_the_most_rows_is_shown_and_the_other_named(result_file):
+    result_file.sweep().sweep(["window"], trace_id="b" * 64)
+    comparison = _comparison(result_file)
+    assert comparison.trace_id == "a" * 64
+    assert any("b" * 12 in note and "--trace-id" in note for note in comparison.notes)
+    other = _comparison(result_file, trace_id="bb")
+    assert other.trace_id == "b" * 64 and other.policies == ["window"]
+
+
+def test_without_an_oracle_the_order_is_by_recall(result_file):
+    comparison = _comparison(result_file.sweep(["window", H2O]))
+    assert comparison.yardstick is None
+    assert list(comparison.at("10%").index) == [H2O, "window"]
+    assert comparison.means["regret"].isna().all()
+
+
+def test_a_bound_that_does_not_apply_to_a_unit_does_not_apply_to_the_mean(result_file):
+    result_file.replay("window", 4, 0)
+    result_file.replay("window", 4, 1, bound_mean=None)
+    assert _comparison(result_file).means["bound_mean"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "choice, says",
+    [
+        ({"trace_id": "c"}, "--trace-id: .* has no c"),
+        ({"mode": "prefill"}, "--mode: .* it has stream"),
+        ({"seed": 3}, "--seed"),
+        ({"sequences": ("three",)}, "--sequence: .* it has one"),
+        ({"budget": "50%"}, "--budget: .* it has 10%, 20%"),
+        ({"policies": ("h3o",)}, "--policies: there is no h3o; there are full, h2o"),
+    ],
+)
+def test_a_choice_that_is_not_there_says_what_is(result_file, choice, says):
+    with pytest.raises(ChoiceError, match=says):
+        _comparison(result_file.sweep(), **choice)
+
+
+@pytest.mark.parametrize("budget", ["10%", "4"])
+def test_a_budget_is_chosen_as_it_was_asked_for_or_in_tokens(result_file, budget):
+    assert _comparison(result_file.sweep(POLICIES), budget=budget).point == "10%"

@@ -1,0 +1,138 @@
+"""Small result files, written with sqlite3 as the program writes them, and a small trace.
+
+What only the program can tell is tested where the environment variable KVSIM_PROGRAM names it.
+"""
+
+import os
+import re
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+SAMPLE = HERE.parents[1] / "traces" / "sample" / "tiny-llama.h5"
+H2O = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text"
+POLICIES = ["full", H2O, "optimal:recent=0", "tova:scope=head,score=cached", "topk:h2=0", "window"]
+TOKENS = 40
+
+# Recall at the smallest budget; each doubling adds a tenth.
+_RECALL = {"full": 1.0, "topk": 0.7, "optimal": 0.6, "tova": 0.5, "h2o": 0.45, "window": 0.4}
+
+
+class ResultFile:
+    """A result file in the making."""
+
+    def __init__(self, path):
+        self.path = path
+        self.connection = sqlite3.connect(path)
+        self.connection.executescript((HERE / "schema.sql").read_text())
+
+    def add(self, table, **values):
+        columns = [row[1] for row in self.connection.execute(f"PRAGMA table_info({table})")]
+        places = ", ".join("?" * len(columns))
+        row = [values.get(column) for column in columns]
+        self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
+        self.connection.commit()
+
+    def drop(self, *tables):
+        for table in tables:
+            kind = "VIEW" if table == "regret" else "TABLE"
+            self.connection.execute(f"DROP {kind} {table}")
+        self.connection.commit()
+
+    def replay(self, policy, budget, layer=0, kv_head=0, **values):
+        name = re.split("[:+@]", policy)[0]
+        recall = _RECALL.get(name, 0.42) + (0 if name == "full" else 0.1 * (budget > 4))
+        recall = recall if name == "full" else recall + 0.02 * layer - 0.03 * kv_head
+        held = TOKENS if name in ("full", "topk") else budget
+        row = {
+            "trace_id": "a" * 64, "sequence": "one", "layer": layer, "kv_head": kv_head,
+            "policy": policy, "budget": budget, "mode": "stream", "seed": 0, "trace": "trace.h5",
+            "budget_request": f"{100 * budget // TOKENS}%", "steps": TOKENS,
+            "attention_recall": recall, "attention_loss": 1 - recall, "miss_rate": 1 - recall,
+            "token_accesses": 100, "token_misses": round(100 * (1 - recall)),
+            "output_error_mean": 0.8 * (1 - recall), "output_error_p50": 0.7 * (1 - recall),
+            "output_error_p95": 1 - recall, "output_error_max": 1.2, "bound_mean": 3 * (1 - recall),
+            "bound_violations": 0, "evictions": TOKENS - held, "peak_tokens": held,
+            "cache_bytes": 64 * held, "device": "cpu", "kvsim_version": "0.1.0",
+        }  # fmt: skip
+        self.add("replay", **{**row, **values})
+
+    def sweep(self, policies=POLICIES, budgets=(4, 8), layers=2, kv_heads=2, **values):
+        for policy in policies:
+            for budget in budgets:
+                for layer in range(layers):
+                    for kv_head in range(kv_heads):
+                        self.replay(policy, budget, layer, kv_head, **values)
+        return self
+
+    def analyses(self):
+        for layer in range(2):
+            for query_head in range(4):
+                key = {"trace_id": "a" * 64, "sequence": "one", "layer": layer}
+                key.update(query_head=query_head, kv_head=query_head // 2, trace="trace.h5")
+                self.add("persistence", **key, split=20, threshold="1/t", pivotal_share=0.5,
+                         persistence_ratio=0.9 - 0.1 * layer)  # fmt: skip
+                self.add("sparsity", **key, threshold=0.01, sparsity=0.6 + 0.1 * layer, entries=820)
+        return self
+
+    def evictions(self, policy=H2O, budget=8, layers=1, query_heads=4, mode="stream"):
+        """The oldest token leaves after each step above the budget."""
+        for layer in range(layers):
+            for query_head in range(query_heads):
+                for token in range(TOKENS - budget):
+                    self.add(
+                        "evictions", trace_id="a" * 64, sequence="one", layer=layer,
+                        query_head=query_head, policy=policy, budget=budget, mode=mode, seed=0,
+                        token=token, kv_head=query_head // 2, evicted_after=token + budget,
+                        age=budget, received=1.0, future_mass=0.1, regret=0.05, trace="trace.h5",
+                    )  # fmt: skip
+        return self
+
+
+@pytest.fixture
+def result_file(tmp_path):
+    return ResultFile(tmp_path / "results.sqlite")
+
+
+@pytest.fixture
+def whole_file(result_file):
+    """A sweep with oracles and all analyses that a figure shows, the trace beside it."""
+    write_trace(result_file.path.parent / "trace.h5")
+    return result_file.sweep().analyses().evictions().path
+
+
+def write_trace(path, softcap=None, window=None, trace_id="a" * 64, prompt=10):
+    """Two layers, four query heads on two KV heads."""
+    h5py = pytest.importorskip("h5py")
+    random = np.random.default_rng(7)
+    with h5py.File(path, "w") as file:
+        file.attrs.update(kvtrace_version=1, model="test", num_layers=2, num_query_heads=4)
+        file.attrs.update(num_kv_heads=2, head_dim=8, value_dim=8, scale=0.5, trace_id=trace_id)
+        if softcap is not None:
+            file.attrs["logit_softcap"] = softcap
+        text = file.create_group("sequences/one")
+        text.attrs.update(num_tokens=TOKENS, prompt_length=prompt)
+        for layer in range(2):
+            group = text.create_group(f"layers/{layer}")
+            if window is not None:
+                group.attrs["sliding_window"] = window
+            for name, heads in (("query", 4), ("key", 2), ("value", 2)):
+                group[name] = random.normal(size=(heads, TOKENS, 8)).astype(np.float16)
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Runs the program in a folder; skips the test where there is none."""
+    path = os.environ.get("KVSIM_PROGRAM")
+    if not path:
+        pytest.skip("KVSIM_PROGRAM does not name the program")
+
+    def run(*arguments, cwd):
+        command = [str(Path(path).resolve()), *map(str, arguments)]
+        subprocess.run(command, cwd=cwd, check=True, capture_output=True)
+
+    return run

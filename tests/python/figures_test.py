@@ -1,0 +1,137 @@
+import io
+import re
+
+import matplotlib.pyplot
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+import kvsim
+from conftest import H2O, POLICIES, write_trace
+from kvsim.report import Choice, Comparison
+from kvsim.report.figures import Drawing, Missing, spread
+from kvsim.report.page import plans, render
+from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, settings
+
+ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL += ["persistence", "sparsity", "attention-map"]
+
+
+def _comparison(path, **choice):
+    return Comparison(kvsim.load(path), Choice(**choice))
+
+
+def _drawings(path, **choice):
+    found = plans(_comparison(path, **choice))
+    return {plan.name: plan for plan in found if isinstance(plan, Drawing)}
+
+
+def _missing(path, **choice):
+    found = plans(_comparison(path, **choice))
+    return {plan.title: plan for plan in found if isinstance(plan, Missing)}
+
+
+def _figure(drawing, theme=LIGHT, shape=WIDE):
+    with matplotlib.rc_context(settings(theme)):
+        figure = drawing.draw(theme, shape)
+        FigureCanvasAgg(figure).draw()  # lays it out
+    return figure
+
+
+def _pixels(drawing, theme, shape):
+    (png,) = render(drawing, theme, shape, ["png"])
+    return matplotlib.pyplot.imread(io.BytesIO(png))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
+    figure = _figure(_drawings(whole_file)[name], shape=shape)
+    labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
+    assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
+    width, height = figure.canvas.get_width_height()
+    for text in figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text()):
+        if text.get_visible() and text.axes is not None and text.axes.get_visible():
+            box = text.get_window_extent()
+            assert -1 <= box.x0 and box.x1 <= width + 1, text
+            assert -1 <= box.y0 and box.y1 <= height + 1, text
+
+
+@pytest.mark.parametrize("name", ["recall", "miss-rate", "output-error", "gap-closed"])
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
+def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, theme):
+    comparison = _comparison(whole_file)
+    drawn = {
+        (to_hex(line.get_color()), line.get_marker())
+        for axes in _figure(_drawings(whole_file)[name], theme).axes
+        for line in axes.lines
+        if line.get_marker() not in ("None", None, "")
+    }
+    styles = {(style.color(theme), style.marker): spec for spec, style in comparison.styles.items()}
+    assert len(styles) == len(POLICIES)
+    assert drawn <= set(styles)
+    assert {styles[look] for look in drawn} >= {H2O, "tova:scope=head,score=cached"}
+
+
+def test_names_beside_lines_do_not_overlap(result_file):
+    specs = [f"policy{i}" for i in range(30)]
+    figure = _figure(_drawings(result_file.sweep(specs).path)["recall"], shape=NARROW)
+    texts = [t for t in figure.axes[0].texts if t.get_text().startswith("policy")]
+    boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
+    assert len(boxes) == 30
+    assert all(below.y1 <= above.y0 + 2 for below, above in zip(boxes, boxes[1:]))
+
+
+def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file):
+    result_file.sweep(["window", H2O, "tova"])
+    result_file.sweep(["subgen:t=4"], output_error_mean=1e6)
+    axes = _figure(_drawings(result_file.path)["output-error"]).axes[0]
+    assert axes.get_ylim()[1] < 1
+    assert any("subgen ▴ 1e+06" in text.get_text() for text in axes.texts)
+
+
+def test_places_are_spread_and_stay_in_order():
+    assert spread([0.0, 0.5, 1.0], 0.1) == [0.0, 0.5, 1.0]
+    assert spread([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
+    found = spread(sorted(np.random.default_rng(3).random(50)), 0.05)
+    assert np.diff(found).min() >= 0.05 - 1e-9
+
+
+@pytest.mark.parametrize("specs", [[H2O], ["full"], ["window"], ["window", "optimal:recent=0"]])
+@pytest.mark.parametrize("budgets", [(8,), (4, 8)])
+def test_few_policies_and_budgets(result_file, specs, budgets):
+    for drawing in _drawings(result_file.sweep(specs, budgets).path).values():
+        assert np.ptp(_pixels(drawing, DARK, NARROW)) > 0.1
+
+
+def test_every_missing_table_costs_only_its_figure(result_file):
+    result_file.drop("regret", "certificate", "about", "unit")
+    result_file.drop("persistence", "sparsity", "evictions")
+    path = result_file.sweep([H2O, "tova"]).path
+    assert list(_drawings(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
+    commands = {title: plan.command for title, plan in _missing(path).items()}
+    assert "--policies 'window;optimal' --budgets 10%,20%" in commands["Gap closed"]
+    assert "--what persistence" in commands["Persistence"]
+    assert "--what sparsity" in commands["Sparsity"]
+    assert "--what evictions --policies 'tova;h2o:recent=0.5" in commands["Attention map"]
+
+
+def test_without_the_trace_the_map_is_left_out_with_the_reason(whole_file):
+    (whole_file.parent / "trace.h5").unlink()
+    missing = _missing(whole_file)["Attention map"]
+    assert "the trace trace.h5 is not there" in missing.why and "--trace" in missing.command
+    write_trace(whole_file.parent / "moved.h5")
+    assert "attention-map" in _drawings(whole_file, trace=str(whole_file.parent / "moved.h5"))
+
+
+def test_a_report_drawn_again_is_the_same(result_file):
+    drawing = _drawings(result_file.sweep().path)["recall"]
+    assert render(drawing, LIGHT, WIDE, ["svg"]) == render(drawing, LIGHT, WIDE, ["svg"])
+
+
+def test_names_are_drawn_as_they_are(result_file):
+    specs = ["schedule:file=$a", "schedule:file=b$"]
+    figure = _figure(_drawings(result_file.sweep(specs).path)["recall"])
+    assert {"schedule file=$a", "schedule file=b$"} <= {t.get_text() for t in figure.axes[0].texts}

@@ -1,0 +1,177 @@
+"""python -m kvsim.record, as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+import tokenizers
+import torch
+import transformers
+from record_zoo import VOCABULARY, _config, build, check
+
+from kvsim.record.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+LETTERS = "abcdefghijklmnopqrstuvwxyz .,"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model with a tokenizer of letters, as `from_pretrained` loads it."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-llama"
+    build("llama").save_pretrained(folder)
+    vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "?": 3}
+    vocabulary |= {letter: 4 + index for index, letter in enumerate(LETTERS)}
+    letters = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
+    each = tokenizers.Regex(".")
+    letters.pre_tokenizer = tokenizers.pre_tokenizers.Split(each, "isolated")
+    letters.decoder = tokenizers.decoders.Fuse()
+    assert len(vocabulary) <= VOCABULARY
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=letters, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    ).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the ships wait for the tide.")
+    prompts = ['"a river, a harbour"', "", '{"prompt": "rain", "name": "rain/1"}', '{"text": "a"}']
+    Path("prompts.jsonl").write_text("\n".join(prompts) + "\n")
+    return tmp_path
+
+
+def fail(capsys, status, message, *arguments):
+    try:
+        assert main([str(argument) for argument in arguments]) == status
+    except SystemExit as exit_:
+        assert exit_.code == status
+    lines = capsys.readouterr().err.strip().splitlines()
+    errors = [line for line in lines if line.startswith("kvsim: error: ")]
+    assert len(errors) == 1 and lines[-1] == errors[0], lines
+    assert message in errors[0]
+    assert not Path("t.h5").exists() and not Path("t.h5.partial").exists()
+
+
+def test_a_text(folder, work):
+    done = subprocess.run(
+        [sys.executable, "-m", "kvsim.record", folder, "--text", "text.txt", "--max-new-tokens",
+         "10", "--dtype", "float32", "--layers", "0-1", "--device", "cpu", "-o", "t.h5"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "t.h5 is written; check it with: kvsim verify t.h5" in done.stderr
+    check(Path("t.h5"), 1e-4)
+    with h5py.File("t.h5") as file:
+        assert file.attrs["model"] == "tiny-llama"
+        assert file.attrs["recorder"].startswith("kvsim.record (transformers ")
+        sequence = file["sequences/text"]
+        assert sequence.attrs["source"] == "text.txt"
+        assert sequence.attrs["prompt_length"] == 28
+        texts = b"".join(sequence["token_text"][:28]).decode()
+        assert texts == Path("text.txt").read_text()
+        assert sorted(sequence["layers"]) == ["0", "1"]
+
+
+def test_prompts_one_by_one_and_at_once(folder, work):
+    for size in ("1", "3"):
+        arguments = [folder, "--prompts", "prompts.jsonl", "-o", f"{size}.h5"]
+        arguments += ["--max-new-tokens", "8", "--batch-size", size, "--dtype", "float32"]
+        assert main([str(argument) for argument in arguments]) == 0
+        check(Path(f"{size}.h5"), 1e-4)
+    with h5py.File("1.h5") as one, h5py.File("3.h5") as other:
+        assert list(one["sequences"]) == ["prompt-0", "prompt-2", "rain_1"]
+        for name, sequence in one["sequences"].items():
+            ids = sequence["token_ids"][()].tolist()
+            assert ids == other["sequences"][name]["token_ids"][()].tolist()
+        assert one["sequences/rain_1"].attrs["source"] == "prompts.jsonl line 3"
+
+
+def test_only_reading_what_fits(folder, work):
+    arguments = [folder, "--text", "text.txt", "-o", "t.h5", "--max-prompt-tokens", "9"]
+    assert main([str(argument) for argument in arguments]) == 0
+    with h5py.File("t.h5") as file:
+        assert dict(file["sequences/text"].attrs)["num_tokens"] == 9
+        assert dict(file["sequences/text"].attrs)["prompt_length"] == 0
+
+
+def test_samples_are_those_of_the_seed(folder, work):
+    ids = []
+    for seed in (1, 1, 2):
+        arguments = [folder, "--text", "text.txt", "-o", "t.h5", "--temperature", "5"]
+        arguments += ["--max-new-tokens", "20", "--seed", seed]
+        assert main([str(argument) for argument in arguments]) == 0
+        with h5py.File("t.h5") as file:
+            ids.append(file["sequences/text/token_ids"][()].tolist())
+    assert ids[0] == ids[1] != ids[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required"),
+        (["MODEL", "-o", "t.h5"], "one of the arguments --text --prompts is required"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "-1"], "0 or more"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--batch-size", "x"], "--batch-size"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "1-"], "layers as in 0-3,7"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "2,7"], "some of 0..2"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--dtype", "int8"], "--dtype"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--device", "abacus"], "--device"),
+        (["MODEL", "--text", "text.txt", "-o", "none/t.h5"], "none/t.h5: cannot be written"),
+        (
+            ["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "250"],
+            "28 tokens and 250 new ones are more than the model's 256 positions; "
+            "use --max-prompt-tokens 7",
+        ),
+        (
+            ["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "300"],
+            "--max-new-tokens: the model has 256 positions, found 300",
+        ),
+    ],
+)
+def test_usage(arguments, message, folder, work, capsys):
+    fail(capsys, 2, message, *[folder if word == "MODEL" else word for word in arguments])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "found an empty file"),
+        ('"a"\n{"prompt": ', "line 2: expected JSON"),
+        ("[1]", 'line 1: expected a string or {"prompt": "...", "name": "..."}'),
+        ('{"prompt": 3}', "line 1: expected a string"),
+        ('{"prompt": "a", "name": "x"}\n{"prompt": "b", "name": "x"}', "two prompts are named x"),
+    ],
+)
+def test_prompts_that_are_none(content, message, folder, work, capsys):
+    Path("p.jsonl").write_text(content)
+    fail(capsys, 3, message, folder, "--prompts", "p.jsonl", "-o", "t.h5")
+
+
+def test_texts_that_are_none(folder, work, capsys):
+    fail(capsys, 3, "none.txt: cannot be read", folder, "--text", "none.txt", "-o", "t.h5")
+    Path("empty.txt").touch()
+    fail(capsys, 3, "found an empty file", folder, "--text", "empty.txt", "-o", "t.h5")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    fail(capsys, 3, "expected UTF-8", folder, "--text", "latin.txt", "-o", "t.h5")
+
+
+def test_models_that_are_none(folder, work, capsys):
+    Path("nothing").mkdir()
+    fail(capsys, 3, "nothing: cannot be loaded", "nothing", "--text", "text.txt", "-o", "t.h5")
+    Path("t5").mkdir()
+    config = _config("T5Config", d_model=32).to_dict()
+    Path("t5/config.json").write_text(json.dumps(config))
+    fail(capsys, 3, "t5 is an encoder-decoder", "t5", "--text", "text.txt", "-o", "t.h5")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_no_device(folder, work, capsys):
+    arguments = ["--text", "text.txt", "-o", "t.h5", "--device", "cuda"]
+    fail(capsys, 2, "PyTorch finds no CUDA device here; use --device cpu", folder, *arguments)

@@ -1,0 +1,176 @@
+"""The file that the recorder writes: its name, its trace_id, its size in memory."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from record_zoo import build, generate, tokens
+
+from kvsim.record import UsageError, recording, trace_id
+from kvsim.record.trace_file import HeadStream, TraceFile
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "traces/sample/tiny-llama.h5"
+PROGRAM = os.environ.get("KVSIM_PROGRAM")
+needs_program = pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trace") / "t.h5"
+    model = build("llama")
+    with recording(model, path):
+        generate(model, tokens(20), 5)
+    return path
+
+
+def id_of(path: Path) -> str:
+    with h5py.File(path) as file:
+        assert file.attrs["trace_id"] == trace_id(file)
+        return trace_id(file)
+
+
+def test_the_program_names_its_traces_alike(tmp_path):
+    assert len(id_of(SAMPLE)) == 64
+
+
+@needs_program
+@pytest.mark.parametrize("options", [[], ["--dtype", "float32", "--layers", "2"]])
+def test_the_program_names_synthetic_traces_alike(options, tmp_path):
+    path = tmp_path / "t.h5"
+    subprocess.run([PROGRAM, "synth", "-o", path, "--tokens", "70", *options], check=True)
+    id_of(path)
+
+
+def test_the_trace_id_is_that_of_the_numbers(trace, tmp_path):
+    packed = tmp_path / "packed.h5"
+    with h5py.File(trace) as old, h5py.File(packed, "w") as new:
+        new.attrs.update(old.attrs)
+        for name, item in old.items():
+            old.copy(item, new, name)
+        old.visititems(lambda name, item: _repack(new, name, item))
+    assert id_of(packed) == id_of(trace)
+    with h5py.File(packed, "r+") as file:
+        file["sequences/sequence-0/layers/1/key"][1, 3, 2] += 1
+        assert trace_id(file) != file.attrs["trace_id"]
+
+
+def _repack(file, name, item):
+    if isinstance(item, h5py.Dataset) and item.ndim == 3:
+        numbers = item[()]
+        del file[name]
+        file.create_dataset(name, data=numbers.astype(">f2"), chunks=(2, 7, 16), compression="lzf")
+
+
+def test_equal_recordings_are_equal_files(trace, tmp_path):
+    model = build("llama")
+    with recording(model, tmp_path / "again.h5"):
+        generate(model, tokens(20), 5)
+    assert (tmp_path / "again.h5").read_bytes() == trace.read_bytes()
+
+
+@pytest.mark.parametrize("pieces", [[1] * 300, [300], [255, 1, 44], [256, 256, 88]])
+def test_rows_arrive_in_order(pieces, tmp_path):
+    numbers = np.random.default_rng(0).random((2, sum(pieces), 128)).astype(np.float16)
+    with TraceFile(tmp_path / "t.h5") as file:
+        stream = HeadStream(file.h5, "key", 2, 128, np.dtype("float16"))
+        for rows in np.split(numbers, np.cumsum(pieces)[:-1], axis=1):
+            stream.append(rows)
+        assert stream.rows == sum(pieces)
+        stream.close()
+        np.testing.assert_array_equal(file.h5["key"][()], numbers)
+        assert file.h5["key"].chunks == (1, 256, 128)
+
+
+def test_texts_with_every_character(tmp_path):
+    texts = ["", " the", "\u2019\u00e9\U0001f600", "a\0b", "\udc80"]
+    with TraceFile(tmp_path / "t.h5") as file:
+        file.write_texts("/texts", texts)
+        stored = [text.decode() for text in file.h5["texts"][()]]
+        assert stored == ["", " the", "\u2019\u00e9\U0001f600", "a\u2400b", "?"]
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    for path in (tmp_path, tmp_path / "none/t.h5"):
+        with pytest.raises(UsageError, match=str(path)), recording(build("llama"), path):
+            pass
+
+
+def test_an_older_trace_stays_until_the_new_one_is_whole(trace, tmp_path):
+    path = shutil.copy(trace, tmp_path / "t.h5")
+    before = path.read_bytes()
+    with pytest.raises(KeyboardInterrupt), recording(build("llama"), path):
+        raise KeyboardInterrupt
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["t.h5"]
+
+
+SLOW = """
+    import sys, time
+    from pathlib import Path
+    from record_zoo import build, generate, tokens
+    from kvsim.record import recording
+    model = build("llama")
+    with recording(model, sys.argv[1]):
+        generate(model, tokens(20), 5)
+        Path(sys.argv[1] + ".ready").touch()
+        time.sleep(60)
+"""
+
+LONG = """
+    import resource, sys
+    import torch
+    from kvsim.record.sequence import Sequence
+    from kvsim.record.trace_file import TraceFile
+    tokens, step = int(sys.argv[2]), 20_000
+    with TraceFile(sys.argv[1]) as file:
+        sequence = Sequence(file.h5.create_group("sequences/a"), "", "float16")
+        rows = torch.zeros(8, step, 64)
+        for _ in range(tokens // step):
+            sequence.feed(None, torch.ones(step, dtype=torch.bool), 1, set())
+            sequence.append(0, {"query": rows, "key": rows})
+        sequence.close()
+        file.commit()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+# Without these the allocator keeps what was freed, and its peak says little about what is in use.
+GIVE_BACK = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen:
+    places = [str(ROOT / "python"), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        env=os.environ | GIVE_BACK | {"PYTHONPATH": os.pathsep.join(places)},
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_killed_run_leaves_no_trace(tmp_path):
+    path = tmp_path / "t.h5"
+    with start(SLOW, path) as process:
+        deadline = time.monotonic() + 120
+        while not Path(f"{path}.ready").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    assert not path.exists()
+
+
+def test_memory_does_not_grow_with_length(tmp_path):
+    peaks = []
+    for length in (20_000, 200_000):  # 40 and 400 MB of numbers
+        with start(LONG, tmp_path / "t.h5", length) as process:
+            peaks.append(int(process.communicate()[0]))
+        assert process.returncode == 0
+    assert peaks[1] < peaks[0] + 20_000  # KiB

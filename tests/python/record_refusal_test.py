@@ -1,0 +1,198 @@
+"""What a trace cannot hold is refused with the reason, in one line, and leaves no file."""
+
+import pytest
+import torch
+import transformers
+from record_zoo import _config, build, generate, padded, tokens
+
+from kvsim.record import RecordError, UsageError, recording
+
+
+def refuse(model, path, reason, run, error=RecordError, **options):
+    with pytest.raises(error, match=reason) as raised, recording(model, path, **options):
+        run(model)
+    assert "\n" not in str(raised.value)
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.h5"
+
+
+def read(model):
+    with torch.no_grad():
+        model(tokens(12))
+
+
+def from_config(kind, **options):
+    config = _config(kind, **options)
+    for cls in (transformers.AutoModelForCausalLM, transformers.AutoModel):
+        try:
+            return cls.from_config(config).eval()
+        except ValueError:
+            continue
+    raise AssertionError(kind)
+
+
+def test_encoder_decoder(path):
+    model = from_config("T5Config", d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4)
+    refuse(model, path, "T5Model is an encoder-decoder", read)
+
+
+@pytest.mark.parametrize("kind", ["BloomConfig", "FalconConfig", "GPTJConfig"])
+def test_models_without_the_interface(kind, path):
+    model = from_config(kind, rotary_dim=8)
+    refuse(model, path, "does not use transformers' AttentionInterface", read)
+
+
+def test_something_that_is_no_model(path):
+    refuse(torch.nn.Linear(2, 2), path, "expected a model of transformers, found Linear", read)
+
+
+def test_attention_both_ways(path):
+    model = from_config("BertConfig")
+    refuse(model, path, "layer 0: the attention mask is not causal", read)
+
+
+def test_attention_in_chunks(path):
+    model = from_config(
+        "Llama4TextConfig", num_key_value_heads=2, head_dim=16, attention_chunk_size=5,
+        num_local_experts=1, intermediate_size_mlp=64,
+    )  # fmt: skip
+    refuse(model, path, "layer 0: the attention mask is not causal", read)
+
+
+def test_sinks_that_are_no_tokens(path):
+    model = from_config("GptOssConfig", num_key_value_heads=2, head_dim=16, num_local_experts=2)
+    refuse(model, path, "attention sinks|has no attention but", read)
+
+
+def test_a_mask_of_the_callers(path):
+    mask = torch.zeros(1, 1, 12, 12).masked_fill(~torch.ones(12, 12).tril().bool(), -1e38)
+    mask[..., 5, 2] = -1e38
+
+    def run(model):
+        with torch.no_grad():
+            model(tokens(12), attention_mask=mask * 4)
+
+    refuse(build("llama"), path, "layer 0: the attention mask is not causal", run)
+
+
+def test_a_bias_in_the_mask(path):
+    mask = torch.zeros(1, 1, 12, 12).masked_fill(~torch.ones(12, 12).tril().bool(), -torch.inf)
+    mask += -0.5 * (torch.arange(12)[:, None] - torch.arange(12)).clamp(min=0)
+
+    def run(model):
+        with torch.no_grad():
+            model(tokens(12), attention_mask=mask)
+
+    refuse(build("llama"), path, "layer 0: the attention mask is not causal", run)
+
+
+def test_padding_inside(path):
+    ids, mask = padded([9, 5])
+
+    def run(model):
+        generate(model, ids.flip(1), 4, attention_mask=mask.flip(1))
+
+    refuse(build("llama"), path, "padding inside a sequence; pad on the left", run)
+
+
+def test_dropout(path):
+    model = build("llama", attention_dropout=0.1).train()
+    refuse(model, path, r"drops attention at random; call model.eval\(\) first", read)
+
+
+def test_numbers_too_large_for_float16(path):
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[1].self_attn.v_proj.weight *= 1e6
+    refuse(model, path, "layer 1, value: .* does not fit into float16; use --dtype float32", read)
+    with recording(model, path, dtype="float32"):
+        read(model)
+
+
+def test_numbers_that_are_none(path):
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[1].self_attn.k_proj.weight[0, 0] = torch.nan
+    refuse(model, path, "layer 1, query|layer 1, key: .* not finite", read)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (dict(num_beams=3), "the cache changed|not recorded"),
+        (dict(cache_implementation="static"), "StaticCache cannot be recorded"),
+        (dict(use_cache=False), "use_cache=True"),
+        (dict(prompt_lookup_num_tokens=3), "not recorded; begin with an empty cache|cache changed"),
+    ],
+)
+def test_ways_to_generate(options, reason, path):
+    ids = tokens(4).repeat(1, 4)
+    refuse(build("llama"), path, reason, lambda model: generate(model, ids, 12, **options))
+
+
+def test_a_cache_from_before(path):
+    model = build("llama")
+    with torch.no_grad():
+        cache = model(tokens(12), use_cache=True).past_key_values
+
+    def run(model):
+        model(tokens(3), past_key_values=cache)
+
+    refuse(model, path, "the cache holds 12 tokens", run)
+
+
+def test_layers_of_different_shape(path):
+    model = build("llama")
+    attention = type(model.model.layers[1].self_attn)
+    other = attention(_config("LlamaConfig", num_key_value_heads=4), 1)
+    other.config = model.config
+    model.model.layers[1].self_attn = other
+    refuse(model, path, "layer 1 has num_kv_heads 4, an earlier one 2.*--layers", read)
+    with recording(model, path, layers=[0, 2]):
+        read(model)
+
+
+def test_scales_by_layer(path):
+    model = build("gpt2", scale_attn_by_inverse_layer_idx=True)
+    refuse(model, path, "layer 1 has scale .*, an earlier one", read)
+
+
+def test_a_part_of_the_model(path):
+    refuse(build("llama"), path, "call the recorded model", lambda model: read(model.model))
+
+
+def test_nothing(path):
+    refuse(build("llama"), path, "no attention was recorded", lambda model: None)
+
+
+def test_two_recordings(path):
+    def run(model):
+        with recording(build("qwen2"), path.with_name("u.h5")):
+            pass
+
+    refuse(build("llama"), path, "another recording is under way", run)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (dict(layers=[3]), r"layers: expected some of 0\.\.2, found \[3\]"),
+        (dict(layers=[]), r"layers: expected some of 0\.\.2"),
+        (dict(dtype="bfloat16"), "dtype: expected float16 or float32, found bfloat16"),
+        (dict(names=["a/b"]), "without a slash"),
+    ],
+)
+def test_options(options, reason, path):
+    refuse(build("llama"), path, reason, read, UsageError, **options)
+
+
+def test_names_twice(path):
+    def run(model):
+        read(model)
+        read(model)
+
+    refuse(build("llama"), path, "two sequences are named a", run, UsageError, names=["a", "a"])

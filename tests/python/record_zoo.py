@@ -1,0 +1,133 @@
+"""Small models with random weights, one of each kind that the recorder has to understand."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+import transformers
+
+VOCABULARY = 64
+END, PADDING = 2, 1
+
+
+def _config(kind: str, **options):
+    shared = dict(
+        vocab_size=VOCABULARY, hidden_size=64, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=96, max_position_embeddings=256, initializer_range=0.2,
+        bos_token_id=0, eos_token_id=END, pad_token_id=PADDING,
+    )  # fmt: skip
+    return getattr(transformers, kind)(**(shared | options))
+
+
+GROUPED = dict(num_key_value_heads=2)
+WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
+YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=64)
+
+CONFIGS = {
+    "llama": lambda: _config("LlamaConfig", **GROUPED),
+    "llama-yarn": lambda: _config("LlamaConfig", **GROUPED, rope_parameters=YARN),
+    "qwen2": lambda: _config("Qwen2Config", **GROUPED),
+    "qwen3": lambda: _config("Qwen3Config", **GROUPED, head_dim=24),
+    "mistral": lambda: _config("MistralConfig", **GROUPED, sliding_window=8),
+    "gemma2": lambda: _config(
+        "Gemma2Config", **GROUPED, head_dim=16, sliding_window=8, layer_types=WINDOWS,
+        attn_logit_softcapping=5.0, query_pre_attn_scalar=24,
+    ),
+    "gemma3": lambda: _config(
+        "Gemma3TextConfig", **GROUPED, head_dim=16, sliding_window=8, layer_types=WINDOWS
+    ),
+    "gpt_neox": lambda: _config("GPTNeoXConfig"),
+    "opt": lambda: _config("OPTConfig", ffn_dim=96, word_embed_proj_dim=64),
+    "phi": lambda: _config("PhiConfig"),
+    "stablelm": lambda: _config("StableLmConfig", **GROUPED),
+    "cohere": lambda: _config("CohereConfig", **GROUPED),
+    "glm": lambda: _config("GlmConfig", **GROUPED, head_dim=16),
+    "granite": lambda: _config("GraniteConfig", **GROUPED, attention_multiplier=0.4),
+    "gpt2": lambda: _config("GPT2Config"),
+    "gpt_bigcode": lambda: _config("GPTBigCodeConfig"),
+    "smollm3": lambda: _config("SmolLM3Config", **GROUPED, no_rope_layers=[1, 0, 1]),
+    "deepseek_v3": lambda: _config(
+        "DeepseekV3Config", num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=16,
+        qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=20, first_k_dense_replace=3,
+    ),
+}  # fmt: skip
+
+
+def build(name: str, **options):
+    """The model, ready to generate without end."""
+    torch.manual_seed(7)
+    config = CONFIGS[name]()
+    for key, value in options.items():
+        setattr(config, key, value)
+    return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+def tokens(length: int, seed: int = 0) -> torch.Tensor:
+    """Token ids [1, length], none of them special."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3, VOCABULARY, (1, length), generator=generator)
+
+
+def generate(model, ids: torch.Tensor, new: int = 12, **options):
+    """Exactly `new` tokens."""
+    mask = options.pop("attention_mask", torch.ones_like(ids))
+    shared = dict(max_new_tokens=new, min_new_tokens=new, do_sample=False, pad_token_id=PADDING)
+    return model.generate(input_ids=ids, attention_mask=mask, **(shared | options))
+
+
+def padded(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch of texts of these lengths, padded on the left, and its mask."""
+    width = max(lengths)
+    ids = torch.full((len(lengths), width), PADDING)
+    mask = torch.zeros(len(lengths), width, dtype=torch.long)
+    for row, length in enumerate(lengths):
+        ids[row, width - length :] = tokens(length, seed=row)
+        mask[row, width - length :] = 1
+    return ids, mask
+
+
+def worst_error(path: Path) -> float:
+    """Recomputes all outputs in double precision; the largest relative difference of a token."""
+    worst = 0.0
+    with h5py.File(path) as file:
+        attributes = dict(file.attrs)
+        group_size = attributes["num_query_heads"] // attributes["num_kv_heads"]
+        for sequence in file["sequences"].values():
+            for layer in sequence["layers"].values():
+                query, key, value, output = (
+                    layer[name][()].astype(np.float64)
+                    for name in ("query", "key", "value", "output")
+                )
+                key, value = (np.repeat(heads, group_size, 0) for heads in (key, value))
+                logits = attributes["scale"] * query @ key.transpose(0, 2, 1)
+                if cap := attributes.get("logit_softcap"):
+                    logits = cap * np.tanh(logits / cap)
+                n = sequence.attrs["num_tokens"]
+                distance = np.arange(n)[:, None] - np.arange(n)
+                window = layer.attrs.get("sliding_window", n)
+                logits[:, (distance < 0) | (distance >= window)] = -np.inf
+                weights = np.exp(logits - logits.max(-1, keepdims=True))
+                found = weights / weights.sum(-1, keepdims=True) @ value
+                assert found.shape == output.shape
+                difference = np.linalg.norm(found - output, axis=-1)
+                worst = max(worst, float((difference / np.linalg.norm(output, axis=-1)).max()))
+    return worst
+
+
+def verify_with_program(path: Path) -> None:
+    """`kvsim verify`, if KVSIM_PROGRAM names the program."""
+    program = os.environ.get("KVSIM_PROGRAM")
+    if program:
+        done = subprocess.run([program, "verify", path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def check(path: Path, limit: float) -> None:
+    """The trace agrees with the outputs of the model, by the program and without it."""
+    error = worst_error(path)
+    print(f"{path.stem}: worst relative error {error:.1e}")
+    assert error < limit
+    verify_with_program(path)

@@ -1,0 +1,147 @@
+import base64
+import re
+import subprocess
+import sys
+
+import matplotlib.pyplot
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+import kvsim
+from comparison_test import LONG
+from conftest import H2O, POLICIES, SAMPLE, write_trace
+from kvsim.report import Choice, Comparison
+from kvsim.report.__main__ import main
+from kvsim.report.figures import Drawing
+from kvsim.report.page import plans
+from kvsim.report.style import DARK, LIGHT
+
+NAMESPACES = ("http://www.w3.org/", "http://purl.org/dc/", "http://creativecommons.org/ns")
+ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL += ["persistence", "sparsity", "attention-map"]
+
+
+def _comparison(path, **choice):
+    return Comparison(kvsim.load(path), Choice(**choice))
+
+
+def _drawings(path, **choice):
+    found = plans(_comparison(path, **choice))
+    return {plan.name: plan for plan in found if isinstance(plan, Drawing)}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """What the command leaves for a file that has everything, with a spec of every length."""
+    from conftest import ResultFile
+
+    folder = tmp_path_factory.mktemp("report")
+    write_trace(folder / "trace.h5")
+    file = ResultFile(folder / "results.sqlite").sweep([*POLICIES, LONG]).analyses().evictions()
+    main([str(file.path), "-o", str(folder / "out")])
+    return folder / "out"
+
+
+def test_every_figure_is_there_as_png_and_svg_light_and_dark(report):
+    found = sorted(file.name for file in (report / "figures").iterdir())
+    endings = ["dark.png", "dark.svg", "light.png", "light.svg"]
+    assert found == sorted(f"{name}-{ending}" for name in ALL for ending in endings)
+
+
+def test_figures_are_not_blank_and_stand_on_their_paper(report):
+    for file in (report / "figures").glob("*.png"):
+        image = matplotlib.pyplot.imread(file)
+        theme = LIGHT if "light" in file.name else DARK
+        assert to_hex(image[0, 0]) == theme.paper, file
+        assert np.mean(np.abs(image[..., :3] - image[0, 0, :3]).max(axis=2) > 0.1) > 0.005, file
+
+
+def test_page_needs_nothing_but_itself(report):
+    page = (report / "index.html").read_text()
+    sources = re.findall(r'(?:src|srcset|href)="([^"]*)"', page)
+    assert all(source.startswith(("data:image/svg+xml;base64,", "#")) for source in sources)
+    assert not re.search(r"<script|<link|@import|url\(|https?://", page)
+    for source in sources:
+        if source.startswith("data:"):
+            picture = base64.b64decode(source.partition(",")[2]).decode()
+            addresses = set(re.findall(r"https?://[\w./-]+", picture))
+            assert all(address.startswith(NAMESPACES) for address in addresses), addresses
+            assert "font-family" not in picture  # text is drawn as shapes
+
+
+def test_page_has_every_figure_in_both_themes_and_shapes_and_says_what_it_shows(report):
+    page = (report / "index.html").read_text()
+    assert page.count("data:image/svg+xml") == 4 * len(ALL)
+    assert page.count("prefers-color-scheme:dark") == 2 * len(ALL) + 1
+    assert '<meta name="viewport" content="width=device-width' in page
+    for alt in re.findall(r'alt="([^"]*)"', page):
+        assert len(alt) > 10
+    assert LONG in page and H2O in page
+
+
+def test_table_is_sorted_by_regret_with_bytes(report):
+    page = (report / "index.html").read_text()
+    table = page[page.index('<section id="table">') : page.index('<section id="legend">')]
+    first = table[: table.index("</details>")]
+    rows = re.findall(r'<th scope="row" title="([^"]*)">.*?</tr>', first)
+    assert rows[:3] == ["full", "topk:h2=0", "optimal:recent=0"]
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in first.split("<tr")[2:]]
+    regrets = [row[-2].replace("−", "-") for row in cells]
+    assert regrets.pop() == "–"  # the optimum with that allocation is not there
+    assert len(regrets) == 6 and sorted(regrets, key=float) == regrets
+    assert "bytes" in first and "512" in first
+
+
+def test_prefill_mode_with_bounds_that_do_not_apply(result_file, tmp_path):
+    write_trace(tmp_path / "trace.h5")
+    result_file.sweep(mode="prefill", bound_mean=None, bound_violations=None)
+    result_file.evictions(mode="prefill")
+    assert "attention-map" in _drawings(result_file.path)
+    main([str(result_file.path), "-o", str(tmp_path / "out")])
+    assert "<dd>prefill, 0</dd>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_names_from_the_file_are_text_in_the_page(result_file, tmp_path):
+    result_file.sweep(["window"], budgets=(8,), sequence="<script>alert(1)</script>")
+    main([str(result_file.path), "-o", str(tmp_path / "out")])
+    assert "<script" not in (tmp_path / "out" / "index.html").read_text()
+
+
+def _run(*arguments):
+    command = [sys.executable, "-m", "kvsim.report", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_bad_input_ends_in_one_line(result_file, tmp_path):
+    (tmp_path / "text").write_text("not a database, but long enough to look for a header in it")
+    out = ["-o", tmp_path / "out"]
+    cases = [
+        ([tmp_path / "none.sqlite", *out], 3, "there is no such result file"),
+        ([tmp_path / "text", *out], 3, "expected a result file"),
+        ([result_file.path, *out], 3, "no rows to show; what would write some: kvsim sweep"),
+        ([result_file.path], 2, "-o/--output"),
+        ([result_file.path, *out, "--seed", "x"], 2, "--seed"),
+    ]
+    for arguments, status, says in cases:
+        done = _run(*arguments)
+        assert done.returncode == status, done
+        assert done.stderr.startswith("kvsim: error: ") and done.stderr.count("\n") == 1
+        assert says in done.stderr and not done.stdout
+    result_file.sweep(["window"])
+    done = _run(result_file.path, *out, "--budget", "3")
+    assert done.returncode == 2 and "--budget" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_report_of_a_real_sweep(program, tmp_path):
+    sweep = ["--policies", "window;h2o;h2o:recent=0.25;subgen;optimal", "--budgets", "5%,20%"]
+    common = ["--layers", "1-2", "-o", "r.sqlite"]
+    program("sweep", SAMPLE, *sweep, *common, cwd=tmp_path)
+    what = ["--what", "persistence,sparsity,evictions", "--policies", "h2o", "--budgets", "20%"]
+    program("analyze", SAMPLE, *what, *common, cwd=tmp_path)
+    assert list(_drawings(tmp_path / "r.sqlite")) == ALL
+    means = _comparison(tmp_path / "r.sqlite").means
+    view = kvsim.load(tmp_path / "r.sqlite").regret.query("oracle == 'optimal:recent=0'")
+    regret = view.groupby(["policy", "budget"])["regret"].mean().sort_index()
+    ours = means.set_index("budget", append=True).droplevel("point")["regret"].sort_index()
+    assert ours.to_numpy() == pytest.approx(regret.to_numpy())
