@@ -26,6 +26,8 @@ std::span<const Verb> verbs() {
        "measure what the papers measure of attention, keys and replays", run_analyze},
       {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
+      {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
+       run_report},
   };
   return table;
 }

@@ -1,0 +1,69 @@
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/cli/program.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+using Catch::Contains;
+using traces_test::TemporaryFolder;
+
+/// Makes the program take `interpreter` for Python while it is there.
+class Interpreter {
+ public:
+  explicit Interpreter(const std::string& interpreter) {
+    setenv("KVSIM_PYTHON", interpreter.c_str(), 1);
+  }
+  ~Interpreter() { unsetenv("KVSIM_PYTHON"); }
+};
+
+void write_results(const TemporaryFolder& folder) {
+  run(folder.path(), {"sweep", sample_trace(), "--layers", "0", "--heads", "0", "--policies",
+                      "window", "--budgets", "20", "-o", "r.sqlite", "-q"});
+}
+
+TEST_CASE("cli: a report without the Python package says what to install") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  const Interpreter fails("false");
+  const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, Contains("pip install ./python"));
+}
+
+TEST_CASE("cli: a report without Python says so") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  const Interpreter missing("no-such-interpreter");
+  const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, Contains("no-such-interpreter") && Contains("Python"));
+}
+
+TEST_CASE("cli: a report hands file and folder to the package and ends with its status") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  std::ofstream(folder.path() / "python") << "#!/bin/sh\n"
+                                             "[ \"$1\" = -c ] && exit 0\n"
+                                             "echo \"$@\"\n"
+                                             "exit 3\n";
+  std::filesystem::permissions(folder.path() / "python", std::filesystem::perms::all);
+  const Interpreter ours((folder.path() / "python").string());
+  const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
+  CHECK(ended.status == 3);
+  CHECK(ended.out == "-m kvsim.report r.sqlite -o page\n");
+}
+
+TEST_CASE("cli: a report of no result file is refused before Python is asked") {
+  const TemporaryFolder folder;
+  const Interpreter fails("false");
+  CHECK(run(folder.path(), {"report", "none.sqlite", "-o", "page"}).status == 3);
+  CHECK(run(folder.path(), {"report", "none.sqlite"}).status == 2);
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test
