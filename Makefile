@@ -9,11 +9,12 @@ CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo test format check-format clean
+.PHONY: help build demo test test-python notebooks format check-format clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
-	@echo 'make test          build and run the tests'
+	@echo 'make test          build and run the tests; test-python those of the Python package'
+	@echo 'make notebooks     execute the notebooks'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -33,6 +34,22 @@ demo: TARGET = kvsim
 demo: build
 	@mkdir -p demo
 	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% -o demo/results.sqlite
+	@build/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
+	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
+	@.ci/venv demo/venv
+	@KVSIM_PYTHON=demo/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
+
+# The recorder's tests need torch, some 6 GB with what it brings along.
+test-python: TARGET = kvsim
+test-python: build
+	@.ci/venv build/venv pytest torch transformers
+	@KVSIM_PROGRAM=$(CURDIR)/build/kvsim build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
+
+notebooks: TARGET = kvsim
+notebooks: build
+	@.ci/venv build/venv nbconvert ipykernel
+	@cd notebooks && KVSIM_PROGRAM=$(CURDIR)/build/kvsim ../build/venv/bin/python -m nbconvert \
+	  --to notebook --execute --inplace --log-level WARN *.ipynb
 
 test: build
 	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS)
