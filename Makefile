@@ -36,8 +36,8 @@ demo: build
 	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% -o demo/results.sqlite
 	@build/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
 	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
-	@.ci/venv demo/venv
-	@KVSIM_PYTHON=demo/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
+	@.ci/venv build/venv
+	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
 
 # The recorder's tests need torch, some 6 GB with what it brings along.
 test-python: TARGET = kvsim
