@@ -27,7 +27,7 @@ class CudaPass final : public AttentionPass {
     upload(value.data(), value.size(), value_, stream_.get());
   }
 
-  void compute(int first_step, int num_steps, AttentionBlock& block) override {
+  void compute(int first_step, int num_steps, Outputs, AttentionBlock& block) override {
     reserve(num_steps);
     block.first_step = first_step;
     block.num_steps = num_steps;
@@ -101,6 +101,8 @@ class CudaPass final : public AttentionPass {
     download(num_pivotal_, head.num_pivotal.size(), head.num_pivotal.data(), stream_.get());
     download(output_, head.output.size(), head.output.data(), stream_.get());
     for (int row = 0; row < num_steps; ++row) head.output.row(row) /= head.weight_sum[row];
+    index_weights(first_step, head);
+    measure_outputs(head);
   }
 
   const Unit& unit_;

@@ -23,34 +23,34 @@ class HeavyHitters final : public Policy {
       : recent_(params.amount("recent", context.budget)),
         num_heavy_(std::max(0, context.budget - recent_)),
         full_(params.choice("score") == "full"),
-        mean_(params.choice("score") == "mean"),
+        rule_{params.choice("score") == "mean" ? ScoreRule::Kind::mean : ScoreRule::Kind::sum},
         overlap_(params.choice("overlap") == "yes"),
         half_(params.choice("precision") == "half"),
         slots_(params.choice("positions") == "slot") {}
 
   Rules rules() const override {
-    return {.protect_newest = recent_,
-            .sees_full_attention = full_,
-            .prunes = overlap_,
-            .slot_positions = slots_};
+    Rules rules{.protect_newest = recent_,
+                .sees_full_attention = full_,
+                .prunes = overlap_,
+                .slot_positions = slots_};
+    if (!overlap_ && !half_) rules.score = rule_;
+    return rules;
   }
 
   void update(const Step& step, std::span<double> scores) override {
+    if (!overlap_ && !half_) return Policy::update(step, scores);
     const auto attention = full_ ? step.full_attention : step.attention;
+    const ScoredStep scored{step.index, scores.size()};
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      scores[i] = accumulated(scores[i], attention[i], step.index - step.tokens[i] + 1);
+      if (scores[i] == kOut) continue;
+      const float seen = half_ ? round_to_half(attention[i]) : attention[i];
+      const double sum = next_score(rule_, scored, step.tokens[i], scores[i], seen);
+      scores[i] = half_ ? round_to_half(static_cast<float>(sum)) : sum;
     }
     if (overlap_) limit_heavy_hitters(scores);
   }
 
  private:
-  double accumulated(double score, double attention, int steps) const {
-    if (score == kOut) return kOut;
-    if (half_) attention = round_to_half(static_cast<float>(attention));
-    const double sum = score + (mean_ ? (attention - score) / steps : attention);
-    return half_ ? round_to_half(static_cast<float>(sum)) : sum;
-  }
-
   // Every token starts as a heavy hitter. One that is no more among the heaviest never is again, as
   // in the authors' program; the recent window alone keeps it for a while. Each step brings one
   // token, so at most one is too many.
@@ -65,7 +65,7 @@ class HeavyHitters final : public Policy {
   int recent_;
   int num_heavy_;
   bool full_;
-  bool mean_;
+  ScoreRule rule_;
   bool overlap_;
   bool half_;
   bool slots_;

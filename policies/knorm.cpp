@@ -12,6 +12,8 @@ class KeyNorm final : public Policy {
  public:
   KeyNorm(const Params&, const Context&) {}
 
+  Rules rules() const override { return {.score = ScoreRule{ScoreRule::Kind::newest}}; }
+
   void update(const Step& step, std::span<double> scores) override {
     const std::span<const float> key = step.keys[scores.size() - 1];
     scores.back() = -std::inner_product(key.begin(), key.end(), key.begin(), 0.0);

@@ -12,12 +12,8 @@ class LeastRecentlyUsed final : public Policy {
   LeastRecentlyUsed(const Params& params, const Context&)
       : full_(params.choice("score") == "full") {}
 
-  Rules rules() const override { return {.sees_full_attention = full_}; }
-
-  void update(const Step& step, std::span<double> scores) override {
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (is_access(step, i, full_)) scores[i] = step.index;
-    }
+  Rules rules() const override {
+    return {.sees_full_attention = full_, .score = ScoreRule{ScoreRule::Kind::recency}};
   }
 
  private:

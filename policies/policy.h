@@ -6,6 +6,7 @@
 #include <span>
 
 #include "policies/quantization.h"
+#include "policies/score_rule.h"
 
 namespace kvsim {
 
@@ -79,6 +80,7 @@ struct Rules {
   bool slot_positions = false;  ///< rotate keys to their slot of the cache, as if nothing between
                                 ///< them had been there; needs the trace to say how to
   std::optional<Quantization> stored = {};  ///< keys and values are kept quantised
+  std::optional<ScoreRule> score = {};      ///< update() does this and no more
 
   /// Whether what a step attends to are recorded keys and values with their recorded logits, so
   /// that Lemma B.4 of Scissorhands bounds the error.
@@ -103,8 +105,8 @@ class Policy {
 
   /// Updates the scores after the attention of one step. `scores` is parallel to `step.tokens`:
   /// what the policy wrote for a token at the step before, 0 for the token that has just arrived.
-  /// Scores must not be NaN.
-  virtual void update(const Step& step, std::span<double> scores) = 0;
+  /// Scores must not be NaN. Unless a policy says otherwise, they follow its score rule.
+  virtual void update(const Step& step, std::span<double> scores);
 };
 
 }  // namespace kvsim

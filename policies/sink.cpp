@@ -11,7 +11,11 @@ class Sink final : public Policy {
   Sink(const Params& params, const Context&)
       : sinks_(params.integer("sinks")), slots_(params.choice("positions") == "slot") {}
 
-  Rules rules() const override { return {.protect_first = sinks_, .slot_positions = slots_}; }
+  Rules rules() const override {
+    return {.protect_first = sinks_,
+            .slot_positions = slots_,
+            .score = ScoreRule{ScoreRule::Kind::newest}};
+  }
 
   void update(const Step& step, std::span<double> scores) override { scores.back() = step.index; }
 

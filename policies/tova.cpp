@@ -1,8 +1,6 @@
 // TOVA, token omission via attention (Oren et al., 2024, section 4): drop what the current query
 // attends to least.
 
-#include <algorithm>
-
 #include "policies/registry.h"
 
 namespace kvsim {
@@ -14,11 +12,10 @@ class Tova final : public Policy {
       : scope_(params.choice("scope") == "layer" ? Scope::layer : Scope::head),
         full_(params.choice("score") == "full") {}
 
-  Rules rules() const override { return {.sees_full_attention = full_, .scope = scope_}; }
-
-  void update(const Step& step, std::span<double> scores) override {
-    const auto attention = full_ ? step.full_attention : step.attention;
-    std::copy(attention.begin(), attention.end(), scores.begin());
+  Rules rules() const override {
+    return {.sees_full_attention = full_,
+            .scope = scope_,
+            .score = ScoreRule{ScoreRule::Kind::attention}};
   }
 
  private:

@@ -9,6 +9,8 @@ class Window final : public Policy {
  public:
   Window(const Params&, const Context&) {}
 
+  Rules rules() const override { return {.score = ScoreRule{ScoreRule::Kind::newest}}; }
+
   void update(const Step& step, std::span<double> scores) override { scores.back() = step.index; }
 };
 

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/core/output_difference.h"
+
 namespace kvsim {
 
 AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int first_stored)
     : StepAttention(unit), first_stored_(first_stored) {
+  unit.need_outputs();
   if (rules.stored) stored_ = &unit.stored(*rules.stored);
   if (rules.slot_positions) rotation_.emplace(unit_);
 }
@@ -55,7 +58,8 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
 
 Measurement AlteredAttention::measure() {
   Measurement result = measure_recall();
-  result.error = (full_->output.row(row_).transpose() - output_).norm() / output_norm();
+  const double difference = (full_->output.row(row_).transpose() - output_).norm();
+  set_error(difference, replayed_.block(), head_, row_, result);
   return result;
 }
 

@@ -2,72 +2,94 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+
+#include "sim/core/attention_kernels.h"
+#include "sim/core/value_kernels.h"
 
 namespace kvsim {
 namespace {
 
-constexpr int kKeysPerProduct = 256;
+// The largest weight that is not pivotal: comparing with it is comparing exactly.
+float pivotal_threshold(double weight_sum, int step) {
+  constexpr float kEndless = std::numeric_limits<float>::infinity();
+  auto threshold = static_cast<float>(weight_sum / (step + 1));
+  while (is_pivotal(threshold, weight_sum, step)) threshold = std::nextafter(threshold, 0.0F);
+  for (float next = threshold; !is_pivotal(next, weight_sum, step);) {
+    threshold = next;
+    next = std::nextafter(threshold, kEndless);
+  }
+  return threshold;
+}
 
 class CpuPass final : public AttentionPass {
  public:
-  explicit CpuPass(const Unit& unit) : unit_(unit), longest_value_(longest_values(unit)) {}
+  explicit CpuPass(const Unit& unit)
+      : unit_(unit), keys_(unit.key, unit.scale), longest_value_(longest_values(unit)) {}
 
-  void compute(int first_step, int num_steps, AttentionBlock& block) override {
+  void compute(int first_step, int num_steps, Outputs outputs, AttentionBlock& block) override {
     block.first_step = first_step;
     block.num_steps = num_steps;
     const auto longest = longest_value_.begin() + first_step;
     block.longest_value.assign(longest, longest + num_steps);
     block.heads.resize(unit_.query.size());
-    for (std::size_t head = 0; head < unit_.query.size(); ++head) {
-      compute_head(unit_.query[head], block, block.heads[head]);
+    for (std::size_t i = 0; i < unit_.query.size(); ++i) {
+      HeadAttention& head = block.heads[i];
+      weigh(unit_.query[i], block, head);
+      head.output.resize(0, 0);
+      if (outputs == Outputs::now) compute_output(head);
     }
   }
 
  private:
-  void compute_head(const Matrix& query, const AttentionBlock& block, HeadAttention& head) const {
+  void weigh(const Matrix& query, const AttentionBlock& block, HeadAttention& head) const {
     const int width = block.first_step + block.num_steps;
-    head.logit.noalias() = query.middleRows(block.first_step, block.num_steps) *
-                           (unit_.scale * unit_.key.topRows(width)).transpose();
+    head.logit.resize(block.num_steps, width);
+    keys_.multiply(query.row(block.first_step).data(), block.num_steps, width, head.logit.data());
     if (unit_.logit_softcap) {
       const float cap = *unit_.logit_softcap;
       head.logit = cap * (head.logit.array() / cap).tanh();
     }
-    head.weight.setZero(block.num_steps, width);
+    head.weight.resize(block.num_steps, width);
     head.weight_sum.resize(block.num_steps);
-    head.num_pivotal.resize(block.num_steps);
     for (int row = 0; row < block.num_steps; ++row) weigh_row(block.first_step + row, row, head);
-    compute_output(head);
+    index_weights(block.first_step, head);
   }
 
   void weigh_row(int step, int row, HeadAttention& head) const {
     const int begin = first_visible(unit_, step);
-    const int visible = step + 1 - begin;
-    const auto logit = head.logit.row(row).segment(begin, visible).array();
-    auto weight = head.weight.row(row).segment(begin, visible);
-    // One element at a time: vectorised and remaining elements would differ in the last bit, and
-    // equal logits have to tie.
-    weight = (logit - logit.maxCoeff()).unaryExpr([](float x) { return std::exp(x); });
-    const double sum = weight.cast<double>().sum();
-    head.weight_sum[row] = sum;
-    head.num_pivotal[row] = static_cast<int>(std::count_if(
-        weight.begin(), weight.end(), [&](float w) { return is_pivotal(w, sum, step); }));
+    const auto visible = static_cast<std::size_t>(step + 1 - begin);
+    float* weight = head.weight.row(row).data();
+    std::fill_n(weight, begin, 0.0F);
+    std::fill(weight + step + 1, weight + head.weight.cols(), 0.0F);
+    head.weight_sum[row] =
+        exponentials({head.logit.row(row).data() + begin, visible}, weight + begin);
   }
 
-  // In double: the error of an evicting cache is a difference from this output, often a small one.
-  void compute_output(HeadAttention& head) const {
-    const int width = static_cast<int>(head.weight.cols());
-    head.output.setZero(head.weight.rows(), unit_.value.cols());
-    for (int begin = 0; begin < width; begin += kKeysPerProduct) {
-      const int count = std::min(kKeysPerProduct, width - begin);
-      const MatrixDouble weight = head.weight.middleCols(begin, count).cast<double>();
-      const MatrixDouble value = unit_.value.middleRows(begin, count).cast<double>();
-      head.output.noalias() += weight * value;
+  void compute_output(HeadAttention& head) {
+    const auto width = static_cast<std::size_t>(head.weight.cols());
+    const auto dims = static_cast<int>(unit_.value.cols());
+    if (!values_) values_ = spread_values(unit_.value);
+    terms_.clear();
+    for (std::size_t token = 0; token < width; ++token) {
+      terms_.push_back({head.weight_by_token.row(token), values_->row(token)});
     }
-    for (int row = 0; row < head.output.rows(); ++row) head.output.row(row) /= head.weight_sum[row];
+    sums_.setZero(dims, kBlockSteps);
+    add_products(terms_, 0, dims, 1, sums_.data());
+    head.output.resize(head.weight.rows(), dims);
+    for (int row = 0; row < head.output.rows(); ++row) {
+      head.output.row(row) = sums_.col(row).transpose() / head.weight_sum[row];
+    }
+    measure_outputs(head);
   }
 
   const Unit& unit_;
+  KeyPanels keys_;
   std::vector<double> longest_value_;
+  std::optional<AlignedRows> values_;  // once an output is asked for
+  std::vector<Term> terms_;
+  MatrixDouble sums_;
 };
 
 class CpuBackend final : public Backend {
@@ -91,6 +113,30 @@ std::vector<double> longest_values(const Unit& unit) {
     result.push_back(longest);
   }
   return result;
+}
+
+void measure_outputs(HeadAttention& head) {
+  head.output_norm.resize(static_cast<std::size_t>(head.output.rows()));
+  for (int row = 0; row < head.output.rows(); ++row) {
+    head.output_norm[row] = head.output.row(row).norm();
+  }
+}
+
+void index_weights(int first_step, HeadAttention& head) {
+  const auto num_steps = static_cast<int>(head.weight.rows());
+  const auto width = static_cast<int>(head.weight.cols());
+  arrange_by_token(head.weight.data(), num_steps, width, head.weight_by_token);
+  head.weight_norm.resize(num_steps);
+  head.num_pivotal.resize(num_steps);
+  head.pivotal.resize(num_steps);
+  for (int row = 0; row < num_steps; ++row) {
+    head.weight_norm[row] = head.weight.row(row).norm();
+    head.pivotal[row].resize((width + 63) / 64);
+    const float threshold = pivotal_threshold(head.weight_sum[row], first_step + row);
+    head.num_pivotal[row] =
+        mark_above({head.weight.row(row).data(), static_cast<std::size_t>(width)}, threshold,
+                   head.pivotal[row].data());
+  }
 }
 
 int first_visible(const Unit& unit, int step) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "sim/core/score_kernels.h"
+
 namespace kvsim {
 
 Cache::Cache(int num_tokens, int budget, const Rules& rules)
@@ -47,19 +49,25 @@ void Cache::remove(const std::vector<std::int32_t>& tokens, int step) {
   for (const std::int32_t token : tokens) {
     const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
     if (slot == std::ssize(tokens_) || tokens_[slot] != token) continue;
-    evicted_after_[token] = step;
+    leave(token, step);
     tokens_.erase(tokens_.begin() + slot);
     scores_.erase(scores_.begin() + slot);
   }
 }
 
+void Cache::leave(std::int32_t token, int step) {
+  evicted_after_[token] = step;
+  departures_.push_back({token, step});
+}
+
 void Cache::evict_lowest(int step) {
-  const auto lowest =
-      std::min_element(scores_.begin() + candidates_begin(), scores_.begin() + candidates_end());
-  const auto slot = lowest - scores_.begin();
-  evicted_after_[tokens_[slot]] = step;
+  const std::span<const double> scores = scores_;
+  const std::size_t begin = candidates_begin();
+  const auto slot =
+      static_cast<std::ptrdiff_t>(begin + lowest(scores.subspan(begin, candidates_end() - begin)));
+  leave(tokens_[slot], step);
   tokens_.erase(tokens_.begin() + slot);
-  scores_.erase(lowest);
+  scores_.erase(scores_.begin() + slot);
 }
 
 void Cache::evict_several(int count, int step) {
@@ -69,7 +77,7 @@ void Cache::evict_several(int count, int step) {
                     [&](std::size_t a, std::size_t b) {
                       return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
                     });
-  for (int i = 0; i < count; ++i) evicted_after_[tokens_[slots[i]]] = step;
+  for (int i = 0; i < count; ++i) leave(tokens_[slots[i]], step);
   std::size_t kept = 0;
   for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
     if (evicted_after_[tokens_[slot]] == step) continue;

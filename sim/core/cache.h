@@ -8,6 +8,12 @@
 
 namespace kvsim {
 
+/// A token that left a cache after a step.
+struct Departure {
+  std::int32_t token;
+  std::int32_t step;
+};
+
 /// The tokens that one evicting KV cache holds, with the score its policy gives each. The only way
 /// in is to arrive and the only way out is to be evicted, so an evicted token cannot return.
 class Cache {
@@ -37,6 +43,10 @@ class Cache {
   std::span<const std::int32_t> tokens() const { return tokens_; }  ///< ascending
   std::span<double> scores() { return scores_; }                    ///< parallel to tokens()
 
+  /// What has left since begin_block(), in order of the steps.
+  void begin_block() { departures_.clear(); }
+  const std::vector<Departure>& departures() const { return departures_; }
+
   /// Per token: the step after which it left; num_tokens for one that never did.
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
 
@@ -44,6 +54,7 @@ class Cache {
   void evict_lowest(int step);
   void evict_several(int count, int step);
   int num_pruned() const;
+  void leave(std::int32_t token, int step);
   std::size_t candidates_begin() const { return protect_first_; }
   std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
 
@@ -55,6 +66,7 @@ class Cache {
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   std::vector<std::int32_t> evicted_after_;
+  std::vector<Departure> departures_;
 };
 
 }  // namespace kvsim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sim/core/rescued_step.h"
 #include "sim/core/step_attention.h"
 
 namespace kvsim {
@@ -12,10 +13,12 @@ class CachedAttention final : public StepAttention {
 
   void attend(int head, int row, std::span<const std::int32_t> tokens) override;
   Measurement measure() override;
+  void note(Holding& holding) const override;
 
  private:
-  void rescue_underflow();
-  Eigen::VectorXd output_difference();
+  bool is_rescued() const { return attended_ < kLeastWeightSum; }
+
+  RescuedStep rescued_;
 };
 
 }  // namespace kvsim

@@ -2,6 +2,7 @@
 
 #include "sim/core/estimator_replay.h"
 #include "sim/core/policy_replay.h"
+#include "sim/core/score_replay.h"
 
 namespace kvsim {
 namespace {
@@ -31,7 +32,8 @@ std::vector<T> part_of(const std::vector<T>& all, std::size_t begin, std::size_t
 std::vector<std::unique_ptr<ConfigurationReplay>> replays_of(const Configuration& configuration,
                                                              Units units,
                                                              const ReplayOptions& options) {
-  const Scope scope = configuration.policy.rules({.budget = configuration.budget}).scope;
+  const Rules rules = configuration.policy.rules({.budget = configuration.budget});
+  const Scope scope = rules.scope;
   std::vector<std::unique_ptr<ConfigurationReplay>> replays;
   for (std::size_t begin = 0; begin < units.size();) {
     const std::size_t count = shared_from(begin, units, scope);
@@ -42,6 +44,8 @@ std::vector<std::unique_ptr<ConfigurationReplay>> replays_of(const Configuration
     const Units shared = units.subspan(begin, count);
     if (configuration.policy.is_estimator()) {
       replays.push_back(std::make_unique<EstimatorReplay>(part, *shared.front(), options));
+    } else if (ScoreReplay::can_replay(rules)) {
+      replays.push_back(std::make_unique<ScoreReplay>(part, *shared.front(), options));
     } else {
       replays.push_back(std::make_unique<PolicyReplay>(part, shared, options));
     }

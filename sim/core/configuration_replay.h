@@ -17,6 +17,9 @@ class ConfigurationReplay {
   /// The block of steps that the units hold now.
   virtual void advance() = 0;
 
+  /// What it lost in the block, once the outputs are known.
+  virtual void measure() {}
+
   /// After the last block: one outcome per unit.
   virtual std::vector<Outcome> finish() = 0;
 };

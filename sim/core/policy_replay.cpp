@@ -36,16 +36,48 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
       const Rules rules = configuration.policy.rules({.budget = budget, .seed = context.seed});
       layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules), {}});
     }
-    layers_.back().members.push_back({*units[i], make_step_attention(*units[i], rules_, prompt_),
-                                      UnitRecord(unit, prompt_, options.trajectories)});
+    const bool is_shared = rules_.is_exact() && !rules_.selects;
+    if (!is_shared) units[i]->need_outputs();
+    layers_.back().members.push_back({*units[i],
+                                      make_step_attention(*units[i], rules_, prompt_),
+                                      UnitRecord(unit, prompt_, options.trajectories),
+                                      is_shared ? &units[i]->add_holding() : nullptr,
+                                      {}});
   }
 }
 
 void PolicyReplay::advance() {
   const AttentionBlock& block = layers_.front().members.front().replayed.block();
+  for (Layer& layer : layers_) begin_block(layer, block);
   for (int row = 0; row < block.num_steps; ++row) {
     gone_.clear();
     for (Layer& layer : layers_) run_step(layer, block.first_step + row, row);
+  }
+  for (Layer& layer : layers_) {
+    for (Member& member : layer.members) {
+      if (member.holding != nullptr) member.holding->departures = layer.cache.departures();
+    }
+  }
+}
+
+void PolicyReplay::begin_block(Layer& layer, const AttentionBlock& block) {
+  layer.cache.begin_block();
+  for (Member& member : layer.members) {
+    if (member.holding == nullptr) continue;
+    const Unit& unit = member.replayed.unit();
+    member.holding->reset(unit.num_tokens(), unit.group_size(), block.num_steps);
+    for (const std::int32_t token : layer.cache.tokens()) member.holding->tokens.insert(token);
+    member.holding->tokens.insert_range(block.first_step, block.first_step + block.num_steps);
+    member.pending.clear();
+  }
+}
+
+void PolicyReplay::measure() {
+  for (Layer& layer : layers_) {
+    for (Member& member : layer.members) {
+      if (member.holding == nullptr) continue;
+      member.record.add_block(member.replayed.block(), *member.holding, member.pending);
+    }
   }
 }
 
@@ -123,10 +155,14 @@ void PolicyReplay::attend(Layer& layer, int step, int row, std::span<const std::
     const auto heads = static_cast<double>(group_size) * static_cast<double>(layer.members.size());
     for (int head = 0; head < group_size; ++head) {
       member.attention->attend(head, row, tokens);
-      for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-        attention_[slot] += static_cast<float>(member.attention->attention(slot) / heads);
+      member.attention->add_to_mean(heads, attention_);
+      if (step < prompt_) continue;
+      if (member.holding == nullptr) {
+        member.record.add(head, step, member.attention->measure());
+      } else {
+        member.pending.push_back(member.attention->measure_recall());
+        member.attention->note(*member.holding);
       }
-      if (step >= prompt_) member.record.add(head, step, member.attention->measure());
     }
   }
 }
@@ -139,9 +175,9 @@ void PolicyReplay::average_full_attention(const Layer& layer, int row) {
                        static_cast<double>(layer.members.size());
     for (const HeadAttention& head : member.replayed.block().heads) {
       const float* weight = head.weight.row(row).data();
-      const double sum = head.weight_sum[row] * heads;
+      const float scale = attention_scale(head.weight_sum[row], heads);
       for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-        full_attention_[slot] += static_cast<float>(weight[tokens[slot]] / sum);
+        full_attention_[slot] += weight[tokens[slot]] * scale;
       }
     }
   }

@@ -15,6 +15,7 @@ class PolicyReplay final : public ConfigurationReplay {
                std::span<const std::unique_ptr<ReplayedUnit>> units, const ReplayOptions& options);
 
   void advance() override;
+  void measure() override;
   std::vector<Outcome> finish() override;
 
  private:
@@ -22,6 +23,8 @@ class PolicyReplay final : public ConfigurationReplay {
     ReplayedUnit& replayed;
     std::unique_ptr<StepAttention> attention;
     UnitRecord record;
+    Holding* holding;                  // null: its outputs are not computed with those of others
+    std::vector<Measurement> pending;  // [steps, heads] of the block, still without their errors
   };
 
   struct Layer {
@@ -31,6 +34,7 @@ class PolicyReplay final : public ConfigurationReplay {
     std::size_t peak_tokens = 0;
   };
 
+  void begin_block(Layer& layer, const AttentionBlock& block);
   void run_step(Layer& layer, int step, int row);
   void evict(Layer& layer, int step);
   void select(Layer& layer, int step, int row);

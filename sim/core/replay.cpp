@@ -6,7 +6,7 @@
 
 #include "policies/errors.h"
 #include "policies/random_bits.h"
-#include "sim/core/attention_blocks.h"
+#include "sim/core/attention_kernels.h"
 #include "sim/core/configuration_replay.h"
 #include "sim/core/plans.h"
 
@@ -25,12 +25,15 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }
-  const int block_steps = steps_per_block(num_tokens, first.group_size());
-  for (int step = 0; step < num_tokens; step += block_steps) {
+  for (int step = 0; step < num_tokens; step += kBlockSteps) {
     if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
-    for (const auto& unit : replayed) unit->compute(step, std::min(block_steps, num_tokens - step));
+    for (const auto& unit : replayed) unit->compute(step, std::min(kBlockSteps, num_tokens - step));
     for (const auto& configuration : replays) {
       for (const auto& replay : configuration) replay->advance();
+    }
+    for (const auto& unit : replayed) unit->compute_outputs();
+    for (const auto& configuration : replays) {
+      for (const auto& replay : configuration) replay->measure();
     }
   }
   std::vector<std::vector<Outcome>> outcomes;

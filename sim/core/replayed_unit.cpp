@@ -23,7 +23,7 @@ StoredUnit::StoredUnit(const Unit& original, const Quantization& quantization,
 }
 
 ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend)
-    : unit_(unit), backend_(backend), pass_(backend.attend(unit)) {}
+    : unit_(unit), backend_(backend), pass_(backend.attend(unit)), retained_(unit) {}
 
 const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
   std::unique_ptr<StoredUnit>& stored = stored_[{quantization.bits, quantization.group}];
@@ -32,9 +32,9 @@ const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
 }
 
 void ReplayedUnit::compute(int first_step, int num_steps) {
-  pass_->compute(first_step, num_steps, block_);
+  pass_->compute(first_step, num_steps, outputs_, block_);
   for (const auto& [key, stored] : stored_) {
-    stored->pass->compute(first_step, num_steps, stored->block);
+    stored->pass->compute(first_step, num_steps, Outputs::can_wait, stored->block);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "policies/quantization.h"
 #include "sim/core/attention.h"
+#include "sim/core/retained_outputs.h"
 
 namespace kvsim {
 
@@ -32,8 +33,17 @@ class ReplayedUnit {
   /// then on.
   const StoredUnit& stored(const Quantization& quantization);
 
+  /// A cache whose outputs are computed together with those of others, by compute_outputs().
+  Holding& add_holding() { return retained_.add_holding(); }
+
+  /// compute() gives outputs at once, for replays that cannot wait for compute_outputs().
+  void need_outputs() { outputs_ = Outputs::now; }
+
   /// Steps first_step .. first_step + num_steps - 1 of all attention.
   void compute(int first_step, int num_steps);
+
+  /// The differences that holdings ask for, after all replays have gone through the block.
+  void compute_outputs() { retained_.compute(block_); }
 
   const Unit& unit() const { return unit_; }
   const AttentionBlock& block() const { return block_; }
@@ -42,7 +52,9 @@ class ReplayedUnit {
   const Unit& unit_;
   const Backend& backend_;
   std::unique_ptr<AttentionPass> pass_;
+  Outputs outputs_ = Outputs::can_wait;
   AttentionBlock block_;
+  RetainedOutputs retained_;
   std::map<std::pair<int, int>, std::unique_ptr<StoredUnit>> stored_;  // by bits and group
 };
 

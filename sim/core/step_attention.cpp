@@ -1,16 +1,17 @@
 #include "sim/core/step_attention.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "sim/core/altered_attention.h"
 #include "sim/core/cached_attention.h"
+#include "sim/core/score_kernels.h"
 
 namespace kvsim {
 
 void StepAttention::begin(int head, int row, std::span<const std::int32_t> tokens) {
   const AttentionBlock& block = replayed_.block();
   full_ = &block.heads[head];
+  head_ = head;
   row_ = row;
   step_ = block.first_step + row;
   first_visible_ = first_visible(unit_, step_);
@@ -43,9 +44,8 @@ Measurement StepAttention::measure_recall() const {
   return result;
 }
 
-double StepAttention::output_norm() const {
-  // A head that outputs exactly nothing has no relative error; the least double keeps it finite.
-  return std::max(full_->output.row(row_).norm(), std::numeric_limits<double>::min());
+void StepAttention::add_to_mean(double num_heads, std::vector<float>& mean) const {
+  add_attention(weight_, attention_scale(weight_sum_, num_heads), mean.data());
 }
 
 void StepAttention::add_value(double weight, const Matrix& value, int token) {

@@ -22,25 +22,29 @@ class StepAttention {
   /// being the row's own step).
   virtual void attend(int head, int row, std::span<const std::int32_t> tokens) = 0;
 
-  /// p[t,j], parallel to the tokens.
-  double attention(std::size_t slot) const { return weight_[slot] / weight_sum_; }
+  /// Adds p[t,j], parallel to the tokens, as one of `num_heads` parts of a mean.
+  void add_to_mean(double num_heads, std::vector<float>& mean) const;
 
   /// What the cache lost at this step. Call after attend().
   virtual Measurement measure() = 0;
+
+  /// All of a measurement but error and bound.
+  Measurement measure_recall() const;
+
+  /// Notes what the error at this step follows from, where caches' outputs are computed together.
+  virtual void note(Holding&) const {}
 
  protected:
   /// Notes what the step is, and sums up the full attention's weights of `tokens`.
   void begin(int head, int row, std::span<const std::int32_t> tokens);
 
   bool is_missing_any() const;
-  /// All of a measurement but error and bound.
-  Measurement measure_recall() const;
-  double output_norm() const;
   void add_value(double weight, const Matrix& value, int token);
 
   const ReplayedUnit& replayed_;
   const Unit& unit_;
   const HeadAttention* full_ = nullptr;
+  int head_ = 0;
   int row_ = 0;
   int step_ = 0;
   int first_visible_ = 0;

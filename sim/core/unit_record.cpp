@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/core/output_difference.h"
+
 namespace kvsim {
 
 UnitRecord::UnitRecord(const Unit& unit, int first_measured, bool keep_trajectory)
@@ -20,6 +22,20 @@ void UnitRecord::add(int head, int step, const Measurement& measurement) {
   const int column = step - first_measured_;
   trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
   trajectory_.output_error(head, column) = static_cast<float>(measurement.error);
+}
+
+void UnitRecord::add_block(const AttentionBlock& block, const Holding& holding,
+                           std::span<Measurement> pending) {
+  const auto num_heads = static_cast<int>(block.heads.size());
+  const int num_measured = static_cast<int>(pending.size()) / num_heads;
+  std::size_t next = 0;
+  for (int row = block.num_steps - num_measured; row < block.num_steps; ++row) {
+    for (int head = 0; head < num_heads; ++head) {
+      Measurement& measurement = pending[next++];
+      set_error(holding.difference(head, row), block, head, row, measurement);
+      add(head, block.first_step + row, measurement);
+    }
+  }
 }
 
 Outcome UnitRecord::finish(Holdings holdings, bool has_bound) && {

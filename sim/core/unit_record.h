@@ -3,6 +3,7 @@
 #include "policies/policy.h"
 #include "sim/core/metrics.h"
 #include "sim/core/replay.h"
+#include "sim/core/retained_outputs.h"
 
 namespace kvsim {
 
@@ -20,6 +21,11 @@ class UnitRecord {
   UnitRecord(const Unit& unit, int first_measured, bool keep_trajectory);
 
   void add(int head, int step, const Measurement& measurement);
+
+  /// The measured steps of a block, whose errors and bounds follow from the holding's differences.
+  /// `pending` is [steps, heads].
+  void add_block(const AttentionBlock& block, const Holding& holding,
+                 std::span<Measurement> pending);
 
   /// Without a bound, as for what is not exact, its columns do not apply.
   Outcome finish(Holdings holdings, bool has_bound) &&;

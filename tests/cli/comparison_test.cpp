@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/cli/rows.h"
 #include "tests/traces/temporary_folder.h"
 
 namespace kvsim::cli_test {
@@ -76,7 +77,8 @@ TEST_CASE("cli: a schedule that --per-step wrote replays to the same numbers") {
     return rows;
   };
   const auto rows = replayed("lru", "lru.h5");
-  CHECK(replayed("schedule:file=lru.h5", "again.h5") == rows);
+  const auto again = replayed("schedule:file=lru.h5", "again.h5");
+  CHECK(std::equal(again.begin(), again.end(), rows.begin(), rows.end(), agree));
 }
 
 TEST_CASE("cli: where a bound does not apply the tables say so") {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "policies/errors.h"
-#include "sim/core/attention_blocks.h"
 #include "tests/core/units.h"
 
 namespace kvsim {
@@ -59,17 +58,6 @@ TEST_CASE("bytes are those of keys and values at the trace's element sizes", "[c
   unit.value_bytes = 4;
   const Outcome outcome = replay(unit, {{Spec("window"), 5}}, {}, *make_cpu_backend()).front();
   CHECK(outcome.result.cache_bytes == 5 * (6 * 2 + 4 * 4));
-}
-
-TEST_CASE("a block of steps has bounded size", "[core]") {
-  for (const int tokens : {1, 100, 10'000, 1'000'000, 100'000'000}) {
-    for (const int group : {1, 8, 64}) {
-      const int steps = steps_per_block(tokens, group);
-      CHECK(steps >= 1);
-      const bool fits = std::int64_t{steps} * tokens * group <= std::int64_t{1} << 26;
-      CHECK((steps == 1 || fits));
-    }
-  }
 }
 
 TEST_CASE("each unit has a seed of its own", "[core]") {

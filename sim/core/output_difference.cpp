@@ -1,0 +1,89 @@
+#include "sim/core/output_difference.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "sim/core/value_kernels.h"
+
+namespace kvsim {
+namespace {
+
+// Differences of sums in double are exact to about this much, relative to the largest value.
+constexpr double kRounding = 1e-12;
+
+std::vector<std::int32_t> tokens_between(std::int32_t begin, std::int32_t end,
+                                         std::span<const std::int32_t> without) {
+  std::vector<std::int32_t> tokens;
+  for (const std::int32_t token : without) {
+    for (; begin < token; ++begin) tokens.push_back(begin);
+    begin = std::max(begin, token + 1);
+  }
+  for (; begin < end; ++begin) tokens.push_back(begin);
+  return tokens;
+}
+
+// Values times weights of `tokens`; what all together has less than 1e-8 of their weight is left
+// out.
+Eigen::VectorXd weighted_values(const Unit& unit, const HeadAttention& full, int row,
+                                std::span<const std::int32_t> tokens, double weight_sum) {
+  const double least = 1e-8 * weight_sum / static_cast<double>(tokens.size());
+  std::vector<std::int32_t> summed;
+  std::vector<float> weight;
+  for (const std::int32_t token : tokens) {
+    if (full.weight(row, token) < least) continue;
+    summed.push_back(token);
+    weight.push_back(full.weight(row, token));
+  }
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit.value.cols());
+  add_values(unit.value, summed, weight, sum.data());
+  return sum;
+}
+
+}  // namespace
+
+// With N, W the sums of weighted values and of weights, over what is kept and what is missing,
+// o' = N_kept / W_kept, and also o - o' = (N_missing - W_missing o) / W_kept. The rounding of o
+// counts least over the part with less weight.
+double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                         std::span<const std::int32_t> tokens, double weight_sum) {
+  const HeadAttention& full = block.heads[head];
+  const auto output = full.output.row(row).transpose();
+  if (2 * weight_sum < full.weight_sum[row]) {
+    const Eigen::VectorXd sum = weighted_values(unit, full, row, tokens, weight_sum);
+    return (output - sum / weight_sum).norm();
+  }
+  const int step = block.first_step + row;
+  const auto missing = tokens_between(first_visible(unit, step), step + 1, tokens);
+  double missing_sum = 0;
+  for (const std::int32_t token : missing) missing_sum += full.weight(row, token);
+  const Eigen::VectorXd sum = weighted_values(unit, full, row, missing, missing_sum);
+  return (sum - missing_sum * output).norm() / weight_sum;
+}
+
+// It is about 1e-7 of what is summed, which is of the output's size or, where values cancel, of
+// that of their random sum.
+double rounding_of_output(const AttentionBlock& block, int head, int row) {
+  const HeadAttention& full = block.heads[head];
+  const double random_sum = block.longest_value[row] * full.weight_norm[row] / full.weight_sum[row];
+  return 1e-7 * (full.output_norm[row] + random_sum);
+}
+
+double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescuedStep& kept) {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit.value.cols());
+  add_values(unit.value, kept.tokens, kept.weight, sum.data());
+  return (output - sum / kept.weight_sum).norm();
+}
+
+void set_error(double difference, const AttentionBlock& block, int head, int row,
+               Measurement& measurement) {
+  // A head that outputs exactly nothing has no relative error; the least double keeps it finite.
+  const double norm =
+      std::max(block.heads[head].output_norm[row], std::numeric_limits<double>::min());
+  const double longest_value = block.longest_value[row];
+  measurement.error = difference / norm;
+  measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
+  measurement.bound_slack = kRounding * longest_value / norm;
+}
+
+}  // namespace kvsim

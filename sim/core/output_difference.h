@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sim/core/attention.h"
+#include "sim/core/metrics.h"
+#include "sim/core/rescued_step.h"
+
+namespace kvsim {
+
+/// |o - o'| of query head `head` at one row of a block, in fp64: o' attends to `tokens` (ascending)
+/// with the weights of the full attention, which sum up to `weight_sum`.
+double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                         std::span<const std::int32_t> tokens, double weight_sum);
+
+/// About how far rounding may put a sum of all weighted values that is computed in fp32 at first,
+/// as a distance of outputs.
+double rounding_of_output(const AttentionBlock& block, int head, int row);
+
+/// The same from a step's own weights; `output` is o.
+double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescuedStep& kept);
+
+/// Completes a measurement by the error and its bound, which follow from the difference.
+void set_error(double difference, const AttentionBlock& block, int head, int row,
+               Measurement& measurement);
+
+}  // namespace kvsim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "policies/score_rule.h"
+#include "sim/core/aligned_rows.h"
+
+namespace kvsim {
+
+/// The score of what has left its slot: never the lowest, and no rule changes it.
+inline constexpr double kGone = std::numeric_limits<double>::infinity();
+
+/// mean[i] += weight[i] * scale: what one query head adds to the mean attention of its group, in
+/// fp32 without fused operations, so that all who compute it agree to the last bit.
+void add_attention(std::span<const float> weight, float scale, float* mean);
+
+/// next_score() of every slot that is not gone. All spans are parallel.
+void update_scores(const ScoreRule& rule, const ScoredStep& step,
+                   std::span<const std::int32_t> tokens, std::span<const float> attention,
+                   std::span<double> scores);
+
+/// The first of the lowest scores. `scores` must not be empty.
+std::size_t lowest(std::span<const double> scores);
+
+/// rows[s, i] = by_token[tokens[i], s]: the weights of some tokens at the steps of a block, a row
+/// per step.
+void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,
+                 AlignedRows& rows);
+
+/// sum[s] += sign * by_token[token, s] for all `tokens`, in fp64.
+void add_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens, double sign,
+              double* sum);
+
+}  // namespace kvsim

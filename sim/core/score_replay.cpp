@@ -1,0 +1,192 @@
+#include "sim/core/score_replay.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/core/score_kernels.h"
+#include "sim/core/step_attention.h"
+
+namespace kvsim {
+
+bool ScoreReplay::can_replay(const Rules& rules) {
+  return rules.score && rules.scope == Scope::head && rules.is_exact() && rules.bounded &&
+         !rules.selects && !rules.prunes && rules.drop == 1;
+}
+
+ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
+                         const ReplayOptions& options)
+    : replayed_(unit),
+      rules_(configuration.policy.rules(context_of(configuration, unit.unit(), options))),
+      policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
+      prompt_(options.mode == Mode::prefill ? unit.unit().prompt_length : 0),
+      cache_(unit.unit().num_tokens(), configuration.budget, rules_),
+      record_(unit.unit(), prompt_, options.trajectories),
+      holding_(unit.add_holding()),
+      gathered_(unit.unit().query.size()) {}
+
+void ScoreReplay::advance() {
+  const AttentionBlock& block = replayed_.block();
+  begin_block(block);
+  for (int row = 0; row < block.num_steps; ++row) run_step(block, row);
+  holding_.departures = cache_.departures();
+}
+
+void ScoreReplay::begin_block(const AttentionBlock& block) {
+  cache_.begin_block(block.first_step, block.num_steps);
+  const auto num_heads = static_cast<int>(block.heads.size());
+  holding_.reset(replayed_.unit().num_tokens(), num_heads, block.num_steps);
+  holding_.tokens = cache_.held();
+  holding_.tokens.insert_range(block.first_step, block.first_step + block.num_steps);
+  pending_.clear();
+  sum_kept_weights(block);
+  if (cache_.slots_are_tokens() || rules_.score->kind == ScoreRule::Kind::newest) return;
+  const auto slots = cache_.block_slots();
+  for (int head = 0; head < num_heads; ++head) {
+    gathered_[head].resize(kBlockSteps, (slots.size() + 15) / 16 * 16);
+    gather_rows(block.heads[head].weight_by_token, slots, gathered_[head]);
+  }
+}
+
+void ScoreReplay::sum_kept_weights(const AttentionBlock& block) {
+  const int missing = block.first_step - cache_.num_held();
+  const bool over_missing = missing < cache_.num_held();
+  kept_.setZero(static_cast<int>(block.heads.size()), kBlockSteps);
+  listed_.clear();
+  for_each_token_of(holding_.tokens, block.first_step + block.num_steps, !over_missing,
+                    [&](std::int32_t token) { listed_.push_back(token); });
+  for (int index = 0; index < kept_.rows(); ++index) {
+    const HeadAttention& head = block.heads[index];
+    double* kept = kept_.row(index).data();
+    if (over_missing) std::copy(head.weight_sum.begin(), head.weight_sum.end(), kept);
+    add_rows(head.weight_by_token, listed_, over_missing ? -1 : 1, kept);
+  }
+}
+
+void ScoreReplay::run_step(const AttentionBlock& block, int row) {
+  const int step = block.first_step + row;
+  cache_.admit();
+  const bool is_missing = is_missing_any(step);
+  for (int head = 0; head < kept_.rows(); ++head) {
+    holding_.weight_sum(head, row) = kept_(head, row);
+    if (is_missing && kept_(head, row) < kLeastWeightSum) rescue(block, head, row);
+    if (step < prompt_) continue;
+    Measurement& measurement = pending_.emplace_back();
+    measurement.accesses = block.heads[head].num_pivotal[row];
+    if (is_missing) note_loss(block, head, row);
+  }
+  score(block, row);
+  if (step + 1 >= prompt_) {
+    evict(block, row);
+    peak_tokens_ = std::max(peak_tokens_, static_cast<std::size_t>(cache_.num_held()));
+  }
+}
+
+// Outside a layer's sliding window nothing can be missing.
+bool ScoreReplay::is_missing_any(int step) const {
+  if (cache_.num_held() == step + 1) return false;
+  const int begin = first_visible(replayed_.unit(), step);
+  bool is_missing = false;
+  for (int token = begin; token <= step && !is_missing; ++token) {
+    is_missing = !cache_.held().contains(token);
+  }
+  return is_missing;
+}
+
+void ScoreReplay::note_loss(const AttentionBlock& block, int head, int row) {
+  const HeadAttention& full = block.heads[head];
+  Measurement& measurement = pending_.back();
+  const int hits = count_common(full.pivotal[row], cache_.held().words());
+  measurement.misses = measurement.accesses - hits;
+  const double sum = full.weight_sum[row];
+  measurement.attention_loss = std::clamp((sum - kept_(head, row)) / sum, 0.0, 1.0);
+  holding_.difference(head, row) = std::numeric_limits<double>::quiet_NaN();
+}
+
+std::span<const float> ScoreReplay::weights(const AttentionBlock& block, int head, int row) const {
+  const float* from = cache_.slots_are_tokens() ? block.heads[head].weight.row(row).data()
+                                                : gathered_[head].row(row);
+  return {from, cache_.tokens().size()};
+}
+
+void ScoreReplay::rescue(const AttentionBlock& block, int head, int row) {
+  RescuedStep& rescued = holding_.rescued.emplace_back();
+  rescued.head = head;
+  rescued.row = row;
+  const int step = block.first_step + row;
+  for_each_token_of(cache_.held(), step + 1, true,
+                    [&](auto token) { rescued.tokens.push_back(token); });
+  rescue_weights(block.heads[head].logit.row(row).data(), first_visible(replayed_.unit(), step),
+                 rescued);
+}
+
+// Gaps have no weight of a rescued step.
+void ScoreReplay::spread_over_slots(const RescuedStep& rescued,
+                                    std::span<const std::int32_t> tokens) {
+  own_weights_.assign(tokens.size(), 0);
+  std::size_t next = 0;
+  for (std::size_t slot = 0; slot < tokens.size() && next < rescued.tokens.size(); ++slot) {
+    if (tokens[slot] == rescued.tokens[next]) own_weights_[slot] = rescued.weight[next++];
+  }
+}
+
+void ScoreReplay::score(const AttentionBlock& block, int row) {
+  const int step = block.first_step + row;
+  const auto tokens = cache_.tokens();
+  if (rules_.score->kind == ScoreRule::Kind::newest) {
+    const Matrix& key = replayed_.unit().key;
+    const auto newest = tokens.last(1);
+    policy_->update({.index = step,
+                     .tokens = newest,
+                     .keys = {key.data(), static_cast<std::size_t>(key.cols()), newest},
+                     .overflow = cache_.overflow()},
+                    cache_.scores().last(1));
+    return;
+  }
+  const bool full = rules_.sees_full_attention;
+  const auto num_heads = static_cast<double>(kept_.rows());
+  attention_.assign(tokens.size(), 0);
+  for (int head = 0; head < kept_.rows(); ++head) {
+    const double sum = full ? block.heads[head].weight_sum[row] : kept_(head, row);
+    const RescuedStep* rescued = full ? nullptr : holding_.find_rescued(head, row);
+    if (rescued != nullptr) {
+      spread_over_slots(*rescued, tokens);
+      add_attention(own_weights_, attention_scale(rescued->weight_sum, num_heads),
+                    attention_.data());
+    } else {
+      add_attention(weights(block, head, row), attention_scale(sum, num_heads), attention_.data());
+    }
+  }
+  const ScoredStep scored{step, static_cast<std::size_t>(full ? step + 1 : cache_.num_held())};
+  update_scores(*rules_.score, scored, tokens, attention_, cache_.scores());
+}
+
+void ScoreReplay::evict(const AttentionBlock& block, int row) {
+  const std::size_t before = cache_.departures().size();
+  cache_.evict(block.first_step + row);
+  for (std::size_t i = before; i < cache_.departures().size(); ++i) {
+    for (int head = 0; head < kept_.rows(); ++head) {
+      const std::int32_t token = cache_.departures()[i].token;
+      const float* weight = block.heads[head].weight_by_token.row(token);
+      for (int later = row + 1; later < block.num_steps; ++later) {
+        kept_(head, later) -= weight[later];
+      }
+    }
+  }
+}
+
+void ScoreReplay::measure() {
+  const AttentionBlock& block = replayed_.block();
+  record_.add_block(block, holding_, pending_);
+}
+
+std::vector<Outcome> ScoreReplay::finish() {
+  const Unit& unit = replayed_.unit();
+  const auto bytes_per_token = static_cast<std::size_t>(unit.key.cols() * unit.key_bytes +
+                                                        unit.value.cols() * unit.value_bytes);
+  std::vector<Outcome> outcomes;
+  outcomes.push_back(std::move(record_).finish(
+      {cache_.evicted_after(), peak_tokens_, peak_tokens_ * bytes_per_token}, true));
+  return outcomes;
+}
+
+}  // namespace kvsim

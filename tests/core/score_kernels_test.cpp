@@ -1,0 +1,80 @@
+#include "sim/core/score_kernels.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+
+#include "sim/core/attention_kernels.h"
+
+namespace kvsim {
+namespace {
+
+TEST_CASE("kernels: scores follow the rule in every slot but the gaps") {
+  using Kind = ScoreRule::Kind;
+  const ScoreRule rule{
+      GENERATE(Kind::attention, Kind::sum, Kind::mean, Kind::recency, Kind::frequency)};
+  const std::size_t count = GENERATE(1, 8, 15, 200);
+  std::mt19937 random(count);
+  std::uniform_real_distribution<float> uniform(0, 0.1F);
+  std::vector<std::int32_t> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), 3);
+  std::vector<float> attention(count);
+  std::vector<double> scores(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    attention[i] = uniform(random);
+    scores[i] = i % 5 == 1 ? kGone : uniform(random);
+  }
+  const ScoredStep step{static_cast<std::int32_t>(count) + 2, 20};
+  std::vector<double> expected = scores;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (expected[i] == kGone) continue;
+    expected[i] = next_score(rule, step, tokens[i], expected[i], attention[i]);
+  }
+  update_scores(rule, step, tokens, attention, scores);
+  CHECK(scores == expected);
+}
+
+TEST_CASE("kernels: the first of the lowest scores is found at every length") {
+  for (std::size_t count = 1; count < 150; ++count) {
+    for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
+      std::vector<double> scores(count, 2);
+      for (std::size_t i = at; i < count; i += 7) scores[i] = -1;
+      REQUIRE(lowest(scores) == at);
+    }
+  }
+  CHECK(lowest(std::vector<double>{kGone, 3, kGone, 3}) == 1);
+}
+
+TEST_CASE("kernels: attention of several heads adds up in single precision") {
+  const std::vector<float> first = {0.1F, 0.2F, 0.7F};
+  const std::vector<float> second = {0.3F, 0.3F, 0.4F};
+  std::vector<float> mean(3, 0);
+  add_attention(first, 0.5F, mean.data());
+  add_attention(second, 0.25F, mean.data());
+  for (int i = 0; i < 3; ++i) {
+    const float expected = static_cast<float>(first[i] * 0.5F) + second[i] * 0.25F;
+    CHECK(mean[i] == expected);
+  }
+}
+
+TEST_CASE("kernels: gathered rows are the weights of the tokens asked for") {
+  AlignedRows by_token(50, kBlockSteps);
+  for (int token = 0; token < 50; ++token) {
+    for (int step = 0; step < kBlockSteps; ++step) {
+      by_token.row(token)[step] = static_cast<float>(100 * token + step);
+    }
+  }
+  const std::size_t count = GENERATE(1, 4, 6, 17);
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < count; ++i) tokens.push_back(static_cast<std::int32_t>(49 - 2 * i));
+  AlignedRows rows(kBlockSteps, 32);
+  gather_rows(by_token, tokens, rows);
+  for (int step = 0; step < kBlockSteps; ++step) {
+    for (std::size_t i = 0; i < count; ++i) {
+      REQUIRE(rows.row(step)[i] == by_token.row(tokens[i])[step]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvsim
