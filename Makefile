@@ -9,11 +9,12 @@ CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo test test-python notebooks format check-format clean
+.PHONY: help build demo test test-python bench notebooks format check-format clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
+	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
@@ -22,7 +23,7 @@ help:
 # cmake writes build/Makefile even when it fails, so a log that is in place marks success.
 build:
 	@if [[ -n '$(CMAKE_FLAGS)' || ! -f build/configure.log ]]; then \
-	  .ci/dependencies; \
+	  .ci/dependencies $(PACKAGES); \
 	  echo 'Configuring build/'; \
 	  mkdir -p build; \
 	  cmake --preset release $(CMAKE_FLAGS) >build/configure.tmp || { echo 'All of cmake is in build/configure.tmp'; exit 1; }; \
@@ -50,6 +51,14 @@ notebooks: build
 	@.ci/venv build/venv nbconvert ipykernel
 	@cd notebooks && KVSIM_PROGRAM=$(CURDIR)/build/kvsim ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --log-level WARN *.ipynb
+
+HEADS ?= 32
+
+bench: PACKAGES = libbenchmark-dev python3
+bench: TARGET = bench
+bench: override CMAKE_FLAGS += -DKVSIM_BENCH=ON
+bench: build
+	@python3 tests/bench/run.py --heads $(HEADS) $(BENCH_FLAGS)
 
 test: build
 	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS)

@@ -1,0 +1,164 @@
+"""One page of what was measured: rates, the PyTorch baseline, and ratios against the goals."""
+
+AT_LEAST, AT_MOST = "at least", "at most"
+FASTEST = "fastest"  # of all variants of the PyTorch baseline
+
+# case, what it is compared with, goal if there is one. A ratio to PyTorch says how many times faster kvsim
+# is, one to another case how many times longer it takes.
+GOALS = [
+    ("h2o", "idiomatic", AT_LEAST, 22),
+    ("h2o", FASTEST, AT_LEAST, 13),
+    ("h2o", "exact", AT_MOST, 1.15),
+    ("h2o_budgets", FASTEST, AT_LEAST, 35),
+    ("policies_budgets", FASTEST, AT_LEAST, 40),
+    ("policies_budgets", "h2o", AT_MOST, 2.8),
+    ("h2o", "masked", AT_LEAST, None),
+    ("h2o_budgets", "masked", AT_LEAST, None),
+    ("policies_budgets", "masked", AT_LEAST, None),
+]
+
+# The conditions of the goals.
+GOAL_SHAPE = {"tokens": 2048, "head_dim": 128, "heads": 32, "threads": 2}
+
+# Use of the cores by others above which figures are worth nothing.
+BUSY = 0.05
+
+# Sums over steps and heads in single precision, and near ties that it decides otherwise.
+AGREEMENT = 1e-5
+
+# Below this share of Eigen's rate, PyTorch's BLAS does not use what the processor has.
+SLOW_BLAS = 0.8
+
+
+def table(rows):
+    """Rows of text with the columns aligned: the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def best_counter(benchmarks, prefix, counter):
+    values = [row[counter] for row in benchmarks if row["name"].startswith(prefix)]
+    return max(values) if values else float("nan")
+
+
+def peaks(report):
+    """GFLOP/s of all threads together, and GB/s."""
+    machine = report["machine"]
+    eigen = 1e-9 * best_counter(machine, "gemm_square", "FLOP/s")
+    torch = report.get("pytorch", {}).get("gemm_gflop_per_s", 0)
+    return {
+        "eigen": eigen,
+        "torch": torch,
+        "gemm": max(eigen, torch),
+        "fma": 1e-9 * best_counter(machine, "fma_registers", "FLOP/s"),
+        "read": 1e-9 * best_counter(machine, "read_memory", "bytes_per_second"),
+    }
+
+
+def condition_lines(report, peak):
+    conditions, sweeps = report["conditions"], report["sweeps"]
+    lines = [
+        f"kvsim {sweeps['kvsim_version']} ({conditions['revision']}), {conditions['date']}: "
+        f"{sweeps['tokens']} tokens, {sweeps['heads']} heads of {sweeps['head_dim']}",
+        f"{conditions['cpu']}, {conditions['threads']} threads on {conditions['cores']} cores, "
+        f"{sweeps['compiler']}, {sweeps['flags'].strip()}",
+        f"Peaks: GEMM {peak['gemm']:.0f} GFLOP/s (Eigen {peak['eigen']:.0f}, PyTorch {peak['torch']:.0f}), "
+        f"FMA {peak['fma']:.0f} GFLOP/s, reading {peak['read']:.1f} GB/s",
+    ]
+    if conditions["busy_before"] > BUSY:
+        lines.append(f"Others used {conditions['busy_before']:.0%} of the cores just before: do not cite these figures.")
+    differs = [f"{name} = {goal}" for name, goal in GOAL_SHAPE.items() if sweeps[name] != goal]
+    if differs:
+        lines.append(f"The goals are for {', '.join(differs)}.")
+    return lines
+
+
+def kernel_lines(report, peak):
+    per_thread = peak["gemm"] / report["conditions"]["threads"]
+    rows = [["kernel, one thread", "ms", "GFLOP/s", "of peak"]]
+    for row in report["kernels"]:
+        rate = 1e-9 * row["FLOP/s"] if "FLOP/s" in row else None
+        rows.append([row["name"], f"{row['real_time']:.2f}",
+                     f"{rate:.1f}" if rate else "", f"{rate / per_thread:.0%}" if rate else ""])
+    return table(rows)
+
+
+def sweep_lines(report, peak):
+    rows = [["sweep", "ms per head", "M tokens x heads x configurations/s", "GFLOP/s", "of peak", "MB read"]]
+    for case in report["sweeps"]["cases"]:
+        rows.append([case["title"], f"{case['ms_per_head']:.2f}",
+                     f"{1e-6 * case['tokens_heads_configurations_per_s']:.3f}",
+                     f"{case['gflop_per_s']:.1f}", f"{case['gflop_per_s'] / peak['gemm']:.0%}",
+                     f"{1e-6 * case['trace_bytes_read']:.0f}"])
+    return table(rows)
+
+
+def pytorch_lines(report, peak):
+    pytorch = report["pytorch"]
+    lines = [f"PyTorch {pytorch['torch']}, {pytorch['cpu_capability']}"]
+    lines += ["  " + line for line in pytorch["build"]]
+    widest = report["conditions"]["widest_vectors"]
+    if widest and widest not in pytorch["cpu_capability"]:
+        lines.append(f"PyTorch does not use the processor's {widest}: this is no fair baseline.")
+    if peak["torch"] < SLOW_BLAS * peak["eigen"]:
+        lines.append("PyTorch's GEMM is slower than Eigen's: this is no fair baseline.")
+    rows = [["PyTorch", "processes x threads", "heads", "ms per head", "loss differs by", "error differs by"]]
+    titles = {case["id"]: case["title"] for case in report["sweeps"]["cases"]}
+    for run in pytorch["runs"]:
+        rows.append([f"{titles[run['case']]}, {run['variant']}",
+                     f"{run['processes']} x {run['threads_each']}", str(run["heads"]), f"{run['ms_per_head']:.2f}",
+                     f"{run['attention_loss_difference']:.0e}", f"{run['output_error_difference']:.0e}"])
+    lines += table(rows)
+    worst = max(max(run["attention_loss_difference"], run["output_error_difference"])
+                for run in pytorch["runs"])
+    if not worst <= AGREEMENT:
+        lines.append(f"PyTorch and kvsim DISAGREE by {worst:.0e}: they did not do the same work.")
+    if any(run["heads"] < report["sweeps"]["heads"] for run in pytorch["runs"]):
+        lines.append("Runs on fewer heads are scaled: their time is linear in heads.")
+    return lines
+
+
+def ratio(report, case, other):
+    """None if one of the two was not measured."""
+    own = {row["id"]: row["ms_per_head"] for row in report["sweeps"]["cases"]}
+    if case not in own:
+        return None
+    if other in own:
+        return own[case] / own[other]
+    times = [run["ms_per_head"] for run in report.get("pytorch", {}).get("runs", [])
+             if run["case"] == case and (run["variant"] == other or other == FASTEST)]
+    return min(times) / own[case] if times else None
+
+
+def verdict(measured, sense, goal):
+    if measured is None:
+        return "not measured"
+    if goal is None:
+        return ""
+    return "met" if (measured >= goal if sense == AT_LEAST else measured <= goal) else "missed"
+
+
+def goal_lines(report):
+    titles = {case["id"]: case["title"] for case in report["sweeps"]["cases"]}
+    rows = [["ratio", "measured", "goal", ""]]
+    for case, other, sense, goal in GOALS:
+        measured = ratio(report, case, other)
+        versus = f"time of {titles[other]}" if other in titles else f"speed of {other} PyTorch"
+        rows.append([f"{titles[case]}: {versus}", f"{measured:.2f}x" if measured else "-",
+                     f"{sense} {goal}x" if goal else "", verdict(measured, sense, goal)])
+    return table(rows)
+
+
+def page(report):
+    peak = peaks(report)
+    parts = [condition_lines(report, peak), kernel_lines(report, peak), sweep_lines(report, peak)]
+    if "pytorch" in report:
+        parts.append(pytorch_lines(report, peak))
+    else:
+        parts.append(["No PyTorch: KVSIM_PYTHON, build/venv and python3 have no torch."])
+    parts.append(goal_lines(report))
+    return "\n\n".join("\n".join(part) for part in parts)

@@ -1,0 +1,140 @@
+"""Runs the benchmarks that were built, and the PyTorch baseline if there is a Python with torch, prints
+one page and writes everything that was measured to build/bench.json. `make bench` builds, then runs it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from report import page
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def fail(message):
+    sys.exit(f"bench: error: {message}")
+
+
+def call(*command, quiet=False):
+    command = [str(word) for word in command]
+    hidden = subprocess.PIPE if quiet else None
+    try:
+        done = subprocess.run(command, stdout=hidden, stderr=hidden, text=True)
+    except OSError as error:
+        fail(f"cannot start {command[0]}: {error.strerror}")
+    if done.returncode != 0:
+        said = (done.stderr or "").strip().splitlines()[-1:]
+        fail(": ".join([f"{Path(command[0]).name} ended with status {done.returncode}", *said]))
+
+
+def answer(*command):
+    """What a command prints, or nothing if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def python_with_torch():
+    candidates = [os.environ.get("KVSIM_PYTHON"), ROOT / "build/venv/bin/python", "python3"]
+    for python in filter(None, candidates):
+        if answer(str(python), "-c", "import torch, numpy; print('yes')") == "yes":
+            return str(python)
+    return None
+
+
+def of_cpuinfo(field):
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "unknown")
+
+
+def widest_vectors(flags):
+    known = {"avx512f": "AVX512", "avx2": "AVX2"}
+    return next((name for flag, name in known.items() if flag in flags), None)
+
+
+def busy_share(seconds=3):
+    """The share of the cores' time that others take, a hypervisor's other guests included. The load average
+    would still show the build."""
+    def idle_and_total():
+        user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split()[1:9])
+        return idle + iowait, user + nice + system + idle + iowait + sum(rest)
+
+    before = idle_and_total()
+    time.sleep(seconds)
+    idle, total = (now - then for now, then in zip(idle_and_total(), before))
+    return 1 - idle / max(total, 1)
+
+
+def conditions(options):
+    return {
+        "date": options.date,
+        "revision": answer("git", "describe", "--always", "--dirty"),
+        "cpu": of_cpuinfo("model name"),
+        "widest_vectors": widest_vectors(of_cpuinfo("flags").split()),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": options.threads,
+        "busy_before": busy_share(),
+    }
+
+
+def google_benchmark(program, file, *arguments):
+    call(program, f"--benchmark_out={file}", "--benchmark_out_format=json", "--benchmark_min_time=0.5",
+         *arguments, quiet=True)
+    return json.loads(file.read_text())["benchmarks"]
+
+
+def parse_arguments():
+    cores = len(os.sched_getaffinity(0))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the folder of the build")
+    parser.add_argument("--heads", type=int, default=32)
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--threads", type=int, default=min(2, cores),
+                        help="of kvsim, of PyTorch and of the machine's peaks; the goals are for 2")
+    parser.add_argument("--repeats", type=int, default=5, help="of each case; the median counts")
+    parser.add_argument("--quick", action="store_true", help="fewer heads for the longest PyTorch runs")
+    parser.add_argument("--date", default=datetime.date.today().isoformat(), help="as the file tells it")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    if options.threads > len(os.sched_getaffinity(0)):
+        fail(f"{options.threads} threads on {len(os.sched_getaffinity(0))} cores measure nothing")
+    programs = options.build / "bench"
+    report = {"conditions": conditions(options)}
+    print("Measuring the machine", flush=True)
+    report["machine"] = google_benchmark(programs / "machine", programs / "machine.json", options.threads)
+    print("Measuring kernels", flush=True)
+    report["kernels"] = google_benchmark(programs / "kernels", programs / "kernels.json")
+    print("Measuring sweeps", flush=True)
+    sweeps, heads = programs / "sweeps.json", programs / "heads.f32"
+    call(programs / "sweeps", "--tokens", options.tokens, "--head-dim", options.head_dim,
+         "--heads", options.heads, "--threads", options.threads, "--repeats", options.repeats,
+         "--json", sweeps, "--heads-file", heads, quiet=True)
+    report["sweeps"] = json.loads(sweeps.read_text())
+    python = python_with_torch()
+    if python:
+        print("Measuring PyTorch, which takes minutes", flush=True)
+        baseline = programs / "pytorch.json"
+        call(python, HERE / "pytorch_baseline.py", sweeps, heads, baseline,
+             *(["--quick"] if options.quick else []))
+        report["pytorch"] = json.loads(baseline.read_text())
+    heads.unlink()
+    file = options.build / "bench.json"
+    file.write_text(json.dumps(report, indent=1) + "\n")
+    print("\n" + page(report))
+    print(f"\nAll of it is in {file}")
+
+
+if __name__ == "__main__":
+    main()
