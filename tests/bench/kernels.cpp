@@ -53,13 +53,15 @@ void replay_one(benchmark::State& state, const char* policy) {
 BENCHMARK(exact_pass)
     ->ArgNames({"tokens", "head_dim"})
     ->ArgsProduct({{512, 2048, 4096}, {64, 128}})
-    ->Unit(benchmark::kMillisecond);
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 #define KVSIM_BENCH_REPLAY(name, policy)      \
   BENCHMARK_CAPTURE(replay_one, name, policy) \
       ->ArgNames({"tokens", "head_dim"})      \
       ->Args({2048, 128})                     \
-      ->Unit(benchmark::kMillisecond)
+      ->Unit(benchmark::kMillisecond)         \
+      ->UseRealTime()
 
 KVSIM_BENCH_REPLAY(h2o, "h2o");
 KVSIM_BENCH_REPLAY(h2o_full, "h2o:score=full");

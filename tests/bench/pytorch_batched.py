@@ -138,7 +138,6 @@ class SharedReplay:
         self.resident[:, :active].scatter_(2, lowest, 0.0)
         self.own[:, :active].scatter_(2, lowest, math.inf)
 
-
     def measure(self, block, output, value):
         """Adds what a block of steps lost, given the attention to resident tokens."""
         heads, num_budgets, rows, seen = block.shape
