@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,11 @@ def test_samples_are_those_of_the_seed(folder, work):
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--batch-size", "x"], "--batch-size"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "1-"], "layers as in 0-3,7"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "2,7"], "some of 0..2"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "0-999999"], "some of 0..2"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "0-9999999999"], "0-3,7"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "2,2-1"], "write it as 1-2"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--temperature", "-1"], "--temperature"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--temperature", "nan"], "--temperature"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--dtype", "int8"], "--dtype"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--device", "abacus"], "--device"),
         (["MODEL", "--text", "text.txt", "-o", "none/t.h5"], "none/t.h5: cannot be written"),
@@ -137,6 +143,54 @@ def test_samples_are_those_of_the_seed(folder, work):
 )
 def test_usage(arguments, message, folder, work, capsys):
     fail(capsys, 2, message, *[folder if word == "MODEL" else word for word in arguments])
+
+
+@pytest.mark.parametrize("wrong", [["-o", "none/t.h5"], ["-o", "t.h5", "--layers", "7"]])
+def test_what_is_wrong_is_said_before_the_model_is_loaded(wrong, folder, work, capsys):
+    bare = shutil.copytree(folder, work / "bare")
+    (bare / "model.safetensors").unlink()  # loading it would be a data error
+    assert main([str(bare), "--text", "text.txt", *wrong]) == 2
+
+
+def test_prompts_of_which_each_begins_as_the_one_before(folder, work):
+    Path("p.jsonl").write_text('"a river"\n"a river,"\n')
+    assert main([str(folder), "--prompts", "p.jsonl", "-o", "t.h5"]) == 0
+    with h5py.File("t.h5") as file:
+        assert [group.attrs["num_tokens"] for group in file["sequences"].values()] == [7, 8]
+
+
+@pytest.mark.parametrize("cache", ["static", "sliding_window"])
+def test_a_model_that_asks_for_another_cache_is_recorded_with_the_default_one(cache, folder, work):
+    asks = shutil.copytree(folder, work / "asks")
+    settings = json.loads((asks / "generation_config.json").read_text())
+    settings["cache_implementation"] = cache
+    (asks / "generation_config.json").write_text(json.dumps(settings))
+    arguments = [asks, "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "4"]
+    assert main([str(argument) for argument in arguments]) == 0
+
+
+WITHOUT_TORCH = """
+import runpy, sys
+sys.modules["torch"] = None
+runpy.run_module("kvsim.record", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["MODEL", "--text", "text.txt", "-o", "t.h5"], 1, 'pip install "./python[record]"'),
+        (["MODEL"], 2, "-o/--output"),
+        (["--help"], 0, ""),
+    ],
+)
+def test_without_torch_one_line_says_what_to_install(arguments, status, says, work):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == status
+    assert says in done.stderr and done.stderr.count("\n") == (status != 0)
 
 
 @pytest.mark.parametrize(

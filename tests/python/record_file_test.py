@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from record_zoo import build, generate, tokens
 
-from kvsim.record import UsageError, recording, trace_id
+from kvsim.record import UsageError, recording
 from kvsim.record.trace_file import HeadStream, TraceFile
+from kvsim.record.trace_id import trace_id
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "traces/sample/tiny-llama.h5"
@@ -135,7 +136,7 @@ LONG = """
         sequence = Sequence(file.h5.create_group("sequences/a"), "", "float16")
         rows = torch.zeros(8, step, 64)
         for _ in range(tokens // step):
-            sequence.feed(None, torch.ones(step, dtype=torch.bool), 1, set())
+            sequence.feed(None, torch.ones(step, dtype=torch.bool), None, set())
             sequence.append(0, {"query": rows, "key": rows})
         sequence.close()
         file.commit()

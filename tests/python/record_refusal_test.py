@@ -165,6 +165,62 @@ def test_a_part_of_the_model(path):
     refuse(build("llama"), path, "call the recorded model", lambda model: read(model.model))
 
 
+class Wrapper(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.config = inner, inner.config
+
+    def forward(self, *args, **options):
+        return self.inner(*args, **options)
+
+
+@pytest.mark.parametrize("wrap", [Wrapper, torch.compile])
+def test_a_wrapped_model_is_refused_at_once_and_the_model_inside_named(wrap, path):
+    model = wrap(build("llama"))
+    reason = "is a wrapper; record the LlamaForCausalLM inside it"
+    refuse(model, path, reason, lambda model: pytest.fail("the recording began"))
+
+
+def test_a_model_called_by_its_wrapper_is_recorded(path):
+    inner = build("llama")
+    with recording(inner, path):
+        read(Wrapper(inner))
+
+
+def test_gradient_checkpointing_is_refused_by_its_name(path):
+    model = build("llama").train()
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+
+    def run(model):
+        model(tokens(12)).logits.sum().backward()
+
+    refuse(model, path, "without gradient checkpointing", run)
+
+
+def test_after_a_failed_step_the_same_text_cannot_go_on(path):
+    def run(model):
+        with torch.no_grad():
+            cache = model(tokens(5), use_cache=True).past_key_values
+            hook = model.model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model(tokens(1), past_key_values=cache)
+            hook.remove()
+            model(tokens(1), past_key_values=cache)
+
+    refuse(build("llama"), path, "the forward pass before this one failed", run)
+
+
+def test_a_text_that_lacks_a_layer_is_refused(path):
+    def run(model):
+        read(model)
+        layers = model.model.layers
+        model.model.layers = layers[:2]
+        read(model)
+        model.model.layers = layers
+
+    refuse(build("llama"), path, r"sequence-1 has layers \[0, 1\], an earlier one", run)
+
+
 def test_nothing(path):
     refuse(build("llama"), path, "no attention was recorded", lambda model: None)
 
@@ -184,6 +240,8 @@ def test_two_recordings(path):
         (dict(layers=[]), r"layers: expected some of 0\.\.2"),
         (dict(dtype="bfloat16"), "dtype: expected float16 or float32, found bfloat16"),
         (dict(names=["a/b"]), "without a slash"),
+        (dict(names="text"), "names: expected a list of names, found the text 'text'"),
+        (dict(names=["a", "b"]), "names: no text came for b"),
     ],
 )
 def test_options(options, reason, path):

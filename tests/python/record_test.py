@@ -11,7 +11,7 @@ from record_zoo import (
     CONFIGS, build, check, generate, padded, tokens, worst_error,
 )  # fmt: skip
 
-from kvsim.record import recording
+from kvsim.record import RecordError, RecordWarning, recording
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
@@ -107,6 +107,110 @@ def test_a_prompt_in_pieces(tmp_path):
         assert file["sequences/sequence-0"].attrs["num_tokens"] == TOKENS
 
 
+@pytest.mark.parametrize("length", [13, 18])
+def test_the_prompt_is_what_generate_is_given_whatever_its_pieces(length, tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with recording(model, path):
+        generate(model, tokens(length), NEW, prefill_chunk_size=6)  # 13: the last piece is a token
+        generate(model, tokens(1), NEW)
+    with h5py.File(path) as file:
+        lengths = [group.attrs["prompt_length"] for group in file["sequences"].values()]
+        assert lengths == [length, 1]
+
+
+def test_a_text_fed_token_by_token_is_whole_and_has_no_prompt(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    ids = torch.cat([tokens(6), tokens(6, seed=1)])
+    ids[0, 3] = model.generation_config.eos_token_id
+    with recording(model, path), torch.no_grad():
+        cache = None
+        for column in ids.T:
+            cache = model(column[:, None], past_key_values=cache, use_cache=True).past_key_values
+    assert list(texts(path).values()) == ids.tolist()
+    with h5py.File(path) as file:
+        assert file["sequences/sequence-0"].attrs["prompt_length"] == 0
+
+
+def test_a_loop_of_ones_own_tells_the_prompt_and_its_end_tokens(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    ids = torch.cat([tokens(6), tokens(6, seed=1)])
+    ids[:, 1], ids[0, 4] = 9, 9
+    with recording(model, path, end_tokens=[9]) as recorder, torch.no_grad():
+        recorder.label(["a", "b"], prompt_length=3)
+        cache = model(ids[:, :3], use_cache=True).past_key_values
+        for column in ids.T[3:]:
+            model(column[:, None], past_key_values=cache)
+    assert texts(path) == {"a": ids[0, :4].tolist(), "b": ids[1].tolist()}
+    with h5py.File(path) as file:
+        assert file["sequences/a"].attrs["prompt_length"] == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"use_cache": False}])
+def test_a_text_that_begins_as_the_one_before_is_another_text(options, tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with recording(model, path), torch.no_grad():
+        model(tokens(6)[:, :5], **options)
+        model(tokens(6), **options)
+    assert [len(ids) for ids in texts(path).values()] == [5, 6]
+
+
+class Fails(Exception):
+    pass
+
+
+def fail_in_layer_1(model):
+    def fails(*_):
+        raise Fails
+
+    return model.model.layers[1].register_forward_pre_hook(fails)
+
+
+def test_a_text_on_which_the_model_failed_is_left_out_and_named(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with recording(model, path, names=["a", "b", "c"], dtype="float32"), torch.no_grad():
+        model(tokens(8))
+        hook = fail_in_layer_1(model)
+        with pytest.raises(Fails):
+            model(tokens(7))
+        hook.remove()
+        with pytest.warns(RecordWarning, match="sequence b is left out"):
+            model(tokens(9))
+    assert {name: len(ids) for name, ids in texts(path).items()} == {"a": 8, "c": 9}
+    check(path, 1e-4)
+
+
+def test_a_last_text_that_failed_is_left_out_too(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with pytest.warns(RecordWarning, match="sequence-1 is left out"):
+        with recording(model, path), torch.no_grad():
+            model(tokens(8))
+            fail_in_layer_1(model)
+            with pytest.raises(Fails):
+                model(tokens(7))
+    assert list(texts(path)) == ["sequence-0"]
+
+
+def test_after_a_refusal_another_text_is_recorded(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    mask = torch.zeros(1, 1, 12, 12)
+    with pytest.warns(RecordWarning, match="sequence-0 is left out"):
+        with recording(model, path), torch.no_grad():
+            with pytest.raises(RecordError, match="the attention mask is not causal"):
+                model(tokens(12), attention_mask=mask)
+            model(tokens(9))
+    assert [len(ids) for ids in texts(path).values()] == [9]
+
+
+def test_the_source_is_that_of_every_text(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with recording(model, path, names=["a"], source="a book"), torch.no_grad():
+        model(tokens(5))
+        model(tokens(6))
+    with h5py.File(path) as file:
+        sources = {name: group.attrs["source"] for name, group in file["sequences"].items()}
+    assert sources == {"a": "a book", "sequence-1": "a book"}
+
+
 def test_the_end_of_a_text_is_the_end_of_its_sequence(tmp_path):
     model, path = build("llama"), tmp_path / "t.h5"
     ids, mask = padded([8, 8])
@@ -160,6 +264,7 @@ def test_the_model_is_left_as_it_was(implementation, tmp_path):
     assert model.config._attn_implementation == implementation
     assert source.apply_rotary_pos_emb is rotate
     assert not model._forward_hooks and not model._forward_pre_hooks
+    assert "generate" not in vars(model)
     assert list(tmp_path.iterdir()) == []
     with recording(model, tmp_path / "t.h5", dtype="float32"):
         generate(model, tokens(PROMPT), NEW)

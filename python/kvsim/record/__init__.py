@@ -1,7 +1,17 @@
-"""Records what the attention heads of a transformers model compute, as a trace for kvsim."""
+"""Records what the attention heads of a transformers model compute, as a trace for kvsim.
 
-from .errors import RecordError, UsageError
-from .session import recording
-from .trace_id import trace_id
+`recording` needs torch and transformers: it is imported when it is asked for, so that the command
+can say what is missing.
+"""
 
-__all__ = ["RecordError", "UsageError", "recording", "trace_id"]
+from .errors import RecordError, RecordWarning, UsageError
+
+__all__ = ["RecordError", "RecordWarning", "UsageError"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "recording":
+        from .session import recording
+
+        return recording
+    raise AttributeError(f"module 'kvsim.record' has no attribute {name!r}")

@@ -38,7 +38,8 @@ def parser() -> Parser:
     add("--model-dtype", choices=("float32", "bfloat16", "float16", "auto"), default="float32",
         help="the type that the model computes in (default: float32; auto: as it is stored)")
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
-    add("--temperature", type=float, default=0.0, metavar="T", help="sample at T (default: greedy)")
+    add("--temperature", type=nonnegative, default=0.0, metavar="T",
+        help="sample at T (default: greedy)")  # fmt: skip
     add("--seed", type=natural, default=0, help="of sampling (default: 0)")
     return result
 
@@ -46,6 +47,13 @@ def parser() -> Parser:
 def natural(text: str) -> int:
     value = int(text)
     if value < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
+    return value
+
+
+def nonnegative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
     return value
 
@@ -65,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .errors import RecordError, UsageError
         from .run import run
     except ImportError as error:
-        needed = "pip install torch transformers h5py"
-        return _fail(f"{error}; recording needs them: {needed}", STATUS_OTHER)
+        needed = 'in the source folder: pip install "./python[record]"'
+        return _fail(f"{error}; {needed}", STATUS_OTHER)
     try:
         run(options)
     except UsageError as error:

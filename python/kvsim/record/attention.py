@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers import AttentionInterface
@@ -16,29 +16,24 @@ PREFIX = "kvsim_"  # before the name of the attention that does the work
 SOFTCAP = "attn_logit_softcapping"
 
 
-class Observer(Protocol):
-    """Is shown every call of an attention function and what it gave."""
+Vectors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, key, value
+Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
+# Is shown a call: the module, its vectors, the output, the mask and the options.
+Observe = Callable[
+    [torch.nn.Module, Vectors, torch.Tensor, torch.Tensor | None, dict[str, Any]], None
+]
 
-    def observe(
-        self,
-        module: torch.nn.Module,
-        vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-        output: torch.Tensor,
-        mask: torch.Tensor | None,
-        options: dict[str, Any],
-    ) -> None: ...
-
-
-_observers: list[Observer] = []  # at most one
+_observe: Observe | None = None
 
 
 @contextmanager
-def observed(model: torch.nn.Module, observer: Observer) -> Iterator[None]:
-    """Shows the observer all attention of the model, and leaves the model as it was.
+def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
+    """Shows `observe` all attention of the model, and leaves the model as it was.
 
     Raises RecordError for a model that does not use the interface.
     """
-    if _observers:
+    global _observe
+    if _observe is not None:
         raise RecordError("another recording is under way; record one model at a time")
     name = type(model).__name__
     can_set = getattr(model, "_can_set_attn_implementation", None)
@@ -47,14 +42,14 @@ def observed(model: torch.nn.Module, observer: Observer) -> Iterator[None]:
     implementation = PREFIX + _base(model)
     _register(implementation)
     before = [(config, config._attn_implementation) for config in _configs(model)]
-    _observers.append(observer)
+    _observe = observe
     try:
         model.set_attn_implementation(implementation)
         if model.config.get_text_config()._attn_implementation != implementation:
             raise RecordError(f"{name} does not let its attention be set")
         yield
     finally:
-        _observers.clear()
+        _observe = None
         for config, value in before:  # a config hands its value down, so from the outermost in
             config._attn_implementation = value
 
@@ -89,46 +84,38 @@ def _base(model: torch.nn.Module) -> str:
 def _register(implementation: str) -> None:
     base = implementation.removeprefix(PREFIX)
     AttentionMaskInterface.register(implementation, ALL_MASK_ATTENTION_FUNCTIONS[base])
-    AttentionInterface.register(implementation, _eager if base == "eager" else _sdpa)
+    AttentionInterface.register(implementation, _shown(_eager if base == "eager" else _sdpa))
 
 
-def _sdpa(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None = None,
-    **options: Any,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _sdpa(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
     if options.get("softcap") is not None:
         raise RecordError("SDPA has no soft cap; load the model with attn_implementation='eager'")
-    attend = ALL_ATTENTION_FUNCTIONS["sdpa"]
-    return _show(attend, module, (query, key, value), attention_mask, options)
+    return ALL_ATTENTION_FUNCTIONS["sdpa"]
 
 
-def _eager(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None = None,
-    **options: Any,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _eager(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
     # The interface hands an eager function over only as a default, which never gets here.
     attend = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     if attend is None:
         raise RecordError(f"{type(module).__name__} has no attention but a kernel's")
-    return _show(attend, module, (query, key, value), attention_mask, options)
+    return attend
 
 
-def _show(
-    attend: Callable[..., tuple[torch.Tensor, torch.Tensor | None]],
-    module: torch.nn.Module,
-    vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    mask: torch.Tensor | None,
-    options: dict[str, Any],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    result = attend(module, *vectors, mask, **options)
-    for observer in _observers:
-        observer.observe(module, vectors, result[0], mask, options)
-    return result
+def _shown(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention]) -> Attention:
+    """What passes a call on to the attention that `choose` gives, and shows it."""
+
+    def attend(
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **options: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        vectors = query, key, value
+        result = choose(module, options)(module, *vectors, attention_mask, **options)
+        if _observe is not None:
+            _observe(module, vectors, result[0], attention_mask, options)
+        return result
+
+    return attend

@@ -42,13 +42,14 @@ class Consistency:
         declared = options.get("sliding_window") or getattr(module, "sliding_window", None)
         possible = self._windows.get(layer, [declared, None] if declared else [None])
         causal = is_causal(module, options)
-        self._windows[layer] = [w for w in possible if step.expresses(mask, num_keys, w, causal)]
-        if not self._windows[layer]:
+        fitting = [w for w in possible if step.expresses(mask, num_keys, w, causal)]
+        if not fitting:
             window = f", with a window of {declared}," if declared else ""
             raise RecordError(
                 f"layer {layer}: the attention mask is not causal{window} with padding at the "
                 "ends; a trace expresses no other"
             )
+        self._windows[layer] = fitting
 
     def check_past(self, layer: int, key: torch.Tensor, new: int) -> None:
         """Raises RecordError if the key before the `new` ones is not the last one of before.

@@ -1,4 +1,4 @@
-"""What can go wrong while a trace is recorded."""
+"""What can go wrong while a trace is recorded, and what is worth a line."""
 
 
 class RecordError(Exception):
@@ -7,3 +7,7 @@ class RecordError(Exception):
 
 class UsageError(RecordError):
     """The recorder was asked for something that does not exist or does not fit together."""
+
+
+class RecordWarning(UserWarning):
+    """The trace is right, but not all that was expected; the message is one line."""

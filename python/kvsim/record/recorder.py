@@ -1,19 +1,40 @@
 """Turns the steps of a model and the calls of its attention into a trace."""
 
+import warnings
+from collections.abc import Iterator
 from collections.abc import Sequence as Several
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from .consistency import Consistency
-from .errors import RecordError, UsageError
+from .errors import RecordError, RecordWarning, UsageError
 from .rope import RopeWitness
 from .sequence import Sequence
 from .shape import Shape, shape_of
 from .steps import Step, read_step
 from .tokens import token_texts
 from .trace_file import Attribute, TraceFile
+
+
+@dataclass(frozen=True)
+class Label:
+    """What the caller says of a sequence that is to come."""
+
+    name: str
+    source: str
+    prompt_length: int | None  # None: as `generate` is given it
+
+
+@dataclass
+class Generation:
+    """A call of the model's `generate`."""
+
+    prompt_columns: int  # of its input, padding included
+    has_begun: bool = False
 
 
 class Recorder:
@@ -27,15 +48,17 @@ class Recorder:
         layers: Several[int],
         dtype: str,
         ends: set[int],
+        source: str,
     ) -> None:
         self._file, self._witness = file, witness
         self._layers, self._dtype, self._ends = set(layers), dtype, ends
+        self._source = source  # of sequences without a label
         self._text_config = model.config.get_text_config()
-        self._labels: list[tuple[str, str]] = []
+        self._labels: list[Label] = []
         self._done: list[Sequence] = []
         self._batch: list[Sequence] = []
-        self._step: Step | None = None
-        self._last_ids: torch.Tensor | None = None
+        self._step: Step | None = None  # the one under way, or that failed
+        self._generation: Generation | None = None
         self._first: list[int] = []  # the position of each sequence's first new token
         self._num_columns = 0  # tokens so far, padding included
         self._shape: Shape | None = None
@@ -47,12 +70,28 @@ class Recorder:
         """Those whose attention was seen."""
         return self._consistency.layers
 
-    def label(self, names: Several[str], source: str = "") -> None:
-        """Names the sequences that come next; unnamed ones are sequence-0, sequence-1, ..."""
+    def label(
+        self, names: Several[str], source: str = "", prompt_length: int | None = None
+    ) -> None:
+        """Names the sequences that come next; unnamed ones are sequence-0, sequence-1, ...
+
+        `generate` says itself how long a prompt is; a loop of one's own has to say it here.
+        """
+        if isinstance(names, str):
+            raise UsageError(f"names: expected a list of names, found the text {names!r}")
         for name in names:
             if not name or "/" in name or name == ".":
                 raise UsageError(f"sequence name: expected one without a slash, found {name!r}")
-            self._labels.append((name, source))
+            self._labels.append(Label(name, source or self._source, prompt_length))
+
+    @contextmanager
+    def generation(self, prompt_columns: int) -> Iterator[None]:
+        """Surrounds a call of `generate` whose input has so many columns."""
+        self._generation = Generation(prompt_columns)
+        try:
+            yield
+        finally:
+            self._generation = None
 
     def before_forward(
         self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -60,7 +99,12 @@ class Recorder:
         """A hook: takes the tokens of the step that begins."""
         step = read_step(model, args, kwargs)
         if step.seen == 0:
+            self._end_batch()
+            self._step = step
             self._begin(step)
+        elif self._step is not None:
+            raise RecordError("the forward pass before this one failed; begin a new text")
+        self._step = step
         batch = len(self._batch)
         if step.seen != self._num_columns or step.real.shape[0] != batch:
             raise RecordError(
@@ -68,32 +112,39 @@ class Recorder:
                 "not recorded; begin with an empty cache, and without candidates or beams"
             )
         self._num_columns = step.real.shape[1]
-        self._step = step
         self._positions_known &= step.positions_known
         self._first = [sequence.num_tokens for sequence in self._batch]
+        # A text alone ends with its recording; a member of a batch goes on as padding.
+        ends = self._ends if batch > 1 else set()
         for index, sequence in enumerate(self._batch):
             ids = None if step.ids is None else step.ids[index]
-            sequence.feed(ids, step.real_new[index], batch, self._ends)
+            in_prompt = self._in_prompt(sequence, step)
+            sequence.feed(ids, step.real_new[index], in_prompt, ends)
 
     def after_forward(self, *_: Any) -> None:
-        """A hook: the step has ended."""
+        """A hook: the step has ended well."""
         self._step = None
+        self._witness.forget()
+
+    def _in_prompt(self, sequence: Sequence, step: Step) -> bool | None:
+        if sequence.known_prompt is not None:
+            return sequence.num_tokens < sequence.known_prompt
+        return step.seen < self._generation.prompt_columns if self._generation else None
 
     def _begin(self, step: Step) -> None:
-        last, ids = self._last_ids, step.ids
-        if last is not None and ids is not None and ids.shape[0] == last.shape[0]:
-            if ids.shape[1] == last.shape[1] + 1 and torch.equal(ids[:, :-1], last):
+        if self._generation is not None:
+            if self._generation.has_begun:
                 raise RecordError("the model repeats its tokens; let it keep them: use_cache=True")
-        self._last_ids = ids
-        self._end_batch()
+            self._generation.has_begun = True
         for _ in range(step.real.shape[0]):
             number = len(self._done) + len(self._batch)
-            label = self._labels.pop(0) if self._labels else (f"sequence-{number}", "")
-            path = f"sequences/{label[0]}"
+            unnamed = Label(f"sequence-{number}", self._source, None)
+            label = self._labels.pop(0) if self._labels else unnamed
+            path = f"sequences/{label.name}"
             if path in self._file.h5:
-                raise UsageError(f"two sequences are named {label[0]}")
+                raise UsageError(f"two sequences are named {label.name}")
             group = self._file.h5.create_group(path)
-            self._batch.append(Sequence(group, label[1], self._dtype))
+            self._batch.append(Sequence(group, label.source, self._dtype, label.prompt_length))
         self._num_columns = 0
         self._consistency.begin()
 
@@ -106,8 +157,7 @@ class Recorder:
         options: dict[str, Any],
     ) -> None:
         """Takes one call of attention: q, k, v [batch, heads, tokens, dim] and its output."""
-        config = getattr(module, "config", self._text_config)
-        if type(config) is not type(self._text_config):
+        if type(module.config) is not type(self._text_config):
             return  # another part of the model, as one that looks at images
         layer = getattr(module, "layer_idx", None)
         if layer is None:
@@ -116,7 +166,10 @@ class Recorder:
             return
         step = self._step
         if step is None:
-            raise RecordError("a part of the model was called alone; call the recorded model")
+            raise RecordError(
+                "a part of the model was called alone; call the recorded model, and without "
+                "gradient checkpointing, which calls parts again"
+            )
         query, key, value = vectors
         if query.shape[2] != step.new or query.shape[0] != len(self._batch):
             raise RecordError(f"layer {layer} attends across: its queries are not the new tokens")
@@ -133,16 +186,34 @@ class Recorder:
             sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
 
     def _end_batch(self) -> None:
+        if self._step is not None:
+            self._leave_out(self._batch)
         for sequence in self._batch:
             sequence.close()
+            expected = (self._done or self._batch)[0].layers
+            if sequence.layers != expected:
+                raise RecordError(
+                    f"sequence {sequence.name} has layers {sequence.layers}, an earlier one "
+                    f"{expected}; does the model skip layers?"
+                )
         self._done += self._batch
         self._batch = []
+
+    def _leave_out(self, batch: list[Sequence]) -> None:
+        """A trace holds whole sequences: not those of a forward pass that raised."""
+        for sequence in batch:
+            del self._file.h5[f"sequences/{sequence.name}"]
+            reason = "a forward pass on it failed"
+            warnings.warn(f"sequence {sequence.name} is left out: {reason}", RecordWarning)
+        self._batch, self._step = [], None
 
     def finish(self, header: dict[str, Attribute], tokenizer: Any) -> None:
         """Writes all that is not vectors. Raises RecordError if nothing was recorded."""
         self._end_batch()
         if self._shape is None or not self._done:
             raise RecordError("no attention was recorded; run the model inside the recording")
+        if self._labels:
+            raise UsageError(f"names: no text came for {self._labels[0].name}")
         shared = {name: value for name, value in vars(self._shape).items() if value is not None}
         self._file.write_attributes("/", {**header, **shared, "dtype": self._dtype})
         for sequence in self._done:

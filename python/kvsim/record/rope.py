@@ -99,6 +99,10 @@ class RopeWitness:
         if best is not None and errors[best] < TOLERANCE:
             self._found[layer] = best
 
+    def forget(self) -> None:
+        """Lets go of the last keys."""
+        self._last = None
+
     def result(self, layers: list[int]) -> Rope | None:
         """The rotation, where all of these layers have the same and it did not change meanwhile."""
         found = {self._found.get(layer) for layer in layers}
@@ -110,7 +114,7 @@ class RopeWitness:
         for source, function in self._replaced:
             setattr(source, FUNCTION, function)
         self._replaced.clear()
-        self._last = None
+        self.forget()
 
 
 def _place(real_new: torch.Tensor, first: list[int]) -> tuple[int, int, int] | None:

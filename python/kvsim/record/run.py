@@ -10,18 +10,21 @@ import transformers
 from .errors import RecordError, UsageError
 from .session import recording
 from .texts import Text, read_layers, read_prompts, read_text
+from .trace_file import TraceFile
 
 
 def run(options: argparse.Namespace) -> None:
     """Does what the command line asks. Raises RecordError, or UsageError for the caller's part."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    layers = None if options.layers is None else read_layers(options.layers)
     texts = read_text(options.text) if options.text else read_prompts(options.prompts)
     device = _device(options.device)
     config = _load(transformers.AutoConfig, options.model)
     if getattr(config, "is_encoder_decoder", False):
         raise RecordError(f"{options.model} is an encoder-decoder; a trace holds decoders alone")
+    layers = _layers(options.layers, config)
+    with TraceFile(options.output):
+        pass  # whether it can be written is said before the model is loaded, which takes long
     tokenizer = _load(transformers.AutoTokenizer, options.model)
     encoded = [_encode(tokenizer, text, options.max_prompt_tokens) for text in texts]
     _require_room(config, texts, encoded, options.max_new_tokens)
@@ -29,6 +32,7 @@ def run(options: argparse.Namespace) -> None:
     loaded = kind if kind == "auto" else getattr(torch, kind)
     model = _load(transformers.AutoModelForCausalLM, options.model, dtype=loaded)
     model.to(device).eval()
+    model.generation_config.cache_implementation = None  # the default, which can be recorded
 
     torch.manual_seed(options.seed)
     with recording(
@@ -63,6 +67,12 @@ def _generate(
             num_beams=1,
             **sampling,
         )
+
+
+def _layers(text: str | None, config: Any) -> list[int] | None:
+    if text is None:
+        return None
+    return read_layers(text, config.get_text_config().num_hidden_layers)
 
 
 def _encode(tokenizer: Any, text: Text, most: int | None) -> list[int]:

@@ -14,31 +14,35 @@ DTYPES = {"float16": torch.float16, "float32": torch.float32}
 class Sequence:
     """Tokens and the vectors of each layer. The file has what it is given but a chunk per head."""
 
-    def __init__(self, group: h5py.Group, source: str, dtype: str) -> None:
+    def __init__(
+        self, group: h5py.Group, source: str, dtype: str, known_prompt: int | None = None
+    ) -> None:
         self.name = group.name.rsplit("/", 1)[-1]
         self.source = source
         self.num_tokens = 0
-        self.prompt_length = 0
+        self.prompt_length = known_prompt or 0
+        self.known_prompt = known_prompt  # None: nobody has said how long it is
         self.ids: list[int] | None = []  # None: unknown
         self.finished = False  # what a batch goes on to feed after the end of a text is padding
         self.new_rows = torch.empty(0, dtype=torch.long)  # of the present step's columns
-        self._decodes = False
         self._group = group.create_group("layers")
         self._dtype = dtype
         self._streams: dict[int, dict[str, HeadStream]] = {}
 
     def feed(
-        self, ids: torch.Tensor | None, real: torch.Tensor, batch: int, ends: set[int]
+        self, ids: torch.Tensor | None, real: torch.Tensor, in_prompt: bool | None, ends: set[int]
     ) -> None:
-        """Takes the tokens of a step: ids [new] and which of them are no padding."""
-        new = real.shape[0]
-        if self.num_tokens > 0 and new == 1 and batch > 1 and ids is not None:
+        """Takes the tokens of a step: ids [new] and which of them are no padding.
+
+        `in_prompt` says whether they are of the prompt or generated; None: that is not known. A
+        generated token that is in `ends` ends the sequence before it.
+        """
+        if in_prompt is False and ids is not None:
             self.finished |= int(ids[0]) in ends
         self.new_rows = real.nonzero().flatten()[: 0 if self.finished else None]
         count = len(self.new_rows)
-        if self.num_tokens > 0 and new == 1 and count == 1:
-            self._decodes = True
-        if not self._decodes:
+        # The prompt is what comes before the first generated token, not the turns of a talk.
+        if in_prompt and self.known_prompt is None and self.prompt_length == self.num_tokens:
             self.prompt_length += count
         self.num_tokens += count
         if ids is None:
@@ -75,8 +79,8 @@ class Sequence:
 
     def close(self) -> None:
         """Writes what is held back. Raises RecordError if a layer has not seen every token."""
-        if not self._decodes:
-            self.prompt_length = 0
+        if self.prompt_length >= self.num_tokens:
+            self.prompt_length = 0  # nothing came after it
         for layer, streams in self._streams.items():
             for name, stream in streams.items():
                 if stream.rows != self.num_tokens:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 from .attention import observed
 from .errors import RecordError, UsageError
@@ -27,7 +28,6 @@ def recording(
     dtype: str = "float16",
     names: Iterable[str] = (),
     source: str = "",
-    model_name: str | None = None,
     end_tokens: Iterable[int] | None = None,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
@@ -36,10 +36,13 @@ def recording(
             model.generate(**inputs, max_new_tokens=100)
 
     Every forward pass with an empty cache begins new sequences, one for each member of the batch,
-    without its padding; `names` are theirs, in order. The last token that is generated is not
-    recorded, since the model never attends with it. `layers` are those to record (all),
-    `end_tokens` those after which a member of a batch is padding (the model's end tokens).
-    The trace gets its name when the block ends without an exception.
+    without its padding; `names` are theirs, in order, and `source` is where they come from. The
+    last token that is generated is not recorded, since the model never attends with it. What
+    `generate` is given is the prompt; of a loop of one's own, `label` of the recorder that the
+    block is given tells its length. `layers` are those to record (all), `end_tokens` those that,
+    generated, end a member of a batch (the model's end tokens). A text on which a forward pass
+    fails is left out, with a RecordWarning. The trace gets its name when the block ends without
+    an exception.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -53,7 +56,7 @@ def recording(
     ends = set(_end_tokens(model) if end_tokens is None else end_tokens)
     header: dict[str, Attribute] = {
         "kvtrace_version": 1,
-        "model": model_name or _name(model),
+        "model": _name(model),
         "recorder": f"kvsim.record ({_versions()})",
         "num_layers": num_layers,
     }
@@ -61,9 +64,10 @@ def recording(
         file = stack.enter_context(TraceFile(path))
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        recorder = Recorder(model, file, witness, chosen, dtype, ends)
-        recorder.label(list(names), source)
-        stack.enter_context(observed(model, recorder))
+        recorder = Recorder(model, file, witness, chosen, dtype, ends, source)
+        recorder.label(names if isinstance(names, str) else list(names))
+        stack.enter_context(observed(model, recorder.observe))
+        stack.enter_context(_told_of_generation(model, recorder))
         for hook in (
             model.register_forward_pre_hook(recorder.before_forward, with_kwargs=True),
             model.register_forward_hook(recorder.after_forward),
@@ -76,12 +80,41 @@ def recording(
         file.commit()
 
 
+@contextmanager
+def _told_of_generation(model: torch.nn.Module, recorder: Recorder) -> Iterator[None]:
+    """Tells the recorder of each call of `generate`, which alone knows what the prompt is."""
+    generate = getattr(model, "generate", None)
+    if generate is None:
+        yield
+        return
+    own = vars(model).get("generate")  # of this model rather than of its class
+
+    def told(inputs: torch.Tensor | None = None, *args: Any, **options: Any) -> Any:
+        prompt = options.get("inputs_embeds")
+        if prompt is None:
+            prompt = options.get("input_ids") if inputs is None else inputs
+        with recorder.generation(1 if prompt is None else prompt.shape[1]):  # 1: a start token
+            return generate(inputs, *args, **options)
+
+    model.generate = told
+    try:
+        yield
+    finally:
+        del model.generate
+        if own is not None:
+            model.generate = own
+
+
 def _require_decoder(model: torch.nn.Module) -> Any:
     """The configuration of the part that handles text. Raises RecordError if there is none."""
     name = type(model).__name__
-    config = getattr(model, "config", None)
-    if config is None or not hasattr(config, "get_text_config"):
+    if not isinstance(model, transformers.PreTrainedModel):
+        parts = model.modules() if isinstance(model, torch.nn.Module) else ()
+        inner = next((p for p in parts if isinstance(p, transformers.PreTrainedModel)), None)
+        if inner is not None:
+            raise RecordError(f"{name} is a wrapper; record the {type(inner).__name__} inside it")
         raise RecordError(f"expected a model of transformers, found {name}")
+    config = model.config
     if getattr(config, "is_encoder_decoder", False):
         raise RecordError(f"{name} is an encoder-decoder; a trace holds decoders alone")
     text_config = config.get_text_config()

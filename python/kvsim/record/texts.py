@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import RecordError, UsageError
 
-LAYERS_FORM = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+LAYERS_FORM = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,18 @@ def read_prompts(path: Path) -> list[Text]:
     return texts
 
 
-def read_layers(text: str) -> list[int]:
-    """Layers as in 0-3,7. Raises UsageError for anything else."""
+def read_layers(text: str, num_layers: int) -> list[int]:
+    """Layers as in 0-3,7, of a model that has so many. Raises UsageError for anything else."""
     if not LAYERS_FORM.fullmatch(text):
         raise UsageError(f"--layers: expected layers as in 0-3,7, found {text}")
     layers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise UsageError(f"--layers: the range {part} is empty; write it as {last}-{first}")
+        if int(last or first) >= num_layers:
+            raise UsageError(f"--layers: expected some of 0..{num_layers - 1}, found {part}")
         layers.update(range(int(first), int(last or first) + 1))
-    if not layers:
-        raise UsageError(f"--layers: expected layers as in 0-3,7, found {text}")
     return sorted(layers)
 
 
