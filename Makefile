@@ -37,18 +37,18 @@ demo: build
 	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% -o demo/results.sqlite
 	@build/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
 	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
-	@.ci/venv build/venv
+	@.ci/venv build/venv ./python
 	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
 
 # The recorder's tests need torch, some 6 GB with what it brings along.
 test-python: TARGET = kvsim
 test-python: build
-	@.ci/venv build/venv pytest torch transformers
+	@.ci/venv build/venv './python[record]' pytest
 	@KVSIM_PROGRAM=$(CURDIR)/build/kvsim build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
 
 notebooks: TARGET = kvsim
 notebooks: build
-	@.ci/venv build/venv nbconvert ipykernel
+	@.ci/venv build/venv ./python nbconvert ipykernel
 	@cd notebooks && KVSIM_PROGRAM=$(CURDIR)/build/kvsim ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --log-level WARN *.ipynb
 
