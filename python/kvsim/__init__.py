@@ -5,14 +5,14 @@
 >>> results.replay.groupby(["policy", "budget"]).attention_recall.mean()
 
 `kvsim.recording` needs torch and transformers, which reading results does not: it is imported
-when it is asked for.
+when it is asked for, and `from kvsim import *` leaves it out.
 """
 
 from kvsim.program import ProgramError, run
 from kvsim.results import NoSuchTable, Results, ResultsError, load
 
 __version__ = "0.1.0"
-__all__ = ["NoSuchTable", "ProgramError", "Results", "ResultsError", "load", "recording", "run"]
+__all__ = ["NoSuchTable", "ProgramError", "Results", "ResultsError", "load", "run"]
 
 
 def __getattr__(name: str):
@@ -21,3 +21,7 @@ def __getattr__(name: str):
 
         return recording
     raise AttributeError(f"module 'kvsim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "recording"]

@@ -18,7 +18,10 @@ def find_program() -> str:
     """
     named = os.environ.get("KVSIM_PROGRAM")
     if named:
-        return named
+        found = shutil.which(named)
+        if found is None:
+            raise ProgramError(f"KVSIM_PROGRAM: there is no program {named}")
+        return found
     here = Path.cwd()
     for folder in (here, *here.parents):
         built = folder / "build" / "kvsim"
@@ -36,10 +39,13 @@ def find_program() -> str:
 def run(*arguments: object) -> str:
     """Runs `kvsim ARGUMENTS` and returns what it prints. Raises ProgramError.
 
-    >>> kvsim.run("sweep", "trace.h5", "--policies", "h2o;tova", "--budgets", "20%", "-o", "r.sqlite")
+    >>> kvsim.run("sweep", "trace.h5", "--policies", "h2o", "--budgets", "20%", "-o", "r.sqlite")
     """
     words = [find_program(), *map(str, arguments)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ProgramError(f"{words[0]} cannot be run: {error.strerror}") from error
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
         raise ProgramError(lines[-1] if lines else f"kvsim ended with status {ended.returncode}")

@@ -45,7 +45,8 @@ _REGRET = {
     "oracle": "canonical spec of the oracle",
     "oracle_recall": "its attention_recall, 0..1",
     "regret": "oracle_recall - attention_recall",
-    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there",
+    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there. Not to "
+    "be averaged: it has no bound where the gap is small; take the ratio of the mean recalls",
 }
 _CERTIFICATE = {
     "": "an upper bound that an oracle has proven",
@@ -86,22 +87,17 @@ class Results:
         self.tables: tuple[str, ...] = tuple(sorted(names["name"]))
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        """Raises NoSuchTable."""
+        """A copy, so that what is done to it is not seen here. Raises NoSuchTable."""
         if table not in self.tables:
             there = ", ".join(self.tables) or "no tables at all"
-            made_by = (
-                f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
-                if table in _MEANINGS
-                else f"kvsim analyze TRACE --what {table.replace('_', '-')} -o {self.path}"
-            )
             raise NoSuchTable(
-                f"{self.path} has no table {table}; it has {there}. What would write one: {made_by}"
+                f"{self.path} has no table {table}; it has {there}. {self._made_by(table)}"
             )
         if table not in self._frames:
             frame = self._query(f'SELECT * FROM "{table}"')
             frame.attrs.update(self._about(table, list(frame.columns)))
             self._frames[table] = frame
-        return self._frames[table]
+        return self._frames[table].copy()
 
     def __getattr__(self, table: str) -> pd.DataFrame:
         if table.startswith("_") or table == "tables":  # what copy and pickle look for
@@ -116,6 +112,15 @@ class Results:
 
     def __repr__(self) -> str:
         return f"kvsim.Results({str(self.path)!r}: {', '.join(self.tables)})"
+
+    def _made_by(self, table: str) -> str:
+        if table in _MEANINGS:
+            command = f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
+            return f"What would write one: {command}"
+        return (
+            "An analysis writes the table of its name, and kvsim analyze --help names them: "
+            f"kvsim analyze TRACE --what NAME -o {self.path}"
+        )
 
     def _about(self, table: str, columns: list[str]) -> dict[str, object]:
         meanings, source = _MEANINGS.get(table, {}), ""
@@ -138,8 +143,8 @@ class Results:
                 f"{self.path}: expected a result file (SQLite), found {error}"
             ) from error
         for column in frame.columns[frame.dtypes == "object"]:
-            # Numbers among NULLs arrive as objects.
-            if all(value is None or isinstance(value, (int, float)) for value in frame[column]):
+            # Numbers among NULLs arrive as objects; an empty column says nothing of its type.
+            if len(frame) and all(value is None or isinstance(value, (int, float)) for value in frame[column]):
                 frame[column] = frame[column].astype(float)
         return frame
 

@@ -10,7 +10,7 @@ from conftest import H2O, HERE, SAMPLE
 def test_tables_are_frames_by_attribute_and_by_item(result_file):
     results = kvsim.load(result_file.sweep().analyses().path)
     assert len(results.replay) == 6 * 2 * 4
-    assert results["persistence"] is results.persistence
+    assert results["persistence"].equals(results.persistence)
     assert results.replay["budget"].dtype.kind == "i"
     assert results.replay["attention_recall"].dtype.kind == "f"
     assert "evictions" in results and "belady" not in results
@@ -49,13 +49,30 @@ def test_what_does_not_apply_is_nan_and_the_column_a_number(result_file):
 def test_missing_table_names_those_that_are_there_and_what_makes_it(result_file):
     result_file.drop("sparsity", "certificate")
     results = kvsim.load(result_file.path)
-    with pytest.raises(AttributeError, match="no table power_law; it has .*replay.*power-law"):
+    with pytest.raises(AttributeError, match="no table power_law; it has .*replay.*kvsim analyze"):
         _ = results.power_law
-    with pytest.raises(KeyError, match="kvsim analyze TRACE --what sparsity"):
+    with pytest.raises(KeyError, match="kvsim analyze TRACE --what NAME"):
         results["sparsity"]
     with pytest.raises(kvsim.NoSuchTable, match="kvsim sweep"):
         _ = results.certificate
     assert not hasattr(results, "sparsity")
+
+
+def test_a_table_of_no_analysis_is_not_promised(result_file):
+    with pytest.raises(kvsim.NoSuchTable, match="kvsim analyze --help names them"):
+        _ = kvsim.load(result_file.path).persistense
+
+
+def test_a_table_without_rows_keeps_its_texts(result_file):
+    assert kvsim.load(result_file.path).replay["policy"].dtype.kind == "O"
+
+
+def test_what_is_done_to_a_frame_stays_there(result_file):
+    results = kvsim.load(result_file.sweep().path)
+    frame = results.replay
+    frame["policy"] = "mine"
+    del frame["layer"]
+    assert H2O in set(results.replay["policy"]) and "layer" in results.replay
 
 
 def test_files_that_are_none(tmp_path):

@@ -1,0 +1,35 @@
+"""Starting the program, and what `import kvsim` brings."""
+
+import subprocess
+import sys
+
+import pytest
+
+import kvsim
+
+
+@pytest.mark.parametrize("kind", ["nothing", "a text", "a folder"])
+def test_what_cannot_be_started_is_a_program_error(kind, tmp_path, monkeypatch):
+    named = tmp_path / "kvsim"
+    if kind == "a text":
+        named.write_text("text")
+    if kind == "a folder":
+        named.mkdir()
+    monkeypatch.setenv("KVSIM_PROGRAM", str(named))
+    with pytest.raises(kvsim.ProgramError, match="KVSIM_PROGRAM: there is no program"):
+        kvsim.run("policies")
+
+
+def test_a_program_that_the_system_cannot_run_is_a_program_error(tmp_path, monkeypatch):
+    named = tmp_path / "kvsim"
+    named.write_bytes(b"\x7fELF of another machine")
+    named.chmod(0o755)
+    monkeypatch.setenv("KVSIM_PROGRAM", str(named))
+    with pytest.raises(kvsim.ProgramError, match="cannot be run"):
+        kvsim.run("policies")
+
+
+def test_all_of_the_package_is_imported_without_torch():
+    code = "import sys; sys.modules['torch'] = None; from kvsim import *; print(load.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "load\n", done.stderr
