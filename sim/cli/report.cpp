@@ -34,28 +34,49 @@ std::string python() {
 }
 
 void check_package(const std::string& interpreter) {
+  // Any folder named kvsim passes for a package of that name: what is in it has to be found.
   const char* const kLooks =
-      "import importlib.util, sys; sys.exit(importlib.util.find_spec('kvsim') is None)";
+      "import sys\n"
+      "try:\n"
+      "  from importlib.util import find_spec\n"
+      "  sys.exit(find_spec('kvsim.report.__main__') is None)\n"
+      "except ImportError:\n"
+      "  sys.exit(1)\n";
   if (run({interpreter, "-c", kLooks}) == 0) return;
   throw std::runtime_error(fmt::format(
-      "{} has no package kvsim, which draws the report; in the source folder: {} -m pip install "
-      "./python (KVSIM_PYTHON names another interpreter)",
+      "{} cannot import kvsim.report, which draws the report; in the source folder: {} -m pip "
+      "install ./python (KVSIM_PYTHON names another interpreter)",
       interpreter, interpreter));
+}
+
+/// What kvsim.report takes too. It says itself what is wrong with a value.
+po::options_description report_options() {
+  const auto word = [] { return po::value<std::string>(); };
+  po::options_description options("Options");
+  options.add_options()("output,o", word(), "the folder for figures and index.html")(
+      "trace-id", word(), "the trace to show; its first characters are enough")(
+      "sequence", po::value<std::vector<std::string>>(),
+      "a sequence to show, again for each; all where none is named")(
+      "mode", word(), "stream or prefill")("seed", word(), "of random choices")(
+      "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
+      "policies", word(), "those to show, separated by ';': names or canonical specs")(
+      "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
+      "trace", word(), "where the trace is now");
+  return options;
 }
 
 }  // namespace
 
 int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
-  po::options_description options("Options");
-  options.add_options()("output,o", po::value<std::string>(),
-                        "the folder for figures and index.html");
-  const auto values = parse(verb, arguments, options, {"RESULTS.sqlite"});
+  const auto values = parse(verb, arguments, report_options(), {"RESULTS.sqlite"});
   if (!values) return 0;
   const std::string file = word_from(verb, *values, "RESULTS.sqlite");
-  const std::string folder = required_from(verb, *values, "output");
+  required_from(verb, *values, "output");
   const ResultStore store(file, ResultStore::Access::read);  // says what is wrong with it
   check_package(python());
-  return run({python(), "-m", "kvsim.report", file, "-o", folder});
+  std::vector<std::string> command = {python(), "-m", "kvsim.report"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command);
 }
 
 }  // namespace kvsim::cli

@@ -44,7 +44,7 @@ TEST_CASE("cli: a report without Python says so") {
   CHECK_THAT(ended.err, Contains("no-such-interpreter") && Contains("Python"));
 }
 
-TEST_CASE("cli: a report hands file and folder to the package and ends with its status") {
+TEST_CASE("cli: a report hands its arguments to the package and ends with its status") {
   const TemporaryFolder folder;
   write_results(folder);
   std::ofstream(folder.path() / "python") << "#!/bin/sh\n"
@@ -53,9 +53,22 @@ TEST_CASE("cli: a report hands file and folder to the package and ends with its 
                                              "exit 3\n";
   std::filesystem::permissions(folder.path() / "python", std::filesystem::perms::all);
   const Interpreter ours((folder.path() / "python").string());
-  const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
+  const Ended ended =
+      run(folder.path(), {"report", "r.sqlite", "-o", "page", "--budget", "20%", "--layer", "1"});
   CHECK(ended.status == 3);
-  CHECK(ended.out == "-m kvsim.report r.sqlite -o page\n");
+  CHECK(ended.out == "-m kvsim.report r.sqlite -o page --budget 20% --layer 1\n");
+}
+
+TEST_CASE("cli: a report takes a folder named kvsim for no package") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  std::filesystem::create_directories(folder.path() / "kvsim" / "python");
+  std::ofstream(folder.path() / "python") << "#!/bin/sh\nexec python3 -S -E \"$@\"\n";
+  std::filesystem::permissions(folder.path() / "python", std::filesystem::perms::all);
+  const Interpreter without_packages((folder.path() / "python").string());
+  const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, Contains("pip install ./python") && !Contains("No module"));
 }
 
 TEST_CASE("cli: a report of no result file is refused before Python is asked") {

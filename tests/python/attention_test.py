@@ -40,7 +40,7 @@ def test_cells_hold_the_largest_attention(tmp_path, most):
 
 
 def test_a_token_is_kept_up_to_the_step_after_which_it_leaves():
-    kept = attention.kept_cells(np.array([1, 4, 4, 4]), 4)
+    kept = attention.kept_cells(np.array([1, 4, 4, 4]), 1)
     assert kept[:, 0].tolist() == [1, 1, 0, 0]
     assert (kept[:, 1:] == 1).all()
 
@@ -56,6 +56,15 @@ def test_another_trace_is_refused(tmp_path):
         attention.find_trace("text.h5", tmp_path, "a" * 64)
     with pytest.raises(attention.TraceError, match="has no layer 9"):
         attention.read_head(tmp_path / "trace.h5", "one", 9, 0)
+
+
+def test_the_right_trace_is_found_behind_another_of_its_name(tmp_path, monkeypatch):
+    here, beside = tmp_path / "here", tmp_path / "beside"
+    for folder, trace_id in ((here, "b" * 64), (beside, "a" * 64)):
+        folder.mkdir()
+        write_trace(folder / "trace.h5", trace_id=trace_id)
+    monkeypatch.chdir(here)
+    assert attention.find_trace("trace.h5", beside, "a" * 64) == beside / "trace.h5"
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

@@ -17,6 +17,8 @@ SAMPLE = HERE.parents[1] / "traces" / "sample" / "tiny-llama.h5"
 H2O = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text"
 POLICIES = ["full", H2O, "optimal:recent=0", "tova:scope=head,score=cached", "topk:h2=0", "window"]
 TOKENS = 40
+PROGRAM = os.environ.get("KVSIM_PROGRAM")
+needs_program = pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")
 
 # Recall at the smallest budget; each doubling adds a tenth.
 _RECALL = {"full": 1.0, "topk": 0.7, "optimal": 0.6, "tova": 0.5, "h2o": 0.45, "window": 0.4}
@@ -127,12 +129,11 @@ def write_trace(path, softcap=None, window=None, trace_id="a" * 64, prompt=10):
 @pytest.fixture(scope="session")
 def program():
     """Runs the program in a folder; skips the test where there is none."""
-    path = os.environ.get("KVSIM_PROGRAM")
-    if not path:
+    if not PROGRAM:
         pytest.skip("KVSIM_PROGRAM does not name the program")
 
     def run(*arguments, cwd):
-        command = [str(Path(path).resolve()), *map(str, arguments)]
+        command = [str(Path(PROGRAM).resolve()), *map(str, arguments)]
         subprocess.run(command, cwd=cwd, check=True, capture_output=True)
 
     return run

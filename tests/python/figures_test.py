@@ -11,7 +11,7 @@ from matplotlib.text import Text
 import kvsim
 from conftest import H2O, POLICIES, write_trace
 from kvsim.report import Choice, Comparison
-from kvsim.report.figures import Drawing, Missing, spread
+from kvsim.report.figures import Drawing, Missing, maps, spread
 from kvsim.report.page import plans, render
 from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, settings
 
@@ -90,6 +90,74 @@ def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file
     axes = _figure(_drawings(result_file.path)["output-error"]).axes[0]
     assert axes.get_ylim()[1] < 1
     assert any("subgen ▴ 1e+06" in text.get_text() for text in axes.texts)
+    assert _drawings(result_file.path)["output-error"].caption.endswith("Beyond the axis: subgen.")
+
+
+def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
+    for policy, error in {"full": 0, "optimal:recent=0": 0.04, H2O: 0.22, "window": 0.23}.items():
+        for budget in (4, 8):
+            result_file.replay(policy, budget, output_error_mean=error)
+    drawing = _drawings(result_file.path)["output-error"]
+    assert _figure(drawing).axes[0].get_ylim()[1] > 0.23
+    assert "Beyond the axis" not in drawing.caption
+
+
+def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(
+    result_file, recwarn
+):
+    for policy in ("full", "optimal:recent=0", "topk:h2=0", "window"):
+        for budget in (4, 8):
+            miss = 0.6 if policy == "window" else 0.0
+            result_file.replay(
+                policy, budget, token_misses=round(100 * miss), output_error_mean=miss
+            )
+    for name in ("miss-rate", "output-error"):
+        assert _figure(_drawings(result_file.path)[name]).axes[0].get_ylim()[1] > 0.6
+    assert not recwarn.list
+
+
+def test_the_gap_is_described_at_the_budget_whose_values_it_has(result_file):
+    for budget in (4, 8, 16):
+        optimal = 0.4 if budget == 16 else 0.9  # no gap at the largest budget
+        for policy, recall in {"window": 0.4, "optimal:recent=0": optimal, H2O: 0.65}.items():
+            result_file.replay(policy, budget, attention_recall=recall)
+    assert _drawings(result_file.path)["gap-closed"].alt == "Gap closed at 8 tokens (20%): h2o 0.50"
+
+
+def test_policies_chosen_for_the_figures_keep_their_yardsticks(result_file):
+    path = result_file.sweep().path
+    drawn = _drawings(path, policies=("h2o", "tova"))
+    assert "gap-closed" in drawn
+    assert "window" not in drawn["gap-closed"].alt
+    chosen, everything = (
+        _comparison(path, **choice).at("20%") for choice in ({"policies": ("h2o",)}, {})
+    )
+    assert list(chosen.index) == [H2O]
+    for column in ("regret", "gap_closed"):
+        assert chosen.loc[H2O, column] == pytest.approx(everything.loc[H2O, column])
+
+
+def test_the_map_computes_attention_once_and_names_the_policies_that_it_leaves_out(
+    result_file, monkeypatch
+):
+    write_trace(result_file.path.parent / "trace.h5")
+    specs = [H2O, "tova:scope=head,score=cached", "window", "random"]
+    for spec in specs:
+        result_file.evictions(spec)
+    computed = []
+    cells_of = maps.cells_of
+    monkeypatch.setattr(maps, "cells_of", lambda *args: computed.append(args) or cells_of(*args))
+    drawing = _drawings(result_file.sweep(specs).path)["attention-map"]
+    assert "left out: window." in drawing.caption
+    for theme in THEMES:
+        assert len(_figure(drawing, theme).axes) == 4  # three policies and the bar
+    assert len(computed) == 1
+
+
+def test_only_policies_of_the_file_that_evict_are_suggested(result_file):
+    assert _missing(result_file.sweep(["full"]).path)["Attention map"].command == ""
+    command = _missing(result_file.sweep(["optimal:recent=0"]).path)["Attention map"].command
+    assert "--policies 'optimal:recent=0'" in command
 
 
 def test_places_are_spread_and_stay_in_order():
@@ -99,7 +167,16 @@ def test_places_are_spread_and_stay_in_order():
     assert np.diff(found).min() >= 0.05 - 1e-9
 
 
-@pytest.mark.parametrize("specs", [[H2O], ["full"], ["window"], ["window", "optimal:recent=0"]])
+@pytest.mark.parametrize(
+    "specs",
+    [
+        [H2O],
+        ["full"],
+        ["window"],
+        ["window", "optimal:recent=0"],
+        ["window", "optimal:recent=0", H2O],
+    ],
+)
 @pytest.mark.parametrize("budgets", [(8,), (4, 8)])
 def test_few_policies_and_budgets(result_file, specs, budgets):
     for drawing in _drawings(result_file.sweep(specs, budgets).path).values():

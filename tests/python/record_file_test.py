@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from conftest import PROGRAM, needs_program
 from record_zoo import build, generate, tokens
 
 from kvsim.record import UsageError, recording
@@ -20,8 +21,6 @@ from kvsim.record.trace_id import trace_id
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "traces/sample/tiny-llama.h5"
-PROGRAM = os.environ.get("KVSIM_PROGRAM")
-needs_program = pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 import base64
+import os
 import re
+import sqlite3
 import subprocess
 import sys
 
@@ -10,11 +12,11 @@ from matplotlib.colors import to_hex
 
 import kvsim
 from comparison_test import LONG
-from conftest import H2O, POLICIES, SAMPLE, write_trace
-from kvsim.report import Choice, Comparison
+from conftest import H2O, POLICIES, PROGRAM, SAMPLE, needs_program, write_trace
+from kvsim.report import Choice, Comparison, page
 from kvsim.report.__main__ import main
 from kvsim.report.figures import Drawing
-from kvsim.report.page import plans
+from kvsim.report.page import plans, render
 from kvsim.report.style import DARK, LIGHT
 
 NAMESPACES = ("http://www.w3.org/", "http://purl.org/dc/", "http://creativecommons.org/ns")
@@ -129,8 +131,76 @@ def test_bad_input_ends_in_one_line(result_file, tmp_path):
         assert done.stderr.startswith("kvsim: error: ") and done.stderr.count("\n") == 1
         assert says in done.stderr and not done.stdout
     result_file.sweep(["window"])
+    foreign = tmp_path / "foreign.sqlite"
+    with sqlite3.connect(foreign) as connection:
+        connection.executescript("CREATE TABLE replay (layer); INSERT INTO replay VALUES (1)")
+    done = _run(foreign, *out)
+    assert done.returncode == 3 and "a table replay without a column" in done.stderr
+    assert done.stderr.count("\n") == 1
     done = _run(result_file.path, *out, "--budget", "3")
     assert done.returncode == 2 and "--budget" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("library", ["matplotlib", "jinja2"])
+def test_a_missing_library_is_said_in_one_line(library, result_file, tmp_path):
+    blocked = f"import runpy, sys; sys.modules[{library!r}] = None; "
+    blocked += "runpy.run_module('kvsim.report', run_name='__main__')"
+    command = [sys.executable, "-c", blocked, result_file.path, "-o", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "pip install ./python" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_interrupted_report_leaves_the_earlier_one_as_it_was(
+    result_file, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "out"
+    main([str(result_file.sweep(["window"]).path), "-o", str(out)])
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    drawn = []
+
+    def stops(*arguments):
+        drawn.append(arguments)
+        if len(drawn) > 5:
+            raise KeyboardInterrupt
+        return render(*arguments)
+
+    monkeypatch.setattr(page, "render", stops)
+    assert main([str(result_file.sweep([H2O]).path), "-o", str(out)]) == 1
+    assert capsys.readouterr().err == "kvsim: error: interrupted; no report was written\n"
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+
+
+def test_a_report_written_again_has_no_figures_of_the_one_before(whole_file, tmp_path):
+    out = tmp_path / "out"
+    main([str(whole_file), "-o", str(out)])
+    (out / "figures" / "mine.png").touch()
+    with sqlite3.connect(whole_file) as connection:
+        connection.execute("DELETE FROM persistence")
+    main([str(whole_file), "-o", str(out)])
+    names = {file.name for file in (out / "figures").iterdir()}
+    assert "mine.png" in names and "sparsity-dark.svg" in names
+    assert not any(name.startswith("persistence") for name in names)
+
+
+@needs_program
+def test_the_program_names_the_options_that_the_package_takes():
+    shown = subprocess.run([PROGRAM, "report", "--help"], capture_output=True, text=True).stdout
+    ours = _run("--help").stdout
+    assert set(re.findall(r"--[a-z-]+", shown)) == set(re.findall(r"--[a-z-]+", ours))
+
+
+@needs_program
+def test_a_folder_named_kvsim_is_not_taken_for_the_package(result_file, tmp_path):
+    (tmp_path / "kvsim" / "python").mkdir(parents=True)
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    done = subprocess.run(
+        [PROGRAM, "report", result_file.sweep(["window"]).path, "-o", "out"], cwd=tmp_path,
+        env=os.environ | {"KVSIM_PYTHON": str(tmp_path / "python")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "pip install ./python" in done.stderr
 
 
 def test_report_of_a_real_sweep(program, tmp_path):

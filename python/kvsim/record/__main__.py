@@ -5,16 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
-STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(STATUS_USAGE, f"kvsim: error: {message}; see {self.prog} --help\n")
+from kvsim.command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 
 
 def parser() -> Parser:
@@ -74,23 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install "./python[record]"'
-        return _fail(f"{error}; {needed}", STATUS_OTHER)
+        return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
         run(options)
     except UsageError as error:
-        return _fail(str(error), STATUS_USAGE)
+        return fail(str(error), STATUS_USAGE)
     except RecordError as error:
-        return _fail(str(error), STATUS_DATA)
+        return fail(str(error), STATUS_DATA)
     except KeyboardInterrupt:
-        return _fail("interrupted; no trace was written", STATUS_OTHER)
+        return fail("interrupted; no trace was written", STATUS_OTHER)
     except Exception as error:
-        return _fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
-
-
-def _fail(message: str, status: int) -> int:
-    print("kvsim: error:", " ".join(message.split()), file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

@@ -1,7 +1,20 @@
-"""Figures and a page from a result file: `python -m kvsim.report RESULTS.sqlite -o DIR`."""
+"""Figures and a page from a result file: `python -m kvsim.report RESULTS.sqlite -o DIR`.
 
-from kvsim.report.choice import Choice, ChoiceError
-from kvsim.report.frames import Comparison
-from kvsim.report.page import write_report
+What draws is imported when it is asked for, so that the command can say what is missing.
+"""
+
+from .choice import Choice, ChoiceError
 
 __all__ = ["Choice", "ChoiceError", "Comparison", "write_report"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Comparison":
+        from .frames import Comparison
+
+        return Comparison
+    if name == "write_report":
+        from .page import write_report
+
+        return write_report
+    raise AttributeError(f"module 'kvsim.report' has no attribute {name!r}")

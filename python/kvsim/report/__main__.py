@@ -1,32 +1,18 @@
 """`python -m kvsim.report RESULTS.sqlite -o DIR`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, Optional
 
-from kvsim.report.choice import Choice, ChoiceError
-from kvsim.report.frames import Comparison
-from kvsim.report.page import write_report
+from kvsim.command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 from kvsim.results import ResultsError, load
 
-_USAGE, _DATA, _OTHER = 2, 3, 1
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        _fail(f"{message}; see python -m kvsim.report --help", _USAGE)
-
-
-def _fail(message: str, status: int) -> NoReturn:
-    print("kvsim: error: " + " ".join(message.split()), file=sys.stderr)
-    sys.exit(status)
+from .choice import Choice, ChoiceError
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="kvsim report",
         description="Draws the figures of a result file and one page that shows them. Of several "
         "traces, modes and seeds the one with the most rows is shown, unless one is chosen.",
@@ -57,7 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Optional[list[str]] = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; gives the exit status: 0, 2 usage, 3 data, 1 anything else."""
     options = _parser().parse_args(arguments)
     choice = Choice(
         trace_id=options.trace_id,
@@ -71,15 +58,23 @@ def main(arguments: Optional[list[str]] = None) -> None:
         trace=options.trace,
     )
     try:
+        from .frames import Comparison
+        from .page import write_report
+
         page = write_report(Comparison(load(options.results), choice), Path(options.output))
+    except ImportError as error:
+        return fail(f"{error}; in the source folder: pip install ./python", STATUS_OTHER)
     except ResultsError as error:
-        _fail(str(error), _DATA)
+        return fail(str(error), STATUS_DATA)
     except ChoiceError as error:
-        _fail(str(error), _USAGE)
+        return fail(str(error), STATUS_USAGE)
     except OSError as error:
-        _fail(f"--output: {error}", _OTHER)
+        return fail(f"--output: {error}", STATUS_OTHER)
+    except KeyboardInterrupt:
+        return fail("interrupted; no report was written", STATUS_OTHER)
     print(page)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -46,12 +46,15 @@ def find_trace(named: str, beside: Path, trace_id: str) -> Path:
     """The file that rows name: as it is named, else beside the result file. Raises TraceError if it
     is not there or holds another trace."""
     candidates = [Path(named), beside / named, beside / Path(named).name]
-    path = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if path is None:
-        raise TraceError(f"the trace {named} is not there")
-    if _id(path) != trace_id:
-        raise TraceError(f"{path} is another trace than the one that was replayed")
-    return path
+    error = TraceError(f"the trace {named} is not there")
+    for path in filter(Path.is_file, candidates):
+        try:
+            if _id(path) == trace_id:
+                return path
+            error = TraceError(f"{path} is another trace than the one that was replayed")
+        except TraceError as unreadable:
+            error = unreadable
+    raise error
 
 
 def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
@@ -99,6 +102,7 @@ class Map:
     attention: np.ndarray  # [cells, cells], step by token, 0..1
     visible: np.ndarray  # [cells, cells], bool
     num_tokens: int
+    width: int  # of a cell, in tokens
 
 
 def cells_of(head: Head, most: int) -> Map:
@@ -113,17 +117,16 @@ def cells_of(head: Head, most: int) -> Map:
         hidden = (tokens < 0) | (False if head.window is None else tokens >= head.window)
         shown = np.maximum.reduceat(np.where(hidden, -1.0, weights), starts, axis=1)
         np.maximum.at(cells, (first + np.arange(len(weights))) // width, shown)
-    return Map(np.maximum(cells, 0), cells >= 0, n)
+    return Map(np.maximum(cells, 0), cells >= 0, n, width)
 
 
-def kept_cells(evicted_after: np.ndarray, count: int) -> np.ndarray:
-    """[count, count]: the share of a cell's tokens that its middle step attends to. A token is
+def kept_cells(evicted_after: np.ndarray, width: int) -> np.ndarray:
+    """[cells, cells]: the share of a cell's tokens that its middle step attends to. A token is
     attended to up to the step after which it leaves."""
     n = len(evicted_after)
-    width = -(-n // count)
-    steps = np.minimum(np.arange(count) * width + width // 2, n - 1)
-    kept = (evicted_after >= steps[:, None]).astype(np.float32)
     starts = np.arange(0, n, width)
+    steps = np.minimum(starts + width // 2, n - 1)
+    kept = (evicted_after >= steps[:, None]).astype(np.float32)
     return np.add.reduceat(kept, starts, axis=1) / np.diff(np.append(starts, n))
 
 

@@ -23,6 +23,8 @@ MEASURES = [
     "peak_tokens",
     "cache_bytes",
 ]
+_NEEDED = [*UNIT, *MEASURES, "trace_id", "policy", "mode", "seed", "trace", "budget_request"]
+_NEEDED += ["token_accesses", "token_misses", "kvsim_version"]
 
 
 class Comparison:
@@ -41,9 +43,11 @@ class Comparison:
                 f"kvsim sweep TRACE --policies 'all;oracles' --budgets 5%,10%,20% -o {results.path}"
             )
         self.results, self.choice, self.notes = results, choice, []
-        rows = results.replay
+        rows = _with_columns(results, "replay", _NEEDED)
         everything = sorted(rows["policy"].unique())
-        self.oracles = set(results.regret["oracle"]) if "regret" in results else set()
+        self.oracles: set[str] = set()
+        if "regret" in results:
+            self.oracles = set(_with_columns(results, "regret", ["oracle"])["oracle"])
         self.styles: dict[str, Style] = styles(everything, self.oracles)
 
         self.trace_id = self._one(rows, "trace_id", self._full_id(rows))
@@ -52,9 +56,9 @@ class Comparison:
         rows = rows[rows["mode"] == self.mode]
         self.seed = int(self._one(rows, "seed", choice.seed))
         rows = rows[rows["seed"] == self.seed]
-        rows = self._of_sequences(rows)
-        rows = with_points(rows[rows["policy"].isin(self._wanted(everything))])
-        self.rows = self._complete(rows)
+        rows = with_points(self._of_sequences(rows))
+        self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
+        self._measured = self._of_the_same_units(rows)  # with the yardsticks that are not shown
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
@@ -62,7 +66,13 @@ class Comparison:
     @cached_property
     def means(self) -> pd.DataFrame:
         """Indexed by policy and point; ordered by policy, then budget."""
-        groups = self.rows.groupby(["policy", "point"])
+        means = self._means_of_all
+        shown = pd.MultiIndex.from_frame(self.rows[["policy", "point"]].drop_duplicates())
+        return means[means.index.isin(shown)]
+
+    @cached_property
+    def _means_of_all(self) -> pd.DataFrame:
+        groups = self._measured.groupby(["policy", "point"])
         means = groups[MEASURES].mean()
         applies = groups["bound_mean"].count() == groups.size()
         means["bound_mean"] = means["bound_mean"].where(applies)
@@ -70,7 +80,8 @@ class Comparison:
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
         means["miss_rate"] = misses.fillna(0.0)
-        within = self.rows.assign(holds=self.rows["peak_tokens"] <= self.rows["budget"])
+        held = self._measured["peak_tokens"] <= self._measured["budget"]
+        within = self._measured.assign(holds=held)
         # `full` and retrieval bounds keep every token: they are no rivals at the same budget.
         means["holds"] = within.groupby(["policy", "point"])["holds"].all()
         recall = means["attention_recall"]
@@ -85,7 +96,8 @@ class Comparison:
     @cached_property
     def yardstick(self) -> Optional[str]:
         """The oracle that regret is measured against, without its allocation."""
-        there = sorted({spec.split("@")[0] for spec in self.oracles & set(self.policies)})
+        measured = set(self._measured["policy"])
+        there = sorted({spec.split("@")[0] for spec in self.oracles & measured})
         preferred = [s for s in there if s == OPTIMAL] + [
             s for name in ("optimal", "certificate", "topk") for s in there if base_name(s) == name
         ]
@@ -103,11 +115,12 @@ class Comparison:
         tokens = self.points[point]
         return f"{tokens:g} tokens" if point.isdigit() else f"{tokens:.4g} tokens ({point})"
 
-    def analysis(self, table: str) -> Optional[pd.DataFrame]:
-        """The rows of an analysis for the same trace and sequences; None: there are none."""
+    def analysis(self, table: str, columns: list[str]) -> Optional[pd.DataFrame]:
+        """The rows of an analysis for the same trace and sequences; None: there are none. Raises
+        ResultsError if it lacks one of the columns."""
         if table not in self.results:
             return None
-        rows = self.results[table]
+        rows = _with_columns(self.results, table, ["trace_id", "sequence", *columns])
         chosen = (rows["trace_id"] == self.trace_id) & rows["sequence"].isin(self.sequences)
         return rows[chosen] if chosen.any() else None
 
@@ -177,6 +190,14 @@ class Comparison:
             raise ChoiceError(f"{self.results.path} has no rows of that choice")
         return rows[chosen]
 
+    def _of_the_same_units(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Of all policies the rows that can stand beside those that are shown."""
+        units = pd.MultiIndex.from_frame(self.rows[UNIT].drop_duplicates())
+        rows = rows[pd.MultiIndex.from_frame(rows[UNIT]).isin(units)]
+        rows = rows[rows["point"].isin(self.rows["point"])]
+        sizes = rows.groupby(["policy", "point"])["layer"].transform("size")
+        return rows[sizes == self.num_units]
+
     def _chosen_point(self) -> str:
         wanted = self.choice.budget
         if wanted is None:
@@ -195,3 +216,15 @@ class Comparison:
             return recall * float("nan")
         wanted = [(spec + allocation_of(policy), point) for policy, point in means.index]
         return pd.Series(recall.reindex(wanted).to_numpy(), index=means.index)
+
+
+def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:
+    """The table, which has these columns: raises ResultsError if not."""
+    frame = results[table]
+    for column in columns:
+        if column not in frame:
+            raise ResultsError(
+                f"{results.path}: expected a result file of kvsim sweep, found a table {table} "
+                f"without a column {column}"
+            )
+    return frame

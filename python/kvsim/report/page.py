@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
+import os
+import tempfile
 from pathlib import Path
 from typing import Iterable, Optional
 
@@ -18,6 +21,7 @@ from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, 
 
 _PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
 _PNG_DPI = 200
+_ENDINGS = ("svg", "png")
 # Nothing that differs from run to run, and no addresses, goes into a file.
 _SVG_FACTS = dict.fromkeys(("Date", "Creator", "Type", "Format"))
 
@@ -29,12 +33,26 @@ def plans(comparison: Comparison) -> list[Plan]:
 
 def write_report(comparison: Comparison, folder: Path) -> Path:
     """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which needs none of them.
-    Returns the page. Raises OSError if it cannot."""
-    folder = Path(folder)
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    Figures of an earlier report that are not drawn now are removed. Returns the page. Raises
+    OSError if it cannot."""
+    folder.mkdir(parents=True, exist_ok=True)
     shown = plans(comparison)
+    # All is drawn aside first: a run that is stopped leaves the earlier report as it was.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".kvsim-") as aside:
+        page = _write(comparison, shown, Path(aside))
+        (folder / "figures").mkdir(exist_ok=True)
+        for plan, theme, ending in itertools.product(shown, THEMES, _ENDINGS):
+            place = folder / "figures" / _file_name(plan, theme, ending)
+            if isinstance(plan, Drawing):
+                os.replace(Path(aside) / place.name, place)
+            else:
+                place.unlink(missing_ok=True)
+        return page.replace(folder / page.name)
+
+
+def _write(comparison: Comparison, shown: list[Plan], folder: Path) -> Path:
     drawings = [plan for plan in shown if isinstance(plan, Drawing)]
-    pictures = [(drawing, _sources(drawing, folder / "figures")) for drawing in drawings]
+    pictures = [(drawing, _sources(drawing, folder)) for drawing in drawings]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("kvsim.report", "."),
         autoescape=True,
@@ -69,15 +87,19 @@ def render(drawing: Drawing, theme: Theme, shape: Shape, endings: Iterable[str])
     return files
 
 
+def _file_name(plan: Plan, theme: Theme, ending: str) -> str:
+    return f"{plan.name}-{theme.name}.{ending}"
+
+
 def _sources(drawing: Drawing, folder: Path) -> dict[str, str]:
     """Writes the files of a figure. Returns data URIs by theme and shape: light-wide and so on."""
     found = {}
     for theme in THEMES:
-        svg, png = render(drawing, theme, WIDE, ("svg", "png"))
-        (folder / f"{drawing.name}-{theme.name}.svg").write_bytes(svg)
-        (folder / f"{drawing.name}-{theme.name}.png").write_bytes(png)
+        wide = render(drawing, theme, WIDE, _ENDINGS)
+        for ending, picture in zip(_ENDINGS, wide):
+            (folder / _file_name(drawing, theme, ending)).write_bytes(picture)
         (narrow,) = render(drawing, theme, NARROW, ("svg",))
-        for shape, picture in ((WIDE, svg), (NARROW, narrow)):
+        for shape, picture in ((WIDE, wide[0]), (NARROW, narrow)):
             data = base64.b64encode(picture).decode()
             found[f"{theme.name}-{shape.name}"] = f"data:image/svg+xml;base64,{data}"
     return found

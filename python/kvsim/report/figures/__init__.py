@@ -26,6 +26,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Missing:
+    name: str  # of the files that a drawing would have
     title: str
     why: str
     command: str  # what would fill it; empty: nothing would

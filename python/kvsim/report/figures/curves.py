@@ -50,24 +50,44 @@ def plan(comparison: Comparison) -> list[Plan]:
         alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
             f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
         )
+        beyond = _beyond(comparison, measure)
+        leave = f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
         draw = partial(_draw, comparison, measure, label)
-        drawings.append(Drawing(name, title, caption + ladder, alt, draw))
+        drawings.append(Drawing(name, title, caption + ladder + leave, alt, draw))
     return drawings
 
 
+def _values(comparison: Comparison, measure: str) -> pd.DataFrame:
+    """[policies, points]"""
+    return comparison.means[measure].unstack("point")[list(comparison.points.index)]
+
+
+def _beyond(comparison: Comparison, measure: str) -> list[str]:
+    """The names of the lines that leave the axis."""
+    if len(comparison.points) == 1:
+        return []
+    largest = _values(comparison, measure).max(axis=1)
+    leave = largest.index[largest > _top(comparison, measure)]
+    return [comparison.styles[spec].label for spec in leave]
+
+
 def _draw(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
-    values = comparison.means[measure].unstack("point")[list(comparison.points.index)]
+    values = _values(comparison, measure)
     if len(comparison.points) == 1:
         return _dots(comparison, values.iloc[:, 0], label, theme, shape)
-    return _lines(comparison, values, label, theme, shape)
+    return _lines(comparison, values, _top(comparison, measure), label, theme, shape)
 
 
 def _lines(
-    comparison: Comparison, values: pd.DataFrame, label: str, theme: Theme, shape: Shape
+    comparison: Comparison,
+    values: pd.DataFrame,
+    top: float,
+    label: str,
+    theme: Theme,
+    shape: Shape,
 ) -> Figure:
     height = max(5.0 if shape.narrow else 4.2, 0.165 * len(values) + 1.0)
     figure = Figure(figsize=(shape.width, height))
-    top = _top(values)
     names = {
         spec: comparison.styles[spec].label + (f" ▴ {last:.3g}" if last > top else "")
         for spec, last in values.iloc[:, -1].dropna().items()
@@ -103,12 +123,17 @@ def _back_to_front(comparison: Comparison, specs: pd.Index) -> list[str]:
     return sorted(specs, key=lambda spec: (not comparison.styles[spec].is_oracle, spec))
 
 
-def _top(values: pd.DataFrame) -> float:
-    """Where the axis ends: a few values that are many times the others (the error of an estimator
-    can be any number) must not press these flat. Infinity: everything fits."""
-    largest = values.max(axis=1)
-    typical = largest[largest <= 5 * largest.median()]
-    return float("inf") if len(typical) == len(largest) else 1.08 * typical.max()
+def _top(comparison: Comparison, measure: str) -> float:
+    """Where the axis ends: a few errors that are many times the others (that of an estimator can be
+    any number) must not press these flat. Infinity: everything fits."""
+    if measure != "output_error_mean":
+        return float("inf")  # shares are 1 at most
+    largest = _values(comparison, measure).max(axis=1)
+    # What a policy is like is asked of the policies: oracles and `full` lose next to nothing.
+    rivals = largest[(largest > 0) & ~largest.index.isin(comparison.oracles)]
+    typical = rivals[rivals <= 5 * rivals.median()]
+    top = 1.08 * typical.max() if len(typical) else float("inf")
+    return float("inf") if largest.max() <= top else top
 
 
 def _name_lines(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from kvsim.report.figures import Drawing, Missing, Plan, dot_style, marker_size
 from kvsim.report.frames import OPTIMAL, Comparison
 from kvsim.report.style import Shape, Theme
 
-TITLE = "Gap closed"
+NAME, TITLE = "gap-closed", "Gap closed"
 _LEAST = -1.0  # further to the left only the number is of interest
 
 
@@ -21,11 +22,11 @@ def plan(comparison: Comparison) -> list[Plan]:
             f"kvsim sweep {comparison.trace} --policies 'window;optimal' "
             f"--budgets {','.join(comparison.points.index)} -o {comparison.results.path}"
         )
-        why = "It takes rows of window and of optimal at the same budgets."
-        return [Missing(TITLE, why, command)]
-    last = rows.loc[[comparison.point], :] if comparison.point in rows.index else rows.tail(1)
-    values = last.iloc[0].dropna().sort_values(ascending=False)
-    alt = f"Gap closed at {comparison.budget_name(comparison.point)}: " + ", ".join(
+        why = "It takes rows of window, of optimal and of another policy at the same budgets."
+        return [Missing(NAME, TITLE, why, command)]
+    point = _point(comparison, rows)
+    values = _at(rows, point).dropna().sort_values(ascending=False)
+    alt = f"Gap closed at {comparison.budget_name(point)}: " + ", ".join(
         f"{comparison.styles[spec].label} {value:.2f}" for spec, value in values.items()
     )
     caption = (
@@ -33,18 +34,28 @@ def plan(comparison: Comparison) -> list[Plan]:
         "sequence there is. One mark per budget, larger for a larger budget. Left out: what "
         "keeps more tokens than the budget allows."
     )
-    return [Drawing("gap-closed", TITLE, caption, alt, partial(_draw, comparison))]
+    return [Drawing(NAME, TITLE, caption, alt, partial(_draw, comparison))]
 
 
-def _rows(comparison: Comparison):
+def _rows(comparison: Comparison) -> pd.DataFrame:
     """Indexed by point, one column per policy; policies ordered by the chosen budget."""
     means = comparison.means
     rivals = means[means["holds"] & means["gap_closed"].notna()]
     anchors = [spec for spec in comparison.policies if spec.split("@")[0] in ("window", OPTIMAL)]
     rows = rivals["gap_closed"].unstack("policy").drop(columns=anchors, errors="ignore")
     rows = rows.reindex([point for point in comparison.points.index if point in rows.index])
-    order = comparison.point if comparison.point in rows.index else rows.index[-1:]
-    return rows[rows.loc[order].squeeze().sort_values().index] if rows.size else rows
+    if rows.empty:
+        return rows
+    return rows[_at(rows, _point(comparison, rows)).sort_values().index]
+
+
+def _point(comparison: Comparison, rows: pd.DataFrame) -> str:
+    """The chosen budget, or the largest of those that have a gap."""
+    return comparison.point if comparison.point in rows.index else rows.index[-1]
+
+
+def _at(rows: pd.DataFrame, point: str) -> pd.Series:
+    return rows.iloc[rows.index.get_loc(point)]
 
 
 def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:

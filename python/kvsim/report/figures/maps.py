@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 
 from kvsim.report.attention import (
     Head,
+    Map,
     TraceError,
     cells_of,
     find_trace,
@@ -25,12 +26,14 @@ from kvsim.report.figures import Drawing, Missing, Plan, bar_size, bare
 from kvsim.report.frames import Comparison
 from kvsim.report.style import Shape, Theme, ink_map, mix
 
-TITLE = "Attention map"
+NAME, TITLE = "attention-map", "Attention map"
 _MOST_CELLS = 512
 _MOST_POLICIES = 3
 _LEAST = 1e-3  # attention below it leaves no ink
 _TINT = {"light": 0.32, "dark": 0.5}
 _REPLAY_KEY = ["policy", "budget"]
+_NEEDED = ["layer", "query_head", *_REPLAY_KEY, "mode", "seed", "token", "evicted_after"]
+_NEEDED += ["future_mass"]
 
 
 @dataclass(frozen=True)
@@ -42,19 +45,19 @@ class _Panel:
 
 
 def plan(comparison: Comparison) -> list[Plan]:
-    rows = comparison.analysis("evictions")
+    rows = comparison.analysis("evictions", _NEEDED)
     if rows is not None:
         rows = rows[(rows["mode"] == comparison.mode) & (rows["seed"] == comparison.seed)]
         rows = rows[rows["policy"].isin(comparison.policies)]
     if rows is None or rows.empty:
         why = "The file has no table evictions for these policies."
-        return [Missing(TITLE, why, _command(comparison))]
+        return [Missing(NAME, TITLE, why, _command(comparison))]
     choice = comparison.choice
     for column, wanted in (("layer", choice.layer), ("query_head", choice.query_head)):
         rows = rows if wanted is None else rows[rows[column] == wanted]
     if rows.empty:
         why = f"The table evictions has no layer {choice.layer}, query head {choice.query_head}."
-        return [Missing(TITLE, why, _command(comparison))]
+        return [Missing(NAME, TITLE, why, _command(comparison))]
     rows = _at_budget(rows, comparison.points[comparison.point])
     sequence, layer, query_head = _telling_head(rows)
     try:
@@ -64,11 +67,13 @@ def plan(comparison: Comparison) -> list[Plan]:
     except TraceError as error:
         why = f"It is computed from the trace: {error}."
         again = f"python -m kvsim.report {comparison.results.path} -o DIR --trace TRACE"
-        return [Missing(TITLE, why, again)]
+        return [Missing(NAME, TITLE, why, again)]
     own = rows[rows["sequence"] == sequence]
     own = own[(own["layer"] == layer) & (own["query_head"] == query_head)]
+    order = _best_first(comparison, own)
+    own = own[own["policy"].isin(order[:_MOST_POLICIES])]
     panels = [_panel(comparison, head, key, group) for key, group in own.groupby(_REPLAY_KEY)]
-    panels = sorted(panels, key=lambda panel: -panel.recall)[:_MOST_POLICIES]
+    panels = sorted(panels, key=lambda panel: -panel.recall)
     kept = ", ".join(
         f"{comparison.styles[panel.spec].label} keeps {panel.recall:.1%} of the attention at "
         f"{panel.budget} tokens"
@@ -78,13 +83,26 @@ def plan(comparison: Comparison) -> list[Plan]:
         f"Sequence {sequence}, layer {layer}, query head {query_head}: ink is full attention, "
         "step by token. Tinted is what the cache held; ink elsewhere is attention that was lost."
     )
-    draw = partial(_draw, comparison, head, panels)
-    return [Drawing("attention-map", TITLE, f"{caption} {kept[0].upper()}{kept[1:]}.", kept, draw)]
+    if others := [comparison.styles[spec].label for spec in order[_MOST_POLICIES:]]:
+        caption += f" Of the policies, the {_MOST_POLICIES} with the most attention over all heads "
+        caption += f"are drawn; left out: {', '.join(others)}."
+    draw = partial(_draw, comparison, head.prompt_length, cells_of(head, _MOST_CELLS), panels)
+    return [Drawing(NAME, TITLE, f"{caption} {kept[0].upper()}{kept[1:]}.", kept, draw)]
+
+
+def _best_first(comparison: Comparison, rows: pd.DataFrame) -> list[str]:
+    """The policies of the rows, by what they keep of the attention of all heads."""
+    recall = comparison.at(comparison.point)["attention_recall"]
+    found = recall.reindex(rows["policy"].unique())
+    return list(found.sort_values(ascending=False, kind="stable").index)
 
 
 def _command(comparison: Comparison) -> str:
-    rivals = comparison.at(comparison.point).query("holds").index
-    rivals = [spec for spec in rivals if spec not in comparison.oracles][:2]
+    """What would write evictions of the first policies; empty: none of the file evicts."""
+    holding = comparison.at(comparison.point).query("holds").index
+    rivals = sorted(holding, key=lambda spec: spec in comparison.oracles)[:2]
+    if not rivals:
+        return ""
     return (
         f"kvsim analyze {comparison.trace} --what evictions --policies '{';'.join(rivals)}' "
         f"--budgets {comparison.point} --mode {comparison.mode} -o {comparison.results.path}"
@@ -114,9 +132,13 @@ def _panel(comparison: Comparison, head: Head, key: tuple, rows: pd.DataFrame) -
 
 
 def _draw(
-    comparison: Comparison, head: Head, panels: list[_Panel], theme: Theme, shape: Shape
+    comparison: Comparison,
+    prompt_length: int,
+    cells: Map,
+    panels: list[_Panel],
+    theme: Theme,
+    shape: Shape,
 ) -> Figure:
-    cells = cells_of(head, _MOST_CELLS)
     norm = LogNorm(_LEAST, 1, clip=True)
     ink = np.asarray(norm(np.maximum(cells.attention, _LEAST)))[..., None]
     columns = 1 if shape.narrow else len(panels)
@@ -128,7 +150,7 @@ def _draw(
     n = cells.num_tokens
     for axes, panel in zip(grid.flat, panels):
         style = comparison.styles[panel.spec]
-        kept = kept_cells(panel.evicted_after, len(cells.attention)) * cells.visible
+        kept = kept_cells(panel.evicted_after, cells.width) * cells.visible
         tint = np.array(to_rgb(mix(theme.paper, style.color(theme), _TINT[theme.name])))
         paper = np.array(to_rgb(theme.paper))
         ground = paper + (tint - paper) * kept[..., None]
@@ -146,7 +168,7 @@ def _draw(
         if axes.get_subplotspec().is_first_col():
             axes.set_ylabel("step (index)")
         if comparison.mode == "prefill":
-            axes.axhline(head.prompt_length, color=theme.muted, lw=0.8, ls=(0, (3, 2)))
+            axes.axhline(prompt_length, color=theme.muted, lw=0.8, ls=(0, (3, 2)))
     bar = figure.colorbar(
         ScalarMappable(norm, ink_map(theme)),
         ax=grid,

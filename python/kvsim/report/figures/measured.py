@@ -34,12 +34,13 @@ def plan(comparison: Comparison) -> list[Plan]:
     plans: list[Plan] = []
     for table, (columns, label, caption) in _TABLES.items():
         title = table.capitalize()
-        rows = comparison.analysis(table)
+        needed = ["layer", "threshold", *columns, *(["split"] if table == "persistence" else [])]
+        rows = comparison.analysis(table, needed)
         if rows is None:
             file = comparison.results.path
             command = f"kvsim analyze {comparison.trace} --what {table} -o {file}"
             why = f"The file has no table {table} for this trace."
-            plans.append(Missing(title, why, command))
+            plans.append(Missing(table, title, why, command))
             continue
         rows, of = _one_setting(rows)
         means = rows.groupby("layer")[list(columns)].mean()
