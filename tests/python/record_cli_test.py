@@ -94,6 +94,15 @@ def test_prompts_one_by_one_and_at_once(folder, work):
         assert one["sequences/rain_1"].attrs["source"] == "prompts.jsonl line 3"
 
 
+def test_a_warning_is_one_line(folder, work, capsys):
+    build("gemma3").save_pretrained(work / "gemma3")
+    for file in folder.glob("tokenizer*"):
+        shutil.copy(file, work / "gemma3")
+    assert main(["gemma3", "--text", "text.txt", "-o", "t.h5"]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(notes) == 1 and notes[0].startswith("kvsim: warning: the trace does not say how")
+
+
 def test_only_reading_what_fits(folder, work):
     arguments = [folder, "--text", "text.txt", "-o", "t.h5", "--max-prompt-tokens", "9"]
     assert main([str(argument) for argument in arguments]) == 0

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import transformers
-from record_zoo import _config, build, generate, padded, tokens
+from record_zoo import _config, build, generate, padded, tokens, verify_with_program
 
-from kvsim.record import RecordError, UsageError, recording
+from kvsim.record import RecordError, RecordWarning, UsageError, recording
 
 
 def refuse(model, path, reason, run, error=RecordError, **options):
@@ -111,6 +111,33 @@ def test_numbers_too_large_for_float16(path):
     refuse(model, path, "layer 1, value: .* does not fit into float16; use --dtype float32", read)
     with recording(model, path, dtype="float32"):
         read(model)
+
+
+def test_numbers_that_float16_rounds_too_much_are_refused_after_the_first_text(path):
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[1].self_attn.q_proj.weight *= 8
+        model.model.layers[1].self_attn.k_proj.weight *= 8
+
+    def run(model):
+        read(model)
+        read(model)
+        pytest.fail("the second text began")
+
+    refuse(model, path, "layer 1: .* that kvsim verify allows; use --dtype float32", run)
+    with recording(model, path, dtype="float32"):
+        read(model)
+    verify_with_program(path)
+
+
+def test_a_model_that_computes_less_exactly_than_asked_is_recorded_with_a_warning(path):
+    model = build("llama").to(torch.bfloat16)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.v_proj.weight *= 1e-30  # the output is none that float16 holds
+    with pytest.warns(RecordWarning, match="load the model in float32"):
+        with recording(model, path, dtype="float32"):
+            read(model)
 
 
 def test_numbers_that_are_none(path):

@@ -1,5 +1,6 @@
 """What the recorder writes is what the model computed, whatever the architecture."""
 
+import dataclasses
 from pathlib import Path
 
 import h5py
@@ -12,6 +13,8 @@ from record_zoo import (
 )  # fmt: skip
 
 from kvsim.record import RecordError, RecordWarning, recording
+from kvsim.record.accuracy import _worst_error
+from kvsim.record.shape import Shape
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
@@ -242,14 +245,38 @@ def test_some_layers(tmp_path):
         assert file.attrs["scale"] == pytest.approx(24**-0.5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_half_precision_models(kind, tmp_path):
+def test_half_precision_models_pass_verification(kind, dtype, tmp_path):
     model, path = build("llama").to(kind), tmp_path / "t.h5"
-    with recording(model, path):
+    with recording(model, path, dtype=dtype):
         generate(model, tokens(PROMPT), NEW)
-    assert worst_error(path) < 3e-2  # the outputs are rounded by the model
+    check(path, 1e-2)
     with h5py.File(path) as file:
         assert file["rope"].attrs["style"] == "half"
+        layer = file["sequences/sequence-0/layers/1"]
+        assert layer["key"].dtype == dtype and layer["output"].dtype == "float16"
+
+
+def test_the_recorder_measures_the_error_that_is_there(tmp_path):
+    for name in ("gemma2", "mistral", "llama"):
+        model, path = build(name), tmp_path / f"{name}.h5"
+        with recording(model, path):
+            generate(model, tokens(PROMPT), NEW)
+        with h5py.File(path) as file:
+            names = [field.name for field in dataclasses.fields(Shape)]
+            shape = Shape(**{name: file.attrs.get(name) for name in names})
+            layers = file["sequences/sequence-0/layers"].values()
+            found = max(_worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers)
+        assert found == pytest.approx(worst_error(path), rel=1e-6)
+
+
+def test_an_attention_that_the_recorder_replaces_is_named(tmp_path):
+    model = build("llama")
+    model.set_attn_implementation("flex_attention")
+    with pytest.warns(RecordWarning, match="attends with flex_attention; .* with sdpa"):
+        with recording(model, tmp_path / "t.h5"), torch.no_grad():
+            model(tokens(5))
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,13 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        from .errors import RecordError, UsageError
+        from .errors import RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install "./python[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
-        run(options)
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always", RecordWarning)
+            run(options)
+        for note in noted:
+            if issubclass(note.category, RecordWarning):
+                print("kvsim: warning:", note.message, file=sys.stderr)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except RecordError as error:

@@ -1,6 +1,7 @@
 """Stands between a model and its attention, by the interface that transformers has for it."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .errors import RecordError
+from .errors import RecordError, RecordWarning
 
 PREFIX = "kvsim_"  # before the name of the attention that does the work
 SOFTCAP = "attn_logit_softcapping"
@@ -39,7 +40,13 @@ def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
     can_set = getattr(model, "_can_set_attn_implementation", None)
     if can_set is None or not can_set():
         raise RecordError(f"{name} does not use transformers' AttentionInterface")
-    implementation = PREFIX + _base(model)
+    base = _base(model)
+    own = model.config.get_text_config()._attn_implementation
+    if own != base:
+        warnings.warn(
+            f"{name} attends with {own}; while it is recorded, with {base}", RecordWarning
+        )
+    implementation = PREFIX + base
     _register(implementation)
     before = [(config, config._attn_implementation) for config in _configs(model)]
     _observe = observe

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .accuracy import check_accuracy
 from .consistency import Consistency
 from .errors import RecordError, RecordWarning, UsageError
 from .rope import RopeWitness
@@ -196,6 +197,11 @@ class Recorder:
                     f"sequence {sequence.name} has layers {sequence.layers}, an earlier one "
                     f"{expected}; does the model skip layers?"
                 )
+            if self._shape is not None:
+                windows = {layer: self._consistency.window(layer) for layer in sequence.layers}
+                check_accuracy(
+                    sequence.name, sequence.vectors, windows, self._shape, sequence.rounded
+                )
         self._done += self._batch
         self._batch = []
 
@@ -223,6 +229,12 @@ class Recorder:
             self._file.write_list("/rope/inv_freq", np.array(rope.inv_freq, np.float64))
             kind: dict[str, Attribute] = {"style": rope.style}
             self._file.write_attributes("/rope", kind | {"attention_factor": rope.attention_factor})
+        elif self._witness.rotates:
+            warnings.warn(
+                "the trace does not say how keys are rotated: not all layers and steps do it alike, "
+                "or not by position in the text; policies at positions=slot cannot be replayed on it",
+                RecordWarning,
+            )
 
     def _finish_sequence(self, sequence: Sequence, tokenizer: Any) -> None:
         path = f"/sequences/{sequence.name}"

@@ -56,6 +56,11 @@ class RopeWitness:
                 self._replaced.append((source, function))
                 setattr(source, FUNCTION, self._watched(function))
 
+    @property
+    def rotates(self) -> bool:
+        """Whether the model has anything that rotates."""
+        return bool(_candidates(self._model))
+
     def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
         def watched(query: torch.Tensor, key: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             rotated = rotate(query, key, *args, **kwargs)

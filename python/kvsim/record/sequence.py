@@ -24,6 +24,7 @@ class Sequence:
         self.known_prompt = known_prompt  # None: nobody has said how long it is
         self.ids: list[int] | None = []  # None: unknown
         self.finished = False  # what a batch goes on to feed after the end of a text is padding
+        self.rounded = False  # whether the file has fewer digits than the model
         self.new_rows = torch.empty(0, dtype=torch.long)  # of the present step's columns
         self._group = group.create_group("layers")
         self._dtype = dtype
@@ -50,27 +51,38 @@ class Sequence:
         elif self.ids is not None:
             self.ids += ids[self.new_rows].tolist()
 
+    @property
+    def vectors(self) -> h5py.Group:
+        """What has been written: a group for each layer."""
+        return self._group
+
     def append(self, layer: int, vectors: dict[str, torch.Tensor]) -> None:
         """Adds the step's new rows of a layer's vectors, each [heads, new, dim]."""
         streams = self._streams.setdefault(layer, {})
         for name, tensor in vectors.items():
             if name not in streams:
                 group = self._group.require_group(str(layer))
-                dtype = np.dtype(self._dtype)
+                dtype = np.dtype(self._type_of(name, tensor))
                 streams[name] = HeadStream(group, name, tensor.shape[0], tensor.shape[2], dtype)
             for rows in self.new_rows.to(tensor.device).split(ROWS_AT_ONCE):
                 streams[name].append(self._numbers(layer, name, tensor[:, rows]))
 
+    def _type_of(self, name: str, tensor: torch.Tensor) -> str:
+        # What a model computes in half precision has no more digits, however it is stored: the
+        # type of the output says so to who compares.
+        return "float16" if name == "output" and tensor.dtype.itemsize == 2 else self._dtype
+
     def _numbers(self, layer: int, name: str, rows: torch.Tensor) -> np.ndarray:
-        stored = rows.detach().to(DTYPES[self._dtype])
+        kind = self._type_of(name, rows)
+        self.rounded |= kind == "float16" and rows.dtype.itemsize > 2
+        stored = rows.detach().to(DTYPES[kind])
         if not bool(torch.isfinite(stored).all()):
             place = f"sequence {self.name}, layer {layer}, {name}"
             if not bool(torch.isfinite(rows).all()):
                 raise RecordError(f"{place}: the model computed a number that is not finite")
             largest = float(rows.abs().max())
-            raise RecordError(
-                f"{place}: {largest:g} does not fit into {self._dtype}; use --dtype float32"
-            )
+            cure = "use --dtype float32" if kind == self._dtype else "load the model in float32"
+            raise RecordError(f"{place}: {largest:g} does not fit into {kind}; {cure}")
         return stored.cpu().numpy()
 
     @property

@@ -1,0 +1,85 @@
+"""Whether the numbers of a sequence, as they stand in the file, give what the model computed."""
+
+import warnings
+
+import h5py
+import numpy as np
+
+from .errors import RecordError, RecordWarning
+from .shape import Shape
+
+MOST_STEPS = 256  # of each head, evenly spaced: enough to find what is systematic
+KEYS_AT_ONCE = 1024
+LIMITS = {2: 1e-2, 4: 1e-4}  # as `kvsim verify` has them, by the bytes of the narrowest number
+
+
+def check_accuracy(
+    sequence: str, layers: h5py.Group, windows: dict[int, int | None], shape: Shape, rounded: bool
+) -> None:
+    """Raises RecordError where `rounded` numbers are too few digits for attention as the model
+    computed it, and warns where the model itself computed less exactly than `kvsim verify` asks.
+    """
+    for layer, window in windows.items():
+        group = layers[str(layer)]
+        limit = LIMITS[min(dataset.dtype.itemsize for dataset in group.values())]
+        error = _worst_error(group, window, shape)
+        if error <= limit:
+            continue
+        found = (
+            f"sequence {sequence}, layer {layer}: attention recomputed from the trace is {error:.1e}"
+            f" off the model's, more than the {limit:g} that kvsim verify allows"
+        )
+        if rounded:
+            raise RecordError(f"{found}; use --dtype float32")
+        warnings.warn(f"{found}; load the model in float32", RecordWarning)
+
+
+def _worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
+    """The largest relative error of a head's output at one of the steps looked at."""
+    size = shape.num_query_heads // shape.num_kv_heads
+    num_tokens = group["key"].shape[1]
+    steps = np.unique(np.linspace(0, num_tokens - 1, MOST_STEPS).astype(int))
+    worst = 0.0
+    for kv_head in range(shape.num_kv_heads):
+        heads = range(kv_head * size, (kv_head + 1) * size)
+        query, recorded = (
+            np.concatenate([group[name][head, steps] for head in heads]).astype(np.float64)
+            for name in ("query", "output")
+        )
+        found = _outputs(group, kv_head, query, np.tile(steps, size), window, shape)
+        difference = np.linalg.norm(found - recorded, axis=1)
+        length = np.linalg.norm(recorded, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(difference > 0, difference / length, 0)
+        worst = max(worst, float(relative.max()))
+    return worst
+
+
+def _outputs(
+    group: h5py.Group,
+    kv_head: int,
+    query: np.ndarray,
+    steps: np.ndarray,
+    window: int | None,
+    shape: Shape,
+) -> np.ndarray:
+    """Attention of the queries [m, dim] of these steps, a block of keys at a time."""
+    largest = np.full(len(query), np.finfo(np.float64).min / 2)  # logit so far
+    total = np.zeros(len(query))
+    output = np.zeros((len(query), shape.value_dim))
+    for first in range(0, group["key"].shape[1], KEYS_AT_ONCE):
+        key, value = (
+            group[name][kv_head, first : first + KEYS_AT_ONCE].astype(np.float64)
+            for name in ("key", "value")
+        )
+        logits = shape.scale * query @ key.T
+        if shape.logit_softcap:
+            logits = shape.logit_softcap * np.tanh(logits / shape.logit_softcap)
+        age = steps[:, None] - np.arange(first, first + len(key))
+        logits[(age < 0) | (age >= (window or np.inf))] = -np.inf
+        before, largest = largest, np.maximum(largest, logits.max(axis=1))
+        shrink = np.exp(before - largest)
+        weights = np.exp(logits - largest[:, None])
+        total = total * shrink + weights.sum(axis=1)
+        output = output * shrink[:, None] + weights @ value
+    return output / total[:, None]
