@@ -15,7 +15,7 @@ help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
-	@echo 'make notebooks     execute the notebooks'
+	@echo 'make notebooks     execute the notebooks and draw the figure of the README'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -50,7 +50,11 @@ notebooks: TARGET = kvsim
 notebooks: build
 	@.ci/venv build/venv ./python nbconvert ipykernel
 	@cd notebooks && KVSIM_PROGRAM=$(CURDIR)/build/kvsim ../build/venv/bin/python -m nbconvert \
-	  --to notebook --execute --inplace --log-level WARN *.ipynb
+	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
+	@build/kvsim sweep traces/sample/tiny-llama.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
+	  --policies "window;sink;h2o;lru;tova;snapkv;scissorhands;optimal;topk" >build/recall.txt
+	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report build/recall.sqlite -o build/recall
+	@cp build/recall/figures/recall-light.png notebooks/recall.png
 
 HEADS ?= 32
 

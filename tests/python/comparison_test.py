@@ -1,10 +1,15 @@
+import itertools
+
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 import kvsim
 from conftest import H2O, POLICIES
 from kvsim.report import Choice, ChoiceError, Comparison
 from kvsim.report.labels import LONGEST, labels
-from kvsim.report.style import PALETTE, styles
+from kvsim.report.style import LIGHT, PALETTE, styles
+from kvsim.report.style import POLICIES as POLICY_NAMES
 
 LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot" \
     "+protect:first=0.05,last=0.25+quant:bits=2,group=128@persistence"  # fmt: skip
@@ -33,6 +38,54 @@ def test_every_policy_has_a_colour_of_its_own():
     found = styles(specs, {"optimal", "topk", "belady"}).values()
     for theme in (0, 1):
         assert len({style.colors[theme] for style in found}) == len(specs)
+
+
+def test_a_policy_looks_the_same_whatever_else_is_in_the_file():
+    alone = {name: styles([name])[name].line_in(LIGHT) for name in (H2O, "tova", "optimal")}
+    together = styles([*alone, "window", "belady", H2O + "+quant:bits=4,group=64", "h2o-mine"])
+    assert {name: together[name].line_in(LIGHT) for name in alone} == alone
+
+
+# Linear RGB of the same colour as dichromats see it: Machado et al. 2009, severity 1.
+VISION = {
+    "all colours": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+               [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+               [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+               [0.004733, 0.691367, 0.303900]],
+}  # fmt: skip
+
+
+def _oklab(colour, vision):
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    linear = np.clip(np.array(VISION[vision]) @ linear, 0, 1)
+    cones = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+             [0.0883024619, 0.2817188376, 0.6299787005]]  # fmt: skip
+    lab = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+           [0.0259040371, 0.7827717662, -0.8086757660]]  # fmt: skip
+    return np.array(lab) @ np.cbrt(np.array(cones) @ linear)
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("theme", [0, 1])
+def test_the_first_colours_are_told_apart_by_every_kind_of_vision(vision, theme):
+    seen = [_oklab(pair[theme], vision) for pair in PALETTE]
+    pairs = itertools.combinations(range(len(seen)), 2)
+    nearest = {8: 1.0, len(seen): 1.0}
+    for first, second in pairs:
+        for count in nearest:
+            if second < count:
+                distance = np.linalg.norm(seen[first] - seen[second])
+                nearest[count] = min(nearest[count], distance)
+    assert nearest[8] > 0.085 and nearest[len(seen)] > 0.03
+
+
+def test_policies_are_told_apart_without_their_colours():
+    looks = [style.line_in(LIGHT) for style in styles(POLICY_NAMES).values()]
+    assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(POLICY_NAMES)
 
 
 def test_colours_do_not_depend_on_what_is_shown(result_file):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
-from kvsim.report.labels import labels
+from kvsim.report.labels import base_name, labels
 
-# Each next colour is the one farthest from those before it, for normal, protan, deutan and tritan
-# vision and in both themes at once (Oklab distance, Machado et al. 2009), among those that have a
-# contrast of 3:1 with the paper. A pair has one hue: the dark theme's is lighter.
+# Light and dark theme: one hue, a contrast of 3:1 with the paper. The first ones are far apart for
+# every kind of colour vision; later ones less and less, so that line and marker have to tell.
 _PAIRS = (
     "#2574b0 #6fbbfc,#68130b #b65c4e,#b58b2b #fed277,#430889 #835ed8,#ad3a52 #fd8295,"
     "#3f9e94 #89e6db,#5c2f59 #a4719f,#4f36c7 #8e8cfe,#6a4d01 #b19253,#a3640f #eeaa62,"
@@ -20,7 +21,13 @@ _PAIRS = (
 )
 PALETTE = [tuple(pair.split()) for pair in _PAIRS.split(",")]
 MARKERS = "osD^vP*Xph<>d8H"
-LINES = ("-", (0, (6, 1.5)), (0, (4, 1.2, 1, 1.2)))
+LINES = ("-", (0, (6, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (7, 1.2, 1, 1.2, 1, 1.2)))
+# A policy has one colour in all files: its place here. Variants of it take places that are free.
+POLICIES = (
+    "window h2o tova sink scissorhands snapkv lru lfu subgen kcenter keydiff knorm fastgen spatten "
+    "random strided fixed schedule full"
+).split()
+ORACLES = "optimal certificate belady future greedy h2o-global topk".split()
 # Oracles are no competitors: they are grey, and tell by dash and marker.
 ORACLE_LINES = ((0, (1, 1)), (0, (3, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 
@@ -34,16 +41,15 @@ class Theme:
     grid: str
     shade: str  # areas that are not the matter
     oracle: tuple[str, str]  # greys, between the first and the last oracle
-
-    @property
-    def index(self) -> int:
-        return 0 if self.name == "light" else 1
+    index: int  # of the colour in a pair
 
 
 LIGHT = Theme(
-    "light", "#ffffff", "#1b1e24", "#5a6070", "#e3e6eb", "#eceef2", ("#000000", "#888e99")
+    "light", "#ffffff", "#1b1e24", "#5a6070", "#e3e6eb", "#eceef2", ("#000000", "#888e99"), 0
 )
-DARK = Theme("dark", "#14161b", "#e9ebf0", "#a3a9b8", "#2c3039", "#23262e", ("#ffffff", "#757c8a"))
+DARK = Theme(
+    "dark", "#14161b", "#e9ebf0", "#a3a9b8", "#2c3039", "#23262e", ("#ffffff", "#757c8a"), 1
+)
 THEMES = (LIGHT, DARK)
 
 
@@ -68,29 +74,49 @@ class Style:
     spec: str
     label: str
     colors: tuple[str, str]  # light, dark
-    line: object
+    line: str | tuple[int, tuple[float, ...]]
     marker: str
     is_oracle: bool
 
     def color(self, theme: Theme) -> str:
         return self.colors[theme.index]
 
+    def line_in(self, theme: Theme) -> dict[str, object]:
+        """What matplotlib is told to draw the policy's line."""
+        return {"color": self.color(theme), "linestyle": self.line, "marker": self.marker}
 
-def styles(specs: list[str], oracles: set[str]) -> dict[str, Style]:
-    """One style for each spec of the result file, by its place among the sorted specs: whatever is
-    left out of a figure, a policy looks the same in all."""
-    names = labels(sorted(specs))
+
+def styles(specs: Iterable[str], oracles: Iterable[str] = ORACLES) -> dict[str, Style]:
+    """One style for each spec or name of a policy. It does not depend on what else is there, but
+    for variants of a policy that is there already."""
+    specs = sorted(specs)
+    names, above = labels(specs), set(oracles)
     found = {}
-    ladder = sorted(spec for spec in specs if spec in oracles)
-    for place, spec in enumerate(ladder):
-        share = place / max(1, len(ladder) - 1)
-        colors = tuple(_mix(*theme.oracle, share) for theme in THEMES)
+    ladder = _places([spec for spec in specs if spec in above], ORACLES)
+    last = max([len(ORACLES) - 1, *ladder.values()])
+    for spec, place in ladder.items():
+        colors = tuple(mix(*theme.oracle, place / last) for theme in THEMES)
         line = ORACLE_LINES[place % len(ORACLE_LINES)]
         marker = MARKERS[place % len(MARKERS)]
         found[spec] = Style(spec, names[spec], colors, line, marker, True)
-    for place, spec in enumerate(sorted(spec for spec in specs if spec not in oracles)):
+    for spec, place in _places([spec for spec in specs if spec not in above], POLICIES).items():
         line, marker = LINES[place % len(LINES)], MARKERS[place % len(MARKERS)]
         found[spec] = Style(spec, names[spec], _pair(place), line, marker, False)
+    return found
+
+
+def _places(specs: list[str], known: list[str]) -> dict[str, int]:
+    """The place of its name for the first spec of a name, and the next free one for the others."""
+    found: dict[str, int] = {}
+    # The bare policy comes before what is added to it.
+    for spec in sorted(specs, key=lambda spec: ("+" in spec or "@" in spec, spec)):
+        name = base_name(spec)
+        if name in known and known.index(name) not in found.values():
+            found[spec] = known.index(name)
+    free = (place for place in itertools.count() if place not in set(found.values()))
+    for spec in specs:
+        if spec not in found:
+            found[spec] = next(free)
     return found
 
 
@@ -102,17 +128,13 @@ def _pair(place: int) -> tuple[str, str]:
     turn, here = divmod(place, size)
     share = 1 / (turn + 1)
     first, second = PALETTE[here], PALETTE[(here + 1) % size]
-    return (_mix(first[0], second[0], share), _mix(first[1], second[1], share))
-
-
-def _mix(first: str, second: str, share: float) -> str:
-    pairs = zip(to_rgb(first), to_rgb(second))
-    return to_hex([a + (b - a) * share for a, b in pairs])
+    return (mix(first[0], second[0], share), mix(first[1], second[1], share))
 
 
 def mix(first: str, second: str, share: float) -> str:
     """The colour `share` of the way from the first to the second."""
-    return _mix(first, second, share)
+    pairs = zip(to_rgb(first), to_rgb(second))
+    return to_hex([a + (b - a) * share for a, b in pairs])
 
 
 def ink_map(theme: Theme) -> LinearSegmentedColormap:

@@ -38,9 +38,7 @@ Plan = Union[Drawing, Missing]
 def line_style(style: Style, theme: Theme) -> dict[str, object]:
     """What draws a policy's line in any figure."""
     return {
-        "color": style.color(theme),
-        "linestyle": style.line,
-        "marker": style.marker,
+        **style.line_in(theme),
         "markersize": marker_size(style),
         "markeredgecolor": theme.paper,
         "markeredgewidth": 0.5,
