@@ -8,16 +8,29 @@
 when it is asked for, and `from kvsim import *` leaves it out.
 """
 
-from kvsim.program import ProgramError, run
-from kvsim.results import NoSuchTable, Results, ResultsError, load
+from .errors import KvsimError
+from .program import ProgramError, run
+from .record import RecordError, RecordWarning, UsageError
+from .results import NoSuchTable, Results, ResultsError, load
 
 __version__ = "0.1.0"
-__all__ = ["NoSuchTable", "ProgramError", "Results", "ResultsError", "load", "run"]
+__all__ = [
+    "KvsimError",
+    "NoSuchTable",
+    "ProgramError",
+    "RecordError",
+    "RecordWarning",
+    "Results",
+    "ResultsError",
+    "UsageError",
+    "load",
+    "run",
+]
 
 
 def __getattr__(name: str):
     if name == "recording":
-        from kvsim.record import recording
+        from .record import recording
 
         return recording
     raise AttributeError(f"module 'kvsim' has no attribute {name!r}")

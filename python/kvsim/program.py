@@ -1,14 +1,14 @@
 """Running the kvsim program from Python."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
+from .errors import KvsimError
 
-class ProgramError(Exception):
+
+class ProgramError(KvsimError):
     """The program is not to be found, or ended with an error, which is the message."""
 
 

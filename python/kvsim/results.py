@@ -1,13 +1,12 @@
 """Reading a result file: every table as a pandas frame."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Union
 
 import pandas as pd
+
+from .errors import KvsimError
 
 _REPLAY = {
     "": "one policy at one budget on one KV head of one layer of one sequence",
@@ -45,8 +44,8 @@ _REGRET = {
     "oracle": "canonical spec of the oracle",
     "oracle_recall": "its attention_recall, 0..1",
     "regret": "oracle_recall - attention_recall",
-    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there. Not to "
-    "be averaged: it has no bound where the gap is small; take the ratio of the mean recalls",
+    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there. "
+    "Not to be averaged: it has no bound where the gap is small; take the ratio of mean recalls",
 }
 _CERTIFICATE = {
     "": "an upper bound that an oracle has proven",
@@ -60,11 +59,11 @@ _MEANINGS = {
 }
 
 
-class ResultsError(Exception):
+class ResultsError(KvsimError):
     """The file is missing, or is not a result file."""
 
 
-class NoSuchTable(AttributeError, KeyError):
+class NoSuchTable(KvsimError, AttributeError, KeyError):
     """The result file has no table of that name. Says which there are and what makes it."""
 
     __str__ = Exception.__str__  # that of KeyError would quote the message
@@ -78,7 +77,7 @@ class Results:
     what a row is, `attrs["source"]` which paper measures it. What does not apply (NULL) is NaN.
     """
 
-    def __init__(self, path: Union[str, Path]):
+    def __init__(self, path: str | Path):
         self.path = Path(path)
         if not self.path.is_file():
             raise ResultsError(f"{self.path}: there is no such result file")
@@ -144,12 +143,13 @@ class Results:
             ) from error
         for column in frame.columns[frame.dtypes == "object"]:
             # Numbers among NULLs arrive as objects; an empty column says nothing of its type.
-            if len(frame) and all(value is None or isinstance(value, (int, float)) for value in frame[column]):
+            values = list(frame[column])
+            if values and all(value is None or isinstance(value, (int, float)) for value in values):
                 frame[column] = frame[column].astype(float)
         return frame
 
 
-def load(path: Union[str, Path]) -> Results:
+def load(path: str | Path) -> Results:
     """Opens the result file of `kvsim sweep` and `kvsim analyze`. Raises ResultsError if there is
     no such file or if it is none.
     """

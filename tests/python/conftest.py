@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kvsim
+
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "traces" / "sample" / "tiny-llama.h5"
 H2O = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text"
@@ -93,6 +95,18 @@ class ResultFile:
                         age=budget, received=1.0, future_mass=0.1, regret=0.05, trace="trace.h5",
                     )  # fmt: skip
         return self
+
+
+def comparison_of(path, **choice):
+    report = pytest.importorskip("kvsim.report")
+    return report.Comparison(kvsim.load(path), report.Choice(**choice))
+
+
+def drawings_of(path, **choice):
+    """What the report draws of a file, by name."""
+    page = pytest.importorskip("kvsim.report.page")
+    found = page.plans(comparison_of(path, **choice))
+    return {plan.name: plan for plan in found if hasattr(plan, "draw")}
 
 
 @pytest.fixture

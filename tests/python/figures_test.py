@@ -8,10 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-import kvsim
-from conftest import H2O, POLICIES, write_trace
-from kvsim.report import Choice, Comparison
-from kvsim.report.figures import Drawing, Missing, maps, spread
+from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
+from kvsim.report.figures import Missing, maps, spread
 from kvsim.report.page import plans, render
 from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, settings
 
@@ -19,17 +17,8 @@ ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
 
 
-def _comparison(path, **choice):
-    return Comparison(kvsim.load(path), Choice(**choice))
-
-
-def _drawings(path, **choice):
-    found = plans(_comparison(path, **choice))
-    return {plan.name: plan for plan in found if isinstance(plan, Drawing)}
-
-
 def _missing(path, **choice):
-    found = plans(_comparison(path, **choice))
+    found = plans(comparison_of(path, **choice))
     return {plan.title: plan for plan in found if isinstance(plan, Missing)}
 
 
@@ -48,7 +37,7 @@ def _pixels(drawing, theme, shape):
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
-    figure = _figure(_drawings(whole_file)[name], shape=shape)
+    figure = _figure(drawings_of(whole_file)[name], shape=shape)
     labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
     assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
     width, height = figure.canvas.get_width_height()
@@ -62,10 +51,10 @@ def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
 @pytest.mark.parametrize("name", ["recall", "miss-rate", "output-error", "gap-closed"])
 @pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
 def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, theme):
-    comparison = _comparison(whole_file)
+    comparison = comparison_of(whole_file)
     drawn = {
         (to_hex(line.get_color()), line.get_marker())
-        for axes in _figure(_drawings(whole_file)[name], theme).axes
+        for axes in _figure(drawings_of(whole_file)[name], theme).axes
         for line in axes.lines
         if line.get_marker() not in ("None", None, "")
     }
@@ -77,7 +66,7 @@ def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, them
 
 def test_names_beside_lines_do_not_overlap(result_file):
     specs = [f"policy{i}" for i in range(30)]
-    figure = _figure(_drawings(result_file.sweep(specs).path)["recall"], shape=NARROW)
+    figure = _figure(drawings_of(result_file.sweep(specs).path)["recall"], shape=NARROW)
     texts = [t for t in figure.axes[0].texts if t.get_text().startswith("policy")]
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert len(boxes) == 30
@@ -87,17 +76,18 @@ def test_names_beside_lines_do_not_overlap(result_file):
 def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file):
     result_file.sweep(["window", H2O, "tova"])
     result_file.sweep(["subgen:t=4"], output_error_mean=1e6)
-    axes = _figure(_drawings(result_file.path)["output-error"]).axes[0]
+    axes = _figure(drawings_of(result_file.path)["output-error"]).axes[0]
     assert axes.get_ylim()[1] < 1
     assert any("subgen ▴ 1e+06" in text.get_text() for text in axes.texts)
-    assert _drawings(result_file.path)["output-error"].caption.endswith("Beyond the axis: subgen.")
+    caption = drawings_of(result_file.path)["output-error"].caption
+    assert caption.endswith("Beyond the axis: subgen.")
 
 
 def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
     for policy, error in {"full": 0, "optimal:recent=0": 0.04, H2O: 0.22, "window": 0.23}.items():
         for budget in (4, 8):
             result_file.replay(policy, budget, output_error_mean=error)
-    drawing = _drawings(result_file.path)["output-error"]
+    drawing = drawings_of(result_file.path)["output-error"]
     assert _figure(drawing).axes[0].get_ylim()[1] > 0.23
     assert "Beyond the axis" not in drawing.caption
 
@@ -112,7 +102,7 @@ def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(
                 policy, budget, token_misses=round(100 * miss), output_error_mean=miss
             )
     for name in ("miss-rate", "output-error"):
-        assert _figure(_drawings(result_file.path)[name]).axes[0].get_ylim()[1] > 0.6
+        assert _figure(drawings_of(result_file.path)[name]).axes[0].get_ylim()[1] > 0.6
     assert not recwarn.list
 
 
@@ -121,16 +111,17 @@ def test_the_gap_is_described_at_the_budget_whose_values_it_has(result_file):
         optimal = 0.4 if budget == 16 else 0.9  # no gap at the largest budget
         for policy, recall in {"window": 0.4, "optimal:recent=0": optimal, H2O: 0.65}.items():
             result_file.replay(policy, budget, attention_recall=recall)
-    assert _drawings(result_file.path)["gap-closed"].alt == "Gap closed at 8 tokens (20%): h2o 0.50"
+    alt = drawings_of(result_file.path)["gap-closed"].alt
+    assert alt == "Gap closed at 8 tokens (20%): h2o 0.50"
 
 
 def test_policies_chosen_for_the_figures_keep_their_yardsticks(result_file):
     path = result_file.sweep().path
-    drawn = _drawings(path, policies=("h2o", "tova"))
+    drawn = drawings_of(path, policies=("h2o", "tova"))
     assert "gap-closed" in drawn
     assert "window" not in drawn["gap-closed"].alt
     chosen, everything = (
-        _comparison(path, **choice).at("20%") for choice in ({"policies": ("h2o",)}, {})
+        comparison_of(path, **choice).at("20%") for choice in ({"policies": ("h2o",)}, {})
     )
     assert list(chosen.index) == [H2O]
     for column in ("regret", "gap_closed"):
@@ -147,7 +138,7 @@ def test_the_map_computes_attention_once_and_names_the_policies_that_it_leaves_o
     computed = []
     cells_of = maps.cells_of
     monkeypatch.setattr(maps, "cells_of", lambda *args: computed.append(args) or cells_of(*args))
-    drawing = _drawings(result_file.sweep(specs).path)["attention-map"]
+    drawing = drawings_of(result_file.sweep(specs).path)["attention-map"]
     assert "left out: window." in drawing.caption
     for theme in THEMES:
         assert len(_figure(drawing, theme).axes) == 4  # three policies and the bar
@@ -179,7 +170,7 @@ def test_places_are_spread_and_stay_in_order():
 )
 @pytest.mark.parametrize("budgets", [(8,), (4, 8)])
 def test_few_policies_and_budgets(result_file, specs, budgets):
-    for drawing in _drawings(result_file.sweep(specs, budgets).path).values():
+    for drawing in drawings_of(result_file.sweep(specs, budgets).path).values():
         assert np.ptp(_pixels(drawing, DARK, NARROW)) > 0.1
 
 
@@ -187,7 +178,7 @@ def test_every_missing_table_costs_only_its_figure(result_file):
     result_file.drop("regret", "certificate", "about", "unit")
     result_file.drop("persistence", "sparsity", "evictions")
     path = result_file.sweep([H2O, "tova"]).path
-    assert list(_drawings(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
+    assert list(drawings_of(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
     commands = {title: plan.command for title, plan in _missing(path).items()}
     assert "--policies 'window;optimal' --budgets 10%,20%" in commands["Gap closed"]
     assert "--what persistence" in commands["Persistence"]
@@ -200,15 +191,15 @@ def test_without_the_trace_the_map_is_left_out_with_the_reason(whole_file):
     missing = _missing(whole_file)["Attention map"]
     assert "the trace trace.h5 is not there" in missing.why and "--trace" in missing.command
     write_trace(whole_file.parent / "moved.h5")
-    assert "attention-map" in _drawings(whole_file, trace=str(whole_file.parent / "moved.h5"))
+    assert "attention-map" in drawings_of(whole_file, trace=str(whole_file.parent / "moved.h5"))
 
 
 def test_a_report_drawn_again_is_the_same(result_file):
-    drawing = _drawings(result_file.sweep().path)["recall"]
+    drawing = drawings_of(result_file.sweep().path)["recall"]
     assert render(drawing, LIGHT, WIDE, ["svg"]) == render(drawing, LIGHT, WIDE, ["svg"])
 
 
 def test_names_are_drawn_as_they_are(result_file):
     specs = ["schedule:file=$a", "schedule:file=b$"]
-    figure = _figure(_drawings(result_file.sweep(specs).path)["recall"])
+    figure = _figure(drawings_of(result_file.sweep(specs).path)["recall"])
     assert {"schedule file=$a", "schedule file=b$"} <= {t.get_text() for t in figure.axes[0].texts}

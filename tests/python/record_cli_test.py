@@ -12,9 +12,9 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from record_zoo import VOCABULARY, _config, build, check
 
 from kvsim.record.__main__ import main
+from record_zoo import VOCABULARY, _config, build, check
 
 ROOT = Path(__file__).resolve().parents[2]
 LETTERS = "abcdefghijklmnopqrstuvwxyz .,"
@@ -59,7 +59,7 @@ def fail(capsys, status, message, *arguments):
     assert not Path("t.h5").exists() and not Path("t.h5.partial").exists()
 
 
-def test_a_text(folder, work):
+def test_a_text_becomes_a_trace_that_verifies(folder, work):
     done = subprocess.run(
         [sys.executable, "-m", "kvsim.record", folder, "--text", "text.txt", "--max-new-tokens",
          "10", "--dtype", "float32", "--layers", "0-1", "--device", "cpu", "-o", "t.h5"],
@@ -80,7 +80,7 @@ def test_a_text(folder, work):
         assert sorted(sequence["layers"]) == ["0", "1"]
 
 
-def test_prompts_one_by_one_and_at_once(folder, work):
+def test_a_batch_gives_the_sequences_of_single_prompts(folder, work):
     for size in ("1", "3"):
         arguments = [folder, "--prompts", "prompts.jsonl", "-o", f"{size}.h5"]
         arguments += ["--max-new-tokens", "8", "--batch-size", size, "--dtype", "float32"]
@@ -103,7 +103,7 @@ def test_a_warning_is_one_line(folder, work, capsys):
     assert len(notes) == 1 and notes[0].startswith("kvsim: warning: the trace does not say how")
 
 
-def test_only_reading_what_fits(folder, work):
+def test_a_text_is_cut_to_what_is_asked_for(folder, work):
     arguments = [folder, "--text", "text.txt", "-o", "t.h5", "--max-prompt-tokens", "9"]
     assert main([str(argument) for argument in arguments]) == 0
     with h5py.File("t.h5") as file:
@@ -150,7 +150,7 @@ def test_samples_are_those_of_the_seed(folder, work):
         ),
     ],
 )
-def test_usage(arguments, message, folder, work, capsys):
+def test_wrong_usage_ends_in_one_line_with_status_2(arguments, message, folder, work, capsys):
     fail(capsys, 2, message, *[folder if word == "MODEL" else word for word in arguments])
 
 
@@ -212,12 +212,12 @@ def test_without_torch_one_line_says_what_to_install(arguments, status, says, wo
         ('{"prompt": "a", "name": "x"}\n{"prompt": "b", "name": "x"}', "two prompts are named x"),
     ],
 )
-def test_prompts_that_are_none(content, message, folder, work, capsys):
+def test_a_file_without_prompts_is_a_data_error(content, message, folder, work, capsys):
     Path("p.jsonl").write_text(content)
     fail(capsys, 3, message, folder, "--prompts", "p.jsonl", "-o", "t.h5")
 
 
-def test_texts_that_are_none(folder, work, capsys):
+def test_a_file_without_text_is_a_data_error(folder, work, capsys):
     fail(capsys, 3, "none.txt: cannot be read", folder, "--text", "none.txt", "-o", "t.h5")
     Path("empty.txt").touch()
     fail(capsys, 3, "found an empty file", folder, "--text", "empty.txt", "-o", "t.h5")
@@ -225,7 +225,7 @@ def test_texts_that_are_none(folder, work, capsys):
     fail(capsys, 3, "expected UTF-8", folder, "--text", "latin.txt", "-o", "t.h5")
 
 
-def test_models_that_are_none(folder, work, capsys):
+def test_a_folder_without_a_decoder_is_a_data_error(folder, work, capsys):
     Path("nothing").mkdir()
     fail(capsys, 3, "nothing: cannot be loaded", "nothing", "--text", "text.txt", "-o", "t.h5")
     Path("t5").mkdir()
@@ -235,6 +235,6 @@ def test_models_that_are_none(folder, work, capsys):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_no_device(folder, work, capsys):
+def test_a_device_that_is_not_there_is_a_usage_error(folder, work, capsys):
     arguments = ["--text", "text.txt", "-o", "t.h5", "--device", "cuda"]
     fail(capsys, 2, "PyTorch finds no CUDA device here; use --device cpu", folder, *arguments)

@@ -4,9 +4,9 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from record_zoo import build, generate, padded, tokens
 
 from kvsim.record import RecordWarning, recording
+from record_zoo import build, generate, padded, tokens
 
 KNOWN = {  # name: (the module whose output is not rotated yet, style, rotated dimensions)
     "llama": ("k_proj", "half", 16),

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from record_zoo import (
-    CONFIGS, build, check, generate, padded, tokens, worst_error,
-)  # fmt: skip
 
-from kvsim.record import RecordError, RecordWarning, recording
-from kvsim.record.accuracy import _worst_error
+from kvsim.record import RecordWarning, accuracy, recording
 from kvsim.record.shape import Shape
+from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_error
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
@@ -27,7 +24,7 @@ def texts(path):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_prompt_and_generation(name, tmp_path):
+def test_a_trace_holds_what_the_model_read_and_generated(name, tmp_path):
     model, path = build(name), tmp_path / f"{name}.h5"
     ids = tokens(PROMPT)
     expected = generate(model, ids, NEW)
@@ -49,7 +46,7 @@ def test_prompt_and_generation(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_float16(name, tmp_path):
+def test_numbers_rounded_to_float16_still_verify(name, tmp_path):
     model, path = build(name), tmp_path / f"{name}.h5"
     with recording(model, path):
         generate(model, tokens(PROMPT), NEW)
@@ -57,7 +54,7 @@ def test_float16(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_neox", "opt", "gpt2"])
-def test_left_padded_batch(name, tmp_path):
+def test_a_padded_batch_becomes_one_sequence_per_text(name, tmp_path):
     model, path = build(name), tmp_path / f"{name}.h5"
     ids, mask = padded([20, 7, 13])
     with recording(model, path, dtype="float32", names=["a", "b", "c"]):
@@ -88,7 +85,7 @@ def test_padding_changes_nothing_but_rounding(tmp_path):
                 np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
-def test_one_pass_without_generation(tmp_path):
+def test_a_pass_without_generation_has_no_prompt(tmp_path):
     model, path = build("qwen2"), tmp_path / "t.h5"
     ids, mask = padded([9, 14])
     with recording(model, path, dtype="float32"), torch.no_grad():
@@ -100,7 +97,7 @@ def test_one_pass_without_generation(tmp_path):
         assert file["sequences/sequence-2"].attrs["prompt_length"] == 0
 
 
-def test_a_prompt_in_pieces(tmp_path):
+def test_a_prompt_in_pieces_is_one_prompt(tmp_path):
     model, path = build("gemma2"), tmp_path / "t.h5"
     with recording(model, path, dtype="float32"):
         generate(model, tokens(PROMPT), NEW, prefill_chunk_size=6)
@@ -157,53 +154,6 @@ def test_a_text_that_begins_as_the_one_before_is_another_text(options, tmp_path)
     assert [len(ids) for ids in texts(path).values()] == [5, 6]
 
 
-class Fails(Exception):
-    pass
-
-
-def fail_in_layer_1(model):
-    def fails(*_):
-        raise Fails
-
-    return model.model.layers[1].register_forward_pre_hook(fails)
-
-
-def test_a_text_on_which_the_model_failed_is_left_out_and_named(tmp_path):
-    model, path = build("llama"), tmp_path / "t.h5"
-    with recording(model, path, names=["a", "b", "c"], dtype="float32"), torch.no_grad():
-        model(tokens(8))
-        hook = fail_in_layer_1(model)
-        with pytest.raises(Fails):
-            model(tokens(7))
-        hook.remove()
-        with pytest.warns(RecordWarning, match="sequence b is left out"):
-            model(tokens(9))
-    assert {name: len(ids) for name, ids in texts(path).items()} == {"a": 8, "c": 9}
-    check(path, 1e-4)
-
-
-def test_a_last_text_that_failed_is_left_out_too(tmp_path):
-    model, path = build("llama"), tmp_path / "t.h5"
-    with pytest.warns(RecordWarning, match="sequence-1 is left out"):
-        with recording(model, path), torch.no_grad():
-            model(tokens(8))
-            fail_in_layer_1(model)
-            with pytest.raises(Fails):
-                model(tokens(7))
-    assert list(texts(path)) == ["sequence-0"]
-
-
-def test_after_a_refusal_another_text_is_recorded(tmp_path):
-    model, path = build("llama"), tmp_path / "t.h5"
-    mask = torch.zeros(1, 1, 12, 12)
-    with pytest.warns(RecordWarning, match="sequence-0 is left out"):
-        with recording(model, path), torch.no_grad():
-            with pytest.raises(RecordError, match="the attention mask is not causal"):
-                model(tokens(12), attention_mask=mask)
-            model(tokens(9))
-    assert [len(ids) for ids in texts(path).values()] == [9]
-
-
 def test_the_source_is_that_of_every_text(tmp_path):
     model, path = build("llama"), tmp_path / "t.h5"
     with recording(model, path, names=["a"], source="a book"), torch.no_grad():
@@ -230,7 +180,7 @@ def test_the_end_of_a_text_is_the_end_of_its_sequence(tmp_path):
     check(path, 1e-4)
 
 
-def test_some_layers(tmp_path):
+def test_only_the_layers_asked_for_are_recorded(tmp_path):
     model, path = build("gemma2"), tmp_path / "t.h5"
     with recording(model, path, layers=[1, 2]):
         generate(model, tokens(PROMPT), NEW)
@@ -267,7 +217,7 @@ def test_the_recorder_measures_the_error_that_is_there(tmp_path):
             names = [field.name for field in dataclasses.fields(Shape)]
             shape = Shape(**{name: file.attrs.get(name) for name in names})
             layers = file["sequences/sequence-0/layers"].values()
-            found = max(_worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers)
+            found = max(accuracy.worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers)
         assert found == pytest.approx(worst_error(path), rel=1e-6)
 
 
@@ -300,7 +250,7 @@ def test_the_model_is_left_as_it_was(implementation, tmp_path):
 
 
 @pytest.mark.skipif(not SHARED_MODEL.is_dir(), reason="the trained model is not beside the project")
-def test_a_trained_model(tmp_path):
+def test_a_trained_model_is_recorded_with_its_texts(tmp_path):
     model = transformers.AutoModelForCausalLM.from_pretrained(SHARED_MODEL, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(SHARED_MODEL)
     text = "The harbour lies at the mouth of the river, where the ships wait for the tide."

@@ -12,25 +12,24 @@ from matplotlib.colors import to_hex
 
 import kvsim
 from comparison_test import LONG
-from conftest import H2O, POLICIES, PROGRAM, SAMPLE, needs_program, write_trace
-from kvsim.report import Choice, Comparison, page
+from conftest import (
+    H2O,
+    POLICIES,
+    PROGRAM,
+    SAMPLE,
+    comparison_of,
+    drawings_of,
+    needs_program,
+    write_trace,
+)
+from kvsim.report import page
 from kvsim.report.__main__ import main
-from kvsim.report.figures import Drawing
-from kvsim.report.page import plans, render
+from kvsim.report.page import render
 from kvsim.report.style import DARK, LIGHT
 
 NAMESPACES = ("http://www.w3.org/", "http://purl.org/dc/", "http://creativecommons.org/ns")
 ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
-
-
-def _comparison(path, **choice):
-    return Comparison(kvsim.load(path), Choice(**choice))
-
-
-def _drawings(path, **choice):
-    found = plans(_comparison(path, **choice))
-    return {plan.name: plan for plan in found if isinstance(plan, Drawing)}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ def test_prefill_mode_with_bounds_that_do_not_apply(result_file, tmp_path):
     write_trace(tmp_path / "trace.h5")
     result_file.sweep(mode="prefill", bound_mean=None, bound_violations=None)
     result_file.evictions(mode="prefill")
-    assert "attention-map" in _drawings(result_file.path)
+    assert "attention-map" in drawings_of(result_file.path)
     main([str(result_file.path), "-o", str(tmp_path / "out")])
     assert "<dd>prefill, 0</dd>" in (tmp_path / "out" / "index.html").read_text()
 
@@ -209,8 +208,8 @@ def test_report_of_a_real_sweep(program, tmp_path):
     program("sweep", SAMPLE, *sweep, *common, cwd=tmp_path)
     what = ["--what", "persistence,sparsity,evictions", "--policies", "h2o", "--budgets", "20%"]
     program("analyze", SAMPLE, *what, *common, cwd=tmp_path)
-    assert list(_drawings(tmp_path / "r.sqlite")) == ALL
-    means = _comparison(tmp_path / "r.sqlite").means
+    assert list(drawings_of(tmp_path / "r.sqlite")) == ALL
+    means = comparison_of(tmp_path / "r.sqlite").means
     view = kvsim.load(tmp_path / "r.sqlite").regret.query("oracle == 'optimal:recent=0'")
     regret = view.groupby(["policy", "budget"])["regret"].mean().sort_index()
     ours = means.set_index("budget", append=True).droplevel("point")["regret"].sort_index()

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from kvsim.command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 
 
 def parser() -> Parser:

@@ -22,19 +22,19 @@ def check_accuracy(
     for layer, window in windows.items():
         group = layers[str(layer)]
         limit = LIMITS[min(dataset.dtype.itemsize for dataset in group.values())]
-        error = _worst_error(group, window, shape)
+        error = worst_error(group, window, shape)
         if error <= limit:
             continue
         found = (
-            f"sequence {sequence}, layer {layer}: attention recomputed from the trace is {error:.1e}"
-            f" off the model's, more than the {limit:g} that kvsim verify allows"
+            f"sequence {sequence}, layer {layer}: attention recomputed from the trace is "
+            f"{error:.1e} off the model's, more than the {limit:g} that kvsim verify allows"
         )
         if rounded:
             raise RecordError(f"{found}; use --dtype float32")
         warnings.warn(f"{found}; load the model in float32", RecordWarning)
 
 
-def _worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
+def worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
     """The largest relative error of a head's output at one of the steps looked at."""
     size = shape.num_query_heads // shape.num_kv_heads
     num_tokens = group["key"].shape[1]

@@ -1,7 +1,9 @@
 """What can go wrong while a trace is recorded, and what is worth a line."""
 
+from ..errors import KvsimError
 
-class RecordError(Exception):
+
+class RecordError(KvsimError):
     """The model, its input or its numbers cannot be recorded; the message is one line."""
 
 

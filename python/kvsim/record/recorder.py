@@ -231,8 +231,8 @@ class Recorder:
             self._file.write_attributes("/rope", kind | {"attention_factor": rope.attention_factor})
         elif self._witness.rotates:
             warnings.warn(
-                "the trace does not say how keys are rotated: not all layers and steps do it alike, "
-                "or not by position in the text; policies at positions=slot cannot be replayed on it",
+                "the trace does not say how keys are rotated: not all layers and steps do it "
+                "alike, or not by position in the text; positions=slot cannot be replayed on it",
                 RecordWarning,
             )
 

@@ -5,9 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kvsim.command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
-from kvsim.results import ResultsError, load
-
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..results import ResultsError, load
 from .choice import Choice, ChoiceError
 
 

@@ -1,19 +1,19 @@
 """The attention of one head, recomputed from its trace file."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Optional
 
 import h5py
 import numpy as np
 
+from ..errors import KvsimError
+
 _BLOCK = 256  # steps computed at once
 
 
-class TraceError(Exception):
+class TraceError(KvsimError):
     """The trace is not there, or is another one."""
 
 
@@ -24,8 +24,8 @@ class Head:
     query: np.ndarray  # [n, head_dim]
     key: np.ndarray  # [n, head_dim], of the KV head that it reads
     scale: float
-    softcap: Optional[float]
-    window: Optional[int]  # token j is visible at step t while t - j < window
+    softcap: float | None
+    window: int | None  # token j is visible at step t while t - j < window
     prompt_length: int
 
     def attention(self) -> Iterator[tuple[int, np.ndarray]]:

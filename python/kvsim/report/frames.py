@@ -1,16 +1,13 @@
 """What a report shows: which rows of a result file, and their means over units."""
 
-from __future__ import annotations
-
 from functools import cached_property
-from typing import Optional
 
 import pandas as pd
 
-from kvsim.report.choice import Choice, ChoiceError, with_points
-from kvsim.report.labels import allocation_of, base_name
-from kvsim.report.style import Style, styles
-from kvsim.results import Results, ResultsError
+from ..results import Results, ResultsError
+from .choice import Choice, ChoiceError
+from .labels import allocation_of, base_name
+from .style import Style, styles
 
 OPTIMAL = "optimal:recent=0"
 UNIT = ["sequence", "layer", "kv_head"]
@@ -56,7 +53,7 @@ class Comparison:
         rows = rows[rows["mode"] == self.mode]
         self.seed = int(self._one(rows, "seed", choice.seed))
         rows = rows[rows["seed"] == self.seed]
-        rows = with_points(self._of_sequences(rows))
+        rows = _with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
         self._measured = self._of_the_same_units(rows)  # with the yardsticks that are not shown
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
@@ -94,7 +91,7 @@ class Comparison:
         return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
 
     @cached_property
-    def yardstick(self) -> Optional[str]:
+    def yardstick(self) -> str | None:
         """The oracle that regret is measured against, without its allocation."""
         measured = set(self._measured["policy"])
         there = sorted({spec.split("@")[0] for spec in self.oracles & measured})
@@ -115,7 +112,7 @@ class Comparison:
         tokens = self.points[point]
         return f"{tokens:g} tokens" if point.isdigit() else f"{tokens:.4g} tokens ({point})"
 
-    def analysis(self, table: str, columns: list[str]) -> Optional[pd.DataFrame]:
+    def analysis(self, table: str, columns: list[str]) -> pd.DataFrame | None:
         """The rows of an analysis for the same trace and sequences; None: there are none. Raises
         ResultsError if it lacks one of the columns."""
         if table not in self.results:
@@ -148,7 +145,7 @@ class Comparison:
             )
         return counts.index[0] if wanted is None else wanted
 
-    def _full_id(self, rows: pd.DataFrame) -> Optional[str]:
+    def _full_id(self, rows: pd.DataFrame) -> str | None:
         wanted = self.choice.trace_id
         if wanted is None:
             return None
@@ -209,7 +206,7 @@ class Comparison:
         raise ChoiceError(f"--budget: {self.results.path} has no {wanted}; it has {there}")
 
     @staticmethod
-    def _recall_of(means: pd.DataFrame, spec: Optional[str]) -> pd.Series:
+    def _recall_of(means: pd.DataFrame, spec: str | None) -> pd.Series:
         # Of the same way to split the budget, as in the view regret.
         recall = means["attention_recall"]
         if spec is None:
@@ -228,3 +225,14 @@ def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFr
                 f"without a column {column}"
             )
     return frame
+
+
+def _with_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a column `point`, the budget as it was asked for."""
+    # A point is a budget as it was asked for: a share is other tokens in each sequence. Where two
+    # requests came to the same tokens, rows carry whichever was first: the most frequent is meant.
+    counts = rows.groupby(["sequence", "budget", "budget_request"]).size()
+    order = counts.reset_index(name="rows").sort_values("rows", ascending=False, kind="stable")
+    meant = order.drop_duplicates(["sequence", "budget"]).set_index(["sequence", "budget"])
+    keys = pd.MultiIndex.from_frame(rows[["sequence", "budget"]])
+    return rows.assign(point=meant["budget_request"].reindex(keys).to_numpy())

@@ -1,7 +1,5 @@
 """Short names for canonical specs. Figures use them; the page's legend has the full specs."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 

@@ -1,23 +1,21 @@
 """Figure files and the page that shows them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import itertools
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable, Optional
 
 import jinja2
 import matplotlib
 import pandas as pd
 from matplotlib.markers import MarkerStyle
 
-from kvsim.report.figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
-from kvsim.report.frames import Comparison
-from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, Theme, settings
+from .figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
+from .frames import Comparison
+from .style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, Theme, settings
 
 _PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
 _PNG_DPI = 200
@@ -138,7 +136,7 @@ def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
     return rows
 
 
-def _number(value: Optional[float], digits: int) -> str:
+def _number(value: float | None, digits: int) -> str:
     if pd.isna(value):
         return "–"
     value = round(value, digits) + 0.0  # no minus before a zero

@@ -1,14 +1,12 @@
 """How figures look: two themes, two shapes, and for every policy one colour, line and marker."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
-from kvsim.report.labels import base_name, labels
+from .labels import base_name, labels
 
 # Light and dark theme: one hue, a contrast of 3:1 with the paper. The first ones are far apart for
 # every kind of colour vision; later ones less and less, so that line and marker have to tell.

@@ -4,15 +4,13 @@ A module has `plan(comparison)`, which returns what can be drawn (Drawing) or wh
 be drawn (Missing).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Union
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kvsim.report.style import Shape, Style, Theme
+from ..style import Shape, Style, Theme
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Missing:
     command: str  # what would fill it; empty: nothing would
 
 
-Plan = Union[Drawing, Missing]
+Plan = Drawing | Missing
 
 
 def line_style(style: Style, theme: Theme) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """Recall, miss rate and output error against the budget, the oracle ladder among them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
@@ -9,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kvsim.report.figures import Drawing, Plan, dot_style, line_style, spread
-from kvsim.report.frames import Comparison
-from kvsim.report.style import Shape, Theme
+from ..frames import Comparison
+from ..style import Shape, Theme
+from . import Drawing, Plan, dot_style, line_style, spread
 
 _CURVES = {
     "attention_recall": (

@@ -1,15 +1,13 @@
 """How much of the way from the window to the optimum each policy goes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from kvsim.report.figures import Drawing, Missing, Plan, dot_style, marker_size
-from kvsim.report.frames import OPTIMAL, Comparison
-from kvsim.report.style import Shape, Theme
+from ..frames import OPTIMAL, Comparison
+from ..style import Shape, Theme
+from . import Drawing, Missing, Plan, dot_style, marker_size
 
 NAME, TITLE = "gap-closed", "Gap closed"
 _LEAST = -1.0  # further to the left only the number is of interest

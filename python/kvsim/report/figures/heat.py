@@ -1,17 +1,17 @@
 """Attention recall per layer, and per layer and KV head, at the chosen budget."""
 
-from __future__ import annotations
-
 import textwrap
 from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from kvsim.report.figures import Drawing, Plan, bar_size, bare
-from kvsim.report.frames import Comparison
-from kvsim.report.style import Shape, Theme
+from ..frames import Comparison
+from ..style import Shape, Theme
+from . import Drawing, Plan, bar_size, bare
 
 _MAP = "cividis"  # reads the same with and without colour vision, and in print
 _LABEL = "attention recall (share of attention, 0–1)"
@@ -52,6 +52,7 @@ def _values(comparison: Comparison, spec: str) -> np.ndarray:
 
 
 def _scale(comparison: Comparison) -> Normalize:
+    """One for layers and heads, so that a colour is the same recall in both."""
     chosen = comparison.rows[comparison.rows["point"] == comparison.point]["attention_recall"]
     return Normalize(np.floor(chosen.min() * 10) / 10, max(np.ceil(chosen.max() * 10) / 10, 0.1))
 
@@ -69,7 +70,7 @@ def _draw_layers(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
     values = np.array([series.reindex(layers) for series in measured])
     figure = Figure(figsize=(shape.width, 0.2 * len(order) + 1.3), layout="constrained")
     axes = figure.add_subplot()
-    scale = Normalize(np.floor(np.nanmin(values) * 10) / 10, np.ceil(np.nanmax(values) * 10) / 10)
+    scale = _scale(comparison)
     image = axes.pcolormesh(values, cmap=_MAP, norm=scale, edgecolor=theme.paper, linewidth=0.8)
     axes.set_yticks(np.arange(len(order)) + 0.5, [comparison.styles[s].label for s in order])
     axes.set_xticks(*_few(layers))
@@ -93,7 +94,7 @@ def _few(indices: list[int]) -> tuple[list[float], list[str]]:
     return [place + 0.5 for place in shown], [str(indices[place]) for place in shown]
 
 
-def _color_bar(figure: Figure, image: object, axes: object, shape: Shape) -> None:
+def _color_bar(figure: Figure, image: QuadMesh, axes: Axes | np.ndarray, shape: Shape) -> None:
     bar = figure.colorbar(
         image,
         ax=axes,

@@ -1,7 +1,5 @@
 """The attention map of one head with what policies kept drawn over it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +10,7 @@ from matplotlib.colors import LogNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kvsim.report.attention import (
+from ..attention import (
     Head,
     Map,
     TraceError,
@@ -22,9 +20,9 @@ from kvsim.report.attention import (
     read_head,
     retained,
 )
-from kvsim.report.figures import Drawing, Missing, Plan, bar_size, bare
-from kvsim.report.frames import Comparison
-from kvsim.report.style import Shape, Theme, ink_map, mix
+from ..frames import Comparison
+from ..style import Shape, Theme, ink_map, mix
+from . import Drawing, Missing, Plan, bar_size, bare
 
 NAME, TITLE = "attention-map", "Attention map"
 _MOST_CELLS = 512

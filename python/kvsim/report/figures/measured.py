@@ -1,16 +1,14 @@
 """Persistence and sparsity per layer, as the analyses of these names measured them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from kvsim.report.figures import Drawing, Missing, Plan
-from kvsim.report.frames import Comparison
-from kvsim.report.style import Shape, Theme
+from ..frames import Comparison
+from ..style import Shape, Theme
+from . import Drawing, Missing, Plan
 
 _TABLES = {
     "persistence": (
