@@ -39,6 +39,11 @@ def test_every_column_of_the_sweep_is_explained(result_file, table):
     assert all(about.values()), about
 
 
+def test_the_share_of_a_gap_says_that_it_is_not_to_be_averaged(result_file):
+    about = kvsim.load(result_file.sweep().path).regret.attrs["about"]
+    assert "Not to be averaged" in about["gap_closed"]
+
+
 def test_what_does_not_apply_is_nan_and_the_column_a_number(result_file):
     result_file.replay("subgen:t=4", 4, bound_mean=None, bound_violations=None)
     replay = kvsim.load(result_file.path).replay
