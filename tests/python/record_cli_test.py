@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from kvsim.record.__main__ import main
+from kvsim.record.texts import read_prompts, read_text
 from record_zoo import VOCABULARY, _config, build, check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,11 +88,12 @@ def test_a_batch_gives_the_sequences_of_single_prompts(folder, work):
         assert main([str(argument) for argument in arguments]) == 0
         check(Path(f"{size}.h5"), 1e-4)
     with h5py.File("1.h5") as one, h5py.File("3.h5") as other:
-        assert list(one["sequences"]) == ["prompt-0", "prompt-2", "rain_1"]
+        assert list(one["sequences"]) == ["prompt-1", "prompt-4", "rain_1"]
         for name, sequence in one["sequences"].items():
             ids = sequence["token_ids"][()].tolist()
             assert ids == other["sequences"][name]["token_ids"][()].tolist()
         assert one["sequences/rain_1"].attrs["source"] == "prompts.jsonl line 3"
+        assert one["sequences/prompt-4"].attrs["source"] == "prompts.jsonl line 4"
 
 
 def test_a_warning_is_one_line(folder, work, capsys):
@@ -200,6 +202,25 @@ def test_without_torch_one_line_says_what_to_install(arguments, status, says, wo
     )  # fmt: skip
     assert done.returncode == status
     assert says in done.stderr and done.stderr.count("\n") == (status != 0)
+
+
+def test_ends_of_lines_within_a_string_and_a_mark_of_utf_8_are_read(folder, work):
+    between = "a\u2028b\u2029c\u0085d"
+    Path("p.jsonl").write_text(f'\ufeff"{between}"\n', "utf-8")
+    assert [text.text for text in read_prompts(Path("p.jsonl"))] == [between]
+    assert main([str(folder), "--prompts", "p.jsonl", "-o", "t.h5"]) == 0
+    Path("marked.txt").write_text("\ufeffa text", "utf-8")
+    assert read_text(Path("marked.txt"))[0].text == "a text"
+
+
+def test_no_file_is_overwritten_but_a_trace(folder, work, capsys):
+    arguments = [str(folder), "--text", "text.txt", "-o"]
+    before = Path("text.txt").read_bytes()
+    fail(capsys, 2, "text.txt: there is a file of that name that is no trace", *arguments,
+         "text.txt")  # fmt: skip
+    assert Path("text.txt").read_bytes() == before
+    assert main([*arguments, "t.h5"]) == 0
+    assert main([*arguments, "t.h5"]) == 0
 
 
 @pytest.mark.parametrize(

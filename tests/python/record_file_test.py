@@ -171,7 +171,7 @@ def test_a_killed_run_leaves_no_trace(tmp_path):
 def test_memory_does_not_grow_with_length(tmp_path):
     peaks = []
     for length in (20_000, 200_000):  # 40 and 400 MB of numbers
-        with start(LONG, tmp_path / "t.h5", length) as process:
+        with start(LONG, tmp_path / f"{length}.h5", length) as process:
             peaks.append(int(process.communicate()[0]))
         assert process.returncode == 0
     assert peaks[1] < peaks[0] + 20_000  # KiB

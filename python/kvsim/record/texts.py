@@ -26,9 +26,12 @@ def read_text(path: Path) -> list[Text]:
 
 
 def read_prompts(path: Path) -> list[Text]:
-    """A JSON value a line: a string, or an object with `prompt` (or `text`) and maybe `name`."""
+    """A JSON value a line: a string, or an object with `prompt` (or `text`) and maybe `name`; a
+    prompt without one is named by its line.
+    """
     texts = []
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    # Not splitlines: JSON may hold U+2028 and other ends of lines within a string.
+    for number, line in enumerate(_read(path).split("\n"), 1):
         if not line.strip():
             continue
         place = f"{path}: line {number}"
@@ -42,7 +45,7 @@ def read_prompts(path: Path) -> list[Text]:
             text = fields.get("prompt", fields.get("text"))
         if not isinstance(text, str) or not text:
             raise RecordError(f'{place}: expected a string or {{"prompt": "...", "name": "..."}}')
-        name = str(fields.get("name", f"prompt-{len(texts)}")).replace("/", "_")
+        name = str(fields.get("name", f"prompt-{number}")).replace("/", "_")
         texts.append(Text(name, text, f"{path.name} line {number}"))
     if not texts:
         raise RecordError(f"{path}: expected prompts, found an empty file")
@@ -70,7 +73,7 @@ def read_layers(text: str, num_layers: int) -> list[int]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")  # some editors begin a file with a mark of UTF-8
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

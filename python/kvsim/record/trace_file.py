@@ -71,6 +71,11 @@ class TraceFile:
         self._partial = Path(f"{self.path}.partial")
         if self.path.exists() and not self.path.is_file():
             raise UsageError(f"{self.path}: there is something else of that name")
+        if self.path.exists() and not _may_be_replaced(self.path):
+            raise UsageError(
+                f"{self.path}: there is a file of that name that is no trace; remove it first, or "
+                "name another"
+            )
         try:
             # Whole chunks are written, so HDF5 needs no cache of its own for each dataset.
             self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0)
@@ -114,3 +119,14 @@ class TraceFile:
             self.h5.close()
         finally:
             self._partial.unlink(missing_ok=True)
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """Whether nothing but a trace is lost: not the text that is read, nor the results of hours."""
+    if path.stat().st_size == 0:
+        return True
+    try:
+        with h5py.File(path, "r") as file:
+            return "kvtrace_version" in file.attrs
+    except OSError:
+        return False
