@@ -129,8 +129,10 @@ def test_samples_are_those_of_the_seed(folder, work):
     [
         ([], "the following arguments are required"),
         (["MODEL", "-o", "t.h5"], "one of the arguments --text --prompts is required"),
-        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "-1"], "0 or more"),
-        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--batch-size", "x"], "--batch-size"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "-1"],
+         "--max-new-tokens: expected a whole number from 0 on, found -1"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--batch-size", "x"],
+         "--batch-size: expected a whole number from 1 on, found x"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "1-"], "layers as in 0-3,7"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "2,7"], "some of 0..2"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "0-999999"], "some of 0..2"),
@@ -138,8 +140,12 @@ def test_samples_are_those_of_the_seed(folder, work):
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--layers", "2,2-1"], "write it as 1-2"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--temperature", "-1"], "--temperature"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--temperature", "nan"], "--temperature"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--temperature", "x"],
+         "--temperature: expected 0 or more, found x"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--dtype", "int8"], "--dtype"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--device", "abacus"], "--device"),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5", "--device", "meta"],
+         "--device meta: cannot be computed on; use --device cpu"),
         (["MODEL", "--text", "text.txt", "-o", "none/t.h5"], "none/t.h5: cannot be written"),
         (
             ["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "250"],
@@ -151,7 +157,7 @@ def test_samples_are_those_of_the_seed(folder, work):
             "--max-new-tokens: the model has 256 positions, found 300",
         ),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_ends_in_one_line_with_status_2(arguments, message, folder, work, capsys):
     fail(capsys, 2, message, *[folder if word == "MODEL" else word for word in arguments])
 
@@ -221,6 +227,17 @@ def test_no_file_is_overwritten_but_a_trace(folder, work, capsys):
     assert Path("text.txt").read_bytes() == before
     assert main([*arguments, "t.h5"]) == 0
     assert main([*arguments, "t.h5"]) == 0
+
+
+def test_a_folder_without_a_tokenizer_is_said_to_have_none(folder, work, capsys):
+    build("qwen3").save_pretrained("bare")  # Qwen's, made up without its files, knows nothing
+    fail(capsys, 3, "bare: the tokenizer has no vocabulary", "bare", "--text", "text.txt",
+         "-o", "t.h5")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["./none", "none/", "/none", "a/b/none"])
+def test_a_folder_that_is_not_there_is_not_asked_of_the_hub(name, work, capsys):
+    fail(capsys, 3, f"{name}: there is no such folder", name, "--text", "text.txt", "-o", "t.h5")
 
 
 @pytest.mark.parametrize(

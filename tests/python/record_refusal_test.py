@@ -46,6 +46,13 @@ def test_models_without_the_interface_are_refused(kind, path):
     refuse(model, path, "does not use transformers' AttentionInterface", read)
 
 
+def test_a_model_without_attention_is_refused_by_its_name(path):
+    model = from_config("MambaConfig", state_size=4)
+    refuse(model, path, "MambaForCausalLM has no attention that can be recorded$", read)
+    where = "MambaForCausalLM has no attention that can be recorded in layers .0.$"
+    refuse(model, path, where, read, layers=[0])
+
+
 def test_what_is_no_model_is_refused(path):
     refuse(torch.nn.Linear(2, 2), path, "expected a model of transformers, found Linear", read)
 

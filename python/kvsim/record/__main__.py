@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -10,8 +11,12 @@ from pathlib import Path
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 
 
+DIGITS = re.compile(r"\+?[0-9]{1,18}")
+DESCRIPTION = "Lets a model read texts, generate, and records a trace of it."
+
+
 def parser() -> Parser:
-    result = Parser(prog="python -m kvsim.record", description=__doc__.split(": ", 1)[1])
+    result = Parser(prog="python -m kvsim.record", description=DESCRIPTION)
     add = result.add_argument
     add("model", metavar="MODEL", help="a folder, or a name on the hub")
     texts = result.add_mutually_exclusive_group(required=True)
@@ -20,7 +25,8 @@ def parser() -> Parser:
         "--prompts", type=Path, metavar="FILE.jsonl",
         help='a JSON string a line, or {"prompt": "...", "name": "..."}',
     )  # fmt: skip
-    add("-o", "--output", type=Path, required=True, metavar="TRACE.h5", help="the trace to write")
+    add("-o", "--output", type=Path, required=True, metavar="TRACE.h5",
+        help="the trace to write, in place of one that is there")  # fmt: skip
     add("--max-new-tokens", type=natural, default=0, metavar="N",
         help="generate so many; the last is not recorded (default: only read)")  # fmt: skip
     add("--max-prompt-tokens", type=positive, metavar="N", help="cut texts to their first N tokens")
@@ -38,23 +44,26 @@ def parser() -> Parser:
 
 
 def natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
-    return value
-
-
-def nonnegative(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
-    return value
+    return _whole(text, 0)
 
 
 def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, found {text}")
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    if not DIGITS.fullmatch(text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, found {text}")
+    return int(text)
+
+
+def nonnegative(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
     return value
 
 

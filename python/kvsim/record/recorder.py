@@ -54,6 +54,7 @@ class Recorder:
         self._file, self._witness = file, witness
         self._layers, self._dtype, self._ends = set(layers), dtype, ends
         self._source = source  # of sequences without a label
+        self._model_name = type(model).__name__
         self._text_config = model.config.get_text_config()
         self._labels: list[Label] = []
         self._done: list[Sequence] = []
@@ -216,7 +217,11 @@ class Recorder:
     def finish(self, header: dict[str, Attribute], tokenizer: Any) -> None:
         """Writes all that is not vectors. Raises RecordError if nothing was recorded."""
         self._end_batch()
-        if self._shape is None or not self._done:
+        if self._shape is None and self._done:
+            everything = len(self._layers) == self._text_config.num_hidden_layers
+            where = "" if everything else f" in layers {sorted(self._layers)}"
+            raise RecordError(f"{self._model_name} has no attention that can be recorded{where}")
+        if not self._done:
             raise RecordError("no attention was recorded; run the model inside the recording")
         if self._labels:
             raise UsageError(f"names: no text came for {self._labels[0].name}")

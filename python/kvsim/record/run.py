@@ -1,7 +1,9 @@
 """Loads a model, lets it read and generate, and records it."""
 
 import argparse
+import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,8 +19,10 @@ def run(options: argparse.Namespace) -> None:
     """Does what the command line asks. Raises RecordError, or UsageError for the caller's part."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of each attempt
     texts = read_text(options.text) if options.text else read_prompts(options.prompts)
     device = _device(options.device)
+    _require_folder(options.model)
     config = _load(transformers.AutoConfig, options.model)
     if getattr(config, "is_encoder_decoder", False):
         raise RecordError(f"{options.model} is an encoder-decoder; a trace holds decoders alone")
@@ -26,6 +30,8 @@ def run(options: argparse.Namespace) -> None:
     with TraceFile(options.output):
         pass  # whether it can be written is said before the model is loaded, which takes long
     tokenizer = _load(transformers.AutoTokenizer, options.model)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what is made up without its files
+        raise RecordError(f"{options.model}: the tokenizer has no vocabulary; add its files there")
     encoded = [_encode(tokenizer, text, options.max_prompt_tokens) for text in texts]
     _require_room(config, texts, encoded, options.max_new_tokens)
     kind = options.model_dtype
@@ -104,16 +110,31 @@ def _device(name: str) -> torch.device:
         raise UsageError(f"--device: expected one as cpu or cuda, found {name}") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"--device {name}: PyTorch finds no CUDA device here; use --device cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception as error:  # each kind of device fails in a way of its own
+        raise UsageError(f"--device {name}: cannot be computed on; use --device cpu") from error
     return device
 
 
+def _require_folder(model: str) -> None:
+    """Raises RecordError for what can only be a folder, if it is not there: the hub would tell of
+    names instead."""
+    is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
+    if is_path and not Path(model).is_dir():
+        raise RecordError(f"{model}: there is no such folder")
+    if not Path(model).is_dir():
+        _say(f"{model} is no folder here; asking the hub, which takes a while where there is none")
+
+
 def _load(kind: Any, name: str, **options: Any) -> Any:
-    """What `kind` loads by that name. Raises RecordError with the first line of what it says."""
+    """What `kind` loads by that name. Raises RecordError with what it says, as a rule a line."""
     try:
         return kind.from_pretrained(name, **options)
     except (OSError, ValueError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise RecordError(f"{name}: cannot be loaded by {kind.__name__}: {lines[0]}") from error
+        said = " ".join(lines) if lines[0].endswith(":") else lines[0]
+        raise RecordError(f"{name}: cannot be loaded by {kind.__name__}: {said}") from error
 
 
 def _say(line: str) -> None:
