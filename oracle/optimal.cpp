@@ -65,6 +65,7 @@ PolicyInfo optimal_oracle() {
             return std::make_unique<Optimal>(params);
           },
           .bounds_recall = [](const Params& params) { return params.amount("recent", 1) == 0; },
+          .plans_every_budget = [](const Params& params) { return !params.is_share("recent"); },
           .make = make_scheduled};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "policies/params.h"
+#include "policies/registry.h"
 
 namespace kvsim {
 
@@ -10,5 +10,8 @@ inline Param access_param() {
   return Param::choice("score", {"cached", "full"},
                        "access by attention over the cache, or over the whole text");
 }
+
+/// Over the cache, what counts as an access depends on how many tokens share the attention.
+inline bool access_nests(const Params& params) { return params.choice("score") == "full"; }
 
 }  // namespace kvsim

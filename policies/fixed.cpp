@@ -52,6 +52,7 @@ PolicyInfo fixed_policy() {
                      Param::integer("summary", 4, 1, 1'000'000,
                                     "last tokens of each earlier block that stay"),
                      HeavyHitterShare::param()},
+          .nests = HeavyHitterShare::nests,
           .make = make_policy<Fixed>};
 }
 

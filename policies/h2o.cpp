@@ -71,6 +71,12 @@ class HeavyHitters final : public Policy {
   bool slots_;
 };
 
+// A recent window that is a share of the budget protects other tokens at every budget.
+bool full_attention_nests(const Params& params) {
+  return params.choice("score") == "full" && !params.is_share("recent") &&
+         params.choice("overlap") == "no" && params.choice("positions") == "text";
+}
+
 }  // namespace
 
 PolicyInfo h2o_policy() {
@@ -96,6 +102,8 @@ PolicyInfo h2o_policy() {
                          "slot: keys are rotated to their slot of the cache, where the trace tells "
                          "how")},
       .presets = h2o_presets(),
+      .nests = full_attention_nests,
+      .nests_with = "recent=16,score=full",
       .make = make_policy<HeavyHitters>};
 }
 

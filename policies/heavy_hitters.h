@@ -53,6 +53,9 @@ class HeavyHitterShare {
                        "share of the budget for heavy hitters; 0.5 is the paper's combination");
   }
 
+  /// Of a policy that else goes by positions: any share of the budget differs between budgets.
+  static bool nests(const Params& params) { return params.real("h2") == 0; }
+
   void add(std::span<const std::int32_t> tokens, std::span<const float> attention) {
     if (count_ > 0) accumulated_.add(tokens, attention);
   }

@@ -29,6 +29,7 @@ PolicyInfo knorm_policy() {
           .sees = "keys",
           .differences = "the paper compresses the prompt and leaves two layers alone",
           .params = {},
+          .nests = always_nests,
           .make = make_policy<KeyNorm>};
 }
 

@@ -30,6 +30,8 @@ PolicyInfo lfu_policy() {
       .sees = "attention over the cache; score=full: over the whole text",
       .differences = "the paper does not say what an access is; here it is more than an even share",
       .params = {access_param()},
+      .nests = access_nests,
+      .nests_with = "score=full",
       .make = make_policy<LeastFrequentlyUsed>};
 }
 

@@ -29,6 +29,8 @@ PolicyInfo lru_policy() {
           .sees = "attention over the cache; score=full: over the whole text",
           .differences = "neither paper says what an access is; here it is more than an even share",
           .params = {access_param()},
+          .nests = access_nests,
+          .nests_with = "score=full",
           .make = make_policy<LeastRecentlyUsed>};
 }
 

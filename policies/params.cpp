@@ -131,6 +131,8 @@ double Params::real(std::string_view name) const { return get<double>(name); }
 
 int Params::amount(std::string_view name, int budget) const { return get<Amount>(name).of(budget); }
 
+bool Params::is_share(std::string_view name) const { return get<Amount>(name).is_share(); }
+
 const std::string& Params::choice(std::string_view name) const { return get<std::string>(name); }
 
 const std::string& Params::text(std::string_view name) const { return get<std::string>(name); }

@@ -54,6 +54,8 @@ class Params {
   double real(std::string_view name) const;
   /// In tokens, a share being one of `budget`.
   int amount(std::string_view name, int budget) const;
+  /// Whether an amount is a share of the budget rather than a number of tokens.
+  bool is_share(std::string_view name) const;
   const std::string& choice(std::string_view name) const;
   const std::string& text(std::string_view name) const;
 

@@ -36,6 +36,7 @@ PolicyInfo random_policy() {
           .sees = "nothing",
           .differences = "",
           .params = {},
+          .nests = always_nests,
           .make = make_policy<Random>};
 }
 

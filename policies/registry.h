@@ -32,6 +32,9 @@ struct Preset {
   bool acausal = false;    ///< it sees the future: listed as what it is, refused when asked for
 };
 
+/// For PolicyInfo::nests, where the parameters do not matter.
+inline bool always_nests(const Params&) { return true; }
+
 /// Everything the program knows about a policy: help, parsing, tests and the README's table are
 /// derived from it. Exactly one of `make` and `make_estimator` is set.
 struct PolicyInfo {
@@ -44,10 +47,20 @@ struct PolicyInfo {
   std::vector<Preset> presets = {};
   bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
 
+  /// Whether its caches nest: at every step what it keeps at one budget is part of what it keeps at
+  /// any larger one, to the last bit. Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques
+  /// for storage hierarchies", IBM Systems Journal 9(2), 1970, call this inclusion. It follows if
+  /// scores and the number of protected tokens depend neither on the budget nor on what the cache
+  /// holds. Null: no.
+  bool (*nests)(const Params& params) = nullptr;
+  std::string nests_with = {};  ///< settings with which they nest where at the defaults they do not
+
   /// Set for an oracle: plans the schedule that `make`'s policy then follows.
   std::unique_ptr<Planner> (*make_planner)(const Params& params) = nullptr;
   /// Whether no policy can retain more attention at the same budget; null: it is no bound.
   bool (*bounds_recall)(const Params& params) = nullptr;
+  /// Whether its planner finds the plans of all budgets in about the time of one; null: no.
+  bool (*plans_every_budget)(const Params& params) = nullptr;
 
   std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
   std::unique_ptr<Estimator> (*make_estimator)(const Params& params,

@@ -41,6 +41,7 @@ PolicyInfo sink_policy() {
           .presets = {{"streaming-llm", "positions=slot",
                        "StreamingLLM section 3.2; the authors' chat evicts before a step attends, "
                        "so that a step attends to one token fewer"}},
+          .nests = [](const Params& params) { return params.choice("positions") == "text"; },
           .make = make_policy<Sink>};
 }
 

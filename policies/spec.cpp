@@ -140,6 +140,18 @@ std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
   return is_estimator() ? policy_->make_estimator(params_, context) : nullptr;
 }
 
+// With neither a combinator nor a split of the budget, both of which may depend on the budget.
+bool Spec::is_bare() const { return combinators_.empty() && allocation() == Allocation::uniform; }
+
+bool Spec::nests() const {
+  return policy_->nests != nullptr && is_bare() && policy_->nests(params_);
+}
+
+bool Spec::plans_every_budget() const {
+  return policy_->plans_every_budget != nullptr && is_bare() &&
+         policy_->plans_every_budget(params_);
+}
+
 bool Spec::bounds_recall() const {
   return policy_->bounds_recall != nullptr && policy_->bounds_recall(params_) &&
          combinators_.empty();

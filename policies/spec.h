@@ -49,11 +49,19 @@ class Spec {
   Rules rules(const Context& context) const;
   bool is_estimator() const { return policy_->make_estimator != nullptr; }
 
+  /// Whether its caches nest, see PolicyInfo; with a combinator or an allocation they count as if
+  /// they did not.
+  bool nests() const;
+
   bool is_oracle() const { return policy_->make_planner != nullptr; }
   /// Whether no policy without a combinator can retain more attention at the same budget.
   bool bounds_recall() const;
+  /// Whether it is an oracle that plans all budgets at once, without a combinator or an allocation.
+  bool plans_every_budget() const;
 
  private:
+  bool is_bare() const;
+
   const PolicyInfo* policy_;  // entries of the registry live as long as the program
   Params params_;
   std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // as written

@@ -48,6 +48,7 @@ PolicyInfo strided_policy() {
                                     "last tokens, and distance of the columns; the paper's is near "
                                     "the square root of the length"),
                      HeavyHitterShare::param()},
+          .nests = HeavyHitterShare::nests,
           .make = make_policy<Strided>};
 }
 

@@ -23,6 +23,12 @@ class Tova final : public Policy {
   bool full_;
 };
 
+// Attention over the cache orders tokens as full attention does if there is one query head, but not
+// to the last bit: what differs by a rounding after one division may tie after another.
+bool full_attention_nests(const Params& params) {
+  return params.choice("scope") == "head" && params.choice("score") == "full";
+}
+
 }  // namespace
 
 PolicyInfo tova_policy() {
@@ -39,6 +45,8 @@ PolicyInfo tova_policy() {
                      Param::choice("score", {"cached", "full"},
                                    "attention over the cache, or over the whole text")},
           .presets = {{"paper", "scope=layer", "TOVA section 4: one decision for a whole layer"}},
+          .nests = full_attention_nests,
+          .nests_with = "score=full",
           .make = make_policy<Tova>};
 }
 

@@ -23,6 +23,7 @@ PolicyInfo window_policy() {
           .sees = "nothing",
           .differences = "",
           .params = {},
+          .nests = always_nests,
           .make = make_policy<Window>};
 }
 
