@@ -22,6 +22,8 @@ std::span<const Verb> verbs() {
       {"replay", "TRACE --policy SPEC --budget B", "replay one policy at one budget", run_replay},
       {"sweep", "TRACE... --policies SPEC;SPEC --budgets B,B -o RESULTS.sqlite",
        "replay policies times budgets and keep the results", run_sweep},
+      {"curve", "TRACE... --policies SPEC;SPEC -o RESULTS.sqlite",
+       "every budget at once, for policies whose caches nest", run_curve},
       {"analyze", "TRACE... --what NAME,NAME -o RESULTS.sqlite",
        "measure what the papers measure of attention, keys and replays", run_analyze},
       {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},

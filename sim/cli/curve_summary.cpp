@@ -1,0 +1,48 @@
+#include "sim/cli/curve_summary.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <ostream>
+
+#include "sim/core/table.h"
+
+namespace kvsim::cli {
+namespace {
+
+constexpr std::array kPercents = {1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 80, 100};
+
+}  // namespace
+
+void CurveSummary::add(const PlannedUnit& unit, const std::vector<Curve>& curves) {
+  std::vector<std::vector<double>>& recall = recall_[&unit];
+  for (const Curve& curve : curves) {
+    std::vector<double>& of_policy = recall.emplace_back();
+    for (const int percent : kPercents) {
+      const Amount share = Amount::parse(fmt::format("{}%", percent), "budget");
+      const int budget = share.of(static_cast<int>(curve.attention_loss.size()));
+      of_policy.push_back(1 - curve.attention_loss[budget - 1]);
+    }
+  }
+}
+
+void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
+  out << fmt::format(
+      "attention recall by budget, in percent of the tokens; means over {} units\n\n",
+      recall_.size());
+  Table table{{"policy"}, {}};
+  for (const int percent : kPercents) table.columns.push_back(fmt::format("{}%", percent));
+  const std::vector<Spec>& policies = plan.sweep.request.policies;
+  for (std::size_t policy = 0; policy < policies.size(); ++policy) {
+    std::vector<Value>& row = table.rows.emplace_back();
+    row.emplace_back(policies[policy].text());
+    for (std::size_t i = 0; i < kPercents.size(); ++i) {
+      double sum = 0;
+      for (const auto& [unit, recall] : recall_) sum += recall[policy][i];
+      row.emplace_back(sum / static_cast<double>(recall_.size()));
+    }
+  }
+  write_aligned(out, table);
+}
+
+}  // namespace kvsim::cli
