@@ -51,7 +51,7 @@ void BudgetStack::sink(std::int32_t token, std::span<const double> scores) {
       std::swap(order_[place], token);
       low = score_[place];
     }
-    place = curve_kernels().next_low(score_.data(), low, place, size);
+    place = next_low(score_.data(), low, place, size);
     while (place < size && score_[place] > low) ++place;
     while (place < size && score_[place] == low && !is_lower(place)) ++place;
   }

@@ -6,6 +6,8 @@
 #include "sim/core/attention_blocks.h"
 #include "sim/core/nested_replay.h"
 #include "sim/core/planned_curve.h"
+#include "sim/core/rescued_step.h"
+#include "sim/core/score_kernels.h"
 
 namespace kvsim {
 namespace {
@@ -14,11 +16,9 @@ namespace {
 void average(const AttentionBlock& block, int row, std::vector<float>& mean) {
   mean.assign(block.first_step + row + 1, 0);
   for (const HeadAttention& head : block.heads) {
-    const float* weight = head.weight.row(row).data();
-    const double sum = head.weight_sum[row] * static_cast<double>(block.heads.size());
-    for (std::size_t token = 0; token < mean.size(); ++token) {
-      mean[token] += static_cast<float>(weight[token] / sum);
-    }
+    const auto num_heads = static_cast<double>(block.heads.size());
+    add_attention({head.weight.row(row).data(), mean.size()},
+                  attention_scale(head.weight_sum[row], num_heads), mean.data());
   }
 }
 
@@ -50,7 +50,8 @@ std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
   }
   if (!replays.empty()) {
     std::vector<float> full_attention;
-    for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
+    const Outputs outputs = options.error_budgets.empty() ? Outputs::can_wait : Outputs::now;
+    for_each_block(unit, unit.num_tokens(), outputs, backend, [&](const AttentionBlock& block) {
       if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
       for (int row = 0; row < block.num_steps; ++row) {
         average(block, row, full_attention);

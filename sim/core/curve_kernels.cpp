@@ -16,18 +16,23 @@ constexpr std::size_t kPlacesPerTest = 32;
 
 constexpr std::size_t kRowsAtOnce = 4;
 
-KVSIM_INLINE void add_in_order_with(const float* row, std::span<const std::int32_t> order,
-                                    double scale, float limit, float* __restrict gathered,
-                                    double* __restrict attention, std::int32_t* __restrict count) {
-  const std::size_t size = order.size();
+template <class Target>
+KVSIM_INLINE void gather_and_add(const float* row, const std::int32_t* order, std::size_t size,
+                                 double scale, float limit, float* __restrict gathered,
+                                 double* __restrict attention, std::int32_t* __restrict count) {
   for (std::size_t i = 0; i < size; ++i) gathered[i] = row[order[i]];
   for (std::size_t i = 0; i < size; ++i) attention[i] += gathered[i] * scale;
   for (std::size_t i = 0; i < size; ++i) count[i] += gathered[i] > limit ? 1 : 0;
 }
+KVSIM_KERNEL(void, gather_and_add,
+             (const float* row, const std::int32_t* order, std::size_t size, double scale,
+              float limit, float* gathered, double* attention, std::int32_t* count),
+             (row, order, size, scale, limit, gathered, attention, count))
 
 // The inner loop has no branches, so that it becomes vector instructions.
-KVSIM_INLINE std::size_t next_low_with(const double* score, double low, std::size_t begin,
-                                       std::size_t end) {
+template <class Target>
+KVSIM_INLINE std::size_t find_low(const double* score, double low, std::size_t begin,
+                                  std::size_t end) {
   for (; begin < end; begin += kPlacesPerTest) {
     const std::size_t stop = std::min(begin + kPlacesPerTest, end);
     int any = 0;
@@ -36,10 +41,14 @@ KVSIM_INLINE std::size_t next_low_with(const double* score, double low, std::siz
   }
   return end;
 }
+KVSIM_KERNEL(std::size_t, find_low,
+             (const double* score, double low, std::size_t begin, std::size_t end),
+             (score, low, begin, end))
 
 // Several rows at once, which spares reading and writing the sum for each.
-KVSIM_INLINE void add_values_with(const double* values, std::size_t dim, const std::int32_t* token,
-                                  const double* weight, std::size_t count, double* __restrict sum) {
+template <class Target>
+KVSIM_INLINE void add_rows(const double* values, std::size_t dim, const std::int32_t* token,
+                           const double* weight, std::size_t count, double* __restrict sum) {
   const auto row = [&](std::size_t i) { return values + static_cast<std::size_t>(token[i]) * dim; };
   std::size_t i = 0;
   for (; i + kRowsAtOnce <= count; i += kRowsAtOnce) {
@@ -60,9 +69,14 @@ KVSIM_INLINE void add_values_with(const double* values, std::size_t dim, const s
     for (std::size_t k = 0; k < dim; ++k) sum[k] += weight[i] * a[k];
   }
 }
+KVSIM_KERNEL(void, add_rows,
+             (const double* values, std::size_t dim, const std::int32_t* token,
+              const double* weight, std::size_t count, double* sum),
+             (values, dim, token, weight, count, sum))
 
-KVSIM_INLINE double squared_distance_with(const double* sum, double weight, const double* output,
-                                          std::size_t dim) {
+template <class Target>
+KVSIM_INLINE double distance(const double* sum, double weight, const double* output,
+                             std::size_t dim) {
   Lanes squares = {};
   std::size_t k = 0;
   for (; k + kLanes <= dim; k += kLanes) {
@@ -81,40 +95,28 @@ KVSIM_INLINE double squared_distance_with(const double* sum, double weight, cons
   }
   return square;
 }
-
-// One set of kernels: NAME stands for the instruction set, TARGET for its attribute.
-#define KVSIM_CURVE_KERNELS(NAME, TARGET)                                                         \
-  TARGET void add_in_order_##NAME(const float* row, std::span<const std::int32_t> order,          \
-                                  double scale, float limit, float* gathered, double* attention,  \
-                                  std::int32_t* count) {                                          \
-    add_in_order_with(row, order, scale, limit, gathered, attention, count);                      \
-  }                                                                                               \
-  TARGET std::size_t next_low_##NAME(const double* score, double low, std::size_t begin,          \
-                                     std::size_t end) {                                           \
-    return next_low_with(score, low, begin, end);                                                 \
-  }                                                                                               \
-  TARGET void add_values_##NAME(const double* values, std::size_t dim, const std::int32_t* token, \
-                                const double* weight, std::size_t count, double* sum) {           \
-    add_values_with(values, dim, token, weight, count, sum);                                      \
-  }                                                                                               \
-  TARGET double squared_distance_##NAME(const double* sum, double weight, const double* output,   \
-                                        std::size_t dim) {                                        \
-    return squared_distance_with(sum, weight, output, dim);                                       \
-  }
-
-KVSIM_CURVE_KERNELS(avx512, KVSIM_AVX512)
-KVSIM_CURVE_KERNELS(avx2, KVSIM_AVX2)
-KVSIM_CURVE_KERNELS(baseline, )
+KVSIM_KERNEL(double, distance,
+             (const double* sum, double weight, const double* output, std::size_t dim),
+             (sum, weight, output, dim))
 
 }  // namespace
 
-const CurveKernels& curve_kernels() {
-  static const CurveKernels kernels{
-      best_of(&add_in_order_avx512, &add_in_order_avx2, &add_in_order_baseline),
-      best_of(&next_low_avx512, &next_low_avx2, &next_low_baseline),
-      best_of(&add_values_avx512, &add_values_avx2, &add_values_baseline),
-      best_of(&squared_distance_avx512, &squared_distance_avx2, &squared_distance_baseline)};
-  return kernels;
+void add_in_order(const float* row, std::span<const std::int32_t> order, double scale, float limit,
+                  float* gathered, double* attention, std::int32_t* count) {
+  best_gather_and_add(row, order.data(), order.size(), scale, limit, gathered, attention, count);
+}
+
+std::size_t next_low(const double* score, double low, std::size_t begin, std::size_t end) {
+  return best_find_low(score, low, begin, end);
+}
+
+void add_values(const double* values, std::size_t dim, const std::int32_t* token,
+                const double* weight, std::size_t count, double* sum) {
+  best_add_rows(values, dim, token, weight, count, sum);
+}
+
+double squared_distance(const double* sum, double weight, const double* output, std::size_t dim) {
+  return best_distance(sum, weight, output, dim);
 }
 
 }  // namespace kvsim

@@ -123,15 +123,14 @@ void NestedErrors::add_values(std::span<const float> weight, std::size_t segment
     present_weight_[count] = weight[i];
     count += weight[i] != 0 ? 1 : 0;
   }
-  curve_kernels().add_values(values_.data(), static_cast<std::size_t>(values_.cols()),
-                             present_.data(), present_weight_.data(), count, sum_.data());
+  kvsim::add_values(values_.data(), static_cast<std::size_t>(values_.cols()), present_.data(),
+                    present_weight_.data(), count, sum_.data());
 }
 
 /// |sum of weighted values - weight o|
 double NestedErrors::distance(double weight) const {
-  return std::sqrt(curve_kernels().squared_distance(sum_.data(), weight,
-                                                    at_->head.output.row(at_->row).data(),
-                                                    static_cast<std::size_t>(sum_.size())));
+  return std::sqrt(squared_distance(sum_.data(), weight, at_->head.output.row(at_->row).data(),
+                                    static_cast<std::size_t>(sum_.size())));
 }
 
 /// `difference` is |o - o'| times the weight of what is kept.

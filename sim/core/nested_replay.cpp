@@ -68,9 +68,8 @@ void NestedReplay::measure(const AttentionBlock& block, int row, int step) {
   weight_.resize(order.size());
   for (const HeadAttention& head : block.heads) {
     const double sum = head.weight_sum[row];
-    curve_kernels().add_in_order(head.weight.row(row).data(), order, 1 / sum,
-                                 largest_not_pivotal(sum, step), weight_.data(), attention_.data(),
-                                 pivotal_.data());
+    add_in_order(head.weight.row(row).data(), order, 1 / sum, largest_not_pivotal(sum, step),
+                 weight_.data(), attention_.data(), pivotal_.data());
     curve_.token_accesses += head.num_pivotal[row];
     errors_.add({head, row, step, block.longest_value[row], order, weight_});
   }
