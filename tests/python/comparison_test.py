@@ -33,6 +33,11 @@ def test_labels_are_short_and_all_different():
     assert max(map(len, named.values())) <= LONGEST
 
 
+def test_a_label_that_is_cut_has_a_number_only_beside_others():
+    assert labels([LONG])[LONG][-1] == "…"
+    assert [label[-1] for label in labels([LONG, LONG + "x"]).values()] == ["…", "2"]
+
+
 def test_every_policy_has_a_colour_of_its_own():
     specs = [f"policy{i:02}" for i in range(2 * len(PALETTE))] + ["optimal", "topk", "belady"]
     found = styles(specs, {"optimal", "topk", "belady"}).values()
@@ -118,7 +123,29 @@ def test_an_allocation_has_its_own_yardsticks(result_file):
     result_file.connection.execute("DELETE FROM replay WHERE policy = 'window@pyramid'")
     result_file.connection.commit()
     rows = _comparison(result_file).at("10%")
-    assert rows.loc[["tova@pyramid"], "gap_closed"].isna().all()
+    assert rows.loc["tova@pyramid", "regret"] == pytest.approx(0.1)
+
+
+def test_without_yardsticks_of_its_own_an_allocation_has_those_of_an_even_split(result_file):
+    result_file.sweep(["window", "optimal:recent=0", "tova@pyramid"])
+    result_file.sweep(["optimal:recent=0@pyramid"], attention_recall=0.9)
+    rows = _comparison(result_file).at("10%")
+    assert rows.loc["tova@pyramid", "gap_closed"] == pytest.approx(0.5)  # of a pair split alike
+    result_file.connection.execute("DELETE FROM replay WHERE policy LIKE 'optimal%@pyramid'")
+    result_file.connection.commit()
+    rows = _comparison(result_file).at("10%")
+    assert rows.loc["tova@pyramid", "regret"] == pytest.approx(0.1)
+    assert rows.loc["tova@pyramid", "gap_closed"] == pytest.approx(0.5)
+
+
+def test_a_split_budget_holds_where_its_mean_does(result_file):
+    for budget in (4, 8):
+        for kv_head, held in enumerate((budget + 2, budget - 2)):
+            for policy in ("window", "window@pyramid"):
+                result_file.replay(policy, budget, 0, kv_head, peak_tokens=held)
+            result_file.replay("tova@pyramid", budget, 0, kv_head, peak_tokens=held + kv_head)
+    holds = _comparison(result_file).at("10%")["holds"]
+    assert holds.to_dict() == {"window": False, "window@pyramid": True, "tova@pyramid": False}
 
 
 def test_shares_of_texts_of_different_length_are_one_budget(result_file):
@@ -127,7 +154,7 @@ def test_shares_of_texts_of_different_length_are_one_budget(result_file):
     comparison = _comparison(result_file)
     assert comparison.points.to_dict() == {"20%": 12}
     assert comparison.num_units == 8
-    assert comparison.budget_name("20%") == "12 tokens (20%)"
+    assert comparison.budget_name("20%") == "20% (12 tokens, the mean over sequences)"
 
 
 def test_a_budget_asked_for_in_two_ways_is_one(result_file):

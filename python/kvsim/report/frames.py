@@ -27,8 +27,8 @@ _NEEDED += ["token_accesses", "token_misses", "kvsim_version"]
 class Comparison:
     """The chosen rows of `replay`. `means` has one row per policy and budget: the MEASURES, each
     the mean over all units, that is sequences, layers and KV heads; `miss_rate` of all their
-    pivotal tokens; `regret` and `gap_closed` of the mean recalls, all as `kvsim sweep` prints
-    them; `holds`, whether no head held more tokens than the budget.
+    pivotal tokens; `regret` and `gap_closed` of the mean recalls; `holds`, whether no head held
+    more tokens than the budget, or not their mean where the budget is split over them.
 
     Raises ChoiceError for a choice that is not there, ResultsError for a file without rows.
     """
@@ -77,18 +77,28 @@ class Comparison:
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
         means["miss_rate"] = misses.fillna(0.0)
-        held = self._measured["peak_tokens"] <= self._measured["budget"]
-        within = self._measured.assign(holds=held)
         # `full` and retrieval bounds keep every token: they are no rivals at the same budget.
-        means["holds"] = within.groupby(["policy", "point"])["holds"].all()
+        over = (self._measured["peak_tokens"] - self._measured["budget"]).rename("over")
+        over = over.groupby([self._measured["policy"], self._measured["point"]])
+        split = means.index.get_level_values("policy").map(allocation_of) != ""
+        means["holds"] = over.max().where(~split, over.mean()) <= 0
         recall = means["attention_recall"]
-        means["regret"] = self._recall_of(means, self.yardstick) - recall
-        window = self._recall_of(means, "window")
-        gap = self._recall_of(means, OPTIMAL) - window
-        means["gap_closed"] = (recall - window) / gap.where(gap > 0)
+        oracle = self.yardstick
+        if oracle is not None:
+            means["regret"] = self._recalls_of(means, oracle)[oracle] - recall
+        else:
+            means["regret"] = float("nan")
+        ends = self._recalls_of(means, "window", OPTIMAL)
+        gap = ends[OPTIMAL] - ends["window"]
+        means["gap_closed"] = (recall - ends["window"]) / gap.where(gap > 0)
         places = {point: place for place, point in enumerate(self.points.index)}
         order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
         return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
+
+    @property
+    def splits(self) -> bool:
+        """Whether a policy that is shown splits its budget over layers or heads."""
+        return any(map(allocation_of, self.policies))
 
     @cached_property
     def yardstick(self) -> str | None:
@@ -110,6 +120,8 @@ class Comparison:
     def budget_name(self, point: str) -> str:
         """`102 tokens (20%)`: what a budget of the figures is."""
         tokens = self.points[point]
+        if self.rows[self.rows["point"] == point]["budget"].nunique() > 1:
+            return f"{point} ({tokens:.4g} tokens, the mean over sequences)"
         return f"{tokens:g} tokens" if point.isdigit() else f"{tokens:.4g} tokens ({point})"
 
     def analysis(self, table: str, columns: list[str]) -> pd.DataFrame | None:
@@ -206,13 +218,16 @@ class Comparison:
         raise ChoiceError(f"--budget: {self.results.path} has no {wanted}; it has {there}")
 
     @staticmethod
-    def _recall_of(means: pd.DataFrame, spec: str | None) -> pd.Series:
-        # Of the same way to split the budget, as in the view regret.
+    def _recalls_of(means: pd.DataFrame, *specs: str) -> pd.DataFrame:
+        """The recall of each spec, beside each row: of the same way to split the budget, as in the
+        view regret, or, where one of them is missing, of an even one: the tokens are as many."""
         recall = means["attention_recall"]
-        if spec is None:
-            return recall * float("nan")
-        wanted = [(spec + allocation_of(policy), point) for policy, point in means.index]
-        return pd.Series(recall.reindex(wanted).to_numpy(), index=means.index)
+        alike, even = means[[]].copy(), means[[]].copy()
+        for spec in specs:
+            own = [(spec + allocation_of(policy), point) for policy, point in means.index]
+            alike[spec] = recall.reindex(own).to_numpy()
+            even[spec] = recall.reindex([(spec, point) for _, point in means.index]).to_numpy()
+        return alike.where(alike.notna().all(axis=1), even)
 
 
 def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:

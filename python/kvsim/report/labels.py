@@ -68,7 +68,7 @@ def _unused(text: str, used: set[str]) -> str:
         return text
     number = 1
     while True:
-        ending = f"… #{number}"
+        ending = "…" if number == 1 else f"… #{number}"
         candidate = text[: LONGEST - len(ending)] + ending
         if candidate not in used:
             return candidate

@@ -26,7 +26,7 @@ POLICIES = (
     "random strided fixed schedule full"
 ).split()
 ORACLES = "optimal certificate belady future greedy h2o-global topk".split()
-# Oracles are no competitors: they are grey, and tell by dash and marker.
+# Oracles are no competitors: they have no colour, and tell by dash and marker.
 ORACLE_LINES = ((0, (1, 1)), (0, (3, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 
 
@@ -38,7 +38,7 @@ class Theme:
     muted: str  # text of less weight, 4.5:1 on paper
     grid: str
     shade: str  # areas that are not the matter
-    oracle: tuple[str, str]  # greys, between the first and the last oracle
+    oracle: tuple[str, str]  # without colour: the first and the last oracle
     index: int  # of the colour in a pair
 
 
