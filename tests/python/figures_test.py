@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
-from matplotlib.text import Text
 
+from comparison_test import LONG
 from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
 from kvsim.report.figures import Missing, maps, spread
 from kvsim.report.page import plans, render
@@ -29,6 +29,15 @@ def _figure(drawing, theme=LIGHT, shape=WIDE):
     return figure
 
 
+def _require_nothing_cut(figure):
+    width, height = figure.canvas.get_width_height()
+    for axes in figure.axes:
+        if axes.get_visible():
+            box = axes.get_tightbbox()  # with all its texts, the names of its axes among them
+            assert -1 <= box.x0 and box.x1 <= width + 1, (axes, box)
+            assert -1 <= box.y0 and box.y1 <= height + 1, (axes, box)
+
+
 def _pixels(drawing, theme, shape):
     (png,) = render(drawing, theme, shape, ["png"])
     return matplotlib.pyplot.imread(io.BytesIO(png))
@@ -40,12 +49,7 @@ def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
     figure = _figure(drawings_of(whole_file)[name], shape=shape)
     labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
     assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
-    width, height = figure.canvas.get_width_height()
-    for text in figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_text()):
-        if text.get_visible() and text.axes is not None and text.axes.get_visible():
-            box = text.get_window_extent()
-            assert -1 <= box.x0 and box.x1 <= width + 1, text
-            assert -1 <= box.y0 and box.y1 <= height + 1, text
+    _require_nothing_cut(figure)
 
 
 @pytest.mark.parametrize("name", ["recall", "miss-rate", "output-error", "gap-closed"])
@@ -143,6 +147,59 @@ def test_the_map_computes_attention_once_and_names_the_policies_that_it_leaves_o
     for theme in THEMES:
         assert len(_figure(drawing, theme).axes) == 4  # three policies and the bar
     assert len(computed) == 1
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_maps_side_by_side_are_not_cut(result_file, count, shape):
+    write_trace(result_file.path.parent / "trace.h5")
+    specs = [H2O, "tova:scope=head,score=cached", "window"][:count]
+    for spec in specs:
+        result_file.evictions(spec)
+    drawing = drawings_of(result_file.sweep(specs).path)["attention-map"]
+    _require_nothing_cut(_figure(drawing, shape=shape))
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_gap_is_whole_beside_long_names_and_its_numbers_hide_no_mark(result_file, shape):
+    result_file.sweep(["window", "optimal:recent=0", LONG])
+    recalls = {"a": (-9, -9), "b": (-9, 0.2), "c": (-9, 0.55), "d": (-0.8, -9)}
+    for policy, gaps in recalls.items():
+        for budget, gap in zip((4, 8), gaps):
+            recall = (0.4 if budget == 4 else 0.5) + 0.2 * gap
+            for layer in range(2):
+                for kv_head in range(2):
+                    shift = 0.02 * layer - 0.03 * kv_head
+                    result_file.replay(
+                        policy, budget, layer, kv_head, attention_recall=recall + shift
+                    )
+    figure = _figure(drawings_of(result_file.path)["gap-closed"], shape=shape)
+    _require_nothing_cut(figure)
+    (axes,) = figure.axes
+    texts = [text for text in axes.texts if "◂" in text.get_text()]
+    assert len(texts) == 4
+    marks = [line for line in axes.lines if line.get_marker() != "None"]
+    for text in texts:
+        box = text.get_window_extent()
+        for mark in marks:
+            x, y = axes.transData.transform(mark.get_xydata()[0])
+            assert not (box.x0 - 2 < x < box.x1 + 2 and box.y0 < y < box.y1), text.get_text()
+
+
+def test_what_has_no_colour_is_called_what_it_is(result_file):
+    result_file.sweep(["window", "topk:h2=0"])
+    caption = drawings_of(result_file.path)["recall"].caption
+    assert caption.endswith("Without colour: topk, which keeps every token.")
+    result_file.sweep(["optimal:recent=0"])
+    caption = drawings_of(result_file.path)["recall"].caption
+    assert "the oracles, which see the future, and topk, which keeps every token." in caption
+
+
+def test_the_first_figure_of_many_lines_says_how_to_draw_fewer(result_file):
+    drawings = drawings_of(result_file.sweep([f"policy{i}" for i in range(13)]).path)
+    assert "--policies 'h2o;tova'" in drawings["recall"].caption
+    assert "--policies" not in drawings["miss-rate"].caption.split("adds the ladder")[1]
+    assert len(drawings) == 5
 
 
 def test_only_policies_of_the_file_that_evict_are_suggested(result_file):

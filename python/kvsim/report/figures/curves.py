@@ -8,9 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..frames import Comparison
+from ..labels import base_name
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread
 
+_MANY = 12  # lines, of which the eye cannot follow each
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -36,12 +38,10 @@ _CURVES = {
 
 
 def plan(comparison: Comparison) -> list[Plan]:
-    oracles = comparison.oracles & set(comparison.policies)
-    ladder = (
-        " Grey: the oracles, which see the future."
-        if oracles
-        else " No oracle is in the file: kvsim sweep … --policies 'all;oracles' adds the ladder."
-    )
+    ladder = _ladder(comparison)
+    few = ""  # what to do about many lines, beside the first figure of them
+    if len(comparison.policies) > _MANY:
+        few = " Fewer lines: kvsim report … --policies 'h2o;tova'."
     drawings: list[Plan] = []
     for measure, (name, title, label, caption) in _CURVES.items():
         best = comparison.at(comparison.point)[measure].sort_values()
@@ -51,8 +51,20 @@ def plan(comparison: Comparison) -> list[Plan]:
         beyond = _beyond(comparison, measure)
         leave = f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
         draw = partial(_draw, comparison, measure, label)
-        drawings.append(Drawing(name, title, caption + ladder + leave, alt, draw))
+        whole = caption + ladder + leave + ("" if drawings else few)
+        drawings.append(Drawing(name, title, whole, alt, draw))
     return drawings
+
+
+def _ladder(comparison: Comparison) -> str:
+    """What the lines without colour are."""
+    bounds = comparison.oracles & set(comparison.policies)
+    if not bounds:
+        return " No oracle is in the file: kvsim sweep … --policies 'all;oracles' adds the ladder."
+    retrieval = {spec for spec in bounds if base_name(spec) == "topk"}
+    said = ["the oracles, which see the future"] if bounds > retrieval else []
+    said += ["topk, which keeps every token"] if retrieval else []
+    return f" Without colour: {', and '.join(said)}."
 
 
 def _values(comparison: Comparison, measure: str) -> pd.DataFrame:

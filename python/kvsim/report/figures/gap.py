@@ -32,6 +32,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         "sequence there is. One mark per budget, larger for a larger budget. Left out: what "
         "keeps more tokens than the budget allows."
     )
+    if comparison.splits:
+        caption += " A policy that splits its budget (@) is held against a window and an optimum "
+        caption += "that split it alike or, where there are none, evenly."
     return [Drawing(NAME, TITLE, caption, alt, partial(_draw, comparison))]
 
 
@@ -60,6 +63,7 @@ def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
     rows = _rows(comparison)
     figure = Figure(figsize=(shape.width, 0.19 * rows.shape[1] + 0.95), layout="constrained")
     axes = figure.add_subplot()
+    longest_gap = 1.5 / (shape.width - 1.5)  # what the text takes, of the axis
     sizes = [0.8 + 0.9 * place / max(1, len(rows) - 1) for place in range(len(rows))]
     for place, spec in enumerate(rows.columns):
         style = comparison.styles[spec]
@@ -70,10 +74,11 @@ def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
             axes.plot([value], [place], **dot)
         if rows[spec].min() < _LEAST:
             text = f"◂ to {rows[spec].min():.1f}".replace("-", "−")
+            free = _free_place(list(shown.dropna()), longest_gap)
             axes.annotate(
                 text,
-                (_LEAST, place),
-                (6, 0),
+                (free, place),
+                (8, 0),
                 textcoords="offset points",
                 va="center_baseline",
                 fontsize=7,
@@ -95,6 +100,15 @@ def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
     axes.set_ylim(-0.6, rows.shape[1] - 0.4)
     low, high = rows.min().min() - 0.05, rows.max().max() + 0.05
     axes.set_xlim(max(_LEAST - 0.05, min(-0.05, low)), max(1.05, high))
-    axes.set_xlabel("gap closed (share of the gap from window to optimal)")
+    axes.set_xlabel("gap closed (0: window, 1: optimal)")
     axes.tick_params(axis="y", length=0)
     return figure
+
+
+def _free_place(marks: list[float], needed: float) -> float:
+    """The mark with so much room to its right, the first from the left; else the last."""
+    marks = sorted(marks)
+    for mark, other in zip(marks, marks[1:]):
+        if other - mark >= needed:
+            return mark
+    return marks[-1]

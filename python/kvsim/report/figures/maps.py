@@ -143,7 +143,7 @@ def _draw(
     rows = -(-len(panels) // columns)
     side = min((shape.width - 0.9) / columns, 3.4)
     width = shape.width if shape.narrow or columns > 1 else side + 1.6
-    figure = Figure(figsize=(width, rows * (side + 0.35) + 0.75), layout="constrained")
+    figure = Figure(figsize=(width, rows * (side + 0.5) + 0.75), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     n = cells.num_tokens
     for axes, panel in zip(grid.flat, panels):
