@@ -139,6 +139,37 @@ def test_bad_input_ends_in_one_line(result_file, tmp_path):
     assert done.returncode == 2 and "--budget" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "chosen, says",
+    [
+        (["--policies", ""], "--policies: expected names or specs, found none"),
+        (["--layer", "99"], "--layer: .* has no 99 to map; it has 0"),
+        (["--query-head", "9"], "--query-head: .* has no 9 to map; it has 0, 1, 2, 3"),
+        (["--trace", "none.h5"], "--trace: the trace none.h5 is not there"),
+        (["-o", "taken"], "--output: taken: there is a file of that name"),
+        (["-o", "taken/page"], "--output: taken: there is a file of that name"),
+    ],
+)
+def test_a_choice_that_is_not_there_is_wrong_usage(
+    chosen, says, whole_file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    try:
+        status = main([str(whole_file), "-o", "out", *chosen])
+    except SystemExit as exit_:
+        status = exit_.code
+    err = capsys.readouterr().err
+    assert status == 2 and re.search(says, err) and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_layer_that_was_not_replayed_is_wrong_usage_without_a_map_too(result_file, tmp_path):
+    path = str(result_file.sweep(["window"]).path)
+    assert main([path, "-o", str(tmp_path / "out"), "--layer", "99"]) == 2
+    assert main([path, "-o", str(tmp_path / "out"), "--layer", "1"]) == 0
+
+
 @pytest.mark.parametrize("library", ["matplotlib", "jinja2"])
 def test_a_missing_library_is_said_in_one_line(library, result_file, tmp_path):
     blocked = f"import runpy, sys; sys.modules[{library!r}] = None; "

@@ -34,12 +34,23 @@ def _parser() -> argparse.ArgumentParser:
         "--budget", metavar="B", help="of maps and table, 20%% or 102; default: the largest"
     )
     parser.add_argument(
-        "--policies", metavar="SPEC;SPEC", help="names or canonical specs; default: all"
+        "--policies",
+        type=_names,
+        default=(),
+        metavar="SPEC;SPEC",
+        help="names or canonical specs; default: all",
     )
     parser.add_argument("--layer", type=int, metavar="L", help="of the attention map")
     parser.add_argument("--query-head", type=int, metavar="H", help="of the attention map")
     parser.add_argument("--trace", metavar="FILE", help="where the trace is now")
     return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(";") if name.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("expected names or specs, found none")
+    return names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mode=options.mode,
         seed=options.seed,
         budget=options.budget,
-        policies=tuple(name for name in (options.policies or "").split(";") if name),
+        policies=options.policies,
         layer=options.layer,
         query_head=options.query_head,
         trace=options.trace,
@@ -67,8 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error), STATUS_DATA)
     except ChoiceError as error:
         return fail(str(error), STATUS_USAGE)
+    except (FileExistsError, NotADirectoryError) as error:
+        path = Path(error.filename)
+        file = next((part for part in (path, *path.parents) if part.is_file()), path)
+        return fail(f"--output: {file}: there is a file of that name", STATUS_USAGE)
     except OSError as error:
-        return fail(f"--output: {error}", STATUS_OTHER)
+        return fail(f"--output: {options.output}: {error.strerror}", STATUS_OTHER)
     except KeyboardInterrupt:
         return fail("interrupted; no report was written", STATUS_OTHER)
     print(page)

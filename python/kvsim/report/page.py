@@ -33,8 +33,8 @@ def write_report(comparison: Comparison, folder: Path) -> Path:
     """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which needs none of them.
     Figures of an earlier report that are not drawn now are removed. Returns the page. Raises
     OSError if it cannot."""
-    folder.mkdir(parents=True, exist_ok=True)
     shown = plans(comparison)
+    folder.mkdir(parents=True, exist_ok=True)
     # All is drawn aside first: a run that is stopped leaves the earlier report as it was.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".kvsim-") as aside:
         page = _write(comparison, shown, Path(aside))

@@ -20,6 +20,7 @@ from ..attention import (
     read_head,
     retained,
 )
+from ..choice import ChoiceError
 from ..frames import Comparison
 from ..style import Shape, Theme, ink_map, mix
 from . import Drawing, Missing, Plan, bar_size, bare
@@ -47,15 +48,13 @@ def plan(comparison: Comparison) -> list[Plan]:
     if rows is not None:
         rows = rows[(rows["mode"] == comparison.mode) & (rows["seed"] == comparison.seed)]
         rows = rows[rows["policy"].isin(comparison.policies)]
+    _require_chosen(comparison, rows)
     if rows is None or rows.empty:
         why = "The file has no table evictions for these policies."
         return [Missing(NAME, TITLE, why, _command(comparison))]
     choice = comparison.choice
     for column, wanted in (("layer", choice.layer), ("query_head", choice.query_head)):
         rows = rows if wanted is None else rows[rows[column] == wanted]
-    if rows.empty:
-        why = f"The table evictions has no layer {choice.layer}, query head {choice.query_head}."
-        return [Missing(NAME, TITLE, why, _command(comparison))]
     rows = _at_budget(rows, comparison.points[comparison.point])
     sequence, layer, query_head = _telling_head(rows)
     try:
@@ -86,6 +85,27 @@ def plan(comparison: Comparison) -> list[Plan]:
         caption += f"are drawn; left out: {', '.join(others)}."
     draw = partial(_draw, comparison, head.prompt_length, cells_of(head, _MOST_CELLS), panels)
     return [Drawing(NAME, TITLE, f"{caption} {kept[0].upper()}{kept[1:]}.", kept, draw)]
+
+
+def _require_chosen(comparison: Comparison, rows: pd.DataFrame | None) -> None:
+    """Raises ChoiceError for a head or a trace that is not there. Without evictions nothing is
+    known of query heads."""
+    choice, file = comparison.choice, comparison.results.path
+    if choice.trace is not None:
+        try:
+            find_trace(choice.trace, file.parent, comparison.trace_id)
+        except TraceError as error:
+            raise ChoiceError(f"--trace: {error}") from error
+    rows = comparison.rows if rows is None or rows.empty else rows
+    for column, wanted in (("layer", choice.layer), ("query_head", choice.query_head)):
+        if wanted is None or column not in rows:
+            continue
+        there = sorted(rows[column].unique())
+        if wanted not in there:
+            option = "--" + column.replace("_", "-")
+            found = ", ".join(map(str, there))
+            raise ChoiceError(f"{option}: {file} has no {wanted} to map; it has {found}")
+        rows = rows[rows[column] == wanted]
 
 
 def _best_first(comparison: Comparison, rows: pd.DataFrame) -> list[str]:
