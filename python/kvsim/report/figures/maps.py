@@ -63,7 +63,7 @@ def plan(comparison: Comparison) -> list[Plan]:
         head = read_head(path, sequence, layer, query_head)
     except TraceError as error:
         why = f"It is computed from the trace: {error}."
-        again = f"python -m kvsim.report {comparison.results.path} -o DIR --trace TRACE"
+        again = f"kvsim report {comparison.results.path} -o DIR --trace TRACE"
         return [Missing(NAME, TITLE, why, again)]
     own = rows[rows["sequence"] == sequence]
     own = own[(own["layer"] == layer) & (own["query_head"] == query_head)]
