@@ -42,7 +42,7 @@ def recording(
     block is given tells its length. `layers` are those to record (all), `end_tokens` those that,
     generated, end a member of a batch (the model's end tokens). A text on which a forward pass
     fails is left out, with a RecordWarning. The trace gets its name when the block ends without
-    an exception.
+    an exception; it replaces an earlier trace, and no other file.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
