@@ -17,17 +17,16 @@ void Metrics::add(const Measurement& measurement) {
 
 void Metrics::summarize(Result& result) const {
   const auto count = static_cast<double>(errors_.size());
-  std::vector<double> sorted = errors_;
-  std::sort(sorted.begin(), sorted.end());
+  std::vector<double> errors = errors_;
   result.attention_loss = loss_ / count;
   result.attention_recall = 1 - result.attention_loss;
   result.token_accesses = accesses_;
   result.token_misses = misses_;
   result.miss_rate = accesses_ == 0 ? 0 : static_cast<double>(misses_) / accesses_;
   result.output_error_mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / count;
-  result.output_error_p50 = percentile(sorted, 0.50);
-  result.output_error_p95 = percentile(sorted, 0.95);
-  result.output_error_max = sorted.back();
+  result.output_error_p50 = select_percentile(errors, 0.50);
+  result.output_error_p95 = select_percentile(errors, 0.95);
+  result.output_error_max = *std::max_element(errors.begin(), errors.end());
   result.bound_mean = bound_ / count;
   result.bound_violations = violations_;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "sim/core/result.h"
@@ -36,5 +38,16 @@ class Metrics {
 /// The value below which a share `rank` in [0, 1] of `sorted` lies, linearly interpolated between
 /// neighbours. `sorted` is ascending and not empty.
 double percentile(const std::vector<double>& sorted, double rank);
+
+/// The same of numbers in any order, which it changes.
+template <class Number>
+double select_percentile(std::vector<Number>& numbers, double rank) {
+  const double position = rank * static_cast<double>(numbers.size() - 1);
+  const auto below = numbers.begin() + static_cast<std::ptrdiff_t>(position);
+  std::nth_element(numbers.begin(), below, numbers.end());
+  if (below + 1 == numbers.end()) return *below;
+  const double above = *std::min_element(below + 1, numbers.end());
+  return *below + (position - std::floor(position)) * (above - *below);
+}
 
 }  // namespace kvsim

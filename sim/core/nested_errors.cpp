@@ -5,24 +5,13 @@
 #include <limits>
 
 #include "sim/core/curve_kernels.h"
+#include "sim/core/metrics.h"
+#include "sim/core/rescued_step.h"
 
 namespace kvsim {
 namespace {
 
-// As in cached_attention.cpp: below this, weights against the largest logit of all underflow.
-constexpr double kLeastWeightSum = 1e-3;
 constexpr double kRounding = 1e-12;
-
-/// The value below which a share `rank` of the numbers lies, as percentile() defines it; reorders
-/// them.
-double select(std::vector<float>& numbers, double rank) {
-  const double position = rank * static_cast<double>(numbers.size() - 1);
-  const auto below = numbers.begin() + static_cast<std::ptrdiff_t>(position);
-  std::nth_element(numbers.begin(), below, numbers.end());
-  if (below + 1 == numbers.end()) return *below;
-  const double above = *std::min_element(below + 1, numbers.end());
-  return *below + (position - std::floor(position)) * (above - *below);
-}
 
 }  // namespace
 
@@ -155,8 +144,8 @@ std::map<int, OutputErrors> NestedErrors::finish(std::size_t count) && {
     errors.bound_mean = record.bound / static_cast<double>(count);
     errors.bound_violations = record.violations;
     record.errors.resize(count, 0);
-    errors.p50 = select(record.errors, 0.50);
-    errors.p95 = select(record.errors, 0.95);
+    errors.p50 = select_percentile(record.errors, 0.50);
+    errors.p95 = select_percentile(record.errors, 0.95);
     errors.max = *std::max_element(record.errors.begin(), record.errors.end());
     record.errors = {};
   }

@@ -11,6 +11,13 @@ namespace kvsim {
 namespace {
 
 template <class Target>
+KVSIM_INLINE void set_scaled(const float* weight, std::size_t count, float scale, float* mean) {
+  for (std::size_t i = 0; i < count; ++i) mean[i] = weight[i] * scale;
+}
+KVSIM_KERNEL(void, set_scaled, (const float* weight, std::size_t count, float scale, float* mean),
+             (weight, count, scale, mean))
+
+template <class Target>
 KVSIM_INLINE void add_scaled(const float* weight, std::size_t count, float scale, float* mean) {
   for (std::size_t i = 0; i < count; ++i) mean[i] += weight[i] * scale;
 }
@@ -77,43 +84,55 @@ KVSIM_KERNEL(void, sum_rows,
 constexpr std::size_t kScores = 8;
 
 using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
+using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
 
-KVSIM_INLINE double lowest_score(const double* score, std::size_t count) {
+// Each lane keeps the first of its lowest scores; four vectors at a time keep them independent.
+template <class Target>
+KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
   constexpr std::size_t kStride = 4 * kScores;
+  std::size_t lowest = 0;
   std::size_t i = 0;
-  double least = score[0];
   if (count >= kStride) {
     Scores low[4];
+    Places place[4];
     std::memcpy(low, score, sizeof low);
+    for (std::int64_t k = 0; k < 4; ++k) place[k] = Places{0, 1, 2, 3, 4, 5, 6, 7} + k * 8;
+    Places at[4] = {};
     for (i = kStride; i + kStride <= count; i += kStride) {
       Scores next[4];
       std::memcpy(next, score + i, sizeof next);
-      for (int k = 0; k < 4; ++k) low[k] = next[k] < low[k] ? next[k] : low[k];
+      for (int k = 0; k < 4; ++k) {
+        const Places is_lower = next[k] < low[k];
+        low[k] = is_lower ? next[k] : low[k];
+        at[k] = is_lower ? Places{} + static_cast<std::int64_t>(i) : at[k];
+      }
     }
-    for (int k = 1; k < 4; ++k) low[0] = low[k] < low[0] ? low[k] : low[0];
-    for (std::size_t k = 0; k < kScores; ++k) least = std::min(least, low[0][k]);
+    place[0] += at[0];
+    for (int k = 1; k < 4; ++k) {
+      place[k] += at[k];
+      const Places is_first = (low[k] < low[0]) | ((low[k] == low[0]) & (place[k] < place[0]));
+      low[0] = is_first ? low[k] : low[0];
+      place[0] = is_first ? place[k] : place[0];
+    }
+    lowest = static_cast<std::size_t>(place[0][0]);
+    for (std::size_t k = 1; k < kScores; ++k) {
+      const auto other = static_cast<std::size_t>(place[0][k]);
+      const bool ties = score[other] == score[lowest];
+      if (score[other] < score[lowest] || (ties && other < lowest)) lowest = other;
+    }
   }
-  for (; i < count; ++i) least = std::min(least, score[i]);
-  return least;
-}
-
-template <class Target>
-KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
-  constexpr std::size_t kStride = 8 * kScores;
-  const double least = lowest_score(score, count);
-  std::size_t i = 0;
-  for (; i + kStride <= count; i += kStride) {
-    int hits = 0;
-    for (std::size_t k = 0; k < kStride; ++k) hits += score[i + k] == least;
-    if (hits > 0) break;
+  for (; i < count; ++i) {
+    if (score[i] < score[lowest]) lowest = i;
   }
-  while (score[i] != least) ++i;
-  return i;
+  return lowest;
 }
-
 KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
 
 }  // namespace
+
+void set_attention(std::span<const float> weight, float scale, float* mean) {
+  best_set_scaled(weight.data(), weight.size(), scale, mean);
+}
 
 void add_attention(std::span<const float> weight, float scale, float* mean) {
   best_add_scaled(weight.data(), weight.size(), scale, mean);

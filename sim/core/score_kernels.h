@@ -12,8 +12,10 @@ namespace kvsim {
 /// The score of what has left its slot: never the lowest, and no rule changes it.
 inline constexpr double kGone = std::numeric_limits<double>::infinity();
 
-/// mean[i] += weight[i] * scale: what one query head adds to the mean attention of its group, in
-/// fp32 without fused operations, so that all who compute it agree to the last bit.
+/// mean[i] = weight[i] * scale, then mean[i] += weight[i] * scale: what the query heads of a group
+/// add to its mean attention, in fp32 without fused operations, so that all who compute it agree to
+/// the last bit.
+void set_attention(std::span<const float> weight, float scale, float* mean);
 void add_attention(std::span<const float> weight, float scale, float* mean);
 
 /// next_score() of every slot that is not gone. All spans are parallel.

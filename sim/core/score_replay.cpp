@@ -144,17 +144,18 @@ void ScoreReplay::score(const AttentionBlock& block, int row) {
   }
   const bool full = rules_.sees_full_attention;
   const auto num_heads = static_cast<double>(kept_.rows());
-  attention_.assign(tokens.size(), 0);
+  attention_.resize(tokens.size());
   for (int head = 0; head < kept_.rows(); ++head) {
-    const double sum = full ? block.heads[head].weight_sum[row] : kept_(head, row);
     const RescuedStep* rescued = full ? nullptr : holding_.find_rescued(head, row);
+    double sum = full ? block.heads[head].weight_sum[row] : kept_(head, row);
+    std::span<const float> weight = weights(block, head, row);
     if (rescued != nullptr) {
       spread_over_slots(*rescued, tokens);
-      add_attention(own_weights_, attention_scale(rescued->weight_sum, num_heads),
-                    attention_.data());
-    } else {
-      add_attention(weights(block, head, row), attention_scale(sum, num_heads), attention_.data());
+      sum = rescued->weight_sum;
+      weight = own_weights_;
     }
+    const auto add = head == 0 ? set_attention : add_attention;
+    add(weight, attention_scale(sum, num_heads), attention_.data());
   }
   const ScoredStep scored{step, static_cast<std::size_t>(full ? step + 1 : cache_.num_held())};
   update_scores(*rules_.score, scored, tokens, attention_, cache_.scores());

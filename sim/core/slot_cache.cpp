@@ -10,11 +10,13 @@ SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
     : budget_(std::min(budget, num_tokens)),
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      // Where nobody gathers weights by slot, gaps are closed for next to nothing.
+      most_slots_per_token_(rules.score->kind == ScoreRule::Kind::newest ? 1 : 2),
       held_(num_tokens),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
-  if (num_slots_ > 2 * static_cast<std::size_t>(num_held_)) close_gaps();
+  if (num_slots_ > most_slots_per_token_ * static_cast<std::size_t>(num_held_)) close_gaps();
   departures_.clear();
   for (int i = 0; i < count; ++i) {
     tokens_.push_back(first + i);

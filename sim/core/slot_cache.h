@@ -54,6 +54,7 @@ class SlotCache {
   int budget_;
   int protect_first_;
   int protect_newest_;
+  std::size_t most_slots_per_token_;
   int num_held_ = 0;
   std::size_t num_slots_ = 0;
   bool slots_are_tokens_ = true;
