@@ -5,6 +5,15 @@
 #include "sim/core/score_kernels.h"
 
 namespace kvsim {
+namespace {
+
+constexpr std::size_t kGroup = 64;  // slots whose lowest score is remembered together
+
+bool only_grow(ScoreRule::Kind kind) {
+  return kind != ScoreRule::Kind::attention && kind != ScoreRule::Kind::mean;
+}
+
+}  // namespace
 
 SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
     : budget_(std::min(budget, num_tokens)),
@@ -13,6 +22,7 @@ SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
       // Where nobody gathers weights by slot, gaps are closed for next to nothing.
       most_slots_per_token_(rules.score->kind == ScoreRule::Kind::newest ? 1 : 2),
       held_(num_tokens),
+      scores_only_grow_(only_grow(rules.score->kind)),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
@@ -35,7 +45,7 @@ void SlotCache::evict(int step) {
   const std::size_t begin = protect_first_;
   const std::size_t end = num_slots_ - protect_newest_;
   if (count == 1) {
-    remove(begin + lowest(scores().subspan(begin, end - begin)), step);
+    remove(lowest_slot(begin, end), step);
     return;
   }
   std::vector<std::size_t> candidates;
@@ -47,6 +57,38 @@ void SlotCache::evict(int step) {
     return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
   });
   for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
+}
+
+// Where scores only grow, what was the lowest of a group once is a bound for good. Only groups
+// whose bound is below the lowest score found have to be looked at, a few of many.
+std::size_t SlotCache::lowest_slot(std::size_t begin, std::size_t end) {
+  const auto lowest_of = [&](std::size_t first, std::size_t last) {
+    return first + lowest(scores().subspan(first, last - first));
+  };
+  const std::size_t first_group = (begin + kGroup - 1) / kGroup;
+  const std::size_t num_groups = end / kGroup;
+  if (!scores_only_grow_ || num_groups <= first_group) return lowest_of(begin, end);
+  group_low_.resize(std::max(group_low_.size(), num_groups), -kGone);
+  std::size_t found = end;
+  const auto look = [&](std::size_t first, std::size_t last) {
+    if (first == last) return kGone;
+    const std::size_t slot = lowest_of(first, last);
+    const bool is_first = found == end || scores_[slot] < scores_[found] ||
+                          (scores_[slot] == scores_[found] && slot < found);
+    if (is_first) found = slot;
+    return scores_[slot];
+  };
+  look(begin, first_group * kGroup);
+  look(num_groups * kGroup, end);
+  const std::span<const double> bounds(group_low_.data() + first_group, num_groups - first_group);
+  while (true) {
+    const std::size_t group = first_group + lowest(bounds);
+    const bool can_be_first = found == end || group_low_[group] < scores_[found] ||
+                              (group_low_[group] == scores_[found] && group * kGroup < found);
+    const bool is_known = found / kGroup == group && found != end;
+    if (!can_be_first || is_known) return found;
+    group_low_[group] = look(group * kGroup, (group + 1) * kGroup);
+  }
 }
 
 void SlotCache::remove(std::size_t slot, int step) {
@@ -69,6 +111,7 @@ void SlotCache::close_gaps() {
   scores_.resize(kept);
   slots_are_tokens_ = slots_are_tokens_ && kept == num_slots_;
   num_slots_ = kept;
+  group_low_.clear();
 }
 
 }  // namespace kvsim

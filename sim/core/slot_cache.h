@@ -49,6 +49,7 @@ class SlotCache {
 
  private:
   void close_gaps();
+  std::size_t lowest_slot(std::size_t begin, std::size_t end);
   void remove(std::size_t slot, int step);
 
   int budget_;
@@ -61,6 +62,8 @@ class SlotCache {
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   TokenSet held_;
+  bool scores_only_grow_;
+  std::vector<double> group_low_;  // per group of slots: no score in it is lower
   std::vector<std::int32_t> evicted_after_;
   std::vector<Departure> departures_;
 };
