@@ -36,8 +36,10 @@ AttentionBlock poisoned(const Unit& unit, int first_step, int num_steps) {
   AttentionBlock block;
   block.heads.resize(unit.group_size());
   for (HeadAttention& head : block.heads) {
-    head.logit.setConstant(num_steps, width, nan);
-    head.weight.setConstant(num_steps, width, nan);
+    head.logit.resize(num_steps, width);
+    head.logit.setConstant(nan);
+    head.weight.resize(num_steps, width);
+    head.weight.setConstant(nan);
     head.weight_sum.assign(num_steps, nan);
     head.output.setConstant(num_steps, unit.value.cols(), nan);
     head.num_pivotal.assign(num_steps, -1);
