@@ -4,6 +4,7 @@
 
 #include "policies/amount.h"
 #include "sim/core/attention_blocks.h"
+#include "sim/core/curve.h"
 
 namespace kvsim::bench {
 namespace {
@@ -48,11 +49,31 @@ Case exact_case(const Backend& backend) {
           }};
 }
 
+// H2O's curve; `num_errors` of its budgets, evenly spaced, with output errors.
+Case curve_case(const char* id, const char* title, int num_tokens, int num_errors,
+                const Backend& backend) {
+  const std::vector<Spec> policies = {Spec("h2o:recent=16,score=full")};
+  CurveOptions options;
+  for (int i = 1; i <= num_errors; ++i) {
+    options.error_budgets.push_back(std::max(i, num_tokens * i / num_errors));
+  }
+  return {id, title, {}, [policies, options, &backend](const Unit& unit) {
+            curves_of(unit, policies, options, backend);
+            return std::vector<Outcome>();
+          }};
+}
+
 }  // namespace
 
 std::vector<Case> all_cases(int num_tokens, const Backend& backend) {
   std::vector<Case> cases = {exact_case(backend)};
   for (const Row& row : kReplays) cases.push_back(replay_case(row, num_tokens, backend));
+  const auto add_curve = [&](const char* id, const char* title, int num_errors) {
+    cases.push_back(curve_case(id, title, num_tokens, std::min(num_errors, num_tokens), backend));
+  };
+  add_curve("curve", "curve, recall and misses", 0);
+  add_curve("curve_errors_64", "curve, errors at 64 budgets", 64);
+  add_curve("curve_errors", "curve, errors at all budgets", num_tokens);
   return cases;
 }
 
