@@ -48,9 +48,10 @@ std::vector<Spec> policies_by_rule(int budget) {
   return specs;
 }
 
-void check_equal(const Unit& unit, Mode mode) {
+void check_equal(const Unit& unit, Mode mode,
+                 const std::vector<int>& budgets = {1, 2, 7, 40, 90, 200}) {
   const ReplayOptions options{.mode = mode, .seed = 3, .trajectories = true};
-  for (const int budget : {1, 2, 7, 40, 90, 200}) {
+  for (const int budget : budgets) {
     for (const Spec& spec : policies_by_rule(budget)) {
       INFO(spec.text() << " at " << budget << " of " << unit.num_tokens());
       const Outcome fast = replay_by<ScoreReplay>(unit, {spec, budget}, options);
@@ -91,6 +92,14 @@ TEST_CASE("the fast replay and the plain one agree after a prompt") {
   const int prompt = GENERATE(1, 64, 70);
   check_equal(random_unit({.tokens = 120, .group = 2, .prompt_length = prompt}, prompt),
               Mode::prefill);
+}
+
+TEST_CASE("the fast replay and the plain one agree where gaps come and go in long caches") {
+  check_equal(random_unit({.tokens = 500, .spread = 2.5}, 77), Mode::stream, {65, 150, 333});
+}
+
+TEST_CASE("the fast replay and the plain one agree where most scores tie") {
+  check_equal(uniform_unit({.tokens = 300}), Mode::stream, {70, 200});
 }
 
 TEST_CASE("the fast replay and the plain one agree where what is kept has hardly any weight") {
