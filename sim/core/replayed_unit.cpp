@@ -23,7 +23,11 @@ StoredUnit::StoredUnit(const Unit& original, const Quantization& quantization,
 }
 
 ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend)
-    : unit_(unit), backend_(backend), pass_(backend.attend(unit)), retained_(unit) {}
+    : unit_(unit),
+      backend_(backend),
+      pass_(backend.attend(unit)),
+      retained_(unit),
+      scratch_(unit.query.size()) {}
 
 const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
   std::unique_ptr<StoredUnit>& stored = stored_[{quantization.bits, quantization.group}];

@@ -45,6 +45,10 @@ class ReplayedUnit {
   /// The differences that holdings ask for, after all replays have gone through the block.
   void compute_outputs() { retained_.compute(block_); }
 
+  /// A matrix per query head for whoever advances at the moment: shared, so that it stays in the
+  /// processor's own memory.
+  std::vector<AlignedRows>& scratch() { return scratch_; }
+
   const Unit& unit() const { return unit_; }
   const AttentionBlock& block() const { return block_; }
 
@@ -55,6 +59,7 @@ class ReplayedUnit {
   Outputs outputs_ = Outputs::can_wait;
   AttentionBlock block_;
   RetainedOutputs retained_;
+  std::vector<AlignedRows> scratch_;
   std::map<std::pair<int, int>, std::unique_ptr<StoredUnit>> stored_;  // by bits and group
 };
 

@@ -24,43 +24,117 @@ KVSIM_INLINE void add_scaled(const float* weight, std::size_t count, float scale
 KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float scale, float* mean),
              (weight, count, scale, mean))
 
-struct Slots {
-  const std::int32_t* token;
-  const float* attention;
-  double* score;
-  std::size_t count;
+// As many slots as are looked at together: the lowest score of all is then the lowest of few.
+constexpr std::size_t kGroup = 32;
+constexpr std::size_t kScores = 8;
+
+using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
+using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
+
+KVSIM_INLINE void load(Scores& scores, const double* from) {
+  std::memcpy(&scores, from, sizeof scores);
+}
+
+KVSIM_INLINE void lower(Scores& scores, const Scores& by) { scores = by < scores ? by : scores; }
+
+// Each lane keeps its lowest score and the first group that had it; groups are looked at in order.
+class LowestByLane {
+ public:
+  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Places{} + std::int64_t(begin)) {}
+
+  /// `count` is a multiple of kScores.
+  KVSIM_INLINE void look_at(const double* score, std::size_t begin, std::size_t count) {
+    Scores next;
+    load(next, score + begin);
+    for (std::size_t i = kScores; i < count; i += kScores) {
+      Scores more;
+      load(more, score + begin + i);
+      lower(next, more);
+    }
+    group_ = next < low_ ? Places{} + std::int64_t(begin) : group_;
+    lower(low_, next);
+  }
+
+  /// The first of the lowest, those of begin .. end - 1 included, that no group held.
+  KVSIM_INLINE std::size_t finish(const double* score, std::size_t begin, std::size_t end) {
+    for (; begin + kScores <= end; begin += kScores) look_at(score, begin, kScores);
+    double low = low_[0];
+    std::int64_t group = group_[0];
+    for (std::size_t lane = 1; lane < kScores; ++lane) {
+      if (low_[lane] > low || (low_[lane] == low && group_[lane] > group)) continue;
+      low = low_[lane];
+      group = group_[lane];
+    }
+    auto lowest = static_cast<std::size_t>(group);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (score[i] >= low) continue;
+      low = score[i];
+      lowest = i;
+    }
+    while (lowest < end && score[lowest] != low) ++lowest;
+    return lowest;
+  }
+
+ private:
+  Scores low_ = Scores{} + kGone;
+  Places group_;
 };
 
 template <ScoreRule::Kind kKind>
-KVSIM_INLINE void update_by(const ScoredStep& step, const Slots& slots) {
-  for (std::size_t i = 0; i < slots.count; ++i) {
-    const double score = slots.score[i];
-    const double next =
-        next_score(ScoreRule{kKind}, step, slots.token[i], score, slots.attention[i]);
-    slots.score[i] = score == kGone ? kGone : next;
+KVSIM_INLINE void update_range(const ScoredStep& step, const Slots& slots, std::size_t begin,
+                               std::size_t end) {
+  const float* weight = slots.weight.data() + begin;
+  const std::int32_t* token = slots.tokens.data() + begin;
+  double* scores = slots.scores.data() + begin;
+  const std::size_t count = end - begin;
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const double score = scores[i];
+    const float attention = weight[i] * slots.scale;
+    const double next = next_score(ScoreRule{kKind}, step, token[i], score, attention);
+    scores[i] = score == kGone ? kGone : next;
   }
+}
+
+template <ScoreRule::Kind kKind>
+KVSIM_INLINE std::size_t update_by(const ScoredStep& step, const Slots& slots, std::size_t begin,
+                                   std::size_t end) {
+  const double* score = slots.scores.data();
+  update_range<kKind>(step, slots, 0, begin);
+  LowestByLane lowest(begin);
+  std::size_t i = begin;
+  for (; i + kGroup <= end; i += kGroup) {
+    update_range<kKind>(step, slots, i, i + kGroup);
+    lowest.look_at(score, i, kGroup);
+  }
+  update_range<kKind>(step, slots, i, slots.scores.size());
+  return lowest.finish(score, i, end);
 }
 
 template <class Target>
-KVSIM_INLINE void update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots) {
+KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+                                std::size_t begin, std::size_t end) {
   switch (rule.kind) {
     case ScoreRule::Kind::newest:
-      return;
+      break;
     case ScoreRule::Kind::attention:
-      return update_by<ScoreRule::Kind::attention>(step, slots);
+      return update_by<ScoreRule::Kind::attention>(step, slots, begin, end);
     case ScoreRule::Kind::sum:
-      return update_by<ScoreRule::Kind::sum>(step, slots);
+      return update_by<ScoreRule::Kind::sum>(step, slots, begin, end);
     case ScoreRule::Kind::mean:
-      return update_by<ScoreRule::Kind::mean>(step, slots);
+      return update_by<ScoreRule::Kind::mean>(step, slots, begin, end);
     case ScoreRule::Kind::recency:
-      return update_by<ScoreRule::Kind::recency>(step, slots);
+      return update_by<ScoreRule::Kind::recency>(step, slots, begin, end);
     case ScoreRule::Kind::frequency:
-      return update_by<ScoreRule::Kind::frequency>(step, slots);
+      return update_by<ScoreRule::Kind::frequency>(step, slots, begin, end);
   }
+  return update_by<ScoreRule::Kind::newest>(step, slots, begin, end);
 }
 
-KVSIM_KERNEL(void, update, (const ScoreRule& rule, const ScoredStep& step, const Slots& slots),
-             (rule, step, slots))
+KVSIM_KERNEL(std::size_t, update,
+             (const ScoreRule& rule, const ScoredStep& step, const Slots& slots, std::size_t begin,
+              std::size_t end),
+             (rule, step, slots, begin, end))
 
 using StepSums = double __attribute__((vector_size(kBlockSteps * sizeof(double))));
 using StepRow = float __attribute__((vector_size(kBlockSteps * sizeof(float))));
@@ -81,50 +155,12 @@ KVSIM_KERNEL(void, sum_rows,
               double* sum),
              (rows, tokens, count, sign, sum))
 
-constexpr std::size_t kScores = 8;
-
-using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
-using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
-
-// Each lane keeps the first of its lowest scores; four vectors at a time keep them independent.
 template <class Target>
 KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
-  constexpr std::size_t kStride = 4 * kScores;
-  std::size_t lowest = 0;
+  LowestByLane lowest(0);
   std::size_t i = 0;
-  if (count >= kStride) {
-    Scores low[4];
-    Places place[4];
-    std::memcpy(low, score, sizeof low);
-    for (std::int64_t k = 0; k < 4; ++k) place[k] = Places{0, 1, 2, 3, 4, 5, 6, 7} + k * 8;
-    Places at[4] = {};
-    for (i = kStride; i + kStride <= count; i += kStride) {
-      Scores next[4];
-      std::memcpy(next, score + i, sizeof next);
-      for (int k = 0; k < 4; ++k) {
-        const Places is_lower = next[k] < low[k];
-        low[k] = is_lower ? next[k] : low[k];
-        at[k] = is_lower ? Places{} + static_cast<std::int64_t>(i) : at[k];
-      }
-    }
-    place[0] += at[0];
-    for (int k = 1; k < 4; ++k) {
-      place[k] += at[k];
-      const Places is_first = (low[k] < low[0]) | ((low[k] == low[0]) & (place[k] < place[0]));
-      low[0] = is_first ? low[k] : low[0];
-      place[0] = is_first ? place[k] : place[0];
-    }
-    lowest = static_cast<std::size_t>(place[0][0]);
-    for (std::size_t k = 1; k < kScores; ++k) {
-      const auto other = static_cast<std::size_t>(place[0][k]);
-      const bool ties = score[other] == score[lowest];
-      if (score[other] < score[lowest] || (ties && other < lowest)) lowest = other;
-    }
-  }
-  for (; i < count; ++i) {
-    if (score[i] < score[lowest]) lowest = i;
-  }
-  return lowest;
+  for (; i + kGroup <= count; i += kGroup) lowest.look_at(score, i, kGroup);
+  return lowest.finish(score, i, count);
 }
 KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
 
@@ -138,10 +174,9 @@ void add_attention(std::span<const float> weight, float scale, float* mean) {
   best_add_scaled(weight.data(), weight.size(), scale, mean);
 }
 
-void update_scores(const ScoreRule& rule, const ScoredStep& step,
-                   std::span<const std::int32_t> tokens, std::span<const float> attention,
-                   std::span<double> scores) {
-  best_update(rule, step, {tokens.data(), attention.data(), scores.data(), scores.size()});
+std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+                          std::size_t begin, std::size_t end) {
+  return best_update(rule, step, slots, begin, end);
 }
 
 std::size_t lowest(std::span<const double> scores) {

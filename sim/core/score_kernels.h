@@ -18,10 +18,18 @@ inline constexpr double kGone = std::numeric_limits<double>::infinity();
 void set_attention(std::span<const float> weight, float scale, float* mean);
 void add_attention(std::span<const float> weight, float scale, float* mean);
 
-/// next_score() of every slot that is not gone. All spans are parallel.
-void update_scores(const ScoreRule& rule, const ScoredStep& step,
-                   std::span<const std::int32_t> tokens, std::span<const float> attention,
-                   std::span<double> scores);
+/// Slots of a cache at one step. All spans are parallel; a slot gets weight * scale of attention.
+struct Slots {
+  std::span<const std::int32_t> tokens;
+  std::span<const float> weight;
+  float scale;
+  std::span<double> scores;
+};
+
+/// Sets every slot that is not gone to its next_score(). Returns the first of the lowest scores of
+/// slots begin .. end - 1, or `end` if there are none.
+std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+                          std::size_t begin, std::size_t end);
 
 /// The first of the lowest scores. `scores` must not be empty.
 std::size_t lowest(std::span<const double> scores);

@@ -22,7 +22,7 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
       record_(unit.unit(), prompt_, options.trajectories),
       holding_(unit.add_holding()),
-      gathered_(unit.unit().query.size()) {}
+      gathered_(unit.scratch()) {}
 
 void ScoreReplay::advance() {
   const AttentionBlock& block = replayed_.block();
@@ -131,34 +131,41 @@ void ScoreReplay::spread_over_slots(const RescuedStep& rescued,
 
 void ScoreReplay::score(const AttentionBlock& block, int row) {
   const int step = block.first_step + row;
-  const auto tokens = cache_.tokens();
   if (rules_.score->kind == ScoreRule::Kind::newest) {
     const Matrix& key = replayed_.unit().key;
-    const auto newest = tokens.last(1);
     policy_->update({.index = step,
-                     .tokens = newest,
-                     .keys = {key.data(), static_cast<std::size_t>(key.cols()), newest},
+                     .tokens = cache_.newest(),
+                     .keys = {key.data(), static_cast<std::size_t>(key.cols()), cache_.newest()},
                      .overflow = cache_.overflow()},
-                    cache_.scores().last(1));
+                    cache_.newest_score());
     return;
   }
   const bool full = rules_.sees_full_attention;
-  const auto num_heads = static_cast<double>(kept_.rows());
-  attention_.resize(tokens.size());
-  for (int head = 0; head < kept_.rows(); ++head) {
-    const RescuedStep* rescued = full ? nullptr : holding_.find_rescued(head, row);
-    double sum = full ? block.heads[head].weight_sum[row] : kept_(head, row);
-    std::span<const float> weight = weights(block, head, row);
-    if (rescued != nullptr) {
-      spread_over_slots(*rescued, tokens);
-      sum = rescued->weight_sum;
-      weight = own_weights_;
-    }
-    const auto add = head == 0 ? set_attention : add_attention;
-    add(weight, attention_scale(sum, num_heads), attention_.data());
-  }
   const ScoredStep scored{step, static_cast<std::size_t>(full ? step + 1 : cache_.num_held())};
-  update_scores(*rules_.score, scored, tokens, attention_, cache_.scores());
+  if (kept_.rows() == 1) {
+    const Paid paid = paid_by(block, 0, row);
+    cache_.score(scored, paid.weight, paid.scale);
+    return;
+  }
+  attention_.resize(cache_.tokens().size());
+  for (int head = 0; head < kept_.rows(); ++head) {
+    const Paid paid = paid_by(block, head, row);
+    const auto add = head == 0 ? set_attention : add_attention;
+    add(paid.weight, paid.scale, attention_.data());
+  }
+  cache_.score(scored, attention_, 1);
+}
+
+ScoreReplay::Paid ScoreReplay::paid_by(const AttentionBlock& block, int head, int row) {
+  const bool full = rules_.sees_full_attention;
+  const RescuedStep* rescued = full ? nullptr : holding_.find_rescued(head, row);
+  const auto num_heads = static_cast<double>(kept_.rows());
+  if (rescued != nullptr) {
+    spread_over_slots(*rescued, cache_.tokens());
+    return {own_weights_, attention_scale(rescued->weight_sum, num_heads)};
+  }
+  const double sum = full ? block.heads[head].weight_sum[row] : kept_(head, row);
+  return {weights(block, head, row), attention_scale(sum, num_heads)};
 }
 
 void ScoreReplay::evict(const AttentionBlock& block, int row) {
@@ -168,9 +175,8 @@ void ScoreReplay::evict(const AttentionBlock& block, int row) {
     for (int head = 0; head < kept_.rows(); ++head) {
       const std::int32_t token = cache_.departures()[i].token;
       const float* weight = block.heads[head].weight_by_token.row(token);
-      for (int later = row + 1; later < block.num_steps; ++later) {
-        kept_(head, later) -= weight[later];
-      }
+      // Of earlier steps nobody asks any more.
+      for (int step = 0; step < kBlockSteps; ++step) kept_(head, step) -= weight[step];
     }
   }
 }

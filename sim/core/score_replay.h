@@ -21,10 +21,17 @@ class ScoreReplay final : public ConfigurationReplay {
   std::vector<Outcome> finish() override;
 
  private:
+  /// Attention of one query head to the slots, as a part of the mean: weight * scale.
+  struct Paid {
+    std::span<const float> weight;
+    float scale;
+  };
+
   void begin_block(const AttentionBlock& block);
   void sum_kept_weights(const AttentionBlock& block);
   void run_step(const AttentionBlock& block, int row);
   void score(const AttentionBlock& block, int row);
+  Paid paid_by(const AttentionBlock& block, int head, int row);
   void note_loss(const AttentionBlock& block, int head, int row);
   void evict(const AttentionBlock& block, int row);
   bool is_missing_any(int step) const;
@@ -40,12 +47,12 @@ class ScoreReplay final : public ConfigurationReplay {
   UnitRecord record_;
   Holding& holding_;
   std::size_t peak_tokens_ = 0;
-  std::vector<Measurement> pending_;   // [steps, heads] of the block, still without their errors
-  MatrixDouble kept_;                  // [heads, kBlockSteps]: sums of the weights attended to
-  std::vector<AlignedRows> gathered_;  // per head: the weights of the slots, a row per step
-  std::vector<float> attention_;       // mean over the heads, parallel to the slots
-  std::vector<std::int32_t> listed_;   // tokens to sum over
-  std::vector<float> own_weights_;     // of a rescued step, parallel to the slots
+  std::vector<Measurement> pending_;    // [steps, heads] of the block, still without their errors
+  MatrixDouble kept_;                   // [heads, kBlockSteps]: sums of the weights attended to
+  std::vector<AlignedRows>& gathered_;  // per head: the weights of the slots, a row per step
+  std::vector<float> attention_;        // mean over the heads, parallel to the slots
+  std::vector<std::int32_t> listed_;    // tokens to sum over
+  std::vector<float> own_weights_;      // of a rescued step, parallel to the slots
 };
 
 }  // namespace kvsim

@@ -9,20 +9,16 @@ namespace {
 
 constexpr std::size_t kGroup = 64;  // slots whose lowest score is remembered together
 
-bool only_grow(ScoreRule::Kind kind) {
-  return kind != ScoreRule::Kind::attention && kind != ScoreRule::Kind::mean;
-}
-
 }  // namespace
 
 SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
     : budget_(std::min(budget, num_tokens)),
+      rule_(*rules.score),
       protect_first_(std::min(rules.protect_first, budget_)),
-      protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
       // Where nobody gathers weights by slot, gaps are closed for next to nothing.
-      most_slots_per_token_(rules.score->kind == ScoreRule::Kind::newest ? 1 : 2),
+      most_slots_per_token_(rule_.kind == ScoreRule::Kind::newest ? 1 : 2),
       held_(num_tokens),
-      scores_only_grow_(only_grow(rules.score->kind)),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
@@ -39,17 +35,20 @@ void SlotCache::admit() {
   ++num_held_;
 }
 
+void SlotCache::score(const ScoredStep& step, std::span<const float> weight, float scale) {
+  const Slots slots{tokens(), weight, scale, {scores_.data(), num_slots_}};
+  lowest_ = update_scores(rule_, step, slots, candidates_begin(), candidates_end());
+}
+
 void SlotCache::evict(int step) {
   const int count = overflow();
   if (count == 0) return;
-  const std::size_t begin = protect_first_;
-  const std::size_t end = num_slots_ - protect_newest_;
   if (count == 1) {
-    remove(lowest_slot(begin, end), step);
+    remove(rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_, step);
     return;
   }
   std::vector<std::size_t> candidates;
-  for (std::size_t slot = begin; slot < end; ++slot) {
+  for (std::size_t slot = candidates_begin(); slot < candidates_end(); ++slot) {
     if (scores_[slot] != kGone) candidates.push_back(slot);
   }
   const auto last = candidates.begin() + std::min<std::ptrdiff_t>(count, std::ssize(candidates));
@@ -59,15 +58,17 @@ void SlotCache::evict(int step) {
   for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
 }
 
-// Where scores only grow, what was the lowest of a group once is a bound for good. Only groups
-// whose bound is below the lowest score found have to be looked at, a few of many.
-std::size_t SlotCache::lowest_slot(std::size_t begin, std::size_t end) {
+// Scores that stay as they are: what was the lowest of a group once is a bound for good. Only
+// groups whose bound is below the lowest score found have to be looked at, a few of many.
+std::size_t SlotCache::find_lowest() {
+  const std::size_t begin = candidates_begin();
+  const std::size_t end = candidates_end();
   const auto lowest_of = [&](std::size_t first, std::size_t last) {
-    return first + lowest(scores().subspan(first, last - first));
+    return first + lowest(std::span(scores_).subspan(first, last - first));
   };
   const std::size_t first_group = (begin + kGroup - 1) / kGroup;
   const std::size_t num_groups = end / kGroup;
-  if (!scores_only_grow_ || num_groups <= first_group) return lowest_of(begin, end);
+  if (num_groups <= first_group) return lowest_of(begin, end);
   group_low_.resize(std::max(group_low_.size(), num_groups), -kGone);
   std::size_t found = end;
   const auto look = [&](std::size_t first, std::size_t last) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,6 +24,14 @@ class SlotCache {
   /// The next of them arrives.
   void admit();
 
+  /// Scores what is held by the policy's rule, after a step at which slot i is paid
+  /// weight[i] * scale of attention. Not for a rule that scores only what is new: see newest().
+  void score(const ScoredStep& step, std::span<const float> weight, float scale);
+
+  /// The token that has just arrived, and its score.
+  std::span<const std::int32_t> newest() const { return tokens().last(1); }
+  std::span<double> newest_score() { return {scores_.data() + num_slots_ - 1, 1}; }
+
   /// Evicts down to the budget, the lowest scores first, the lower text position among equals,
   /// after step `step`.
   void evict(int step);
@@ -39,7 +48,6 @@ class SlotCache {
   /// `block_slots`.
   std::span<const std::int32_t> tokens() const { return {tokens_.data(), num_slots_}; }
   std::span<const std::int32_t> block_slots() const { return tokens_; }
-  std::span<double> scores() { return {scores_.data(), num_slots_}; }
 
   /// What has left in this block, in order of the steps.
   const std::vector<Departure>& departures() const { return departures_; }
@@ -48,13 +56,18 @@ class SlotCache {
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
 
  private:
+  std::size_t candidates_begin() const { return std::min(protect_first_, num_slots_); }
+  std::size_t candidates_end() const {
+    return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
+  }
   void close_gaps();
-  std::size_t lowest_slot(std::size_t begin, std::size_t end);
+  std::size_t find_lowest();
   void remove(std::size_t slot, int step);
 
   int budget_;
-  int protect_first_;
-  int protect_newest_;
+  ScoreRule rule_;
+  std::size_t protect_first_;
+  std::size_t protect_newest_;
   std::size_t most_slots_per_token_;
   int num_held_ = 0;
   std::size_t num_slots_ = 0;
@@ -62,8 +75,8 @@ class SlotCache {
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   TokenSet held_;
-  bool scores_only_grow_;
-  std::vector<double> group_low_;  // per group of slots: no score in it is lower
+  std::size_t lowest_ = 0;         // of the candidates, as last scored
+  std::vector<double> group_low_;  // per group of slots whose scores stay: no score in it is lower
   std::vector<std::int32_t> evicted_after_;
   std::vector<Departure> departures_;
 };

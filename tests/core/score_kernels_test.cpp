@@ -1,5 +1,6 @@
 #include "sim/core/score_kernels.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
@@ -9,7 +10,7 @@
 namespace kvsim {
 namespace {
 
-TEST_CASE("kernels: scores follow the rule in every slot but the gaps") {
+TEST_CASE("kernels: scores follow the rule in every slot but the gaps, and the lowest is found") {
   using Kind = ScoreRule::Kind;
   const ScoreRule rule{
       GENERATE(Kind::attention, Kind::sum, Kind::mean, Kind::recency, Kind::frequency)};
@@ -18,20 +19,26 @@ TEST_CASE("kernels: scores follow the rule in every slot but the gaps") {
   std::uniform_real_distribution<float> uniform(0, 0.1F);
   std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 3);
-  std::vector<float> attention(count);
+  std::vector<float> weight(count);
+  const float scale = 0.7F;
   std::vector<double> scores(count);
   for (std::size_t i = 0; i < count; ++i) {
-    attention[i] = uniform(random);
+    weight[i] = uniform(random);
     scores[i] = i % 5 == 1 ? kGone : uniform(random);
   }
   const ScoredStep step{static_cast<std::int32_t>(count) + 2, 20};
   std::vector<double> expected = scores;
   for (std::size_t i = 0; i < count; ++i) {
     if (expected[i] == kGone) continue;
-    expected[i] = next_score(rule, step, tokens[i], expected[i], attention[i]);
+    expected[i] = next_score(rule, step, tokens[i], expected[i], weight[i] * scale);
   }
-  update_scores(rule, step, tokens, attention, scores);
+  const std::size_t begin = std::min<std::size_t>(count, GENERATE(0, 3));
+  const std::size_t end = std::max(begin, count - std::min<std::size_t>(count, GENERATE(0, 2)));
+  const std::size_t lowest = update_scores(rule, step, {tokens, weight, scale, scores}, begin, end);
   CHECK(scores == expected);
+  const auto first = expected.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto last = expected.begin() + static_cast<std::ptrdiff_t>(end);
+  CHECK(lowest == static_cast<std::size_t>(std::min_element(first, last) - expected.begin()));
 }
 
 TEST_CASE("kernels: the first of the lowest scores is found at every length") {
