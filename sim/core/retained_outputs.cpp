@@ -12,8 +12,6 @@ namespace {
 // memory.
 constexpr int kTileDims = 24;
 
-constexpr int kDeparturesAtOnce = 128;
-
 // A difference that rounding might change by more than a part in so many is computed for itself.
 // What keeps less than half of the attention tends to keep few tokens, which are soon summed up.
 constexpr double kPartsIfMostIsKept = 2e4;
@@ -52,7 +50,7 @@ void RetainedOutputs::compute(AttentionBlock& block) {
   if (has_outputs && lacking_.empty()) return;
   if (!values_) {
     values_ = spread_values(unit_.value);
-    departed_weights_.resize(kDeparturesAtOnce, kBlockSteps);
+    nothing_.assign(std::size_t{kTileDims} * kBlockSteps, 0);
   }
   const int num_tokens = block.first_step + block.num_steps;
   missing_.clear();
@@ -73,6 +71,8 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
   const auto value_dim = static_cast<int>(unit_.value.cols());
   if (!has_output) head.output.resize(block.num_steps, value_dim);
   list_terms(head, block.first_step + block.num_steps);
+  list_departures(head, block);
+  scale_sums(head, index);
   std::vector<StepRow> squares(lacking_.size(), StepRow{});
   for (int first = 0; first < value_dim; first += kTileDims) {
     const int dims = std::min(kTileDims, value_dim - first);
@@ -80,8 +80,9 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
     sum_tile(first, dims);
     if (!has_output) set_full_output(head, first, dims);
     for (std::size_t i = 0; i < lacking_.size(); ++i) {
-      add_departures(*lacking_[i], block, head, first, dims, sums_[i + 1]);
-      add_squares(head, *lacking_[i], index, dims, sums_[i + 1], squares[i]);
+      add_squared_differences({sums_[i + 1].data(), scales_[i].missing.data()}, departed_[i], first,
+                              {sums_[kNothingHeld].data(), scales_[i].full.data()}, dims,
+                              squares[i].data());
     }
   }
   if (!has_output) measure_outputs(head);
@@ -90,17 +91,15 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
 
 // With N, W the sums of weighted values and of weights, over what is kept and what is missing,
 // o' = N_kept / W_kept, and so o - o' = (N_missing - W_missing o) / W_kept.
-void RetainedOutputs::add_squares(const HeadAttention& head, const Holding& holding, int index,
-                                  int dims, const Sums& sums, StepRow& squares) const {
-  StepRow missing_scale{};
-  StepRow full_scale{};
-  for (int row = 0; row < head.output.rows(); ++row) {
-    const double kept = holding.weight_sum(index, row);
-    missing_scale[row] = 1 / kept;
-    full_scale[row] = (head.weight_sum[row] - kept) / (kept * head.weight_sum[row]);
+void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
+  scales_.assign(lacking_.size(), {});
+  for (std::size_t i = 0; i < lacking_.size(); ++i) {
+    for (std::size_t row = 0; row < head.weight_sum.size(); ++row) {
+      const double kept = lacking_[i]->weight_sum(index, static_cast<int>(row));
+      scales_[i].missing[row] = 1 / kept;
+      scales_[i].full[row] = (head.weight_sum[row] - kept) / (kept * head.weight_sum[row]);
+    }
   }
-  add_squared_differences(sums.data(), missing_scale.data(), sums_[kNothingHeld].data(),
-                          full_scale.data(), dims, squares.data());
 }
 
 void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
@@ -165,15 +164,12 @@ void RetainedOutputs::list_terms(const HeadAttention& head, int num_tokens) {
 }
 
 void RetainedOutputs::sum_tile(int first_dim, int dims) {
+  const std::size_t size = static_cast<std::size_t>(dims) * kBlockSteps;
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     Sums& sums = sums_[edges_[i].child];
-    if (edges_[i].parent < 0) {
-      sums.assign(static_cast<std::size_t>(dims) * kBlockSteps, 0);
-    } else {
-      sums = sums_[edges_[i].parent];
-    }
-    add_products(added_[i], first_dim, dims, 1, sums.data());
-    add_products(removed_[i], first_dim, dims, -1, sums.data());
+    sums.resize(size);
+    const double* from = edges_[i].parent < 0 ? nothing_.data() : sums_[edges_[i].parent].data();
+    add_products(added_[i], removed_[i], first_dim, dims, from, sums.data());
   }
 }
 
@@ -196,25 +192,17 @@ void RetainedOutputs::set_full_output(HeadAttention& head, int first_dim, int di
   }
 }
 
-void RetainedOutputs::add_departures(const Holding& holding, const AttentionBlock& block,
-                                     const HeadAttention& head, int first_dim, int dims,
-                                     Sums& sums) {
-  departed_.clear();
-  const auto add = [&] {
-    add_products(departed_, first_dim, dims, 1, sums.data());
-    departed_.clear();
-  };
-  for (const Departure& departure : holding.departures) {
-    const int row = departure.step - block.first_step;
-    if (row + 1 >= block.num_steps) break;
-    float* weight = departed_weights_.row(departed_.size());
-    const float* from = head.weight_by_token.row(departure.token);
-    std::fill_n(weight, row + 1, 0.0F);
-    std::copy(from + row + 1, from + kBlockSteps, weight + row + 1);
-    departed_.push_back({weight, values_->row(departure.token)});
-    if (departed_.size() == kDeparturesAtOnce) add();
+void RetainedOutputs::list_departures(const HeadAttention& head, const AttentionBlock& block) {
+  departed_.resize(std::max(departed_.size(), lacking_.size()));
+  for (std::size_t i = 0; i < lacking_.size(); ++i) {
+    departed_[i].clear();
+    for (const Departure& departure : lacking_[i]->departures) {
+      const int next = departure.step - block.first_step + 1;
+      if (next >= block.num_steps) break;
+      departed_[i].push_back(
+          {head.weight_by_token.row(departure.token), values_->row(departure.token), next});
+    }
   }
-  add();
 }
 
 double RetainedOutputs::exact_difference(const AttentionBlock& block, int index,

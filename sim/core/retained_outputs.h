@@ -51,15 +51,19 @@ class RetainedOutputs {
   using Sums = std::vector<double>;  // [dims of a tile, kBlockSteps]
   using StepRow = std::array<double, kBlockSteps>;
 
+  /// What sums are multiplied by at each step.
+  struct Scales {
+    StepRow missing = {};
+    StepRow full = {};
+  };
+
   void compute_head(AttentionBlock& block, int head);
   void list_terms(const HeadAttention& head, int num_tokens);
   void sum_tile(int first_dim, int dims);
-  void add_departures(const Holding& holding, const AttentionBlock& block,
-                      const HeadAttention& head, int first_dim, int dims, Sums& sums);
+  void list_departures(const HeadAttention& head, const AttentionBlock& block);
+  void scale_sums(const HeadAttention& head, int index);
   void use_full_output(const HeadAttention& head, int first_dim, int dims);
   void set_full_output(HeadAttention& head, int first_dim, int dims) const;
-  void add_squares(const HeadAttention& head, const Holding& holding, int index, int dims,
-                   const Sums& sums, StepRow& squares) const;
   void finish_differences(const AttentionBlock& block, int head,
                           const std::vector<StepRow>& squares);
   std::vector<StepRow> most_summed(const HeadAttention& head, int index) const;
@@ -80,8 +84,11 @@ class RetainedOutputs {
   std::vector<std::vector<Term>> added_;    // per edge
   std::vector<std::vector<Term>> removed_;  // per edge
   std::vector<Sums> sums_;                  // per node: of the weighted values it lacks
-  std::vector<Term> departed_;
-  AlignedRows departed_weights_;
+  Sums nothing_;                            // zeros
+
+  // Of one head, per lacking holding.
+  std::vector<std::vector<LateTerm>> departed_;
+  std::vector<Scales> scales_;
 };
 
 }  // namespace kvsim

@@ -1,77 +1,181 @@
 #include "sim/core/value_kernels.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sim/core/float_lanes.h"
 
 namespace kvsim {
 namespace {
 
-constexpr int kTermsInSingle = 128;
-
-// Some dimensions of the sums at all steps; they stay in registers.
-template <int kDims>
-KVSIM_INLINE void add_tile(const Term* terms, int count, int dim, double sign, double* sum) {
-  Lanes tile[kDims][2] = {};
-  for (int i = 0; i < count; ++i) {
-    Lanes first;
-    Lanes second;
-    load(first, terms[i].weight);
-    load(second, terms[i].weight + kLanes);
-    const float* value = terms[i].value + dim;
-#pragma GCC unroll 12
-    for (int d = 0; d < kDims; ++d) {
-      tile[d][0] += first * value[d];
-      tile[d][1] += second * value[d];
-    }
-  }
-#pragma GCC unroll 12
-  for (int d = 0; d < kDims; ++d) {
-    double* to = sum + d * kBlockSteps;
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < kLanes; ++i) to[half * kLanes + i] += sign * double{tile[d][half][i]};
-    }
-  }
-}
-
-template <class Target>
-KVSIM_INLINE void add_all(const Term* terms, int num_terms, int first_dim, int dims, double sign,
-                          double* sum) {
-  constexpr int kDims = Target::kFloatRegisters * 3 / 128;
-  for (int begin = 0; begin < num_terms; begin += kTermsInSingle) {
-    const int count = std::min(kTermsInSingle, num_terms - begin);
-    int dim = 0;
-    for (; dim + kDims <= dims; dim += kDims) {
-      add_tile<kDims>(terms + begin, count, first_dim + dim, sign, sum + dim * kBlockSteps);
-    }
-    for (; kDims > 4 && dim + 4 <= dims; dim += 4) {
-      add_tile<4>(terms + begin, count, first_dim + dim, sign, sum + dim * kBlockSteps);
-    }
-    for (; dim < dims; ++dim) {
-      add_tile<1>(terms + begin, count, first_dim + dim, sign, sum + dim * kBlockSteps);
-    }
-  }
-}
-KVSIM_KERNEL(void, add_all,
-             (const Term* terms, int num_terms, int first_dim, int dims, double sign, double* sum),
-             (terms, num_terms, first_dim, dims, sign, sum))
-
-template <class Target>
-KVSIM_INLINE void add_squares(const double* a, const double* a_scale, const double* b,
-                              const double* b_scale, int dims, double* square) {
-  for (int d = 0; d < dims; ++d) {
-    for (int s = 0; s < kBlockSteps; ++s) {
-      const double x = a[d * kBlockSteps + s] * a_scale[s] - b[d * kBlockSteps + s] * b_scale[s];
-      square[s] += x * x;
-    }
-  }
-}
-KVSIM_KERNEL(void, add_squares,
-             (const double* a, const double* a_scale, const double* b, const double* b_scale,
-              int dims, double* square),
-             (a, a_scale, b, b_scale, dims, square))
+constexpr std::size_t kTermsInSingle = 128;
 
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+
+KVSIM_INLINE void load_doubles(Doubles& doubles, const double* from) {
+  std::memcpy(&doubles, from, sizeof doubles);
+}
+
+KVSIM_INLINE void load_masked(Lanes& lanes, const float* from, const std::int32_t* mask) {
+  LaneBits bits;
+  LaneBits masks;
+  std::memcpy(&bits, from, sizeof bits);
+  std::memcpy(&masks, mask, sizeof masks);
+  bits &= masks;
+  std::memcpy(&lanes, &bits, sizeof lanes);
+}
+
+// Some dimensions of a sum at all steps of a block; they stay in registers.
+template <int kDims>
+struct Tile {
+  Lanes sum[kDims][2] = {};
+
+  KVSIM_INLINE void add(const Lanes& first, const Lanes& second, const float* value) {
+#pragma GCC unroll 12
+    for (int d = 0; d < kDims; ++d) {
+      sum[d][0] += first * value[d];
+      sum[d][1] += second * value[d];
+    }
+  }
+
+  KVSIM_INLINE void add(const Term* terms, std::size_t count, int dim) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Lanes first;
+      Lanes second;
+      load(first, terms[i].weight);
+      load(second, terms[i].weight + kLanes);
+      add(first, second, terms[i].value + dim);
+    }
+  }
+
+  KVSIM_INLINE void subtract(const Term* terms, std::size_t count, int dim) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Lanes first;
+      Lanes second;
+      load(first, terms[i].weight);
+      load(second, terms[i].weight + kLanes);
+      add(-first, -second, terms[i].value + dim);
+    }
+  }
+
+  KVSIM_INLINE void add(const LateTerm* terms, std::size_t count, int dim) {
+    // The steps before the first one that counts get a mask of 0.
+    static constexpr auto kCounts = [] {
+      std::array<std::int32_t, 2 * kBlockSteps> counts{};
+      for (int i = kBlockSteps; i < 2 * kBlockSteps; ++i) counts[i] = -1;
+      return counts;
+    }();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int32_t* counts = kCounts.data() + kBlockSteps - terms[i].first_step;
+      Lanes first;
+      Lanes second;
+      load_masked(first, terms[i].weight, counts);
+      load_masked(second, terms[i].weight + kLanes, counts + kLanes);
+      add(first, second, terms[i].value + dim);
+    }
+  }
+
+  KVSIM_INLINE void add_to(const double* from, double* to) const {
+#pragma GCC unroll 12
+    for (int d = 0; d < kDims; ++d) {
+      for (int half = 0; half < 2; ++half) {
+        const int at = d * kBlockSteps + half * kLanes;
+        Doubles total;
+        load_doubles(total, from + at);
+        total += __builtin_convertvector(sum[d][half], Doubles);
+        std::memcpy(to + at, &total, sizeof total);
+      }
+    }
+  }
+};
+
+template <int kDims>
+KVSIM_INLINE void add_tile(std::span<const Term> added, std::span<const Term> removed, int dim,
+                           const double* from, double* to) {
+  do {
+    const std::size_t more = std::min(kTermsInSingle, added.size());
+    const std::size_t less = std::min(kTermsInSingle - more, removed.size());
+    Tile<kDims> tile;
+    tile.add(added.data(), more, dim);
+    tile.subtract(removed.data(), less, dim);
+    tile.add_to(from, to);
+    from = to;
+    added = added.subspan(more);
+    removed = removed.subspan(less);
+  } while (!added.empty() || !removed.empty());
+}
+
+// Calls work, which is a template over the number of dimensions, for all `dims`, as many at a time
+// as there are registers for.
+template <class Target, class Work>
+KVSIM_INLINE void tile_by_tile(int dims, const Work& work) {
+  constexpr int kDims = Target::kFloatRegisters * 3 / 128;
+  int dim = 0;
+  for (; dim + kDims <= dims; dim += kDims) work.template operator()<kDims>(dim);
+  for (; kDims > 4 && dim + 4 <= dims; dim += 4) work.template operator()<4>(dim);
+  for (; dim < dims; ++dim) work.template operator()<1>(dim);
+}
+
+template <class Target>
+KVSIM_INLINE void add_all(std::span<const Term> added, std::span<const Term> removed, int first_dim,
+                          int dims, const double* from, double* to) {
+  tile_by_tile<Target>(
+      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
+        add_tile<kDims>(added, removed, first_dim + dim, from + dim * kBlockSteps,
+                        to + dim * kBlockSteps);
+      });
+}
+KVSIM_KERNEL(void, add_all,
+             (std::span<const Term> added, std::span<const Term> removed, int first_dim, int dims,
+              const double* from, double* to),
+             (added, removed, first_dim, dims, from, to))
+
+template <int kDims>
+KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const LateTerm> late, int dim,
+                                      const Scaled& b, double* square) {
+  double sums[kDims * kBlockSteps];
+  const double* from = a.rows;
+  while (!late.empty()) {
+    const std::size_t count = std::min(kTermsInSingle, late.size());
+    Tile<kDims> tile;
+    tile.add(late.data(), count, dim);
+    tile.add_to(from, sums);
+    from = sums;
+    late = late.subspan(count);
+  }
+  for (int step = 0; step < kBlockSteps; step += kLanes) {
+    Doubles a_scale;
+    Doubles b_scale;
+    Doubles total;
+    load_doubles(a_scale, a.scale + step);
+    load_doubles(b_scale, b.scale + step);
+    load_doubles(total, square + step);
+    for (int d = 0; d < kDims; ++d) {
+      Doubles x;
+      Doubles y;
+      load_doubles(x, from + d * kBlockSteps + step);
+      load_doubles(y, b.rows + d * kBlockSteps + step);
+      x = x * a_scale - y * b_scale;
+      total += x * x;
+    }
+    std::memcpy(square + step, &total, sizeof total);
+  }
+}
+
+template <class Target>
+KVSIM_INLINE void add_squares(const Scaled& a, std::span<const LateTerm> late, int first_dim,
+                              const Scaled& b, int dims, double* square) {
+  tile_by_tile<Target>(
+      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
+        const std::ptrdiff_t at = std::ptrdiff_t{dim} * kBlockSteps;
+        add_squares_of_tile<kDims>({a.rows + at, a.scale}, late, first_dim + dim,
+                                   {b.rows + at, b.scale}, square);
+      });
+}
+KVSIM_KERNEL(void, add_squares,
+             (const Scaled& a, std::span<const LateTerm> late, int first_dim, const Scaled& b,
+              int dims, double* square),
+             (a, late, first_dim, b, dims, square))
 
 // kLanes times kTiles dimensions of the sums; they stay in registers.
 template <int kTiles>
@@ -125,13 +229,14 @@ AlignedRows spread_values(const Matrix& value) {
   return rows;
 }
 
-void add_products(std::span<const Term> terms, int first_dim, int dims, double sign, double* sum) {
-  best_add_all(terms.data(), static_cast<int>(terms.size()), first_dim, dims, sign, sum);
+void add_products(std::span<const Term> added, std::span<const Term> removed, int first_dim,
+                  int dims, const double* from, double* to) {
+  best_add_all(added, removed, first_dim, dims, from, to);
 }
 
-void add_squared_differences(const double* a, const double* a_scale, const double* b,
-                             const double* b_scale, int dims, double* square) {
-  best_add_squares(a, a_scale, b, b_scale, dims, square);
+void add_squared_differences(const Scaled& a, std::span<const LateTerm> late, int first_dim,
+                             const Scaled& b, int dims, double* square) {
+  best_add_squares(a, late, first_dim, b, dims, square);
 }
 
 void add_values(const Matrix& value, std::span<const std::int32_t> tokens,

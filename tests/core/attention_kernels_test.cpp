@@ -77,30 +77,51 @@ TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
   for (int i = 0; i < num_terms; ++i) {
     terms.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32});
   }
-  std::vector<double> sum(dims * kBlockSteps, 5);
-  add_products(terms, first_dim, dims, -1, sum.data());
+  const std::vector<double> before(dims * kBlockSteps, 5);
+  std::vector<double> sum(dims * kBlockSteps);
+  const std::span<const Term> all(terms);
+  const std::size_t num_added = all.size() / 3;
+  add_products(all.first(num_added), all.subspan(num_added), first_dim, dims, before.data(),
+               sum.data());
   for (int d = 0; d < dims; ++d) {
     for (int step = 0; step < kBlockSteps; ++step) {
       double expected = 5;
-      for (const Term& term : terms) {
-        expected -= double{term.weight[step]} * term.value[first_dim + d];
+      for (std::size_t i = 0; i < terms.size(); ++i) {
+        const double product = double{terms[i].weight[step]} * terms[i].value[first_dim + d];
+        expected += i < num_added ? product : -product;
       }
       REQUIRE(sum[d * kBlockSteps + step] == Approx(expected).margin(1e-4));
     }
   }
 }
 
-TEST_CASE("kernels: squared differences are those of the scaled rows") {
-  std::vector<double> a(3 * kBlockSteps);
+TEST_CASE("kernels: squared differences are those of the scaled rows and what is late") {
+  const int dims = GENERATE(1, 13, 24);
+  const int num_late = GENERATE(0, 1, 200);
+  const std::vector<float> weight = normal_numbers(200 * kBlockSteps, 1, 1);
+  const std::vector<float> value = normal_numbers(200 * 32, 1, 2);
+  std::vector<LateTerm> late;
+  for (int i = 0; i < num_late; ++i) {
+    late.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32, i % kBlockSteps});
+  }
+  std::vector<double> a(dims * kBlockSteps);
   std::iota(a.begin(), a.end(), 0);
-  const std::vector<double> b(3 * kBlockSteps, 2);
-  const std::vector<double> twice(kBlockSteps, 2);
+  const std::vector<double> b(dims * kBlockSteps, 2);
+  std::vector<double> twice(kBlockSteps, 2);
+  twice[7] = 0.5;
   const std::vector<double> thrice(kBlockSteps, 3);
   std::vector<double> square(kBlockSteps, 1);
-  add_squared_differences(a.data(), twice.data(), b.data(), thrice.data(), 3, square.data());
+  add_squared_differences({a.data(), twice.data()}, late, 3, {b.data(), thrice.data()}, dims,
+                          square.data());
   for (int step = 0; step < kBlockSteps; ++step) {
     double expected = 1;
-    for (int d = 0; d < 3; ++d) expected += std::pow(2 * (d * kBlockSteps + step) - 6, 2);
+    for (int d = 0; d < dims; ++d) {
+      double sum = a[d * kBlockSteps + step];
+      for (const LateTerm& term : late) {
+        if (step >= term.first_step) sum += double{term.weight[step]} * term.value[3 + d];
+      }
+      expected += std::pow(twice[step] * sum - 6, 2);
+    }
     CHECK(square[step] == Approx(expected));
   }
 }
