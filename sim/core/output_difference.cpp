@@ -62,11 +62,14 @@ double output_difference(const Unit& unit, const AttentionBlock& block, int head
 }
 
 // It is about 1e-7 of what is summed, which is of the output's size or, where values cancel, of
-// that of their random sum.
-double rounding_of_output(const AttentionBlock& block, int head, int row) {
+// that of their random sum. The weights in that have a norm of about sqrt(share) of that of all
+// weights, but never more than their sum. A share of less than 1e-8 drowns in the rounding of fp64.
+double rounding_of_sum(const AttentionBlock& block, int head, int row, double share) {
   const HeadAttention& full = block.heads[head];
-  const double random_sum = block.longest_value[row] * full.weight_norm[row] / full.weight_sum[row];
-  return 1e-7 * (full.output_norm[row] + random_sum);
+  share = std::max(share, 1e-8);
+  const double norm = std::sqrt(share) * full.weight_norm[row] / full.weight_sum[row];
+  const double random_sum = block.longest_value[row] * std::min(share, norm);
+  return 1e-7 * (share * full.output_norm[row] + random_sum);
 }
 
 double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescuedStep& kept) {

@@ -14,9 +14,9 @@ namespace kvsim {
 double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
                          std::span<const std::int32_t> tokens, double weight_sum);
 
-/// About how far rounding may put a sum of all weighted values that is computed in fp32 at first,
-/// as a distance of outputs.
-double rounding_of_output(const AttentionBlock& block, int head, int row);
+/// About how far rounding may put a sum of weighted values that is computed in fp32 at first and
+/// goes over `share` of the attention, as a distance of outputs.
+double rounding_of_sum(const AttentionBlock& block, int head, int row, double share);
 
 /// The same from a step's own weights; `output` is o.
 double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescuedStep& kept);

@@ -14,7 +14,7 @@ constexpr int kTileDims = 24;
 
 // A difference that rounding might change by more than a part in so many is computed for itself.
 // What keeps less than half of the attention tends to keep few tokens, which are soon summed up.
-constexpr double kPartsIfMostIsKept = 2e4;
+constexpr double kPartsIfMostIsKept = 5e4;
 constexpr double kPartsIfLittleIsKept = 2e5;
 
 // The node of the cache that lacks everything: its sum is the full output.
@@ -117,8 +117,7 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
       }
       difference = std::sqrt(squares[i][row]);
       const double kept_share = holding.weight_sum(index, row) / head.weight_sum[row];
-      const double rounding =
-          rounding_of_output(block, index, row) * std::sqrt(summed[i + 1][row]) / kept_share;
+      const double rounding = rounding_of_sum(block, index, row, summed[i + 1][row]) / kept_share;
       const double parts = kept_share < 0.5 ? kPartsIfLittleIsKept : kPartsIfMostIsKept;
       if (difference < parts * rounding) {
         difference = exact_difference(block, index, holding, row);
@@ -127,8 +126,8 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
   }
 }
 
-// Per node, the largest share of the attention that any set on the way to it lacks: what the
-// rounding of its sums is in proportion to.
+// Per node, the largest share of the attention that any set on the way to it lacks: what its sums
+// were rounded at.
 std::vector<RetainedOutputs::StepRow> RetainedOutputs::most_summed(const HeadAttention& head,
                                                                    int index) const {
   std::vector<StepRow> most(missing_.size());
