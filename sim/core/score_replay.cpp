@@ -85,6 +85,7 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
 bool ScoreReplay::is_missing_any(int step) const {
   if (cache_.num_held() == step + 1) return false;
   const int begin = first_visible(replayed_.unit(), step);
+  if (begin == 0) return true;
   bool is_missing = false;
   for (int token = begin; token <= step && !is_missing; ++token) {
     is_missing = !cache_.held().contains(token);
