@@ -29,7 +29,8 @@ struct ScoredStep {
   /// Recency and frequency count a token as accessed at a step if it holds more than an even share
   /// of the attention, or has just arrived.
   [[gnu::always_inline]] bool is_access(std::int32_t token, float attention) const {
-    return token == index || attention > 1 / static_cast<float>(num_sharers);
+    const bool exceeds_share = attention > 1 / static_cast<float>(num_sharers);
+    return (token == index) | exceeds_share;  // without a branch, for vectors
   }
 };
 

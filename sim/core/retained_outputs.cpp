@@ -105,7 +105,8 @@ void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
 void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
                                          const std::vector<StepRow>& squares) {
   const HeadAttention& head = block.heads[index];
-  const std::vector<StepRow> summed = most_summed(head, index);
+  const std::vector<StepRow> missing = most_missing(head, index);
+  std::vector<StepRow> kept;  // if that is not good enough
   for (std::size_t i = 0; i < lacking_.size(); ++i) {
     Holding& holding = *lacking_[i];
     for (int row = 0; row < block.num_steps; ++row) {
@@ -117,9 +118,14 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
       }
       difference = std::sqrt(squares[i][row]);
       const double kept_share = holding.weight_sum(index, row) / head.weight_sum[row];
-      const double rounding = rounding_of_sum(block, index, row, summed[i + 1][row]) / kept_share;
       const double parts = kept_share < 0.5 ? kPartsIfLittleIsKept : kPartsIfMostIsKept;
-      if (difference < parts * rounding) {
+      const double allowed = difference / parts;
+      const auto rounding = [&](double share) {
+        return rounding_of_sum(block, index, row, share) / kept_share;
+      };
+      if (rounding(missing[i + 1][row]) <= allowed) continue;
+      if (kept.empty()) kept = most_kept(block, index);
+      if (rounding(kept[i + 1][row]) + rounding_of_sum(block, index, row, 1) > allowed) {
         difference = exact_difference(block, index, holding, row);
       }
     }
@@ -128,8 +134,8 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
 
 // Per node, the largest share of the attention that any set on the way to it lacks: what its sums
 // were rounded at.
-std::vector<RetainedOutputs::StepRow> RetainedOutputs::most_summed(const HeadAttention& head,
-                                                                   int index) const {
+std::vector<RetainedOutputs::StepRow> RetainedOutputs::most_missing(const HeadAttention& head,
+                                                                    int index) const {
   std::vector<StepRow> most(missing_.size());
   most[kNothingHeld].fill(1);
   for (const auto& [node, parent] : edges_) {
@@ -140,6 +146,48 @@ std::vector<RetainedOutputs::StepRow> RetainedOutputs::most_summed(const HeadAtt
     }
   }
   return most;
+}
+
+// Per node, the largest share that any set between it and the full output keeps. Of what both sums
+// have in common the rounding cancels in the difference of the outputs.
+std::vector<RetainedOutputs::StepRow> RetainedOutputs::most_kept(const AttentionBlock& block,
+                                                                 int index) const {
+  std::vector<StepRow> most(missing_.size());
+  std::vector<char> is_known(missing_.size(), 0);
+  is_known[kNothingHeld] = 1;
+  const auto follow = [&](int node, int neighbour) {
+    if (is_known[node]) return;
+    is_known[node] = 1;
+    if (neighbour >= 0) most[node] = most[neighbour];
+    if (neighbour < 0) most[node].fill(1);
+    const StepRow kept = kept_at_begin(block, index, *lacking_[node - 1]);
+    for (int row = 0; row < block.num_steps; ++row) {
+      most[node][row] = std::max(most[node][row], kept[row]);
+    }
+  };
+  std::vector<int> parents(missing_.size(), -1);
+  for (const auto& [node, parent] : edges_) parents[node] = parent;
+  for (int node = kNothingHeld; parents[node] >= 0; node = parents[node]) {
+    follow(parents[node], node);
+  }
+  for (const auto& [node, parent] : edges_) follow(node, parent);
+  return most;
+}
+
+// The share of the attention that goes to what the cache held when the block began.
+RetainedOutputs::StepRow RetainedOutputs::kept_at_begin(const AttentionBlock& block, int index,
+                                                        const Holding& holding) const {
+  const HeadAttention& head = block.heads[index];
+  StepRow kept{};
+  for (int row = 0; row < block.num_steps; ++row) kept[row] = holding.weight_sum(index, row);
+  for (const Departure& departure : holding.departures) {
+    const float* weight = head.weight_by_token.row(departure.token);
+    for (int row = departure.step - block.first_step + 1; row < block.num_steps; ++row) {
+      kept[row] += weight[row];
+    }
+  }
+  for (int row = 0; row < block.num_steps; ++row) kept[row] /= head.weight_sum[row];
+  return kept;
 }
 
 void RetainedOutputs::list_terms(const HeadAttention& head, int num_tokens) {

@@ -66,7 +66,9 @@ class RetainedOutputs {
   void set_full_output(HeadAttention& head, int first_dim, int dims) const;
   void finish_differences(const AttentionBlock& block, int head,
                           const std::vector<StepRow>& squares);
-  std::vector<StepRow> most_summed(const HeadAttention& head, int index) const;
+  std::vector<StepRow> most_missing(const HeadAttention& head, int index) const;
+  std::vector<StepRow> most_kept(const AttentionBlock& block, int head) const;
+  StepRow kept_at_begin(const AttentionBlock& block, int head, const Holding& holding) const;
   double exact_difference(const AttentionBlock& block, int head, const Holding& holding,
                           int row) const;
 
