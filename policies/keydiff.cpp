@@ -2,6 +2,7 @@
 // keys that differ from the others, measured by their cosine with the mean direction of the cache.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -17,25 +18,42 @@ class KeyDifference final : public Policy {
   KeyDifference(const Params&, const Context&) {}
 
   void update(const Step& step, std::span<double> scores) override {
+    lengths_.resize(static_cast<std::size_t>(step.index) + 1);
+    lengths_.back() = length(step.keys[scores.size() - 1]);
     if (step.overflow == 0) return;
     std::vector<double> mean(step.keys[0].size(), 0);
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const double length = norm(step.keys[i]);
-      for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += step.keys[i][d] / length;
+      const double share = 1 / length_of(step.tokens[i]);
+      const float* key = step.keys[i].data();
+      for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += share * key[d];
     }
     // The length of the mean scales all cosines alike.
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const std::span<const float> key = step.keys[i];
-      scores[i] = -std::inner_product(key.begin(), key.end(), mean.begin(), 0.0) / norm(key);
+      scores[i] = -product(step.keys[i], mean) / length_of(step.tokens[i]);
     }
   }
 
  private:
+  double length_of(std::int32_t token) const { return lengths_[static_cast<std::size_t>(token)]; }
+
   // A zero key has no direction; the least double keeps its cosine at 0.
-  static double norm(std::span<const float> key) {
+  static double length(std::span<const float> key) {
     const double square = std::inner_product(key.begin(), key.end(), key.begin(), 0.0);
     return std::max(std::sqrt(square), std::numeric_limits<double>::min());
   }
+
+  // In partial sums that the compiler can keep in vectors.
+  static double product(std::span<const float> key, std::span<const double> mean) {
+    std::array<double, 8> sums = {};
+    std::size_t d = 0;
+    for (; d + sums.size() <= key.size(); d += sums.size()) {
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += key[d + k] * mean[d + k];
+    }
+    for (; d < key.size(); ++d) sums[0] += key[d] * mean[d];
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+  std::vector<double> lengths_;  // of the keys, by text position
 };
 
 }  // namespace
