@@ -20,7 +20,7 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
       prompt_(options.mode == Mode::prefill ? unit.unit().prompt_length : 0),
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
-      record_(unit.unit(), prompt_, options.trajectories),
+      record_(unit.unit(), prompt_, options),
       holding_(unit.add_holding()),
       gathered_(unit.unit().query.size()) {}
 
@@ -99,6 +99,7 @@ void ScoreReplay::note_loss(const AttentionBlock& block, int head, int row) {
   measurement.misses = measurement.accesses - hits;
   const double sum = full.weight_sum[row];
   measurement.attention_loss = std::clamp((sum - kept_(head, row)) / sum, 0.0, 1.0);
+  if (!replayed_.takes_error(block.first_step + row)) return;
   holding_.difference(head, row) = std::numeric_limits<double>::quiet_NaN();
 }
 

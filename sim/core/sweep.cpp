@@ -143,6 +143,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   plan.request = std::move(request);
   for (Spec& policy : plan.request.policies) {
     check_allocation(policy);
+    check_reference(policy, plan.request.measuring);
     if (policy.policy().follows_schedule) policy = with_what_it_holds(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
@@ -176,7 +177,7 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.kv_head = unit.unit.name.kv_head;
   result.policy = plan.request.policies[replay.policy].text();
   result.budget = replay.budget;
-  result.mode = mode_name(plan.request.mode);
+  result.mode = mode_name(plan.request.mode, plan.request.measuring);
   result.seed = plan.request.seed;
   result.trace = trace.file().string();
   result.budget_request = replay.budget_request;
