@@ -13,6 +13,10 @@ bool ScoreReplay::can_replay(const Rules& rules) {
          !rules.selects && !rules.prunes && rules.drop == 1;
 }
 
+bool ScoreReplay::gathers(const Rules& rules) {
+  return can_replay(rules) && rules.score->kind != ScoreRule::Kind::newest;
+}
+
 ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
                          const ReplayOptions& options)
     : replayed_(unit),
@@ -39,7 +43,7 @@ void ScoreReplay::begin_block(const AttentionBlock& block) {
   holding_.tokens.insert_range(block.first_step, block.first_step + block.num_steps);
   pending_.clear();
   sum_kept_weights(block);
-  if (cache_.slots_are_tokens() || rules_.score->kind == ScoreRule::Kind::newest) return;
+  if (cache_.slots_are_tokens() || !gathers(rules_)) return;
   const auto slots = cache_.block_slots();
   for (int head = 0; head < num_heads; ++head) {
     gathered_[head].resize(kBlockSteps, (slots.size() + 15) / 16 * 16);
