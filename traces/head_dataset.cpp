@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "traces/hdf5_type.h"
@@ -74,27 +75,45 @@ bool HeadDataset::chunks_contain(int head) const {
 }
 
 Matrix HeadDataset::read(int head) const {
-  const std::array<hsize_t, 3> start{static_cast<hsize_t>(head), 0, 0};
-  const std::array<hsize_t, 3> count{1, shape_[1], shape_[2]};
   Matrix matrix(shape_[1], shape_[2]);
+  const hsize_t at_once = tokens_at_once();
   try {
-    const H5::DataSpace memory(3, count.data());
-    const H5::DataSpace file = dataset_.getSpace();
-    file.selectHyperslab(H5S_SELECT_SET, count.data(), start.data());
-    if (element_bytes_ == 2) {
-      // HDF5 converts half precision bit by bit; reading it as it is and leaving the conversion to
-      // Eigen takes a fraction of the time.
-      HalfMatrix halves(shape_[1], shape_[2]);
-      dataset_.read(halves.data(), half_type(), memory, file);
-      matrix = halves.cast<float>();
-    } else {
-      dataset_.read(matrix.data(), H5::PredType::NATIVE_FLOAT, memory, file);
+    for (hsize_t first = 0; first < shape_[1]; first += at_once) {
+      read_tokens(head, first, std::min(at_once, shape_[1] - first), matrix);
     }
   } catch (const H5::Exception&) {
     fail_to_read(head);
   }
   check_finite(matrix, head);
   return matrix;
+}
+
+// HDF5 unpacks whole chunks: none of them twice.
+hsize_t HeadDataset::tokens_at_once() const {
+  constexpr hsize_t kTokens = 4096;
+  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
+  if (properties.getLayout() != H5D_CHUNKED) return kTokens;
+  std::array<hsize_t, 3> chunk{};
+  properties.getChunk(3, chunk.data());
+  return (kTokens + chunk[1] - 1) / chunk[1] * chunk[1];
+}
+
+void HeadDataset::read_tokens(int head, hsize_t first, hsize_t count, Matrix& matrix) const {
+  const std::array<hsize_t, 3> start{static_cast<hsize_t>(head), first, 0};
+  const std::array<hsize_t, 3> size{1, count, shape_[2]};
+  const H5::DataSpace memory(3, size.data());
+  const H5::DataSpace file = dataset_.getSpace();
+  file.selectHyperslab(H5S_SELECT_SET, size.data(), start.data());
+  const auto row = static_cast<Eigen::Index>(first);
+  if (element_bytes_ == 2) {
+    // HDF5 converts half precision bit by bit; reading it as it is and leaving the conversion to
+    // Eigen takes a fraction of the time.
+    HalfMatrix halves(count, shape_[2]);
+    dataset_.read(halves.data(), half_type(), memory, file);
+    matrix.middleRows(row, halves.rows()) = halves.cast<float>();
+  } else {
+    dataset_.read(matrix.row(row).data(), H5::PredType::NATIVE_FLOAT, memory, file);
+  }
 }
 
 void HeadDataset::fail_to_read(int head) const {

@@ -28,6 +28,8 @@ class HeadDataset {
  private:
   void check_type();
   void check_shape() const;
+  hsize_t tokens_at_once() const;
+  void read_tokens(int head, hsize_t first, hsize_t count, Matrix& matrix) const;
   void check_finite(const Matrix& matrix, int head) const;
   bool chunks_contain(int head) const;
   [[noreturn]] void fail_to_read(int head) const;

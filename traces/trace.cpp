@@ -115,7 +115,7 @@ const std::string& Trace::id() const {
   return file_->id;
 }
 
-Unit Trace::read_unit(const UnitName& name) const {
+Unit Trace::read_unit(const UnitName& name, Values values) const {
   const auto [sequence, layer] = file_->find(name);
   Unit unit;
   unit.name = name;
@@ -134,7 +134,11 @@ Unit Trace::read_unit(const UnitName& name) const {
       unit.query.push_back(data.query.read(name.kv_head * group_size + member));
     }
     unit.key = data.key.read(name.kv_head);
-    unit.value = data.value.read(name.kv_head);
+    if (values == Values::read) {
+      unit.value = data.value.read(name.kv_head);
+    } else {
+      unit.value.resize(0, header().value_dim);
+    }
     const std::string& fix = file_->root->fix();
     const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
     unit.token_ids = read_token_ids(group);

@@ -48,6 +48,9 @@ struct SequenceInfo {
   std::vector<LayerInfo> layers;  ///< the layers that are there, ascending
 };
 
+/// Whether a unit comes with its values, or with a matrix of as many columns and no rows.
+enum class Values { read, skip };
+
 /// A trace file (format: traces/README.md), open for reading.
 ///
 /// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
@@ -70,7 +73,7 @@ class Trace {
 
   /// Reads one KV head and its query heads, with the sequence's text if it is there. Throws
   /// DataError if it is not in the file or holds a number that is not finite.
-  Unit read_unit(const UnitName& name) const;
+  Unit read_unit(const UnitName& name, Values values = Values::read) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
   /// query head, in the order of Unit::query. Throws DataError if they are not in the file.

@@ -16,12 +16,15 @@ _REPLAY = {
     "kv_head": "0-based within the layer",
     "policy": "canonical spec: every parameter with its value",
     "budget": "most tokens that the KV head may keep, in tokens",
-    "mode": "stream: every step is measured; prefill: only those after the prompt",
+    "mode": "stream: every step is measured; prefill: only those after the prompt; behind it "
+    "every=K: output errors at the last and every K-th step before it; reference=none: nothing "
+    "that compares with the full attention",
     "seed": "of the policy's random choices",
     "trace": "the file, as it was named",
     "budget_request": "the budget as it was asked for: tokens, or a share",
     "steps": "measured steps",
-    "attention_recall": "share of the full attention that falls on tokens in the cache, 0..1",
+    "attention_recall": "share of the full attention that falls on tokens in the cache, 0..1; "
+    "this and all below up to evictions is NULL without a reference",
     "attention_loss": "1 - attention_recall",
     "miss_rate": "of the pivotal tokens, a[t,j] > 1/(t+1), the share not in the cache, 0..1",
     "token_accesses": "pivotal tokens, summed over query heads and steps",

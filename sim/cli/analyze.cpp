@@ -29,9 +29,9 @@ void announce(const AnalysisPlan& plan) {
   for (const std::string& reason : plan.left_out) {
     std::cerr << fmt::format("kvsim: left out: {}\n", reason);
   }
-  std::cerr << fmt::format("kvsim: {} analyses of {} units; about {} MiB of memory on {} threads\n",
-                           plan.analyses.size(), plan.sweep.units.size(),
-                           (plan.memory_bytes() >> 20) + 1, plan.sweep.request.threads);
+  std::cerr << fmt::format("kvsim: {} analyses of {} units; {}\n", plan.analyses.size(),
+                           plan.sweep.units.size(),
+                           memory_note(plan.memory_bytes(), plan.sweep.request.threads));
 }
 
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {

@@ -15,65 +15,73 @@
 namespace kvsim::cli {
 namespace {
 
-/// Sums over units, and their means.
+/// The mean of a column; nothing if it does not apply to one of the rows.
+class ColumnMean {
+ public:
+  void add(std::optional<double> value) {
+    ++count_;
+    applies_ = applies_ && value.has_value();
+    sum_ += value.value_or(0);
+  }
+
+  std::optional<double> get() const {
+    return applies_ ? std::optional(sum_ / count_) : std::nullopt;
+  }
+
+ private:
+  double count_ = 0;
+  double sum_ = 0;
+  bool applies_ = true;
+};
+
+/// Means over units.
 class Mean {
  public:
   void add(const Result& result) {
-    ++count_;
-    tokens_ += static_cast<double>(result.peak_tokens);
-    bytes_ += static_cast<double>(result.cache_bytes);
-    recall_ += result.attention_recall;
-    accesses_ += result.token_accesses;
-    misses_ += result.token_misses;
-    error_ += result.output_error_mean;
-    error_p95_ += result.output_error_p95;
-    has_bound_ = has_bound_ && result.bound_mean.has_value();
-    bound_ += result.bound_mean.value_or(0);
+    tokens_.add(static_cast<double>(result.peak_tokens));
+    bytes_.add(static_cast<double>(result.cache_bytes));
+    recall_.add(result.attention_recall);
+    accesses_ += result.token_accesses.value_or(0);
+    misses_ += result.token_misses.value_or(0);
+    error_.add(result.output_error_mean);
+    error_p95_.add(result.output_error_p95);
+    bound_.add(result.bound_mean);
   }
 
   /// A proven bound of every policy's recall on the row's unit, if there is one.
-  void add_bound(std::optional<double> recall_bound) {
-    has_recall_bound_ = has_recall_bound_ && recall_bound.has_value();
-    recall_bound_ += recall_bound.value_or(0);
-  }
+  void add_bound(std::optional<double> recall_bound) { recall_bound_.add(recall_bound); }
 
-  double recall() const { return recall_ / count_; }
-  std::optional<double> recall_bound() const {
-    return has_recall_bound_ ? std::optional(recall_bound_ / count_) : std::nullopt;
-  }
+  std::optional<double> recall() const { return recall_.get(); }
+  std::optional<double> recall_bound() const { return recall_bound_.get(); }
 
   static std::vector<std::string> columns() {
     return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
   }
 
   void append_to(std::vector<Value>& row) const {
-    const double miss_rate = accesses_ == 0 ? 0 : static_cast<double>(misses_) / accesses_;
-    row.emplace_back(std::int64_t{std::llround(tokens_ / count_)});
-    row.emplace_back(std::int64_t{std::llround(bytes_ / count_)});
-    row.emplace_back(recall_ / count_);
-    row.emplace_back(miss_rate);
-    row.emplace_back(error_ / count_);
-    row.emplace_back(error_p95_ / count_);
-    if (has_bound_) {
-      row.emplace_back(bound_ / count_);
-    } else {
-      row.emplace_back(std::monostate());
-    }
+    row.emplace_back(std::int64_t{std::llround(*tokens_.get())});
+    row.emplace_back(std::int64_t{std::llround(*bytes_.get())});
+    row.push_back(value_of(recall()));
+    row.push_back(value_of(miss_rate()));
+    for (const ColumnMean& mean : {error_, error_p95_, bound_}) row.push_back(value_of(mean.get()));
   }
 
  private:
-  double count_ = 0;
-  double tokens_ = 0;
-  double bytes_ = 0;
-  double recall_ = 0;
+  /// Of all accesses.
+  std::optional<double> miss_rate() const {
+    if (!recall()) return std::nullopt;
+    return accesses_ == 0 ? 0 : static_cast<double>(misses_) / static_cast<double>(accesses_);
+  }
+
+  ColumnMean tokens_;
+  ColumnMean bytes_;
+  ColumnMean recall_;
   std::int64_t accesses_ = 0;
   std::int64_t misses_ = 0;
-  double error_ = 0;
-  double error_p95_ = 0;
-  double bound_ = 0;
-  bool has_bound_ = true;
-  double recall_bound_ = 0;
-  bool has_recall_bound_ = true;
+  ColumnMean error_;
+  ColumnMean error_p95_;
+  ColumnMean bound_;
+  ColumnMean recall_bound_;
 };
 
 using RowKey =
@@ -86,7 +94,7 @@ RowKey key_of(const Result& row) {
 std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store) {
   std::map<RowKey, Result> rows;
   for (const Trace& trace : plan.traces) {
-    const std::string mode = mode_name(plan.request.mode);
+    const std::string mode = mode_name(plan.request.mode, plan.request.measuring);
     for (Result& row : store.results(trace.id(), mode, plan.request.seed)) {
       rows.emplace(key_of(row), std::move(row));
     }
@@ -152,9 +160,9 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
     for (const Spec& policy : plan.request.policies) {
       Measurements measurements;
       means.emplace_back(policy.text(), mean_of(policy, amount, measurements));
-      recall[policy.text()] = means.back().second.recall();
+      if (const auto mean = means.back().second.recall()) recall[policy.text()] = *mean;
       const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
-      if (!is_new) {
+      if (!is_new && plan.request.measuring.has_reference()) {
         notes += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
                              first->second, policy.text());
       }
@@ -162,7 +170,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
     for (const auto& [policy, mean] : means) {
       if (const auto bound = mean.recall_bound()) {
         notes += fmt::format("at {} no policy retains more than {:.4f}; {} retains {:.4f}\n",
-                             amount.written(), *bound, policy, mean.recall());
+                             amount.written(), *bound, policy, *mean.recall());
       }
       std::vector<Value>& row =
           table.rows.emplace_back(std::vector<Value>{amount.written(), policy});
@@ -172,7 +180,8 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
   }
   out << fmt::format(
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
-      plan.units.size(), mode_name(plan.request.mode), plan.request.seed, ladder.note());
+      plan.units.size(), mode_name(plan.request.mode, plan.request.measuring), plan.request.seed,
+      ladder.note());
   write_aligned(out, table);
   if (!notes.empty()) out << '\n' << notes;
 }

@@ -29,10 +29,9 @@ std::vector<Spec> parse_policies(const std::string& list) {
 }
 
 void announce(const CurvePlan& plan) {
-  std::cerr << fmt::format(
-      "kvsim: curves of {} policies on {} units; about {} MiB of memory on {} threads\n",
-      plan.sweep.request.policies.size(), plan.sweep.units.size(), (plan.memory_bytes() >> 20) + 1,
-      plan.sweep.request.threads);
+  std::cerr << fmt::format("kvsim: curves of {} policies on {} units; {}\n",
+                           plan.sweep.request.policies.size(), plan.sweep.units.size(),
+                           memory_note(plan.memory_bytes(), plan.sweep.request.threads));
 }
 
 }  // namespace

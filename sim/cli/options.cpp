@@ -105,6 +105,16 @@ po::options_description replay_options() {
   return options;
 }
 
+po::options_description measuring_options() {
+  po::options_description options("What to measure");
+  options.add_options()("reference", po::value<std::string>()->default_value("full"),
+                        "full: what is lost against the full attention; none: only what leaves and "
+                        "when, for texts of millions of tokens")(
+      "every", po::value<int>()->default_value(1),
+      "output errors at the last step and at every so many steps before it");
+  return options;
+}
+
 Selection selection_from(const po::variables_map& values) {
   Selection selection;
   if (values.count("sequences") > 0) {
@@ -122,6 +132,22 @@ Selection selection_from(const po::variables_map& values) {
 Mode mode_from(const po::variables_map& values) {
   return choice_from(values, "mode", {"stream", "prefill"}) == "stream" ? Mode::stream
                                                                         : Mode::prefill;
+}
+
+Measuring measuring_from(const po::variables_map& values) {
+  Measuring measuring{.every = values["every"].as<int>()};
+  if (choice_from(values, "reference", {"full", "none"}) == "none") {
+    measuring.reference = Reference::none;
+  }
+  if (measuring.every < 1) {
+    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.every));
+  }
+  if (measuring.every > 1 && !measuring.has_reference()) {
+    throw UsageError(fmt::format(
+        "--every {}: with --reference none there is no output error to take; leave one of them out",
+        measuring.every));
+  }
+  return measuring;
 }
 
 std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values) {

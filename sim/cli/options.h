@@ -27,9 +27,11 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
 po::options_description selection_options();  ///< --sequences, --layers, --heads
 po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed, --allocate
+po::options_description measuring_options();  ///< --reference, --every
 
 Selection selection_from(const po::variables_map& values);
 Mode mode_from(const po::variables_map& values);
+Measuring measuring_from(const po::variables_map& values);
 
 /// The policies with the split that --allocate asks for, except where a spec names one itself.
 std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values);

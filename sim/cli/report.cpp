@@ -57,7 +57,8 @@ po::options_description report_options() {
       "trace-id", word(), "the trace to show; its first characters are enough")(
       "sequence", po::value<std::vector<std::string>>(),
       "a sequence to show, again for each; all where none is named")(
-      "mode", word(), "stream or prefill")("seed", word(), "of random choices")(
+      "mode", word(), "as rows name it: stream, prefill, stream:every=10")("seed", word(),
+                                                                           "of random choices")(
       "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
       "policies", word(), "those to show, separated by ';': names or canonical specs")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(

@@ -7,16 +7,16 @@
 #include "policies/errors.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
+#include "sim/core/memory.h"
 
 namespace kvsim::cli {
 namespace {
 
 void announce(const SweepPlan& plan) {
   const std::size_t done = plan.num_replays() - plan.num_remaining();
-  std::cerr << fmt::format(
-      "kvsim: {} replays of {} units, {} done before; about {} MiB of memory on {} threads\n",
-      plan.num_replays(), plan.units.size(), done, (plan.memory_bytes() >> 20) + 1,
-      plan.request.threads);
+  std::cerr << fmt::format("kvsim: {} replays of {} units, {} done before; {}\n",
+                           plan.num_replays(), plan.units.size(), done,
+                           memory_note(plan.memory_bytes(), plan.request.threads));
 }
 
 }  // namespace
@@ -36,6 +36,11 @@ SweepRequest request_from(const po::variables_map& values) {
   request.seed = seed_from(values);
   request.threads = threads_from(values);
   return request;
+}
+
+std::string memory_note(std::size_t bytes, int threads) {
+  return fmt::format("about {} MiB of memory on {} threads",
+                     (resident_bytes() + bytes + (1 << 19)) >> 20, threads);
 }
 
 std::vector<Amount> parse_budgets(const std::string& list) {

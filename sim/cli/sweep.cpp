@@ -34,11 +34,12 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
       "budgets", po::value<std::string>(), "budgets separated by commas: 5%,0.2,256")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); what it holds already is not replayed again");
-  options.add(session_options());
+  options.add(session_options()).add(measuring_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
   SweepRequest request = request_from(*values);
+  request.measuring = measuring_from(*values);
   for (const std::string& trace : words_from(verb, *values, "TRACE"))
     request.traces.push_back(trace);
   request.policies = allocated(parse_specs(required_from(verb, *values, "policies")), *values);
@@ -47,6 +48,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
+  if (!plan.request.measuring.has_reference()) store.check_takes_unmeasured();
   skip_finished(plan, store);
   try {
     run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {

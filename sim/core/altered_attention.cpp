@@ -9,7 +9,7 @@
 namespace kvsim {
 
 AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int first_stored)
-    : StepAttention(unit), first_stored_(first_stored) {
+    : MeasuredAttention(unit), first_stored_(first_stored) {
   unit.need_outputs();
   if (rules.stored) stored_ = &unit.stored(*rules.stored);
   if (rules.slot_positions) rotation_.emplace(unit_);
@@ -18,6 +18,7 @@ AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int f
 void AlteredAttention::attend(int head, int row, std::span<const std::int32_t> tokens) {
   begin(head, row, tokens);
   weight_sum_ = weigh(head, tokens);
+  if (!takes_error()) return;
   sum_.setZero(unit_.value.cols());
   for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
     add_value(weight_[slot], value_of(tokens[slot]), tokens[slot]);
@@ -33,6 +34,7 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
     if (entry.has_value) value_tokens_.push_back(entry.token);
   }
   begin(head, row, value_tokens_);
+  if (!takes_error()) return;
   weight_.resize(entries.size());
   float largest = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -58,6 +60,7 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
 
 Measurement AlteredAttention::measure() {
   Measurement result = measure_recall();
+  if (!takes_error()) return result;
   const double difference = (full_->output.row(row_).transpose() - output_).norm();
   set_error(difference, replayed_.block(), head_, row_, result);
   return result;

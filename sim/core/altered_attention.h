@@ -12,7 +12,7 @@ namespace kvsim {
 /// quantised, rotated to their slots, or weighted by an estimator. A token is quantised as it is
 /// stored, so its own step still sees it as recorded, and so do the steps of a prompt that attends
 /// in full. Lemma B.4 does not apply.
-class AlteredAttention final : public StepAttention {
+class AlteredAttention final : public MeasuredAttention {
  public:
   /// Steps before `first_stored` attend in full. Throws std::invalid_argument if keys are to be
   /// rotated and the unit does not say how.

@@ -143,21 +143,23 @@ KVSIM_KERNEL(int, mark,
 
 }  // namespace
 
-KeyPanels::KeyPanels(const Matrix& key, float scale) : dim_(static_cast<int>(key.cols())) {
-  const auto num_tokens = static_cast<int>(key.rows());
-  const int num_panels = (num_tokens + kBlockSteps - 1) / kBlockSteps;
-  panels_.resize(static_cast<std::size_t>(num_panels) * dim_, kBlockSteps);
-  for (int token = 0; token < num_panels * kBlockSteps; ++token) {
-    float* panel = panels_.row(static_cast<std::size_t>(token / kBlockSteps) * dim_);
-    for (int k = 0; k < dim_; ++k) {
-      panel[k * kBlockSteps + token % kBlockSteps] = token < num_tokens ? scale * key(token, k) : 0;
-    }
+KeyPanels::KeyPanels(const Matrix& key, float scale) : KeyPanels(key.cols(), scale) {
+  for (int token = 0; token < key.rows(); ++token) put(token, key.row(token).data());
+}
+
+void KeyPanels::put(int place, const float* key) {
+  const auto index = static_cast<std::size_t>(place / kBlockSteps);
+  while (panels_.size() <= index) {
+    AlignedRows& added = panels_.emplace_back(dim_, kBlockSteps);
+    std::fill_n(added.row(0), dim_ * kBlockSteps, 0.0F);
   }
+  float* panel = panels_[index].row(0) + place % kBlockSteps;
+  for (int k = 0; k < dim_; ++k) panel[k * kBlockSteps] = scale_ * key[k];
 }
 
 void KeyPanels::multiply(const float* query, int num_steps, int width, float* logit) const {
   for (int token = 0; token < width; token += kBlockSteps) {
-    const float* panel = panels_.row(static_cast<std::size_t>(token / kBlockSteps) * dim_);
+    const float* panel = panels_[static_cast<std::size_t>(token / kBlockSteps)].row(0);
     const int count = std::min(kBlockSteps, width - token);
     if (count == kBlockSteps) {
       best_multiply_panel(panel, query, dim_, num_steps, logit + token, width);

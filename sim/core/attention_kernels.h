@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sim/core/aligned_rows.h"
 #include "traces/unit.h"
@@ -15,15 +16,23 @@ inline constexpr int kBlockSteps = 32;
 /// Keys arranged for products with a block of queries: panels of 32 tokens, one row per dimension.
 class KeyPanels {
  public:
+  /// All keys, each at the place of its token.
   KeyPanels(const Matrix& key, float scale);
 
-  /// logit[s, j] = scale * <query[s], key[j]> for the tokens j < width. `query` and `logit` are
+  /// No keys; put() makes room for them.
+  KeyPanels(int head_dim, float scale) : dim_(head_dim), scale_(scale) {}
+
+  /// Puts a key at `place`, instead of what was there.
+  void put(int place, const float* key);
+
+  /// logit[s, j] = scale * <query[s], key[j]> for the places j < width. `query` and `logit` are
   /// contiguous rows of head_dim and `width` floats, one per step; at most kBlockSteps.
   void multiply(const float* query, int num_steps, int width, float* logit) const;
 
  private:
   int dim_;
-  AlignedRows panels_;  // row p * head_dim + k: dimension k of the tokens of panel p
+  float scale_;
+  std::vector<AlignedRows> panels_;  // row k of panel p: dimension k of its keys
 };
 
 /// weight[i] = exp(logit[i] - max), max being the largest logit. Equal

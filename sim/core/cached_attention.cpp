@@ -20,7 +20,7 @@ void CachedAttention::attend(int head, int row, std::span<const std::int32_t> to
 
 Measurement CachedAttention::measure() {
   Measurement result = measure_recall();
-  if (!is_missing_any()) return result;
+  if (!is_missing_any() || !takes_error()) return result;
   const AttentionBlock& block = replayed_.block();
   const double difference =
       is_rescued() ? output_difference(unit_, full_->output.row(row_).transpose(), rescued_)
@@ -31,7 +31,7 @@ Measurement CachedAttention::measure() {
 
 void CachedAttention::note(Holding& holding) const {
   holding.weight_sum(head_, row_) = attended_;
-  if (!is_missing_any()) return;
+  if (!is_missing_any() || !takes_error()) return;
   holding.difference(head_, row_) = std::numeric_limits<double>::quiet_NaN();
   if (is_rescued()) holding.rescued.push_back(rescued_);
 }

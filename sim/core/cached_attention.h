@@ -7,9 +7,9 @@ namespace kvsim {
 
 /// Attention to a subset of the recorded keys and values, derived from the weights of the full
 /// attention.
-class CachedAttention final : public StepAttention {
+class CachedAttention final : public MeasuredAttention {
  public:
-  using StepAttention::StepAttention;
+  using MeasuredAttention::MeasuredAttention;
 
   void attend(int head, int row, std::span<const std::int32_t> tokens) override;
   Measurement measure() override;

@@ -28,7 +28,7 @@ EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUni
       estimator_(configuration.policy.make_estimator(context_of(configuration, unit_, options))),
       prompt_(options.mode == Mode::prefill ? unit_.prompt_length : 0),
       attention_(unit, rules_, prompt_),
-      record_(unit_, prompt_, options.trajectories) {
+      record_(unit_, prompt_, options) {
   const int budget = std::min(configuration.budget_of(0), kVectorsPerToken * unit_.num_tokens());
   first_ = std::min(rules_.protect_first, budget / kVectorsPerToken);
   newest_ = std::min(rules_.protect_newest, budget / kVectorsPerToken - first_);

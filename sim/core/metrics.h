@@ -13,6 +13,7 @@ struct Measurement {
   double attention_loss = 0;
   int accesses = 0;        ///< pivotal tokens
   int misses = 0;          ///< pivotal tokens that are not resident
+  bool has_error = true;   ///< whether error and bound are taken at this step
   double error = 0;        ///< |o - o'| / |o|
   double bound = 0;        ///< Lemma B.4, relative to |o|
   double bound_slack = 0;  ///< rounding that a comparison of error and bound has to allow
@@ -21,12 +22,16 @@ struct Measurement {
 /// Collects the measurements of one replay, in fp64.
 class Metrics {
  public:
+  /// Makes room for so many errors.
+  void reserve(std::size_t num_errors) { errors_.reserve(num_errors); }
+
   void add(const Measurement& measurement);
 
-  /// Writes attention_recall .. bound_violations of `result`.
-  void summarize(Result& result) const;
+  /// Writes attention_recall .. bound_violations of `result`. Ends the collection.
+  void summarize(Result& result);
 
  private:
+  std::int64_t count_ = 0;
   double loss_ = 0;
   double bound_ = 0;
   std::int64_t accesses_ = 0;

@@ -23,7 +23,7 @@ void NestedErrors::add(const StackedAttention& attention) {
   const auto count = static_cast<std::size_t>(larger - budgets_.begin());  // that lack something
   if (count == 0) return;
   at_ = &attention;
-  // As in StepAttention: a head that outputs exactly nothing has no relative error.
+  // As in set_error(): a head that outputs exactly nothing has no relative error.
   norm_ =
       std::max(attention.head.output.row(attention.row).norm(), std::numeric_limits<double>::min());
   const float own = attention.head.weight(attention.row, attention.step);

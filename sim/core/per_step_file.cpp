@@ -17,7 +17,9 @@ void write_attribute(H5::Group& group, const char* name, std::int64_t value) {
   group.createAttribute(name, type, H5::DataSpace()).write(type, &value);
 }
 
+// What was not measured is left out.
 void write_matrix(H5::Group& group, const char* name, const Matrix& matrix) {
+  if (matrix.size() == 0) return;
   const hsize_t shape[] = {static_cast<hsize_t>(matrix.rows()),
                            static_cast<hsize_t>(matrix.cols())};
   group.createDataSet(name, H5::PredType::IEEE_F32LE, H5::DataSpace(2, shape))

@@ -11,8 +11,9 @@ class Hdf5Output;
 
 /// The step-by-step record of replays (HDF5). Group `/sequences/<s>/layers/<l>/kv_heads/<g>` has
 /// the attributes policy, budget and mode and the datasets `evicted_after` int32 [n],
-/// `attention_recall` and `output_error` float32 [G, steps]; an oracle that prices slots adds
-/// `slot_price` float64 [n], see Plan.
+/// `attention_recall` and `output_error` float32 [G, steps], NaN where no error was taken; without
+/// a reference only the first of the three. An oracle that prices slots adds `slot_price` float64
+/// [n], see Plan.
 ///
 /// The file appears under its name when close() returns; an unfinished one is removed. Throws
 /// std::runtime_error if it cannot be written.

@@ -97,8 +97,8 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const Result& result = outcomes[i].result;
     curve.output_error[configurations[i].budget] = {
-        result.output_error_mean,      result.output_error_p50,
-        result.output_error_p95,       result.output_error_max,
+        *result.output_error_mean,     *result.output_error_p50,
+        *result.output_error_p95,      *result.output_error_max,
         result.bound_mean.value_or(0), result.bound_violations.value_or(0)};
   }
 }

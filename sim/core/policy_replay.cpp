@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "sim/core/resident_attention.h"
 #include "sim/core/token_kinds.h"
 
 namespace kvsim {
@@ -28,6 +29,8 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
   const Context context = context_of(configuration, first, options);
   policy_ = configuration.policy.make(context);
   rules_ = configuration.policy.rules(context);
+  const bool goes_by_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
+  needs_attention_ = options.measuring.has_reference() || !goes_by_arrival;
   if (rules_.sees_kinds) kinds_ = token_kinds(first);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i]->unit();
@@ -36,14 +39,23 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
       const Rules rules = configuration.policy.rules({.budget = budget, .seed = context.seed});
       layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules), {}});
     }
-    const bool is_shared = rules_.is_exact() && !rules_.selects;
-    if (!is_shared) units[i]->need_outputs();
-    layers_.back().members.push_back({*units[i],
-                                      make_step_attention(*units[i], rules_, prompt_),
-                                      UnitRecord(unit, prompt_, options.trajectories),
-                                      is_shared ? &units[i]->add_holding() : nullptr,
-                                      {}});
+    layers_.back().members.push_back(make_member(*units[i], options));
   }
+}
+
+PolicyReplay::Member PolicyReplay::make_member(ReplayedUnit& unit,
+                                               const ReplayOptions& options) const {
+  UnitRecord record(unit.unit(), prompt_, options);
+  if (!unit.has_reference()) {
+    return {unit, std::make_unique<ResidentAttention>(unit), nullptr, std::move(record), nullptr,
+            {}};
+  }
+  const bool is_shared = rules_.is_exact() && !rules_.selects;
+  if (!is_shared) unit.need_outputs();
+  auto attention = make_measured_attention(unit, rules_, prompt_);
+  MeasuredAttention* const measured = attention.get();
+  Holding* const holding = is_shared ? &unit.add_holding() : nullptr;
+  return {unit, std::move(attention), measured, std::move(record), holding, {}};
 }
 
 void PolicyReplay::advance() {
@@ -149,19 +161,21 @@ void PolicyReplay::update_scores(Layer& layer, int step, std::span<const float> 
 }
 
 void PolicyReplay::attend(Layer& layer, int step, int row, std::span<const std::int32_t> tokens) {
-  attention_.assign(tokens.size(), 0);
+  attention_.clear();
+  if (!needs_attention_) return;
+  attention_.resize(tokens.size(), 0);
   for (Member& member : layer.members) {
     const int group_size = member.replayed.unit().group_size();
     const auto heads = static_cast<double>(group_size) * static_cast<double>(layer.members.size());
     for (int head = 0; head < group_size; ++head) {
       member.attention->attend(head, row, tokens);
       member.attention->add_to_mean(heads, attention_);
-      if (step < prompt_) continue;
+      if (step < prompt_ || member.measured == nullptr) continue;
       if (member.holding == nullptr) {
-        member.record.add(head, step, member.attention->measure());
+        member.record.add(head, step, member.measured->measure());
       } else {
-        member.pending.push_back(member.attention->measure_recall());
-        member.attention->note(*member.holding);
+        member.pending.push_back(member.measured->measure_recall());
+        member.measured->note(*member.holding);
       }
     }
   }

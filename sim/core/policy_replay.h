@@ -22,6 +22,7 @@ class PolicyReplay final : public ConfigurationReplay {
   struct Member {
     ReplayedUnit& replayed;
     std::unique_ptr<StepAttention> attention;
+    MeasuredAttention* measured;  // the same; null without a reference
     UnitRecord record;
     Holding* holding;                  // null: its outputs are not computed with those of others
     std::vector<Measurement> pending;  // [steps, heads] of the block, still without their errors
@@ -34,6 +35,7 @@ class PolicyReplay final : public ConfigurationReplay {
     std::size_t peak_tokens = 0;
   };
 
+  Member make_member(ReplayedUnit& unit, const ReplayOptions& options) const;
   void begin_block(Layer& layer, const AttentionBlock& block);
   void run_step(Layer& layer, int step, int row);
   void evict(Layer& layer, int step);
@@ -46,6 +48,7 @@ class PolicyReplay final : public ConfigurationReplay {
   Rules rules_;
   std::unique_ptr<Policy> policy_;
   std::vector<Layer> layers_;
+  bool needs_attention_;            // false: neither the policy nor a measurement looks at it
   std::vector<TokenKind> kinds_;    // of all tokens, if the policy asks for them
   int prompt_;                      // the steps before this one attend in full and are not measured
   std::vector<std::int32_t> gone_;  // what left earlier layers at this step

@@ -18,15 +18,15 @@ bool is_bound_for(const Spec& bound, const Spec& policy, int budget) {
 void check_against(const Result& bound, const std::vector<Result>& rows) {
   const Spec bounding(bound.policy);
   for (const Result& row : rows) {
-    if (row.budget != bound.budget || row.attention_recall <= bound.attention_recall + kRounding ||
+    if (row.budget != bound.budget || row.attention_recall <= *bound.attention_recall + kRounding ||
         !is_bound_for(bounding, Spec(row.policy), static_cast<int>(row.budget))) {
       continue;
     }
     throw BoundBeaten(fmt::format(
         "{} layer {} KV head {} at budget {}: {} retains {:.7f} of the attention and {} no more "
         "than {:.7f}, which bounds it; please report this, with the trace",
-        row.sequence, row.layer, row.kv_head, row.budget, row.policy, row.attention_recall,
-        bound.policy, bound.attention_recall));
+        row.sequence, row.layer, row.kv_head, row.budget, row.policy, *row.attention_recall,
+        bound.policy, *bound.attention_recall));
   }
 }
 

@@ -18,8 +18,13 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   const Unit& first = units.front();
   const int num_tokens = first.num_tokens();
   check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
+  for (const Configuration& configuration : configurations) {
+    check_reference(configuration.policy, options.measuring);
+  }
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
-  for (const Unit& unit : units) replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend));
+  for (const Unit& unit : units) {
+    replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend, options.measuring));
+  }
   std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
   const Plans plans(units, configurations, options, backend);
   for (std::size_t i = 0; i < configurations.size(); ++i) {
@@ -86,6 +91,10 @@ std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit) {
   return random_bits(of_layer, static_cast<std::uint64_t>(unit.kv_head));
 }
 
-std::string mode_name(Mode mode) { return mode == Mode::stream ? "stream" : "prefill"; }
+std::string mode_name(Mode mode, const Measuring& measuring) {
+  const std::string name = mode == Mode::stream ? "stream" : "prefill";
+  if (!measuring.has_reference()) return name + ":reference=none";
+  return measuring.every == 1 ? name : fmt::format("{}:every={}", name, measuring.every);
+}
 
 }  // namespace kvsim

@@ -8,6 +8,7 @@
 
 #include "policies/spec.h"
 #include "sim/core/attention.h"
+#include "sim/core/measuring.h"
 #include "sim/core/result.h"
 
 namespace kvsim {
@@ -33,15 +34,16 @@ struct ReplayOptions {
   Mode mode = Mode::stream;
   std::uint64_t seed = 0;  ///< the user's; each unit derives its own from it and its name
   bool trajectories = false;
+  Measuring measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< checked now and then; true ends the replay
 };
 
 /// What happened step by step. Rows are the unit's query heads, columns the measured steps.
 struct Trajectory {
   std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
-  Matrix attention_recall;
-  Matrix output_error;
-  std::vector<double> slot_price;  ///< an oracle's, see Plan; may be empty
+  Matrix attention_recall;                  ///< without a reference empty
+  Matrix output_error;                      ///< the same; NaN where it was not taken
+  std::vector<double> slot_price;           ///< an oracle's, see Plan; may be empty
 };
 
 struct Outcome {
@@ -58,11 +60,11 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Replays units of one sequence through every configuration. The full attention is computed once,
-/// block by block, and shared by all. A policy whose scope is a layer or the model decides for all
-/// units given, which are those of one layer or of several, ordered by layer; one whose scope is a
-/// head, for each alone. Outcomes are per configuration and unit. Throws UsageError for what
-/// check_replay() refuses.
+/// Replays units of one sequence through every configuration. The full attention, if there is a
+/// reference, is computed once, block by block, and shared by all. A policy whose scope is a layer
+/// or the model decides for all units given, which are those of one layer or of several, ordered by
+/// layer; one whose scope is a head, for each alone. Outcomes are per configuration and unit.
+/// Throws UsageError for what check_mode() and check_reference() refuse.
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
@@ -82,7 +84,8 @@ void check_mode(const std::string& sequence, int num_tokens, int prompt_length, 
 /// The seed of a unit's random choices.
 std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit);
 
-/// "stream" or "prefill".
-std::string mode_name(Mode mode);
+/// "stream" or "prefill", and behind it what is measured otherwise than by default:
+/// "stream:every=10", "prefill:reference=none".
+std::string mode_name(Mode mode, const Measuring& measuring = {});
 
 }  // namespace kvsim

@@ -22,10 +22,11 @@ StoredUnit::StoredUnit(const Unit& original, const Quantization& quantization,
   pass = backend.attend(unit);
 }
 
-ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend)
+ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend, const Measuring& measuring)
     : unit_(unit),
       backend_(backend),
-      pass_(backend.attend(unit)),
+      measuring_(measuring),
+      pass_(measuring.has_reference() ? backend.attend(unit) : nullptr),
       retained_(unit),
       scratch_(unit.query.size()) {}
 
@@ -36,7 +37,14 @@ const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
 }
 
 void ReplayedUnit::compute(int first_step, int num_steps) {
-  pass_->compute(first_step, num_steps, outputs_, block_);
+  if (pass_ == nullptr) {
+    block_.first_step = first_step;
+    block_.num_steps = num_steps;
+    return;
+  }
+  bool takes_any = false;
+  for (int row = 0; row < num_steps; ++row) takes_any = takes_any || takes_error(first_step + row);
+  pass_->compute(first_step, num_steps, takes_any ? outputs_ : Outputs::can_wait, block_);
   for (const auto& [key, stored] : stored_) {
     stored->pass->compute(first_step, num_steps, Outputs::can_wait, stored->block);
   }

@@ -5,6 +5,7 @@
 
 #include "policies/quantization.h"
 #include "sim/core/attention.h"
+#include "sim/core/measuring.h"
 #include "sim/core/retained_outputs.h"
 
 namespace kvsim {
@@ -22,10 +23,11 @@ struct StoredUnit {
 };
 
 /// A unit under replay with the block of full attention that its configurations share at the
-/// moment. Does not move: passes and replays refer to it.
+/// moment; without a reference, a block that has no heads. Does not move: passes and replays refer
+/// to it.
 class ReplayedUnit {
  public:
-  ReplayedUnit(const Unit& unit, const Backend& backend);
+  ReplayedUnit(const Unit& unit, const Backend& backend, const Measuring& measuring = {});
   ReplayedUnit(const ReplayedUnit&) = delete;
   ReplayedUnit& operator=(const ReplayedUnit&) = delete;
 
@@ -36,7 +38,8 @@ class ReplayedUnit {
   /// A cache whose outputs are computed together with those of others, by compute_outputs().
   Holding& add_holding() { return retained_.add_holding(); }
 
-  /// compute() gives outputs at once, for replays that cannot wait for compute_outputs().
+  /// compute() gives the outputs of blocks with errors to take at once, for replays that cannot
+  /// wait for compute_outputs().
   void need_outputs() { outputs_ = Outputs::now; }
 
   /// Steps first_step .. first_step + num_steps - 1 of all attention.
@@ -50,12 +53,15 @@ class ReplayedUnit {
   std::vector<AlignedRows>& scratch() { return scratch_; }
 
   const Unit& unit() const { return unit_; }
+  bool has_reference() const { return measuring_.has_reference(); }
+  bool takes_error(int step) const { return measuring_.takes_error(step, unit_.num_tokens()); }
   const AttentionBlock& block() const { return block_; }
 
  private:
   const Unit& unit_;
   const Backend& backend_;
-  std::unique_ptr<AttentionPass> pass_;
+  Measuring measuring_;
+  std::unique_ptr<AttentionPass> pass_;  // null without a reference
   Outputs outputs_ = Outputs::can_wait;
   AttentionBlock block_;
   RetainedOutputs retained_;

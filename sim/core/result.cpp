@@ -37,6 +37,11 @@ Value value_of(std::optional<std::int64_t> number) {
   return std::monostate();
 }
 
+bool Column::can_be_null() const {
+  return std::holds_alternative<std::optional<double> Result::*>(member) ||
+         std::holds_alternative<std::optional<std::int64_t> Result::*>(member);
+}
+
 Value Column::get(const Result& result) const {
   return std::visit([&](auto pointer) { return to_value(result.*pointer); }, member);
 }

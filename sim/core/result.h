@@ -19,22 +19,23 @@ struct Result {
   std::int64_t kv_head = 0;
   std::string policy;       ///< canonical spec
   std::int64_t budget = 0;  ///< tokens
-  std::string mode;         ///< "stream" or "prefill"
+  std::string mode;         ///< mode_name()
   std::int64_t seed = 0;
 
   std::string trace;           ///< the file, as it was named
   std::string budget_request;  ///< the budget, as it was asked for
   std::int64_t steps = 0;      ///< measured steps
 
-  double attention_recall = 0;      ///< share of the full attention that fell on resident tokens
-  double attention_loss = 0;        ///< 1 - attention_recall
-  double miss_rate = 0;             ///< token_misses / token_accesses; 0 if nothing was accessed
-  std::int64_t token_accesses = 0;  ///< pivotal tokens, a[t,j] > 1/(t+1), summed over steps
-  std::int64_t token_misses = 0;    ///< of these, those not resident
-  double output_error_mean = 0;     ///< |o - o'| / |o|, o' being the evicting cache's output
-  double output_error_p50 = 0;
-  double output_error_p95 = 0;
-  double output_error_max = 0;
+  // What compares with the full attention; nothing of it without a reference.
+  std::optional<double> attention_recall = 0;  ///< share of the full attention on resident tokens
+  std::optional<double> attention_loss = 0;    ///< 1 - attention_recall
+  std::optional<double> miss_rate = 0;  ///< token_misses / token_accesses; 0: nothing was accessed
+  std::optional<std::int64_t> token_accesses = 0;  ///< pivotal tokens, a[t,j] > 1/(t+1)
+  std::optional<std::int64_t> token_misses = 0;    ///< of these, those not resident
+  std::optional<double> output_error_mean = 0;     ///< |o - o'| / |o|, o' of the evicting cache
+  std::optional<double> output_error_p50 = 0;
+  std::optional<double> output_error_p95 = 0;
+  std::optional<double> output_error_max = 0;
 
   // Scissorhands Lemma B.4, relative to |o|. Neither applies to estimates, or to keys and values
   // that were quantised or moved to other positions.
@@ -61,6 +62,9 @@ struct Column {
   std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
                std::optional<double> Result::*, std::optional<std::int64_t> Result::*>
       member;
+
+  /// Whether it does not apply to some rows.
+  bool can_be_null() const;
 
   Value get(const Result& result) const;
   /// Throws std::bad_variant_access if `value` is of another type than the column.

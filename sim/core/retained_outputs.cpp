@@ -46,8 +46,8 @@ void RetainedOutputs::compute(AttentionBlock& block) {
   for (const auto& holding : holdings_) {
     if (holding->difference.hasNaN()) lacking_.push_back(holding.get());
   }
+  if (lacking_.empty()) return;
   const bool has_outputs = block.heads.front().output.rows() > 0;
-  if (has_outputs && lacking_.empty()) return;
   if (!values_) {
     values_ = spread_values(unit_.value);
     nothing_.assign(std::size_t{kTileDims} * kBlockSteps, 0);

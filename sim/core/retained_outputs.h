@@ -44,7 +44,8 @@ class RetainedOutputs {
   /// A cache that takes part in every compute(). The reference stays valid.
   Holding& add_holding();
 
-  /// Fills in the differences asked for, and the outputs of the full cache if the block lacks them.
+  /// Fills in the differences asked for, and for them the outputs of the full cache if the block
+  /// lacks these.
   void compute(AttentionBlock& block);
 
  private:

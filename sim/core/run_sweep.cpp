@@ -72,8 +72,9 @@ class JobRunner {
   /// Outcomes per replay of the job and unit.
   std::vector<std::vector<Outcome>> run(const SweepJob& job) const {
     std::vector<Unit> units;
+    const Values values = plan_.request.measuring.has_reference() ? Values::read : Values::skip;
     for (const UnitName& name : job.units) {
-      units.push_back(plan_.traces[job.trace].read_unit(name));
+      units.push_back(plan_.traces[job.trace].read_unit(name, values));
     }
     std::vector<Configuration> configurations;
     for (const PlannedReplay& replay : job.replays) {
@@ -82,6 +83,7 @@ class JobRunner {
     const ReplayOptions options{.mode = plan_.request.mode,
                                 .seed = static_cast<std::uint64_t>(plan_.request.seed),
                                 .trajectories = plan_.request.trajectories,
+                                .measuring = plan_.request.measuring,
                                 .interrupted = &interrupted_};
     return replay_together(units, configurations, options, backend_);
   }

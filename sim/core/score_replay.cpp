@@ -13,6 +13,10 @@ bool ScoreReplay::can_replay(const Rules& rules) {
          !rules.selects && !rules.prunes && rules.drop == 1;
 }
 
+bool ScoreReplay::gathers(const Rules& rules) {
+  return can_replay(rules) && rules.score->kind != ScoreRule::Kind::newest;
+}
+
 ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
                          const ReplayOptions& options)
     : replayed_(unit),
@@ -20,7 +24,7 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
       prompt_(options.mode == Mode::prefill ? unit.unit().prompt_length : 0),
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
-      record_(unit.unit(), prompt_, options.trajectories),
+      record_(unit.unit(), prompt_, options),
       holding_(unit.add_holding()),
       gathered_(unit.scratch()) {}
 
@@ -39,7 +43,7 @@ void ScoreReplay::begin_block(const AttentionBlock& block) {
   holding_.tokens.insert_range(block.first_step, block.first_step + block.num_steps);
   pending_.clear();
   sum_kept_weights(block);
-  if (cache_.slots_are_tokens() || rules_.score->kind == ScoreRule::Kind::newest) return;
+  if (cache_.slots_are_tokens() || !gathers(rules_)) return;
   const auto slots = cache_.block_slots();
   for (int head = 0; head < num_heads; ++head) {
     gathered_[head].resize(kBlockSteps, (slots.size() + 15) / 16 * 16);
@@ -100,6 +104,7 @@ void ScoreReplay::note_loss(const AttentionBlock& block, int head, int row) {
   measurement.misses = measurement.accesses - hits;
   const double sum = full.weight_sum[row];
   measurement.attention_loss = std::clamp((sum - kept_(head, row)) / sum, 0.0, 1.0);
+  if (!replayed_.takes_error(block.first_step + row)) return;
   holding_.difference(head, row) = std::numeric_limits<double>::quiet_NaN();
 }
 

@@ -14,6 +14,9 @@ class ScoreReplay final : public ConfigurationReplay {
   /// Whether it can replay a policy of these rules.
   static bool can_replay(const Rules& rules);
 
+  /// Whether for that it gathers the weights of a cache's slots.
+  static bool gathers(const Rules& rules);
+
   ScoreReplay(const Configuration& configuration, ReplayedUnit& unit, const ReplayOptions& options);
 
   void advance() override;

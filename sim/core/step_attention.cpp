@@ -8,7 +8,7 @@
 
 namespace kvsim {
 
-void StepAttention::begin(int head, int row, std::span<const std::int32_t> tokens) {
+void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> tokens) {
   const AttentionBlock& block = replayed_.block();
   full_ = &block.heads[head];
   head_ = head;
@@ -25,13 +25,13 @@ void StepAttention::begin(int head, int row, std::span<const std::int32_t> token
   }
 }
 
-bool StepAttention::is_missing_any() const {
+bool MeasuredAttention::is_missing_any() const {
   const auto visible =
       tokens_.end() - std::lower_bound(tokens_.begin(), tokens_.end(), first_visible_);
   return visible < step_ + 1 - first_visible_;
 }
 
-Measurement StepAttention::measure_recall() const {
+Measurement MeasuredAttention::measure_recall() const {
   const float* full_weight = full_->weight.row(row_).data();
   const double full_sum = full_->weight_sum[row_];
   Measurement result;
@@ -48,12 +48,12 @@ void StepAttention::add_to_mean(double num_heads, std::vector<float>& mean) cons
   add_attention(weight_, attention_scale(weight_sum_, num_heads), mean.data());
 }
 
-void StepAttention::add_value(double weight, const Matrix& value, int token) {
+void MeasuredAttention::add_value(double weight, const Matrix& value, int token) {
   sum_ += weight * value.row(token).transpose().cast<double>();
 }
 
-std::unique_ptr<StepAttention> make_step_attention(ReplayedUnit& unit, const Rules& rules,
-                                                   int first_stored) {
+std::unique_ptr<MeasuredAttention> make_measured_attention(ReplayedUnit& unit, const Rules& rules,
+                                                           int first_stored) {
   if (rules.is_exact()) return std::make_unique<CachedAttention>(unit);
   return std::make_unique<AlteredAttention>(unit, rules, first_stored);
 }

@@ -15,7 +15,6 @@ namespace kvsim {
 /// from step to step.
 class StepAttention {
  public:
-  explicit StepAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
   virtual ~StepAttention() = default;
 
   /// Row `row` of the unit's block for query head `head`, over `tokens` (ascending, the last one
@@ -24,6 +23,16 @@ class StepAttention {
 
   /// Adds p[t,j], parallel to the tokens, as one of `num_heads` parts of a mean.
   void add_to_mean(double num_heads, std::vector<float>& mean) const;
+
+ protected:
+  std::vector<float> weight_;  // exp(logit - offset) of each token
+  double weight_sum_ = 0;
+};
+
+/// The same beside the full attention.
+class MeasuredAttention : public StepAttention {
+ public:
+  explicit MeasuredAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
 
   /// What the cache lost at this step. Call after attend().
   virtual Measurement measure() = 0;
@@ -39,6 +48,7 @@ class StepAttention {
   void begin(int head, int row, std::span<const std::int32_t> tokens);
 
   bool is_missing_any() const;
+  bool takes_error() const { return replayed_.takes_error(step_); }
   void add_value(double weight, const Matrix& value, int token);
 
   const ReplayedUnit& replayed_;
@@ -49,15 +59,13 @@ class StepAttention {
   int step_ = 0;
   int first_visible_ = 0;
   std::span<const std::int32_t> tokens_;
-  std::vector<float> weight_;  // exp(logit - offset) of each token
-  double weight_sum_ = 0;
   double attended_ = 0;  // sum of the full attention's weights of the tokens
   Eigen::VectorXd sum_;  // of weighted values
 };
 
-/// The attention that a cache under these rules computes; steps before `first_stored` attend to
-/// what is recorded.
-std::unique_ptr<StepAttention> make_step_attention(ReplayedUnit& unit, const Rules& rules,
-                                                   int first_stored);
+/// The attention that a cache under these rules computes beside the full one; steps before
+/// `first_stored` attend to what is recorded.
+std::unique_ptr<MeasuredAttention> make_measured_attention(ReplayedUnit& unit, const Rules& rules,
+                                                           int first_stored);
 
 }  // namespace kvsim

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "policies/errors.h"
 #include "policies/nearest.h"
@@ -67,6 +68,19 @@ void bind_unit(SQLite::Statement& statement, const Result& key) {
   statement.bind(6, key.seed);
 }
 
+/// SQLite would take NaN for NULL, which says that a column does not apply.
+Value number_or_text(const Column& column, const Result& result) {
+  Value value = column.get(result);
+  const auto* number = std::get_if<double>(&value);
+  if (number != nullptr && std::isnan(*number)) {
+    throw std::runtime_error(fmt::format(
+        "{} layer {} KV head {}, {} at budget {}: expected a number as {}, found NaN; please "
+        "report this, with the trace",
+        result.sequence, result.layer, result.kv_head, result.policy, result.budget, column.name));
+  }
+  return value;
+}
+
 std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
   std::vector<Result> results;
   while (query.executeStep()) {
@@ -103,6 +117,22 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access)
 
 ResultStore::~ResultStore() = default;
 
+void ResultStore::check_takes_unmeasured() const {
+  database_->run([&](SQLite::Database& connection) {
+    SQLite::Statement columns(connection,
+                              "SELECT name FROM pragma_table_info('replay') WHERE \"notnull\"");
+    std::set<std::string> filled;
+    while (columns.executeStep()) filled.insert(columns.getColumn(0).getString());
+    for (const Column& column : result_columns()) {
+      if (!column.can_be_null() || !filled.contains(column.name)) continue;
+      throw DataError(fmt::format(
+          "{}: expected a table replay that takes rows without {}, found one of an earlier version "
+          "of kvsim; use a new result file",
+          database_->file().string(), column.name));
+    }
+  });
+}
+
 void ResultStore::add(const std::vector<Result>& results) {
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection);
@@ -113,7 +143,7 @@ void ResultStore::add(const std::vector<Result>& results) {
     for (const Result& result : results) {
       int index = 1;
       for (const Column& column : result_columns()) {
-        bind(insert, index++, column.get(result));
+        bind(insert, index++, number_or_text(column, result));
       }
       insert.exec();
       insert.reset();
@@ -134,7 +164,7 @@ void ResultStore::add_certificate(const Result& result, double recall_bound) {
     for (const Column& column : result_columns().first(kKeyColumns)) {
       bind(insert, index++, column.get(result));
     }
-    insert.bind(index++, result.attention_recall);
+    bind(insert, index++, value_of(result.attention_recall));
     insert.bind(index, recall_bound);
     insert.exec();
   });

@@ -32,6 +32,10 @@ class ResultStore {
   ResultStore(const std::filesystem::path& file, Access access);
   ~ResultStore();
 
+  /// Throws DataError if the file cannot take rows that leave out what a reference measures: one
+  /// of an earlier version.
+  void check_takes_unmeasured() const;
+
   /// Adds all rows or, if that fails, none. A row whose key is there already is left as it is.
   void add(const std::vector<Result>& results);
 

@@ -10,6 +10,7 @@
 #include "policies/errors.h"
 #include "sim/core/memory.h"
 #include "sim/core/schedule_file.h"
+#include "sim/core/score_replay.h"
 #include "sim/core/sweep_jobs.h"
 #include "sim/core/version.h"
 #include "traces/errors.h"
@@ -79,26 +80,35 @@ void check_positions(const Spec& policy, const Trace& trace) {
 
 std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
   const TraceHeader& header = plan.traces[job.trace].header();
-  std::set<std::pair<int, int>> stored;
-  bool oracles = false;
-  for (const PlannedReplay& replay : job.replays) {
-    const Rules rules = plan.request.policies[replay.policy].rules({.budget = replay.budget});
-    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
-    oracles = oracles || plan.request.policies[replay.policy].is_oracle();
-  }
-  int num_tokens = 0;
+  const Measuring& measuring = plan.request.measuring;
+  ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
+                    .head_dim = static_cast<std::size_t>(header.head_dim),
+                    .value_dim = static_cast<std::size_t>(header.value_dim),
+                    .configurations = job.replays.size(),
+                    .every = static_cast<std::size_t>(measuring.every),
+                    .has_reference = measuring.has_reference(),
+                    .trajectories = plan.request.trajectories};
+  int prompt = 0;
   for (const auto& planned : job.plans) {
-    if (planned) num_tokens = plan.units[*planned].unit.num_tokens;
+    if (!planned) continue;
+    const SelectedUnit& unit = plan.units[*planned].unit;
+    shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
+    prompt = plan.request.mode == Mode::prefill ? unit.prompt_length : 0;
   }
-  return job.units.size() *
-         replay_memory({.num_tokens = static_cast<std::size_t>(num_tokens),
-                        .group_size = static_cast<std::size_t>(header.group_size()),
-                        .head_dim = static_cast<std::size_t>(header.head_dim),
-                        .value_dim = static_cast<std::size_t>(header.value_dim),
-                        .configurations = job.replays.size(),
-                        .stored_forms = stored.size(),
-                        .trajectories = plan.request.trajectories,
-                        .oracles = oracles});
+  std::set<std::pair<int, int>> stored;
+  for (const PlannedReplay& replay : job.replays) {
+    const Spec& policy = plan.request.policies[replay.policy];
+    const Rules rules = policy.rules({.budget = replay.budget});
+    const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
+    const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
+    shape.held += held;
+    if (ScoreReplay::gathers(rules)) shape.gathered += held;
+    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
+    shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
+    shape.oracles |= policy.is_oracle();
+  }
+  shape.stored_forms = stored.size();
+  return job.units.size() * replay_memory(shape);
 }
 
 }  // namespace
@@ -143,6 +153,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   plan.request = std::move(request);
   for (Spec& policy : plan.request.policies) {
     check_allocation(policy);
+    check_reference(policy, plan.request.measuring);
     if (policy.policy().follows_schedule) policy = with_what_it_holds(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
@@ -176,7 +187,7 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.kv_head = unit.unit.name.kv_head;
   result.policy = plan.request.policies[replay.policy].text();
   result.budget = replay.budget;
-  result.mode = mode_name(plan.request.mode);
+  result.mode = mode_name(plan.request.mode, plan.request.measuring);
   result.seed = plan.request.seed;
   result.trace = trace.file().string();
   result.budget_request = replay.budget_request;

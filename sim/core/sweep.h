@@ -25,6 +25,7 @@ struct SweepRequest {
   std::int64_t seed = 0;
   int threads = 1;
   bool trajectories = false;
+  Measuring measuring = {};
 };
 
 /// One policy at one budget, with how the budget was asked for.
@@ -60,8 +61,9 @@ struct SweepPlan {
 int default_threads();
 
 /// Opens the traces and lists the work. A trace that is named twice is replayed once. Throws
-/// UsageError for a request without a policy or a budget, that selects what is not there or splits
-/// a budget over heads that share a cache; DataError for a trace that lacks what a policy needs.
+/// UsageError for a request without a policy or a budget, that selects what is not there, splits a
+/// budget over heads that share a cache or needs the reference it leaves out; DataError for a trace
+/// that lacks what a policy needs.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Leaves out of what remains what `store` has already.

@@ -1,27 +1,44 @@
 #include "sim/core/unit_record.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/core/output_difference.h"
 
 namespace kvsim {
+namespace {
 
-UnitRecord::UnitRecord(const Unit& unit, int first_measured, bool keep_trajectory)
+void leave_out_measurements(Result& result) {
+  for (const Column& column : result_columns()) {
+    if (column.can_be_null()) column.set(result, std::monostate());
+  }
+}
+
+}  // namespace
+
+UnitRecord::UnitRecord(const Unit& unit, int first_measured, const ReplayOptions& options)
     : num_tokens_(unit.num_tokens()),
       first_measured_(first_measured),
-      keep_trajectory_(keep_trajectory) {
-  if (!keep_trajectory_) return;
+      keep_trajectory_(options.trajectories),
+      measuring_(options.measuring) {
+  if (!measuring_.has_reference()) return;
   const int measured = num_tokens_ - first_measured_;
+  const int taken = (measured - 1) / measuring_.every + 1;
+  metrics_.reserve(static_cast<std::size_t>(taken) * unit.query.size());
+  if (!keep_trajectory_) return;
   trajectory_.attention_recall.resize(unit.group_size(), measured);
   trajectory_.output_error.resize(unit.group_size(), measured);
 }
 
-void UnitRecord::add(int head, int step, const Measurement& measurement) {
+void UnitRecord::add(int head, int step, Measurement measurement) {
+  measurement.has_error = takes_error(step);
   metrics_.add(measurement);
   if (!keep_trajectory_) return;
   const int column = step - first_measured_;
   trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
-  trajectory_.output_error(head, column) = static_cast<float>(measurement.error);
+  trajectory_.output_error(head, column) = measurement.has_error
+                                               ? static_cast<float>(measurement.error)
+                                               : std::numeric_limits<float>::quiet_NaN();
 }
 
 void UnitRecord::add_block(const AttentionBlock& block, const Holding& holding,
@@ -30,10 +47,14 @@ void UnitRecord::add_block(const AttentionBlock& block, const Holding& holding,
   const int num_measured = static_cast<int>(pending.size()) / num_heads;
   std::size_t next = 0;
   for (int row = block.num_steps - num_measured; row < block.num_steps; ++row) {
+    const int step = block.first_step + row;
     for (int head = 0; head < num_heads; ++head) {
       Measurement& measurement = pending[next++];
-      set_error(holding.difference(head, row), block, head, row, measurement);
-      add(head, block.first_step + row, measurement);
+      const double difference = holding.difference(head, row);
+      // Where nothing is lost the block may lack outputs: error and bound are 0 without them.
+      const bool is_lost = difference != 0 || measurement.attention_loss != 0;
+      if (is_lost && takes_error(step)) set_error(difference, block, head, row, measurement);
+      add(head, step, measurement);
     }
   }
 }
@@ -41,10 +62,14 @@ void UnitRecord::add_block(const AttentionBlock& block, const Holding& holding,
 Outcome UnitRecord::finish(Holdings holdings, bool has_bound) && {
   Outcome outcome;
   Result& result = outcome.result;
-  metrics_.summarize(result);
-  if (!has_bound) {
-    result.bound_mean.reset();
-    result.bound_violations.reset();
+  if (measuring_.has_reference()) {
+    metrics_.summarize(result);
+    if (!has_bound) {
+      result.bound_mean.reset();
+      result.bound_violations.reset();
+    }
+  } else {
+    leave_out_measurements(result);
   }
   result.steps = num_tokens_ - first_measured_;
   const auto& left = holdings.evicted_after;

@@ -219,10 +219,14 @@ KVSIM_KERNEL(void, add_in_double,
 
 }  // namespace
 
+std::size_t spread_dims(std::size_t value_dim) {
+  const std::size_t lines = (value_dim + kLanes - 1) / kLanes;
+  return (lines | 1) * kLanes;
+}
+
 AlignedRows spread_values(const Matrix& value) {
   const auto dims = static_cast<std::size_t>(value.cols());
-  const std::size_t lines = (dims + kLanes - 1) / kLanes;
-  AlignedRows rows(static_cast<std::size_t>(value.rows()), (lines | 1) * kLanes);
+  AlignedRows rows(static_cast<std::size_t>(value.rows()), spread_dims(dims));
   for (std::size_t token = 0; token < static_cast<std::size_t>(value.rows()); ++token) {
     std::copy_n(value.data() + token * dims, dims, rows.row(token));
   }

@@ -8,7 +8,8 @@
 
 namespace kvsim {
 
-/// Values with a stride that spreads them over the cache's sets.
+/// Values with a stride of spread_dims(), which spreads them over the cache's sets.
+std::size_t spread_dims(std::size_t value_dim);
 AlignedRows spread_values(const Matrix& value);
 
 /// One product of a token's weights at the steps of a block with its value.

@@ -111,8 +111,8 @@ json results_of(const Case& what, const Timing& timing) {
     const Configuration& configuration = what.configurations[i];
     json row = {{"policy", configuration.policy.text()}, {"budget", configuration.budget}};
     for (const auto& of_head : timing.outcomes) {
-      row["attention_loss"].push_back(of_head[i].result.attention_loss);
-      row["output_error_mean"].push_back(of_head[i].result.output_error_mean);
+      row["attention_loss"].push_back(*of_head[i].result.attention_loss);
+      row["output_error_mean"].push_back(*of_head[i].result.output_error_mean);
     }
     rows.push_back(row);
   }

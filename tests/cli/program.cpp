@@ -1,6 +1,7 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,9 +40,12 @@ int start(const std::filesystem::path& folder, const std::vector<std::string>& a
 
 Ended wait(const std::filesystem::path& folder, int process) {
   int state = 0;
-  waitpid(process, &state, 0);
+  rusage usage{};
+  wait4(process, &state, 0, &usage);
   const int status = WIFSIGNALED(state) ? -WTERMSIG(state) : WEXITSTATUS(state);
-  return {status, read(folder / "out"), read(folder / "err")};
+  constexpr double kKibPerMib = 1024;
+  return {status, read(folder / "out"), read(folder / "err"),
+          static_cast<double>(usage.ru_maxrss) / kKibPerMib};
 }
 
 Ended run(const std::filesystem::path& folder, const std::vector<std::string>& arguments) {

@@ -11,6 +11,7 @@ struct Ended {
   int status = 0;  ///< exit status; -N if signal N ended it
   std::string out;
   std::string err;
+  double peak_mib = 0;  ///< the most memory that it took
 };
 
 /// Starts `kvsim ARGUMENTS` in `folder` and returns its process id. Its output goes to the files

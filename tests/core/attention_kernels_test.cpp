@@ -31,6 +31,20 @@ TEST_CASE("kernels: logits are scaled products of queries and keys, at every wid
   CHECK((logit.cast<double>() - expected).cwiseAbs().maxCoeff() <= 1e-6 * dim);
 }
 
+TEST_CASE("kernels: a key that takes another's place has its logits from then on") {
+  const Unit unit = random_unit({.tokens = 90, .head_dim = 7}, 5);
+  const KeyPanels all(unit.key, 0.25F);
+  KeyPanels some(7, 0.25F);
+  for (int token = 0; token < 90; ++token) some.put(token % 40, unit.key.row(token).data());
+  std::vector<float> expected(90);
+  std::vector<float> found(40);
+  all.multiply(unit.query[0].data(), 1, 90, expected.data());
+  some.multiply(unit.query[0].data(), 1, 40, found.data());
+  for (int place = 0; place < 40; ++place) {
+    CHECK(found[place] == expected[place < 10 ? place + 80 : place + 40]);
+  }
+}
+
 TEST_CASE("kernels: exponentials are within 3e-7 and their sum is that of what was written") {
   const int count = GENERATE(1, 5, 16, 17, 1000);
   const std::vector<float> logit = normal_numbers(count, 20, count);

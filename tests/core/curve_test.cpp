@@ -91,7 +91,7 @@ TEST_CASE("a curve has the counts and the kept tokens of a replay at each budget
         REQUIRE(curve.steps == replayed.steps);
         REQUIRE(curve.token_accesses == replayed.token_accesses);
         REQUIRE(curve.token_misses[i] == replayed.token_misses);
-        REQUIRE(close(curve.attention_loss[i], replayed.attention_loss, 1e-9, 1e-12));
+        REQUIRE(close(curve.attention_loss[i], *replayed.attention_loss, 1e-9, 1e-12));
       }
     }
   }
@@ -107,10 +107,10 @@ TEST_CASE("a curve has the output errors of a replay at each budget", "[curve]")
         CAPTURE(c.name, policy.text(), budget);
         const OutputErrors& errors = curve.output_error.at(budget);
         const Result& replayed = replays[budget - 1].result;
-        CHECK(same_error(errors.mean, replayed.output_error_mean));
-        CHECK(same_error(errors.p50, replayed.output_error_p50));
-        CHECK(same_error(errors.p95, replayed.output_error_p95));
-        CHECK(same_error(errors.max, replayed.output_error_max));
+        CHECK(same_error(errors.mean, *replayed.output_error_mean));
+        CHECK(same_error(errors.p50, *replayed.output_error_p50));
+        CHECK(same_error(errors.p95, *replayed.output_error_p95));
+        CHECK(same_error(errors.max, *replayed.output_error_max));
         CHECK(same_error(errors.bound_mean, *replayed.bound_mean));
         CHECK(errors.bound_violations == 0);
       }
@@ -139,7 +139,7 @@ TEST_CASE("the error of a nearly full cache is not drowned by rounding", "[curve
   const auto replays = replay_every_budget(unit, Spec("window"), Mode::stream);
   const Curve curve = curve_of(unit, Spec("window"), {.error_budgets = every_budget(unit)});
   for (const int budget : {1, 20, 38}) {
-    const double expected = replays[budget - 1].result.output_error_mean;
+    const double expected = *replays[budget - 1].result.output_error_mean;
     CHECK((expected > 0 && expected < 1e-5));
     CHECK(close(curve.output_error.at(budget).mean, expected, 1e-5));
   }

@@ -172,7 +172,7 @@ TEST_CASE("recall on the bundled trace is what independent replays found", "[ref
   const Trace trace(std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5");
   const auto recall = [&](int layer, const char* policy) {
     const Unit unit = trace.read_unit({"copied-segment", layer, 0});
-    return replay(unit, {{Spec(policy), 51}}, {}, *make_cpu_backend())[0].result.attention_recall;
+    return *replay(unit, {{Spec(policy), 51}}, {}, *make_cpu_backend())[0].result.attention_recall;
   };
   CHECK(recall(2, "window") == Approx(0.184).margin(0.001));
   CHECK(recall(2, "h2o") == Approx(0.227).margin(0.001));

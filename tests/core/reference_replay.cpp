@@ -104,8 +104,8 @@ class Replay {
       const double a = head.full[size(t)][size(j)];
       const bool pivotal = a > 1.0 / (t + 1);
       if (missing) loss += a;
-      made_.outcome.result.token_accesses += pivotal;
-      made_.outcome.result.token_misses += pivotal && missing;
+      *made_.outcome.result.token_accesses += pivotal;
+      *made_.outcome.result.token_misses += pivotal && missing;
     }
     std::vector<double> difference = head.output[size(t)];
     for (std::size_t c = 0; c < difference.size(); ++c) difference[c] -= cached_output[c];
@@ -208,10 +208,10 @@ class Replay {
     Result& result = made_.outcome.result;
     result.steps = n_ - first_measured_;
     result.attention_loss = mean(losses_);
-    result.attention_recall = 1 - result.attention_loss;
+    result.attention_recall = 1 - *result.attention_loss;
     if (result.token_accesses > 0) {
       result.miss_rate =
-          static_cast<double>(result.token_misses) / static_cast<double>(result.token_accesses);
+          static_cast<double>(*result.token_misses) / static_cast<double>(*result.token_accesses);
     }
     result.output_error_mean = mean(errors_);
     result.output_error_p50 = interpolated(errors_, 0.5);

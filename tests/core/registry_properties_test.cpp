@@ -162,7 +162,7 @@ TEST_CASE("no policy that evicts retains more attention than topk attends to", "
       if (!is_bounded(variant.spec)) continue;
       CAPTURE(variant.spec.text(), budget);
       const Outcome outcome = replay_one(unit, variant.spec, budget);
-      CHECK(outcome.result.attention_recall <= topk.result.attention_recall + 1e-12);
+      CHECK(outcome.result.attention_recall <= *topk.result.attention_recall + 1e-12);
     }
   }
 }

@@ -133,7 +133,7 @@ TEST_CASE("the slots of a window are its positions, shifted", "[slots]") {
   const Outcome slots = replay_one(unit, "sink:sinks=0,positions=slot", 9, mode);
   CHECK(slots.trajectory.evicted_after == window.trajectory.evicted_after);
   CHECK((slots.trajectory.output_error - window.trajectory.output_error).isZero(1e-6F));
-  CHECK(slots.result.attention_recall == Approx(window.result.attention_recall).epsilon(1e-12));
+  CHECK(slots.result.attention_recall == Approx(*window.result.attention_recall).epsilon(1e-12));
   const Outcome sinks = replay_one(unit, "sink:sinks=1,positions=slot", 9, mode);
   const Outcome text = replay_one(unit, "sink:sinks=1", 9, mode);
   CHECK_FALSE((sinks.trajectory.output_error - text.trajectory.output_error).isZero(1e-2F));

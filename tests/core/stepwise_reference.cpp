@@ -82,10 +82,10 @@ std::string ReferenceRecord::differences(const Outcome& outcome) const {
   text += difference("recall", trajectory.attention_recall, recall_);
   text += difference("error", trajectory.output_error, error_);
   const Result& result = outcome.result;
-  if (!close(result.attention_recall, mean(recall_), kSinglePrecision)) text += "mean recall\n";
+  if (!close(*result.attention_recall, mean(recall_), kSinglePrecision)) text += "mean recall\n";
   const double error = mean(error_);
   if (!std::isnan(error) &&
-      !close(result.output_error_mean, error, kSinglePrecision, kSinglePrecision)) {
+      !close(*result.output_error_mean, error, kSinglePrecision, kSinglePrecision)) {
     text += "mean error\n";
   }
   if (result.token_misses != misses_) text += "misses\n";

@@ -27,8 +27,8 @@ void check_ladder(SweepRequest request) {
   int compared = 0;
   for (const Result& row : rows) {
     CAPTURE(row.sequence, row.layer, row.kv_head, row.budget, row.policy);
-    const double topk = row_of(rows, row, "topk").attention_recall;
-    const double optimal = row_of(rows, row, "optimal").attention_recall;
+    const double topk = *row_of(rows, row, "topk").attention_recall;
+    const double optimal = *row_of(rows, row, "optimal").attention_recall;
     CHECK(topk >= optimal - 1e-9);
     const Rules rules = Spec(row.policy).rules({.budget = static_cast<int>(row.budget)});
     if (!rules.bounded || rules.selects) continue;

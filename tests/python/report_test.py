@@ -102,6 +102,30 @@ def test_prefill_mode_with_bounds_that_do_not_apply(result_file, tmp_path):
     assert "<dd>prefill, 0</dd>" in (tmp_path / "out" / "index.html").read_text()
 
 
+def test_rows_without_a_reference_are_shown_with_what_they_hold(result_file, tmp_path):
+    measured = ["attention_recall", "attention_loss", "miss_rate", "token_accesses", "token_misses"]
+    measured += ["output_error_mean", "output_error_p50", "output_error_p95", "output_error_max"]
+    nothing = dict.fromkeys([*measured, "bound_mean", "bound_violations"])
+    result_file.sweep(["window", H2O], mode="stream:reference=none", **nothing)
+    assert not drawings_of(result_file.path)
+    assert main([str(result_file.path), "-o", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<dd>stream:reference=none, 0</dd>" in page
+    assert "retains the most" not in page
+    table = page[page.index('<section id="table">') : page.index('<section id="legend">')]
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tr")[2:4]]
+    assert cells == [["8", "512", *["–"] * 7]] * 2
+
+
+def test_rows_with_errors_at_some_steps_are_shown_beside_the_evictions(result_file, tmp_path):
+    write_trace(tmp_path / "trace.h5")
+    result_file.sweep(mode="stream:every=10").evictions()
+    assert set(drawings_of(result_file.path)) >= {"recall", "output-error", "attention-map"}
+    result_file.sweep(["window"], mode="stream")
+    notes = comparison_of(result_file.path).notes
+    assert any("mode is stream:every=10" in note for note in notes)
+
+
 def test_names_from_the_file_are_text_in_the_page(result_file, tmp_path):
     result_file.sweep(["window"], budgets=(8,), sequence="<script>alert(1)</script>")
     main([str(result_file.path), "-o", str(tmp_path / "out")])

@@ -97,6 +97,28 @@ TEST_CASE("a unit is its KV head and the query heads that share it") {
   }
 }
 
+TEST_CASE("a head comes back whole, however many tokens it has") {
+  const TemporaryFolder folder;
+  TraceHeader header = small_header();
+  header.num_query_heads = header.num_kv_heads = 1;
+  constexpr int kManyTokens = 9000;
+  const auto elements = GENERATE(ElementType::float16, ElementType::float32);
+  const auto numbers = [&](int dim, int offset) {
+    return std::vector<Matrix>{
+        Matrix::NullaryExpr(kManyTokens, dim, [&](Eigen::Index row, Eigen::Index col) {
+          return static_cast<float>((row * 7 + col * 3 + offset) % 2039);
+        })};
+  };
+  TraceWriter writer(folder / "t.h5", header, elements);
+  writer.begin_sequence("a", kManyTokens, 0, "", {});
+  writer.write_layer(0, numbers(4, 0), numbers(4, 1), numbers(3, 2), {});
+  writer.close();
+  const Unit unit = Trace(folder / "t.h5").read_unit({"a", 0, 0});
+  CHECK(unit.query == numbers(4, 0));
+  CHECK(unit.key == numbers(4, 1)[0]);
+  CHECK(unit.value == numbers(3, 2)[0]);
+}
+
 TEST_CASE("float16 rounds to the nearest number") {
   const TemporaryFolder folder;
   const TraceHeader header = small_header();

@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="again for each; default: all",
     )
-    parser.add_argument("--mode", metavar="MODE", help="stream or prefill")
+    parser.add_argument("--mode", metavar="MODE", help="as rows name it: stream, prefill, stream:every=10")
     parser.add_argument("--seed", type=int, metavar="N", help="of random choices")
     parser.add_argument(
         "--budget", metavar="B", help="of maps and table, 20%% or 102; default: the largest"

@@ -76,7 +76,7 @@ class Comparison:
         # As of one unit: of all pivotal tokens, not the mean of shares.
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
-        means["miss_rate"] = misses.fillna(0.0)
+        means["miss_rate"] = misses.fillna(0.0).where(groups["token_accesses"].count() > 0)
         # `full` and retrieval bounds keep every token: they are no rivals at the same budget.
         over = (self._measured["peak_tokens"] - self._measured["budget"]).rename("over")
         over = over.groupby([self._measured["policy"], self._measured["point"]])
@@ -94,6 +94,16 @@ class Comparison:
         places = {point: place for place, point in enumerate(self.points.index)}
         order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
         return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
+
+    @property
+    def base_mode(self) -> str:
+        """stream or prefill, whatever is measured."""
+        return self.mode.split(":")[0]
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the chosen mode compares with the full attention."""
+        return bool(self.rows["attention_recall"].notna().any())
 
     @property
     def splits(self) -> bool:
@@ -150,7 +160,8 @@ class Comparison:
         if wanted is not None and wanted not in counts.index:
             raise ChoiceError(f"{option}: {self.results.path} has no {wanted}; it has {there}")
         if wanted is None and len(counts) > 1:
-            shown, *others = (str(value)[:12] for value in counts.index)  # digests are long
+            length = 12 if column == "trace_id" else None  # digests are long
+            shown, *others = (str(value)[:length] for value in counts.index)
             self.notes.append(
                 f"{column} is {shown}, which has the most rows; there are also rows of "
                 f"{', '.join(others)} ({option})."

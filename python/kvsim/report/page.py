@@ -106,6 +106,7 @@ def _sources(drawing: Drawing, folder: Path) -> dict[str, str]:
 def _summary(comparison: Comparison) -> str:
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
+    rivals = rivals[rivals["attention_recall"].notna()]
     if rivals.empty:
         return ""
     best = rivals["attention_recall"].idxmax()

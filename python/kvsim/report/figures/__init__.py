@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..frames import Comparison
 from ..style import Shape, Style, Theme
 
 
@@ -31,6 +32,16 @@ class Missing:
 
 
 Plan = Drawing | Missing
+
+
+def without_reference(comparison: Comparison, name: str, title: str) -> Missing:
+    """Of a figure that compares with the full attention, in a mode that has none."""
+    command = (
+        f"kvsim sweep {comparison.trace} --policies '{';'.join(comparison.policies)}' "
+        f"--budgets {','.join(comparison.points.index)} -o {comparison.results.path}"
+    )
+    why = f"Rows of the mode {comparison.mode} hold nothing that the full attention tells."
+    return Missing(name, title, why, command)
 
 
 def line_style(style: Style, theme: Theme) -> dict[str, object]:

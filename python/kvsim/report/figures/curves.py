@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from ..frames import Comparison
 from ..labels import base_name
 from ..style import Shape, Theme
-from . import Drawing, Plan, dot_style, line_style, spread
+from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
 _MANY = 12  # lines, of which the eye cannot follow each
 _CURVES = {
@@ -44,6 +44,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         few = " Fewer lines: kvsim report … --policies 'h2o;tova'."
     drawings: list[Plan] = []
     for measure, (name, title, label, caption) in _CURVES.items():
+        if not comparison.has_reference:
+            drawings.append(without_reference(comparison, name, title))
+            continue
         best = comparison.at(comparison.point)[measure].sort_values()
         alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
             f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()

@@ -11,13 +11,16 @@ from matplotlib.figure import Figure
 
 from ..frames import Comparison
 from ..style import Shape, Theme
-from . import Drawing, Plan, bar_size, bare
+from . import Drawing, Plan, bar_size, bare, without_reference
 
 _MAP = "cividis"  # reads the same with and without colour vision, and in print
 _LABEL = "attention recall (share of attention, 0–1)"
 
 
 def plan(comparison: Comparison) -> list[Plan]:
+    if not comparison.has_reference:
+        named = {"layers": "Layers", "heads": "Heads"}
+        return [without_reference(comparison, *names) for names in named.items()]
     budget = comparison.budget_name(comparison.point)
     order = _order(comparison)
     layers = Drawing(

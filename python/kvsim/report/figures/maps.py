@@ -46,7 +46,7 @@ class _Panel:
 def plan(comparison: Comparison) -> list[Plan]:
     rows = comparison.analysis("evictions", _NEEDED)
     if rows is not None:
-        rows = rows[(rows["mode"] == comparison.mode) & (rows["seed"] == comparison.seed)]
+        rows = rows[(rows["mode"] == comparison.base_mode) & (rows["seed"] == comparison.seed)]
         rows = rows[rows["policy"].isin(comparison.policies)]
     _require_chosen(comparison, rows)
     if rows is None or rows.empty:
@@ -123,7 +123,7 @@ def _command(comparison: Comparison) -> str:
         return ""
     return (
         f"kvsim analyze {comparison.trace} --what evictions --policies '{';'.join(rivals)}' "
-        f"--budgets {comparison.point} --mode {comparison.mode} -o {comparison.results.path}"
+        f"--budgets {comparison.point} --mode {comparison.base_mode} -o {comparison.results.path}"
     )
 
 
@@ -145,7 +145,7 @@ def _telling_head(rows: pd.DataFrame) -> tuple[str, int, int]:
 def _panel(comparison: Comparison, head: Head, key: tuple, rows: pd.DataFrame) -> _Panel:
     evicted_after = np.full(len(head.key), len(head.key))
     evicted_after[rows["token"].to_numpy()] = rows["evicted_after"].to_numpy()
-    first = head.prompt_length if comparison.mode == "prefill" else 0
+    first = head.prompt_length if comparison.base_mode == "prefill" else 0
     return _Panel(key[0], int(key[1]), evicted_after, retained(head, evicted_after, first))
 
 
@@ -185,7 +185,7 @@ def _draw(
         axes.set_xlabel("token (index)")
         if axes.get_subplotspec().is_first_col():
             axes.set_ylabel("step (index)")
-        if comparison.mode == "prefill":
+        if comparison.base_mode == "prefill":
             axes.axhline(prompt_length, color=theme.muted, lw=0.8, ls=(0, (3, 2)))
     bar = figure.colorbar(
         ScalarMappable(norm, ink_map(theme)),

@@ -1,0 +1,109 @@
+#include <H5Cpp.h>
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/cli/program.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+using Catch::Contains;
+using traces_test::TemporaryFolder;
+
+Ended sweep(const TemporaryFolder& folder, const std::string& policies,
+            const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"sweep", sample_trace(), "--policies", policies,  "--budgets",
+                                     "10%",   "--layers",     "2",          "--heads", "0",
+                                     "-o",    "r.sqlite"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(folder.path(), arguments);
+}
+
+nlohmann::json exported(const TemporaryFolder& folder) {
+  return nlohmann::json::parse(run(folder.path(), {"export", "r.sqlite", "--format", "json"}).out);
+}
+
+TEST_CASE("cli: rows that measure otherwise are rows of another mode, and resumed as such") {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> ways{{}, {"--every", "10"}, {"--reference", "none"}};
+  for (const auto& way : ways) {
+    const Ended first = sweep(folder, "window;h2o", way);
+    INFO(first.err);
+    REQUIRE(first.status == 0);
+    CHECK_THAT(first.err, Contains(" 0 done before"));
+    const Ended again = sweep(folder, "window;h2o", way);
+    CHECK_THAT(again.err, Contains("4 replays of 2 units, 4 done before"));
+    CHECK(again.out == first.out);
+  }
+  std::set<std::string> modes;
+  for (const auto& row : exported(folder)) modes.insert(row["mode"]);
+  CHECK(modes == std::set<std::string>{"stream", "stream:every=10", "stream:reference=none"});
+}
+
+TEST_CASE("cli: a sweep without a reference shows what it does not measure as a dash") {
+  const TemporaryFolder folder;
+  const Ended swept = sweep(folder, "window;lru", {"--reference", "none", "--quiet"});
+  REQUIRE(swept.status == 0);
+  CHECK_THAT(swept.out, Contains("stream:reference=none mode") &&
+                            Catch::Matches("[^]*10% +window +51 +3264( +-){5}\n[^]*") &&
+                            !Contains("the same in every unit"));
+  for (const auto& row : exported(folder)) {
+    CHECK(row["attention_recall"].is_null());
+    CHECK(row["evictions"] == 512 - 51);
+  }
+}
+
+TEST_CASE("cli: errors at every so many steps leave recall as it is") {
+  const TemporaryFolder folder;
+  REQUIRE(sweep(folder, "h2o", {}).status == 0);
+  REQUIRE(sweep(folder, "h2o", {"--every", "100"}).status == 0);
+  const nlohmann::json rows = exported(folder);
+  REQUIRE(rows.size() == 4);  // two texts, in the order of keys
+  for (const std::size_t i : {0U, 2U}) {
+    CHECK(rows[i]["sequence"] == rows[i + 1]["sequence"]);
+    CHECK(rows[i]["attention_recall"] == rows[i + 1]["attention_recall"]);
+    CHECK(rows[i]["output_error_mean"] != rows[i + 1]["output_error_mean"]);
+  }
+}
+
+TEST_CASE("cli: the record of every step without a reference is when each token left") {
+  const TemporaryFolder folder;
+  const Ended ended = run(
+      folder.path(), {"replay", sample_trace(), "--policy", "tova", "--budget", "51", "--layers",
+                      "2", "--heads", "1", "--per-step", "steps.h5", "--reference", "none"});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.out, Contains("all, mean"));
+  const H5::H5File file((folder.path() / "steps.h5").string(), H5F_ACC_RDONLY);
+  const H5::Group group = file.openGroup("/sequences/held-out-text/layers/2/kv_heads/1");
+  CHECK(group.nameExists("evicted_after"));
+  CHECK_FALSE(group.nameExists("attention_recall"));
+  CHECK_FALSE(group.nameExists("output_error"));
+}
+
+TEST_CASE("cli: a result file of an earlier version takes full rows and no others") {
+  const TemporaryFolder folder;
+  REQUIRE(sweep(folder, "window", {}).status == 0);
+  {
+    SQLite::Database file(folder.path() / "r.sqlite", SQLite::OPEN_READWRITE);
+    std::string made =
+        file.execAndGet("SELECT sql FROM sqlite_schema WHERE name = 'replay'").getString();
+    const std::string column = "attention_recall REAL";
+    made.replace(made.find(column), column.size(), column + " NOT NULL");
+    file.exec("DROP TABLE replay");
+    file.exec(made);
+  }
+  CHECK(sweep(folder, "window", {}).status == 0);
+  const Ended refused = sweep(folder, "window", {"--reference", "none"});
+  CHECK(refused.status == 3);
+  CHECK_THAT(refused.err, Contains("r.sqlite") && Contains("earlier version") &&
+                              Contains("use a new result file"));
+  CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test

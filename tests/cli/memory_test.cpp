@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+#include <iterator>
+#include <regex>
+#include <sstream>
+
+#include "tests/cli/program.h"
+#include "tests/traces/temporary_folder.h"
+
+namespace kvsim::cli_test {
+namespace {
+
+using traces_test::TemporaryFolder;
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// Sweeps a trace that `synth` makes and holds what was announced against what was taken.
+void check_estimate(const std::string& synth, const std::string& sweep) {
+  const TemporaryFolder folder;
+  // Not made in here: a child's peak counts from what its parent takes when it starts.
+  REQUIRE(run(folder.path(), words("synth -o t.h5 --no-output --layers 1 " + synth)).status == 0);
+  const Ended swept = run(folder.path(), words("sweep t.h5 -o r.sqlite " + sweep));
+  INFO("synth " << synth << "; sweep " << sweep << "\n" << swept.err);
+  REQUIRE(swept.status == 0);
+  std::smatch match;
+  REQUIRE(std::regex_search(swept.err, match, std::regex("about (\\d+) MiB of memory")));
+  const double announced = std::stod(match[1]);
+  CAPTURE(announced, swept.peak_mib);
+  CHECK(announced >= 0.8 * swept.peak_mib);
+  CHECK(announced <= 1.2 * swept.peak_mib);
+}
+
+TEST_CASE("cli: a sweep of a short text takes about as much memory as it says") {
+  check_estimate("--tokens 300", "--policies window;h2o --budgets 20% --threads 1");
+}
+
+TEST_CASE("cli: a sweep without a reference takes about as much memory as it says") {
+  check_estimate("--tokens 100000 --query-heads 2 --kv-heads 1",
+                 "--policies window;h2o --budgets 64 --reference none --threads 1");
+}
+
+TEST_CASE("cli: a sweep against the full attention takes about as much memory as it says") {
+  check_estimate("--tokens 12000 --query-heads 4 --kv-heads 1",
+                 "--policies window;h2o --budgets 10% --threads 1");
+}
+
+TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
+  check_estimate("--tokens 8000 --query-heads 4 --kv-heads 2",
+                 "--policies tova;lru --budgets 256,10% --threads 2");
+}
+
+}  // namespace
+}  // namespace kvsim::cli_test
