@@ -1,5 +1,7 @@
 #include "sim/core/stacked_block.h"
 
+#include <algorithm>
+
 #include "sim/core/attention_kernels.h"
 
 namespace kvsim {
