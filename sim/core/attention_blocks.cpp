@@ -8,15 +8,10 @@ namespace kvsim {
 
 void for_each_block(const Unit& unit, int num_steps, const Backend& backend,
                     const std::function<void(const AttentionBlock&)>& visit) {
-  for_each_block(unit, num_steps, Outputs::now, backend, visit);
-}
-
-void for_each_block(const Unit& unit, int num_steps, Outputs outputs, const Backend& backend,
-                    const std::function<void(const AttentionBlock&)>& visit) {
   const auto pass = backend.attend(unit);
   AttentionBlock block;
   for (int first = 0; first < num_steps; first += kBlockSteps) {
-    pass->compute(first, std::min(kBlockSteps, num_steps - first), outputs, block);
+    pass->compute(first, std::min(kBlockSteps, num_steps - first), Outputs::now, block);
     visit(block);
   }
 }

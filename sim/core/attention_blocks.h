@@ -10,8 +10,4 @@ namespace kvsim {
 void for_each_block(const Unit& unit, int num_steps, const Backend& backend,
                     const std::function<void(const AttentionBlock&)>& visit);
 
-/// The same, where outputs may be left out.
-void for_each_block(const Unit& unit, int num_steps, Outputs outputs, const Backend& backend,
-                    const std::function<void(const AttentionBlock&)>& visit);
-
 }  // namespace kvsim

@@ -40,7 +40,7 @@ void BudgetStack::sink(std::int32_t token, std::span<const double> scores) {
   const std::size_t size = order_.size();
   score_.resize(size);
   std::size_t place = protect_first_ + protect_newest_;
-  for (std::size_t i = place; i < size; ++i) score_[i] = scores[order_[i]];
+  gather(scores.data(), order_, place, score_.data());
   double low = scores[token];
   const auto is_lower = [&](std::size_t i) {
     return score_[i] < low || (score_[i] == low && order_[i] < token);

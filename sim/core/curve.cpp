@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include "policies/errors.h"
-#include "sim/core/attention_blocks.h"
+#include "sim/core/attention_kernels.h"
 #include "sim/core/nested_replay.h"
 #include "sim/core/planned_curve.h"
+#include "sim/core/prefix_distances.h"
 #include "sim/core/rescued_step.h"
 #include "sim/core/score_kernels.h"
 
@@ -35,30 +36,37 @@ std::string names_of_policies_with_curves() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>> replays,
+                const CurveOptions& options, const Backend& backend) {
+  const auto pass = backend.attend(unit);
+  const Outputs outputs = are_dense(options.error_budgets) ? Outputs::now : Outputs::can_wait;
+  std::vector<float> full_attention;
+  AttentionBlock block;
+  for (int first = 0; first < unit.num_tokens(); first += kBlockSteps) {
+    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    pass->compute(first, std::min(kBlockSteps, unit.num_tokens() - first), outputs, block);
+    for (int row = 0; row < block.num_steps; ++row) {
+      average(block, row, full_attention);
+      for (const auto& replay : replays) replay->advance(block, row, full_attention);
+    }
+    for (const auto& replay : replays) replay->finish_block(block);
+  }
+}
+
 }  // namespace
 
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend) {
   check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
-  MatrixDouble values;
-  if (!options.error_budgets.empty()) values = unit.value.cast<double>();
+  std::unique_ptr<CentredValues> values;
+  if (!options.error_budgets.empty()) values = std::make_unique<CentredValues>(unit);
   std::vector<std::unique_ptr<NestedReplay>> replays;
   for (const Spec& policy : policies) {
     check_has_curve(policy);
     if (policy.is_oracle()) continue;
-    replays.push_back(std::make_unique<NestedReplay>(policy, unit, values, options));
+    replays.push_back(std::make_unique<NestedReplay>(policy, unit, values.get(), options));
   }
-  if (!replays.empty()) {
-    std::vector<float> full_attention;
-    const Outputs outputs = options.error_budgets.empty() ? Outputs::can_wait : Outputs::now;
-    for_each_block(unit, unit.num_tokens(), outputs, backend, [&](const AttentionBlock& block) {
-      if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
-      for (int row = 0; row < block.num_steps; ++row) {
-        average(block, row, full_attention);
-        for (const auto& replay : replays) replay->advance(block, row, full_attention);
-      }
-    });
-  }
+  if (!replays.empty()) replay_all(unit, replays, options, backend);
   std::vector<Curve> curves;
   auto replay = replays.begin();
   for (const Spec& policy : policies) {

@@ -45,8 +45,8 @@ struct CurveOptions {
 /// Curves of policies whose caches nest, and of oracles that plan all budgets at once. Equal to
 /// replays at each budget: counts exactly, the rest but for rounding. The full attention is
 /// computed once for all policies, and once or twice more for each oracle. Takes O(n²) time per
-/// policy, O(n² d) with errors at every budget. Throws UsageError for a policy that is neither,
-/// what check_mode() throws, and Interrupted.
+/// policy, O(n² d) with errors. Throws UsageError for a policy that is neither, what check_mode()
+/// throws, and Interrupted.
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend);
 

@@ -1,7 +1,6 @@
 #include "sim/core/curve_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "sim/core/vector_targets.h"
 
@@ -9,12 +8,9 @@ namespace kvsim {
 namespace {
 
 constexpr std::size_t kLanes = 8;
-using Lanes = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 // Enough to fill vector registers, few enough to look at one by one.
 constexpr std::size_t kPlacesPerTest = 32;
-
-constexpr std::size_t kRowsAtOnce = 4;
 
 template <class Target>
 KVSIM_INLINE void gather_and_add(const float* row, const std::int32_t* order, std::size_t size,
@@ -28,6 +24,16 @@ KVSIM_KERNEL(void, gather_and_add,
              (const float* row, const std::int32_t* order, std::size_t size, double scale,
               float limit, float* gathered, double* attention, std::int32_t* count),
              (row, order, size, scale, limit, gathered, attention, count))
+
+template <class Target>
+KVSIM_INLINE void gather_scores(const double* row, const std::int32_t* order, std::size_t begin,
+                                std::size_t end, double* __restrict gathered) {
+  for (std::size_t i = begin; i < end; ++i) gathered[i] = row[order[i]];
+}
+KVSIM_KERNEL(void, gather_scores,
+             (const double* row, const std::int32_t* order, std::size_t begin, std::size_t end,
+              double* gathered),
+             (row, order, begin, end, gathered))
 
 // The inner loop has no branches, so that it becomes vector instructions.
 template <class Target>
@@ -45,47 +51,16 @@ KVSIM_KERNEL(std::size_t, find_low,
              (const double* score, double low, std::size_t begin, std::size_t end),
              (score, low, begin, end))
 
-// Several rows at once, which spares reading and writing the sum for each.
-template <class Target>
-KVSIM_INLINE void add_rows(const double* values, std::size_t dim, const std::int32_t* token,
-                           const double* weight, std::size_t count, double* __restrict sum) {
-  const auto row = [&](std::size_t i) { return values + static_cast<std::size_t>(token[i]) * dim; };
-  std::size_t i = 0;
-  for (; i + kRowsAtOnce <= count; i += kRowsAtOnce) {
-    const double* a = row(i);
-    const double* b = row(i + 1);
-    const double* c = row(i + 2);
-    const double* d = row(i + 3);
-    const double wa = weight[i];
-    const double wb = weight[i + 1];
-    const double wc = weight[i + 2];
-    const double wd = weight[i + 3];
-    for (std::size_t k = 0; k < dim; ++k) {
-      sum[k] += (wa * a[k] + wb * b[k]) + (wc * c[k] + wd * d[k]);
-    }
-  }
-  for (; i < count; ++i) {
-    const double* a = row(i);
-    for (std::size_t k = 0; k < dim; ++k) sum[k] += weight[i] * a[k];
-  }
-}
-KVSIM_KERNEL(void, add_rows,
-             (const double* values, std::size_t dim, const std::int32_t* token,
-              const double* weight, std::size_t count, double* sum),
-             (values, dim, token, weight, count, sum))
-
 template <class Target>
 KVSIM_INLINE double distance(const double* sum, double weight, const double* output,
                              std::size_t dim) {
-  Lanes squares = {};
+  double squares[kLanes] = {};
   std::size_t k = 0;
   for (; k + kLanes <= dim; k += kLanes) {
-    Lanes s;
-    Lanes o;
-    std::memcpy(&s, sum + k, sizeof(s));
-    std::memcpy(&o, output + k, sizeof(o));
-    s -= weight * o;
-    squares += s * s;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double difference = sum[k + lane] - weight * output[k + lane];
+      squares[lane] += difference * difference;
+    }
   }
   double square = 0;
   for (std::size_t lane = 0; lane < kLanes; ++lane) square += squares[lane];
@@ -106,13 +81,13 @@ void add_in_order(const float* row, std::span<const std::int32_t> order, double 
   best_gather_and_add(row, order.data(), order.size(), scale, limit, gathered, attention, count);
 }
 
-std::size_t next_low(const double* score, double low, std::size_t begin, std::size_t end) {
-  return best_find_low(score, low, begin, end);
+void gather(const double* row, std::span<const std::int32_t> order, std::size_t begin,
+            double* gathered) {
+  best_gather_scores(row, order.data(), begin, order.size(), gathered);
 }
 
-void add_values(const double* values, std::size_t dim, const std::int32_t* token,
-                const double* weight, std::size_t count, double* sum) {
-  best_add_rows(values, dim, token, weight, count, sum);
+std::size_t next_low(const double* score, double low, std::size_t begin, std::size_t end) {
+  return best_find_low(score, low, begin, end);
 }
 
 double squared_distance(const double* sum, double weight, const double* output, std::size_t dim) {

@@ -1,11 +1,9 @@
 #include "sim/core/nested_errors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "sim/core/curve_kernels.h"
-#include "sim/core/metrics.h"
+#include "sim/core/percentile.h"
 #include "sim/core/rescued_step.h"
 
 namespace kvsim {
@@ -13,126 +11,143 @@ namespace {
 
 constexpr double kRounding = 1e-12;
 
+// A distance is computed again if it is less than this share of what a sum of as many independent
+// values tends to be, over the square root of their dimensions: rounding, which is up to 1e-6 of
+// such a sum but in any direction, might then be 1e-5 of the distance.
+constexpr double kDoubtful = 0.1;
+
+// Relative to the output: differences that are less do not matter.
+constexpr double kLeast = 1e-13;
+
+// As in set_error(): a head that outputs exactly nothing has no relative error.
+double norm_of(const HeadAttention& head, int row) {
+  return std::max(head.output_norm[row], std::numeric_limits<double>::min());
+}
+
 }  // namespace
 
-NestedErrors::NestedErrors(const Unit& unit, const MatrixDouble& values, std::vector<int> budgets)
-    : unit_(unit), values_(values), budgets_(std::move(budgets)), records_(budgets_.size()) {}
+NestedErrors::NestedErrors(const Unit& unit, const CentredValues* values,
+                           const std::vector<int>& budgets)
+    : values_(values), budgets_(budgets), records_(budgets.size()), exact_(unit, budgets) {
+  if (budgets.empty()) return;
+  if (are_dense(budgets)) {
+    distances_ = std::make_unique<PlaceDistances>(*values);
+  } else {
+    distances_ = std::make_unique<SegmentDistances>(*values, budgets);
+  }
+  missing_.reserve(budgets_.size());
+  missing_squares_.reserve(budgets_.size());
+  difference_.reserve(budgets_.size());
+  for (std::size_t i = 0; i < budgets_.size(); ++i) {
+    const int most = std::max(0, unit.num_tokens() - budgets_[i]) * unit.group_size();
+    records_[i].errors.reserve(static_cast<std::size_t>(most));
+  }
+}
 
-void NestedErrors::add(const StackedAttention& attention) {
-  const auto larger = std::lower_bound(budgets_.begin(), budgets_.end(), attention.step);
-  const auto count = static_cast<std::size_t>(larger - budgets_.begin());  // that lack something
-  if (count == 0) return;
-  at_ = &attention;
-  // As in set_error(): a head that outputs exactly nothing has no relative error.
-  norm_ =
-      std::max(attention.head.output.row(attention.row).norm(), std::numeric_limits<double>::min());
-  const float own = attention.head.weight(attention.row, attention.step);
-  sum_weights(own, attention.weight, count);
-  missing_.resize(count);
-  double missing = 0;
-  for (std::size_t i = count; i > 0; --i) missing_[i - 1] = missing += segment_[i];
-  // From whichever end there is less to add: a small sum has a small rounding error.
-  std::size_t middle = 0;
-  while (middle < count && kept_[middle] < missing_[middle]) ++middle;
+void NestedErrors::add(const AttentionBlock& block, int row, int head,
+                       std::span<const std::int32_t> order, std::span<const float> weight) {
+  if (budgets_.empty()) return;
+  if (!is_in_block_) stacked_.reset(block);
+  is_in_block_ = true;
+  stacked_.add(row, head, order, weight);
+}
+
+void NestedErrors::finish_block(AttentionBlock& block) {
+  if (!is_in_block_) return;
+  is_in_block_ = false;
+  if (num_lacking(block.first_step + block.num_steps - 1) == 0) return;
+  stacked_.arrange();
+  for (int head = 0; head < static_cast<int>(block.heads.size()); ++head) {
+    sum_weights(block, head);
+    distances_->compute(block, head, stacked_, weights_, missing_);
+    take_all_differences(block, head);
+    for (int row = 0; row < block.num_steps; ++row) measure_exactly(block, head, row);
+    note(block, head);
+  }
+}
+
+/// Of the budgets, those that the tokens up to a step do not fit in come first.
+std::size_t NestedErrors::num_lacking(int step) const {
+  return std::lower_bound(budgets_.begin(), budgets_.end(), step) - budgets_.begin();
+}
+
+void NestedErrors::sum_weights(const AttentionBlock& block, int index) {
+  const HeadAttention& head = block.heads[index];
+  weights_ = {};
+  weights_.total.fill(1);
+  for (int row = 0; row < block.num_steps; ++row) {
+    if (stacked_.order[row].empty()) continue;
+    weights_.own[row] = head.weight(row, block.first_step + row);
+    weights_.total[row] = head.weight_sum[row];
+  }
+  const AlignedRows& weight = stacked_.heads[index].by_place;
+  int end = block.first_step + block.num_steps;
+  find_middles(weight.row(0), end, weights_);
+  missing_.resize(num_lacking(end - 1));
+  missing_squares_.resize(missing_.size());
+  StepDoubles missing{};
+  StepDoubles squares{};
+  for (std::size_t i = missing_.size(); i-- > 0; end = budgets_[i]) {
+    add_missing(weight.row(budgets_[i]), end - budgets_[i], missing, squares);
+    missing_[i] = missing;
+    missing_squares_[i] = squares;
+  }
+}
+
+void NestedErrors::take_all_differences(const AttentionBlock& block, int index) {
+  const double dims = static_cast<double>(values_->mean().size());
+  DifferenceScale scale{
+      values_->unit(), std::pow(kDoubtful * CentredValues::kLongest, 2) / dims, {}};
+  for (int row = 0; row < block.num_steps; ++row) {
+    const double norm = norm_of(block.heads[index], row);
+    scale.least[row] = std::pow(kLeast * norm / (CentredValues::kLongest * values_->unit()), 2);
+  }
+  difference_.resize(missing_.size());
+  doubtful_.fill(0);
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    take_differences(weights_, {budgets_[i], missing_[i], missing_squares_[i]},
+                     distances_->squares(budgets_[i]), scale, difference_[i], doubtful_);
+  }
+}
+
+void NestedErrors::measure_exactly(const AttentionBlock& block, int index, int row) {
+  const int step = block.first_step + row;
+  const std::size_t count = stacked_.order[row].empty() ? 0 : num_lacking(step);
   std::size_t low = 0;
-  while (low < middle && kept_[low] < kLeastWeightSum) ++low;
-  sum_downwards(count, middle);
-  sum_upwards(own, attention.weight, low, middle);
-  while (low > 0) low = weigh_again(low);
+  while (low < count && weights_.total[row] - missing_[low][row] < kLeastWeightSum) ++low;
+  if (doubtful_[row] == 0 && low == 0) return;
+  const auto& order = stacked_.order[row];
+  const StackedStep stacked{block.heads[index],
+                            row,
+                            step,
+                            order,
+                            {stacked_.heads[index].weight.row(row).data(), order.size()}};
+  const auto differences =
+      doubtful_[row] != 0 ? exact_.all(stacked, count) : exact_.rescued(stacked, low);
+  for (std::size_t i = 0; i < differences.size(); ++i) difference_[i][row] = differences[i];
 }
 
-/// Of `count` budgets and of what is beyond, if there is anything.
-void NestedErrors::sum_weights(float own, std::span<const float> weight, std::size_t count) {
-  segment_.assign(count + 1, 0);
-  kept_.resize(count);
-  double kept = own;
-  for (std::size_t i = 0; i <= count; ++i) {
-    const std::size_t begin = begin_of(i);
-    const std::size_t end = i < count ? budgets_[i] : weight.size();
-    const Eigen::Map<const Eigen::VectorXf> part(weight.data() + begin,
-                                                 static_cast<Eigen::Index>(end - begin));
-    segment_[i] = part.cast<double>().sum();
-    if (i < count) kept_[i] = kept += segment_[i];
+void NestedErrors::note(const AttentionBlock& block, int index) {
+  const HeadAttention& head = block.heads[index];
+  ErrorScale scale{};
+  int first_measured = block.num_steps;
+  for (int row = block.num_steps - 1; row >= 0; --row) {
+    if (stacked_.order[row].empty()) continue;
+    first_measured = row;
+    const double norm = norm_of(head, row);
+    const double longest_value = block.longest_value[row] / norm;
+    scale.error[row] = 1 / norm;
+    scale.most[row] = 2 * longest_value;
+    scale.bound[row] = scale.most[row] / head.weight_sum[row];
+    scale.slack[row] = kRounding * longest_value;
   }
-}
-
-// o' - o = N_kept / W_kept - o, with N and W the sums of weighted values and of weights.
-void NestedErrors::sum_upwards(float own, std::span<const float> weight, std::size_t from,
-                               std::size_t to) {
-  if (from == to) return;
-  sum_ = own * values_.row(at_->step);
-  for (std::size_t i = 0; i < to; ++i) {
-    add_values(weight.subspan(begin_of(i), budgets_[i] - begin_of(i)), i);
-    if (i >= from) note(i, distance(kept_[i]));
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    float errors[kBlockSteps];
+    Record& record = records_[i];
+    add_errors(difference_[i], missing_[i], scale, errors, record.sums);
+    const int first = std::max(first_measured, budgets_[i] + 1 - block.first_step);
+    record.errors.insert(record.errors.end(), errors + first, errors + block.num_steps);
   }
-}
-
-// o - o' = (N_missing - W_missing o) / W_kept.
-void NestedErrors::sum_downwards(std::size_t from, std::size_t to) {
-  sum_.setZero(values_.cols());
-  for (std::size_t i = from; i > to; --i) {
-    const std::size_t end = i < from ? budgets_[i] : at_->weight.size();
-    add_values(at_->weight.subspan(begin_of(i), end - begin_of(i)), i);
-    note(i - 1, distance(missing_[i - 1]));
-  }
-}
-
-/// Measures the largest of the first `count` budgets, and as many before it as can share its
-/// weights, against the largest logit that it holds. Returns how many remain.
-std::size_t NestedErrors::weigh_again(std::size_t count) {
-  const auto held = static_cast<std::size_t>(budgets_[count - 1]);
-  const float* logit = at_->head.logit.row(at_->row).data();
-  const int visible = first_visible(unit_, at_->step);
-  float largest = logit[at_->step];
-  for (const std::int32_t token : at_->order.first(held)) {
-    if (token >= visible) largest = std::max(largest, logit[token]);
-  }
-  const auto weigh = [&](std::int32_t token) {
-    return token >= visible ? std::exp(logit[token] - largest) : 0.0F;
-  };
-  reweighted_.resize(held);
-  std::transform(at_->order.begin(), at_->order.begin() + static_cast<std::ptrdiff_t>(held),
-                 reweighted_.begin(), weigh);
-  const float own = weigh(at_->step);
-  sum_weights(own, reweighted_, count);
-  std::size_t low = 0;
-  while (kept_[low] < kLeastWeightSum) ++low;  // the last budget has at least 1
-  sum_upwards(own, reweighted_, low, count);
-  return low;
-}
-
-/// Adds the values of the segment, which `weight` belongs to.
-void NestedErrors::add_values(std::span<const float> weight, std::size_t segment) {
-  const std::int32_t* order = at_->order.data() + begin_of(segment);
-  present_.resize(weight.size());
-  present_weight_.resize(weight.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < weight.size(); ++i) {
-    present_[count] = order[i];
-    present_weight_[count] = weight[i];
-    count += weight[i] != 0 ? 1 : 0;
-  }
-  kvsim::add_values(values_.data(), static_cast<std::size_t>(values_.cols()), present_.data(),
-                    present_weight_.data(), count, sum_.data());
-}
-
-/// |sum of weighted values - weight o|
-double NestedErrors::distance(double weight) const {
-  return std::sqrt(squared_distance(sum_.data(), weight, at_->head.output.row(at_->row).data(),
-                                    static_cast<std::size_t>(sum_.size())));
-}
-
-/// `difference` is |o - o'| times the weight of what is kept.
-void NestedErrors::note(std::size_t budget, double difference) {
-  Record& record = records_[budget];
-  const double error = difference / kept_[budget] / norm_;
-  const double loss = std::clamp(missing_[budget] / at_->head.weight_sum[at_->row], 0.0, 1.0);
-  const double unit = at_->longest_value / norm_;
-  const double bound = 2 * loss * unit;
-  record.errors.push_back(static_cast<float>(error));
-  record.error += error;
-  record.bound += bound;
-  if (error > bound * (1 + 1e-4) + kRounding * unit) ++record.violations;
 }
 
 std::map<int, OutputErrors> NestedErrors::finish(std::size_t count) && {
@@ -140,13 +155,13 @@ std::map<int, OutputErrors> NestedErrors::finish(std::size_t count) && {
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
     Record& record = records_[i];
     OutputErrors& errors = all[budgets_[i]];
-    errors.mean = record.error / static_cast<double>(count);
-    errors.bound_mean = record.bound / static_cast<double>(count);
-    errors.bound_violations = record.violations;
-    record.errors.resize(count, 0);
-    errors.p50 = select_percentile(record.errors, 0.50);
-    errors.p95 = select_percentile(record.errors, 0.95);
-    errors.max = *std::max_element(record.errors.begin(), record.errors.end());
+    errors.mean = record.sums.error / static_cast<double>(count);
+    errors.bound_mean = record.sums.bound / static_cast<double>(count);
+    errors.bound_violations = record.sums.violations;
+    const Percentiles percentiles(record.errors, count - record.errors.size());
+    errors.p50 = percentiles.at(0.50);
+    errors.p95 = percentiles.at(0.95);
+    errors.max = percentiles.largest();
     record.errors = {};
   }
   return all;

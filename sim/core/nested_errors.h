@@ -1,33 +1,33 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "sim/core/curve.h"
+#include "sim/core/error_kernels.h"
+#include "sim/core/exact_prefixes.h"
+#include "sim/core/prefix_distances.h"
+#include "sim/core/stacked_block.h"
 
 namespace kvsim {
 
-/// One query head's attention at one step, with the tokens that were there before it in the order
-/// of a BudgetStack.
-struct StackedAttention {
-  const HeadAttention& head;
-  int row;
-  int step;
-  double longest_value;                 ///< |v_j|, of tokens up to the step
-  std::span<const std::int32_t> order;  ///< [step]
-  std::span<const float> weight;        ///< exp(l - max l), parallel to the order
-};
-
-/// Output errors of the caches of some budgets, which hold more and more of one order of tokens:
-/// weighted values are summed once from one budget to the next.
+/// Output errors of the caches of some budgets, which hold more and more of one order of tokens.
 class NestedErrors {
  public:
-  /// `values` are those of the unit; both have to outlive the object. Budgets are ascending; with
-  /// none the object does nothing.
-  NestedErrors(const Unit& unit, const MatrixDouble& values, std::vector<int> budgets);
+  /// `unit` and `values` have to outlive the object. Budgets are ascending; with none the object
+  /// does nothing, and values may be null.
+  NestedErrors(const Unit& unit, const CentredValues* values, const std::vector<int>& budgets);
 
-  void add(const StackedAttention& attention);
+  /// One measured step of a query head: the tokens before it, in the order of a BudgetStack, and
+  /// their exp(l - max l). Heads follow each other.
+  void add(const AttentionBlock& block, int row, int head, std::span<const std::int32_t> order,
+           std::span<const float> weight);
+
+  /// After the last step of a block. Sets its outputs unless are_dense(budgets): then it needs
+  /// them.
+  void finish_block(AttentionBlock& block);
 
   /// Over `count` measurements, of which those that were not added have error 0.
   std::map<int, OutputErrors> finish(std::size_t count) &&;
@@ -36,38 +36,29 @@ class NestedErrors {
   /// What is known of one budget.
   struct Record {
     std::vector<float> errors;
-    double error = 0;  // sums
-    double bound = 0;
-    std::int64_t violations = 0;
+    ErrorSums sums;
   };
 
-  void sum_weights(float own, std::span<const float> weight, std::size_t count);
-  void sum_upwards(float own, std::span<const float> weight, std::size_t from, std::size_t to);
-  void sum_downwards(std::size_t from, std::size_t to);
-  std::size_t weigh_again(std::size_t count);
-  void add_values(std::span<const float> weight, std::size_t segment);
-  double distance(double weight) const;
-  void note(std::size_t budget, double difference);
-  std::size_t begin_of(std::size_t segment) const {
-    return segment == 0 ? 0 : budgets_[segment - 1];
-  }
+  void sum_weights(const AttentionBlock& block, int head);
+  void take_all_differences(const AttentionBlock& block, int head);
+  void measure_exactly(const AttentionBlock& block, int head, int row);
+  void note(const AttentionBlock& block, int head);
+  std::size_t num_lacking(int step) const;
 
-  const Unit& unit_;
-  const MatrixDouble& values_;
+  const CentredValues* values_;
   std::vector<int> budgets_;
   std::vector<Record> records_;  // parallel to the budgets
+  StackedBlock stacked_;
+  bool is_in_block_ = false;
+  std::unique_ptr<PrefixDistances> distances_;
+  ExactPrefixes exact_;
 
-  // Of the attention at hand. Segment i of the order holds what budget i has and budget i - 1 does
-  // not; the last one, what no budget has.
-  const StackedAttention* at_ = nullptr;
-  double norm_ = 0;                    // |o|
-  std::vector<double> segment_;        // sums of weights
-  std::vector<double> kept_;           // per budget, the step's own token included
-  std::vector<double> missing_;        // per budget, against the largest logit of all
-  std::vector<float> reweighted_;      // against the largest logit of some prefix of the order
-  Eigen::RowVectorXd sum_;             // of weighted values
-  std::vector<std::int32_t> present_;  // tokens of a segment with a weight above 0
-  std::vector<double> present_weight_;
+  // Of one head's block.
+  BlockWeights weights_;
+  std::vector<StepDoubles> missing_;  // per budget that lacks something: sums of weights
+  std::vector<StepDoubles> missing_squares_;
+  std::vector<StepDoubles> difference_;  // |o - o'|
+  std::array<std::int32_t, kBlockSteps> doubtful_;
 };
 
 }  // namespace kvsim

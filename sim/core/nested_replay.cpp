@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/core/curve_kernels.h"
+#include "sim/core/score_kernels.h"
 #include "sim/core/token_kinds.h"
 
 namespace kvsim {
@@ -27,7 +28,7 @@ Rules rules_of(const Spec& policy, int num_tokens) { return policy.rules({.budge
 }  // namespace
 
 // The policy is told of a budget that holds the whole text, which is what it is then shown.
-NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const MatrixDouble& values,
+NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const CentredValues* values,
                            const CurveOptions& options)
     : unit_(unit),
       prompt_(options.mode == Mode::prefill ? unit.prompt_length : 0),
@@ -66,12 +67,13 @@ void NestedReplay::advance(const AttentionBlock& block, int row,
 void NestedReplay::measure(const AttentionBlock& block, int row, int step) {
   const std::span<const std::int32_t> order = stack_.order();
   weight_.resize(order.size());
-  for (const HeadAttention& head : block.heads) {
+  for (std::size_t index = 0; index < block.heads.size(); ++index) {
+    const HeadAttention& head = block.heads[index];
     const double sum = head.weight_sum[row];
     add_in_order(head.weight.row(row).data(), order, 1 / sum, largest_not_pivotal(sum, step),
                  weight_.data(), attention_.data(), pivotal_.data());
     curve_.token_accesses += head.num_pivotal[row];
-    errors_.add({head, row, step, block.longest_value[row], order, weight_});
+    errors_.add(block, row, static_cast<int>(index), order, weight_);
   }
   ++curve_.steps;
 }
@@ -79,6 +81,11 @@ void NestedReplay::measure(const AttentionBlock& block, int row, int step) {
 void NestedReplay::update_scores(int step, std::span<const float> full_attention) {
   const auto count = static_cast<std::size_t>(step) + 1;
   const auto tokens = std::span<const std::int32_t>(tokens_).first(count);
+  // As ScoreReplay: by kernels, where a rule says what the policy would do.
+  if (rules_.score && rules_.score->kind != ScoreRule::Kind::newest) {
+    kvsim::update_scores(*rules_.score, {step, count}, tokens, full_attention, scores_);
+    return;
+  }
   // As many as leave the smallest cache: a policy may leave scores alone that nobody needs.
   const int leaving = stack_.order().empty() ? step : 1;
   policy_->update({.index = step,

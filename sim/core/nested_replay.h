@@ -11,14 +11,17 @@ namespace kvsim {
 /// The replays of one policy at all budgets, as one stack on its way through a unit.
 class NestedReplay {
  public:
-  /// All have to outlive the object. `values` are those of the unit, empty if no errors are asked
+  /// All have to outlive the object. `values` are those of the unit; null if no errors are asked
   /// for.
-  NestedReplay(const Spec& policy, const Unit& unit, const MatrixDouble& values,
+  NestedReplay(const Spec& policy, const Unit& unit, const CentredValues* values,
                const CurveOptions& options);
 
   /// The next step, row `row` of the block. `full_attention` is its mean over the query heads,
   /// [step + 1].
   void advance(const AttentionBlock& block, int row, std::span<const float> full_attention);
+
+  /// After the last row of a block; see NestedErrors.
+  void finish_block(AttentionBlock& block) { errors_.finish_block(block); }
 
   Curve finish() &&;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "sim/core/attention_kernels.h"
 #include "sim/core/curve_table.h"
 #include "sim/core/in_parallel.h"
 #include "sim/core/memory.h"
@@ -22,7 +23,11 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   const auto budgets =
       plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
   for (const int budget : budgets) errors += (n - budget) * group * sizeof(float);
-  const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(double);
+  // Values, and per policy a block's orders, weights and distances by place.
+  const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);
+  if (!budgets.empty()) {
+    errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
+  }
   // Schedules, slot prices and the order of departures of an oracle's plans, half of it full.
   const std::size_t plans = oracles ? 16 * n * n : 0;
   constexpr std::size_t kBytesPerRow = 2048;

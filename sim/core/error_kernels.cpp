@@ -1,0 +1,126 @@
+#include "sim/core/error_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "sim/core/rescued_step.h"
+#include "sim/core/vector_targets.h"
+
+namespace kvsim {
+namespace {
+
+using Doubles = double __attribute__((vector_size(8 * sizeof(double))));
+
+// The inner loops have no branches, so that they become vector instructions.
+template <class Target>
+KVSIM_INLINE void middles(const float* __restrict weight, int num_places,
+                          BlockWeights& __restrict sums) {
+  StepDoubles kept = sums.own;
+  StepDoubles squares;
+  StepDoubles count{};
+  for (int s = 0; s < kBlockSteps; ++s) squares[s] = kept[s] * kept[s];
+  for (int place = 0; place < num_places; ++place, weight += kBlockSteps) {
+    for (int s = 0; s < kBlockSteps; ++s) {
+      const double w = weight[s];
+      count[s] += 2 * kept[s] < sums.total[s] ? 1.0 : 0.0;
+      kept[s] += w;
+      squares[s] += w * w;
+    }
+  }
+  for (int s = 0; s < kBlockSteps; ++s) sums.middle[s] = static_cast<std::int32_t>(count[s]);
+  sums.total_squares = squares;
+}
+KVSIM_KERNEL(void, middles, (const float* weight, int num_places, BlockWeights& sums),
+             (weight, num_places, sums))
+
+template <class Target>
+KVSIM_INLINE void missing(const float* __restrict weight, int num_places, double* __restrict sum,
+                          double* __restrict squares) {
+  for (int place = num_places - 1; place >= 0; --place) {
+    const float* row = weight + static_cast<std::ptrdiff_t>(place) * kBlockSteps;
+    for (int s = 0; s < kBlockSteps; ++s) {
+      const double w = row[s];
+      sum[s] += w;
+      squares[s] += w * w;
+    }
+  }
+}
+KVSIM_KERNEL(void, missing, (const float* weight, int num_places, double* sum, double* squares),
+             (weight, num_places, sum, squares))
+
+// Rounding is in proportion to what a sum of so many independent values tends to be; it may matter
+// where the sum is much less.
+template <class Target>
+KVSIM_INLINE void differences(const BlockWeights& __restrict weights, const Lack& __restrict lack,
+                              const float* __restrict square,
+                              const DifferenceScale& __restrict scale,
+                              double* __restrict difference, std::int32_t* __restrict doubtful) {
+  for (int s = 0; s < kBlockSteps; ++s) {
+    const double kept = weights.total[s] - lack.weight[s];
+    difference[s] = double{std::sqrt(square[s])} * scale.unit / kept;
+    const double kept_squares = weights.total_squares[s] - lack.squares[s];
+    const double summed = lack.budget < weights.middle[s] ? kept_squares : lack.squares[s];
+    const int is_small = square[s] < scale.doubtful * summed ? 1 : 0;
+    const int matters = summed > scale.least[s] * kept * kept ? 1 : 0;
+    doubtful[s] |= is_small & matters & (kept >= kLeastWeightSum ? 1 : 0);
+  }
+}
+KVSIM_KERNEL(void, differences,
+             (const BlockWeights& weights, const Lack& lack, const float* square,
+              const DifferenceScale& scale, double* difference, std::int32_t* doubtful),
+             (weights, lack, square, scale, difference, doubtful))
+
+KVSIM_INLINE double sum_of(const double* x) {
+  Doubles part[kBlockSteps / 8];
+  std::memcpy(part, x, sizeof part);
+  const Doubles all = (part[0] + part[1]) + (part[2] + part[3]);
+  double sum = 0;
+  for (int i = 0; i < 8; ++i) sum += all[i];
+  return sum;
+}
+
+template <class Target>
+KVSIM_INLINE void errors(const double* __restrict difference, const double* __restrict missing,
+                         const ErrorScale& __restrict scale, float* __restrict error,
+                         ErrorSums& sums) {
+  double exact[kBlockSteps];
+  double bound[kBlockSteps];
+  std::int32_t is_above[kBlockSteps];
+  for (int s = 0; s < kBlockSteps; ++s) {
+    exact[s] = difference[s] * scale.error[s];
+    error[s] = static_cast<float>(exact[s]);
+    bound[s] = std::min(missing[s] * scale.bound[s], scale.most[s]);
+    is_above[s] = exact[s] > bound[s] * (1 + 1e-4) + scale.slack[s] ? 1 : 0;
+  }
+  sums.error += sum_of(exact);
+  sums.bound += sum_of(bound);
+  for (int s = 0; s < kBlockSteps; ++s) sums.violations += is_above[s];
+}
+KVSIM_KERNEL(void, errors,
+             (const double* difference, const double* missing, const ErrorScale& scale,
+              float* error, ErrorSums& sums),
+             (difference, missing, scale, error, sums))
+
+}  // namespace
+
+void find_middles(const float* weight, int num_places, BlockWeights& sums) {
+  best_middles(weight, num_places, sums);
+}
+
+void add_missing(const float* weight, int num_places, StepDoubles& sum, StepDoubles& squares) {
+  best_missing(weight, num_places, sum.data(), squares.data());
+}
+
+void take_differences(const BlockWeights& weights, const Lack& lack, const float* square,
+                      const DifferenceScale& scale, StepDoubles& difference,
+                      std::array<std::int32_t, kBlockSteps>& doubtful) {
+  best_differences(weights, lack, square, scale, difference.data(), doubtful.data());
+}
+
+void add_errors(const StepDoubles& difference, const StepDoubles& missing, const ErrorScale& scale,
+                float* error, ErrorSums& sums) {
+  best_errors(difference.data(), missing.data(), scale, error, sums);
+}
+
+}  // namespace kvsim
