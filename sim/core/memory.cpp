@@ -23,14 +23,13 @@ std::size_t block_memory(const ReplayShape& shape) {
   return shape.group_size * kBlockSteps * (per_step + shape.value_dim * sizeof(double));
 }
 
-/// Sets of tokens, which are bits, the errors, and of caches by score rules the weights of slots,
-/// as many of which are gaps as are not.
+/// Sets of tokens, which are bits, the errors, and the weights of slots of one cache at a time.
 std::size_t measuring_memory(const ReplayShape& shape) {
   const std::size_t errors =
       shape.group_size * (shape.num_tokens / shape.every + 1) * sizeof(double);
   const std::size_t sets = 3 * shape.num_tokens / 8;
   const std::size_t weights = shape.group_size * kBlockSteps * kNumber;
-  return shape.configurations * (errors + sets) + shape.gathered * 2 * weights;
+  return shape.configurations * (errors + sets) + shape.gathered * weights;
 }
 
 /// Outputs are sums over the tokens that one cache lacks and those that the others differ in.

@@ -12,7 +12,7 @@ struct ReplayShape {
   std::size_t value_dim = 0;
   std::size_t configurations = 1;
   std::size_t held = 0;          ///< tokens that the caches of all configurations hold
-  std::size_t gathered = 0;      ///< of these, tokens of caches that are replayed by score rules
+  std::size_t gathered = 0;      ///< slots of the largest cache that is replayed by score rules
   std::size_t stored_forms = 0;  ///< different quantisations among them
   std::size_t every = 1;         ///< steps per output error
   bool has_reference = true;

@@ -83,7 +83,8 @@ void NestedReplay::update_scores(int step, std::span<const float> full_attention
   const auto tokens = std::span<const std::int32_t>(tokens_).first(count);
   // As ScoreReplay: by kernels, where a rule says what the policy would do.
   if (rules_.score && rules_.score->kind != ScoreRule::Kind::newest) {
-    kvsim::update_scores(*rules_.score, {step, count}, tokens, full_attention, scores_);
+    kvsim::update_scores(*rules_.score, {step, count}, {tokens, full_attention, 1, scores_}, 0,
+                         count);
     return;
   }
   // As many as leave the smallest cache: a policy may leave scores alone that nobody needs.

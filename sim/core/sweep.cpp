@@ -102,7 +102,9 @@ std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
     const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;
-    if (ScoreReplay::gathers(rules)) shape.gathered += held;
+    // As many slots are gaps as are not.
+    const std::size_t slots = std::min(2 * held, shape.num_tokens);
+    if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
     shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
     shape.oracles |= policy.is_oracle();
