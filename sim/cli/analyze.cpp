@@ -68,11 +68,11 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const std::string what = required_from(verb, *values, "what");
   const std::string file = required_from(verb, *values, "output");
+  const auto backend = backend_from(*values);
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
   ResultStore store(file, ResultStore::Access::write);
   for (const TableSchema& schema : plan.schemas) store.create(schema);
 
-  const std::unique_ptr<Backend> backend = backend_from(*values);
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
   if (values->count("quiet") == 0) announce(plan);

@@ -54,6 +54,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
     request.traces.push_back(trace);
   request.policies = allocated(parse_policies(required_from(verb, *values, "policies")), *values);
   const std::string file = required_from(verb, *values, "output");
+  const auto backend = backend_from(*values);
   const CurvePlan plan =
       plan_curves(std::move(request),
                   ErrorBudgets((*values)["output-error"].as<std::string>(), "--output-error"));
@@ -61,7 +62,6 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   const TableSchema schema = curve_schema();
   store.create(schema);
 
-  const std::unique_ptr<Backend> backend = backend_from(*values);
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
   if (values->count("quiet") == 0) announce(plan);

@@ -60,6 +60,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   if (request.trajectories) {
     refuse_to_overwrite(request.traces.front(), (*values)["per-step"].as<std::string>());
   }
+  const auto backend = backend_from(*values);
   const SweepPlan plan = plan_sweep(std::move(request));
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());
@@ -69,7 +70,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
     print(std::move(results), format);
   };
   try {
-    run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+    run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
       if (per_step) per_step->add(outcomes.front());
       results.push_back(std::move(outcomes.front().result));
     });

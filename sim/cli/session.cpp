@@ -53,15 +53,14 @@ std::vector<Amount> parse_budgets(const std::string& list) {
   return budgets;
 }
 
-void run_plan(const SweepPlan& plan, const po::variables_map& values,
+void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
               const UnitFinished& finished) {
-  const std::unique_ptr<Backend> backend = backend_from(values);
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (values.count("quiet") == 0) announce(plan);
   const std::size_t num_units = plan.num_reports();
   Progress progress(num_units, values);
   try {
-    run_sweep(plan, *backend, interrupted,
+    run_sweep(plan, backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
                 finished(unit, std::move(outcomes));
                 progress.advance(unit.unit.name);

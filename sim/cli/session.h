@@ -18,8 +18,9 @@ std::vector<Amount> parse_budgets(const std::string& list);
 /// threads".
 std::string memory_note(std::size_t bytes, int threads);
 
-/// Runs the plan on the chosen device: says what is coming, shows progress, ends cleanly on Ctrl-C.
+/// Runs the plan: says what is coming, shows progress, ends cleanly on Ctrl-C.
 /// `finished` is called as by kvsim::run_sweep. Throws Interrupted, saying how far it came.
-void run_plan(const SweepPlan& plan, const po::variables_map& values, const UnitFinished& finished);
+void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
+              const UnitFinished& finished);
 
 }  // namespace kvsim::cli

@@ -46,12 +46,13 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 
+  const auto backend = backend_from(*values);
   SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
   if (!plan.request.measuring.has_reference()) store.check_takes_unmeasured();
   skip_finished(plan, store);
   try {
-    run_plan(plan, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+    run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
       keep(std::move(outcomes), store);
     });
   } catch (const Interrupted& interrupted) {

@@ -1,6 +1,7 @@
 // Every mistake ends in one line on standard error and the right exit status.
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/cli/program.h"
@@ -145,6 +146,26 @@ TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
       {{"synth", "-o", "."}, kFailure, "something else"},
   };
   for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
+}
+
+TEST_CASE("cli: a device that is not there is said before a file is begun") {
+  const traces_test::TemporaryFolder folder;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string before = visible == nullptr ? "" : visible;
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const std::vector<std::string> common{sample_trace(), "-o", "r.sqlite", "--device", "cuda"};
+  const std::vector<std::vector<std::string>> runs{
+      {"sweep", "--policies", "h2o", "--budgets", "5%"},
+      {"curve", "--policies", "window"},
+      {"analyze", "--what", "sparsity"},
+  };
+  for (std::vector<std::string> run : runs) {
+    run.insert(run.end(), common.begin(), common.end());
+    check(folder.path(), {run, kFailure, "use --device cpu"});
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "r.sqlite"));
+  visible == nullptr ? unsetenv("CUDA_VISIBLE_DEVICES")
+                     : setenv("CUDA_VISIBLE_DEVICES", before.c_str(), 1);
 }
 
 }  // namespace
