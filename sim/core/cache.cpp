@@ -1,8 +1,10 @@
 #include "sim/core/cache.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "sim/core/score_kernels.h"
 
@@ -89,23 +91,34 @@ void Cache::evict_several(int count, int step) {
 }
 
 std::vector<std::int32_t> Cache::select(int count) const {
-  std::vector<std::size_t> slots(tokens_.size() - 1);
-  std::iota(slots.begin(), slots.end(), std::size_t{0});
-  const auto chosen = std::min(static_cast<std::size_t>(count), slots.size());
-  const auto end = slots.begin() + static_cast<std::ptrdiff_t>(chosen);
+  const std::size_t num_older = tokens_.size() - 1;
+  const std::size_t chosen = std::min(static_cast<std::size_t>(count), num_older);
+  const std::size_t first = std::min(static_cast<std::size_t>(protect_first_), chosen);
   // A window that holds the newest token as well has one older token less.
-  const auto newest = static_cast<std::size_t>(std::max(0, protect_newest_ - 1));
-  const auto is_protected = [&](std::size_t slot) {
-    return slot < static_cast<std::size_t>(protect_first_) || slot + newest >= slots.size();
-  };
-  std::nth_element(slots.begin(), end, slots.end(), [&](std::size_t a, std::size_t b) {
-    if (is_protected(a) != is_protected(b)) return is_protected(a);
-    return scores_[a] != scores_[b] ? scores_[a] > scores_[b] : a > b;
-  });
-  std::sort(slots.begin(), end);
-  std::vector<std::int32_t> selected;
-  for (auto slot = slots.begin(); slot != end; ++slot) selected.push_back(tokens_[*slot]);
-  selected.push_back(tokens_.back());
+  const auto window = static_cast<std::size_t>(std::max(0, protect_newest_ - 1));
+  const std::size_t newest = std::min({window, chosen - first, num_older - first});
+  const std::span<const double> scores(scores_.data() + first, num_older - first - newest);
+  std::size_t places = chosen - first - newest;
+  double least = std::numeric_limits<double>::infinity();
+  if (places > 0) {
+    std::vector<double> ranked(scores.begin(), scores.end());
+    const auto last = ranked.begin() + static_cast<std::ptrdiff_t>(places - 1);
+    std::nth_element(ranked.begin(), last, ranked.end(), std::greater<>());
+    least = *last;
+    places -= static_cast<std::size_t>(
+        std::count_if(ranked.begin(), last, [&](double score) { return score > least; }));
+  }
+  // From the newest on, as among equals the later ones are preferred.
+  std::vector<std::int32_t> selected{tokens_.back()};
+  for (std::size_t slot = num_older; slot-- > 0;) {
+    const bool is_protected = slot < first || slot >= num_older - newest;
+    const double score = scores_[slot];
+    if (is_protected || score > least || (score == least && places > 0)) {
+      selected.push_back(tokens_[slot]);
+      if (!is_protected && score == least) --places;
+    }
+  }
+  std::reverse(selected.begin(), selected.end());
   return selected;
 }
 
