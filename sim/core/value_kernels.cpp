@@ -198,7 +198,7 @@ KVSIM_INLINE void add_rows(const float* value, std::ptrdiff_t stride, const std:
 template <class Target>
 KVSIM_INLINE void add_in_double(const float* value, int dims, const std::int32_t* tokens,
                                 const float* weight, std::size_t count, double* sum) {
-  constexpr int kTiles = Target::kFloatRegisters / 128;
+  constexpr int kTiles = std::max(1, Target::kFloatRegisters / 128);
   int dim = 0;
   for (; dim + kTiles * kLanes <= dims; dim += kTiles * kLanes) {
     add_rows<kTiles>(value + dim, dims, tokens, weight, count, sum + dim);
