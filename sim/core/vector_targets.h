@@ -17,17 +17,17 @@ struct Baseline {
   static constexpr int kFloatRegisters = 16 * 4;
 };
 
+enum class InstructionSet { baseline, avx2, avx512 };
+
+/// The widest that this processor has; less, so that tests reach every variant, if the environment
+/// variable KVSIM_TEST_INSTRUCTIONS says avx2 or baseline.
+InstructionSet instruction_set();
+
 /// The variant of a kernel that this processor runs best.
 template <class Kernel>
-Kernel* best_of([[maybe_unused]] Kernel* avx512, [[maybe_unused]] Kernel* avx2, Kernel* baseline) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return avx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2;
-#endif
-  return baseline;
+Kernel* best_of(Kernel* avx512, Kernel* avx2, Kernel* baseline) {
+  const InstructionSet set = instruction_set();
+  return set == InstructionSet::avx512 ? avx512 : set == InstructionSet::avx2 ? avx2 : baseline;
 }
 
 }  // namespace kvsim
