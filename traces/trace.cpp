@@ -115,7 +115,7 @@ const std::string& Trace::id() const {
   return file_->id;
 }
 
-Unit Trace::read_unit(const UnitName& name, Values values) const {
+Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
   const auto [sequence, layer] = file_->find(name);
   Unit unit;
   unit.name = name;
@@ -134,7 +134,7 @@ Unit Trace::read_unit(const UnitName& name, Values values) const {
       unit.query.push_back(data.query.read(name.kv_head * group_size + member));
     }
     unit.key = data.key.read(name.kv_head);
-    if (values == Values::read) {
+    if (parts.values) {
       unit.value = data.value.read(name.kv_head);
     } else {
       unit.value.resize(0, header().value_dim);
@@ -142,7 +142,7 @@ Unit Trace::read_unit(const UnitName& name, Values values) const {
     const std::string& fix = file_->root->fix();
     const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
     unit.token_ids = read_token_ids(group);
-    unit.token_text = read_token_text(group);
+    if (parts.text) unit.token_text = read_token_text(group);
   });
   check_logits_fit(unit, {file_->path.string(),
                           fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)});

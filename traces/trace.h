@@ -48,8 +48,11 @@ struct SequenceInfo {
   std::vector<LayerInfo> layers;  ///< the layers that are there, ascending
 };
 
-/// Whether a unit comes with its values, or with a matrix of as many columns and no rows.
-enum class Values { read, skip };
+/// What a unit comes with beside queries and keys.
+struct UnitParts {
+  bool values = true;  ///< false: a matrix of as many columns and no rows
+  bool text = true;    ///< of its tokens
+};
 
 /// A trace file (format: traces/README.md), open for reading.
 ///
@@ -73,7 +76,7 @@ class Trace {
 
   /// Reads one KV head and its query heads, with the sequence's text if it is there. Throws
   /// DataError if it is not in the file or holds a number that is not finite.
-  Unit read_unit(const UnitName& name, Values values = Values::read) const;
+  Unit read_unit(const UnitName& name, UnitParts parts = {}) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
   /// query head, in the order of Unit::query. Throws DataError if they are not in the file.

@@ -24,13 +24,32 @@ void keep(std::vector<Outcome> outcomes, ResultStore& store) {
   }
 }
 
+// Without a reference "all" stands for those that do without, and says which do not.
+std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
+                                const Measuring& measuring) {
+  const std::string list = required_from(verb, values, "policies");
+  std::vector<Spec> policies = parse_specs(list);
+  if (list == "all" && !measuring.has_reference()) {
+    std::vector<std::string> left_out;
+    std::erase_if(policies, [&](const Spec& policy) {
+      if (needs_reference(policy)) left_out.push_back(policy.policy().name);
+      return needs_reference(policy);
+    });
+    if (values.count("quiet") == 0) {
+      std::cerr << fmt::format("kvsim: left out, as they need a reference: {}\n",
+                               fmt::join(left_out, ", "));
+    }
+  }
+  return allocated(std::move(policies), values);
+}
+
 }  // namespace
 
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
-  options.add_options()(
-      "policies", po::value<std::string>(),
-      "specs separated by ';'; all: every policy with its defaults; oracles: every oracle")(
+  options.add_options()("policies", po::value<std::string>(),
+                        "specs separated by ';'; all: every policy with its defaults, without a "
+                        "reference those that need none; oracles: every oracle")(
       "budgets", po::value<std::string>(), "budgets separated by commas: 5%,0.2,256")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); what it holds already is not replayed again");
@@ -42,7 +61,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   request.measuring = measuring_from(*values);
   for (const std::string& trace : words_from(verb, *values, "TRACE"))
     request.traces.push_back(trace);
-  request.policies = allocated(parse_specs(required_from(verb, *values, "policies")), *values);
+  request.policies = policies_from(verb, *values, request.measuring);
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 

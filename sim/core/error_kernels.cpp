@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "sim/core/rescued_step.h"
 #include "sim/core/vector_targets.h"
@@ -84,18 +85,22 @@ template <class Target>
 KVSIM_INLINE void errors(const double* __restrict difference, const double* __restrict missing,
                          const ErrorScale& __restrict scale, float* __restrict error,
                          ErrorSums& sums) {
+  constexpr double kMost = std::numeric_limits<float>::max();
   double exact[kBlockSteps];
   double bound[kBlockSteps];
   std::int32_t is_above[kBlockSteps];
   for (int s = 0; s < kBlockSteps; ++s) {
     exact[s] = difference[s] * scale.error[s];
-    error[s] = static_cast<float>(exact[s]);
+    error[s] = static_cast<float>(std::min(exact[s], kMost));
     bound[s] = std::min(missing[s] * scale.bound[s], scale.most[s]);
     is_above[s] = exact[s] > bound[s] * (1 + 1e-4) + scale.slack[s] ? 1 : 0;
   }
   sums.error += sum_of(exact);
   sums.bound += sum_of(bound);
-  for (int s = 0; s < kBlockSteps; ++s) sums.violations += is_above[s];
+  for (int s = 0; s < kBlockSteps; ++s) {
+    sums.largest = std::max(sums.largest, exact[s]);
+    sums.violations += is_above[s];
+  }
 }
 KVSIM_KERNEL(void, errors,
              (const double* difference, const double* missing, const ErrorScale& scale,

@@ -56,10 +56,12 @@ struct ErrorScale {
 struct ErrorSums {
   double error = 0;
   double bound = 0;
+  double largest = 0;  ///< error
   std::int64_t violations = 0;
 };
 
-/// Adds up errors and bounds of one budget; writes the errors.
+/// Adds up errors and bounds of one budget; writes the errors, of which none exceeds the largest
+/// float.
 void add_errors(const StepDoubles& difference, const StepDoubles& missing, const ErrorScale& scale,
                 float* error, ErrorSums& sums);
 

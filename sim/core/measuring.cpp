@@ -29,6 +29,8 @@ std::string obstacle(const Spec& policy) {
 
 }  // namespace
 
+bool needs_reference(const Spec& policy) { return !obstacle(policy).empty(); }
+
 void check_reference(const Spec& policy, const Measuring& measuring) {
   if (measuring.has_reference()) return;
   const std::string reason = obstacle(policy);

@@ -21,6 +21,9 @@ struct Measuring {
   bool takes_error(int step, int num_tokens) const { return (num_tokens - 1 - step) % every == 0; }
 };
 
+/// Whether the policy, or what it is combined with, needs the full attention.
+bool needs_reference(const Spec& policy);
+
 /// Throws UsageError if there is no reference and the policy, or what it is combined with, needs
 /// the full attention.
 void check_reference(const Spec& policy, const Measuring& measuring);

@@ -27,7 +27,7 @@ double norm_of(const HeadAttention& head, int row) {
 }  // namespace
 
 NestedErrors::NestedErrors(const Unit& unit, const CentredValues* values,
-                           const std::vector<int>& budgets)
+                           const std::vector<int>& budgets, int first_measured)
     : values_(values), budgets_(budgets), records_(budgets.size()), exact_(unit, budgets) {
   if (budgets.empty()) return;
   if (are_dense(budgets)) {
@@ -39,8 +39,8 @@ NestedErrors::NestedErrors(const Unit& unit, const CentredValues* values,
   missing_squares_.reserve(budgets_.size());
   difference_.reserve(budgets_.size());
   for (std::size_t i = 0; i < budgets_.size(); ++i) {
-    const int most = std::max(0, unit.num_tokens() - budgets_[i]) * unit.group_size();
-    records_[i].errors.reserve(static_cast<std::size_t>(most));
+    const int steps = unit.num_tokens() - std::max(budgets_[i], first_measured);
+    records_[i].errors.reserve(static_cast<std::size_t>(std::max(0, steps)) * unit.query.size());
   }
 }
 
@@ -161,7 +161,7 @@ std::map<int, OutputErrors> NestedErrors::finish(std::size_t count) && {
     const Percentiles percentiles(record.errors, count - record.errors.size());
     errors.p50 = percentiles.at(0.50);
     errors.p95 = percentiles.at(0.95);
-    errors.max = percentiles.largest();
+    errors.max = record.sums.largest;
     record.errors = {};
   }
   return all;

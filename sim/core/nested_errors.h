@@ -18,7 +18,8 @@ class NestedErrors {
  public:
   /// `unit` and `values` have to outlive the object. Budgets are ascending; with none the object
   /// does nothing, and values may be null.
-  NestedErrors(const Unit& unit, const CentredValues* values, const std::vector<int>& budgets);
+  NestedErrors(const Unit& unit, const CentredValues* values, const std::vector<int>& budgets,
+               int first_measured);
 
   /// One measured step of a query head: the tokens before it, in the order of a BudgetStack, and
   /// their exp(l - max l). Heads follow each other.

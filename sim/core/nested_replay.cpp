@@ -39,7 +39,7 @@ NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const CentredVa
       tokens_(unit.num_tokens()),
       attention_(unit.num_tokens(), 0),
       pivotal_(unit.num_tokens(), 0),
-      errors_(unit, values, options.error_budgets) {
+      errors_(unit, values, options.error_budgets, prompt_) {
   std::iota(tokens_.begin(), tokens_.end(), 0);
   if (rules_.sees_kinds) kinds_ = token_kinds(unit);
   if (options.schedules) {

@@ -6,7 +6,7 @@
 namespace kvsim {
 
 /// Ranks among non-negative numbers and zeros that are not stored. Bisects the bits of the numbers,
-/// which are in their order, so that it only ever counts: at most thirty passes of vector
+/// which are in their order, so that it only ever counts: some thirty passes of vector
 /// instructions, where sorting or std::nth_element would wait for every comparison.
 class Percentiles {
  public:

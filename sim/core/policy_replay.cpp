@@ -30,7 +30,8 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
   policy_ = configuration.policy.make(context);
   rules_ = configuration.policy.rules(context);
   const bool goes_by_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
-  needs_attention_ = options.measuring.has_reference() || !goes_by_arrival;
+  keeps_all_ = !rules_.bounded && !rules_.prunes;
+  needs_attention_ = options.measuring.has_reference() || !(goes_by_arrival || keeps_all_);
   if (rules_.sees_kinds) kinds_ = token_kinds(first);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i]->unit();
@@ -112,7 +113,7 @@ void PolicyReplay::run_step(Layer& layer, int step, int row) {
 // layer attends to, and at the end of a prompt, which attends in full, all that were dropped.
 void PolicyReplay::evict(Layer& layer, int step) {
   Cache& cache = layer.cache;
-  if (in_prompt(step)) {
+  if (in_prompt(step) || keeps_all_) {
     update_scores(layer, step, attention_, 0);
     return;
   }

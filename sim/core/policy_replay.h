@@ -48,6 +48,7 @@ class PolicyReplay final : public ConfigurationReplay {
   Rules rules_;
   std::unique_ptr<Policy> policy_;
   std::vector<Layer> layers_;
+  bool keeps_all_;                  // nothing ever leaves
   bool needs_attention_;            // false: neither the policy nor a measurement looks at it
   std::vector<TokenKind> kinds_;    // of all tokens, if the policy asks for them
   int prompt_;                      // the steps before this one attend in full and are not measured

@@ -16,6 +16,7 @@ bool is_bound_for(const Spec& bound, const Spec& policy, int budget) {
 }
 
 void check_against(const Result& bound, const std::vector<Result>& rows) {
+  if (!bound.attention_recall) return;
   const Spec bounding(bound.policy);
   for (const Result& row : rows) {
     if (row.budget != bound.budget || row.attention_recall <= *bound.attention_recall + kRounding ||

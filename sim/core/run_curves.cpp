@@ -22,7 +22,8 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   std::size_t errors = 0;
   const auto budgets =
       plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
-  for (const int budget : budgets) errors += (n - budget) * group * sizeof(float);
+  const int first = request.mode == Mode::prefill ? planned.unit.prompt_length : 0;
+  for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);
   if (!budgets.empty()) {

@@ -72,9 +72,13 @@ class JobRunner {
   /// Outcomes per replay of the job and unit.
   std::vector<std::vector<Outcome>> run(const SweepJob& job) const {
     std::vector<Unit> units;
-    const Values values = plan_.request.measuring.has_reference() ? Values::read : Values::skip;
+    const auto sees_kinds = [&](const PlannedReplay& replay) {
+      return plan_.request.policies[replay.policy].rules({}).sees_kinds;
+    };
+    const UnitParts parts{.values = plan_.request.measuring.has_reference(),
+                          .text = std::any_of(job.replays.begin(), job.replays.end(), sees_kinds)};
     for (const UnitName& name : job.units) {
-      units.push_back(plan_.traces[job.trace].read_unit(name, values));
+      units.push_back(plan_.traces[job.trace].read_unit(name, parts));
     }
     std::vector<Configuration> configurations;
     for (const PlannedReplay& replay : job.replays) {
@@ -123,6 +127,8 @@ class JobRunner {
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished) {
   std::vector<SweepJob> jobs = jobs_of(plan);
+  // Devices compute nothing but the full attention.
+  const std::string device = plan.request.measuring.has_reference() ? backend.device() : "cpu";
   std::mutex reporting;
   const auto run_all = [&](std::span<const SweepJob> part) {
     const Profiles profiles = profiles_for(plan, part, backend, interrupted);
@@ -138,7 +144,7 @@ void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<
         std::vector<Outcome> of_unit;
         for (std::size_t r = 0; r < job.replays.size(); ++r) {
           Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
-          describe(plan, planned, job.replays[r], backend.device(), outcome.result);
+          describe(plan, planned, job.replays[r], device, outcome.result);
         }
         finished(planned, std::move(of_unit));
       }

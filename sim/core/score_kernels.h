@@ -27,7 +27,7 @@ struct Slots {
 };
 
 /// Sets every slot that is not gone to its next_score(). Returns the first of the lowest scores of
-/// slots begin .. end - 1, or `end` if there are none.
+/// slots begin .. end - 1, or `end` if there are none; only gaps have no lowest score.
 std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                           std::size_t begin, std::size_t end);
 

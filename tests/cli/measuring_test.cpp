@@ -105,5 +105,17 @@ TEST_CASE("cli: a result file of an earlier version takes full rows and no other
   CHECK(std::count(refused.err.begin(), refused.err.end(), '\n') == 1);
 }
 
+TEST_CASE("cli: all policies without a reference are those that need none") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "all", "--budgets", "10%",
+                          "--layers", "0", "--reference", "none", "-o", "r.sqlite"});
+  INFO(swept.err);
+  CHECK(swept.status == 0);
+  CHECK(swept.err.find("left out, as they need a reference: topk") != std::string::npos);
+  CHECK(swept.out.find("scissorhands") != std::string::npos);
+  CHECK(swept.out.find("subgen") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvsim::cli_test

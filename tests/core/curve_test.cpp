@@ -180,6 +180,20 @@ TEST_CASE("what all values have in common does not drown their errors", "[curve]
   check_long_order(unit, Spec("h2o:recent=7,score=full"), Mode::stream);
 }
 
+// Where the full output is exactly 0, the error is beyond single precision.
+TEST_CASE("a curve has the largest error of a replay however large it is", "[curve]") {
+  Unit unit = random_unit({.tokens = 40}, 3);
+  unit.query.front().setZero();
+  for (int token = 0; token < unit.num_tokens(); ++token) {
+    unit.value.row(token).setConstant(token % 2 == 0 ? 1 : -1);
+  }
+  const Spec policy("window");
+  const Curve curve = curve_of(unit, policy, {.error_budgets = {10}});
+  const Result replayed = replay(unit, {{policy, 10}}, {}, *make_cpu_backend()).front().result;
+  CHECK(*replayed.output_error_max > 1e300);
+  CHECK(same_error(curve.output_error.at(10).max, *replayed.output_error_max));
+}
+
 TEST_CASE("output errors at some budgets are those at all budgets", "[curve]") {
   const Unit unit = random_unit({.tokens = 90, .group = 2, .spread = 6}, 7);
   const Spec policy("window");

@@ -141,7 +141,7 @@ TEST_CASE("a policy that needs the reference is refused with the reason and a wa
 TEST_CASE("a sweep without a reference needs no values and refuses before any work", "[sweep]") {
   const traces_test::TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  const Unit unit = Trace(folder / "t.h5").read_unit({"a", 0, 0}, Values::skip);
+  const Unit unit = Trace(folder / "t.h5").read_unit({"a", 0, 0}, {.values = false});
   CHECK(unit.num_tokens() > 0);
   CHECK((unit.value.rows() == 0 && unit.value.cols() > 0));
   SweepRequest wanted = request(folder / "t.h5", "h2o", {"5"});

@@ -38,7 +38,8 @@ def without_reference(comparison: Comparison, name: str, title: str) -> Missing:
     """Of a figure that compares with the full attention, in a mode that has none."""
     command = (
         f"kvsim sweep {comparison.trace} --policies '{';'.join(comparison.policies)}' "
-        f"--budgets {','.join(comparison.points.index)} -o {comparison.results.path}"
+        f"--budgets {','.join(comparison.points.index)} --mode {comparison.base_mode} "
+        f"--seed {comparison.seed} -o {comparison.results.path}"
     )
     why = f"Rows of the mode {comparison.mode} hold nothing that the full attention tells."
     return Missing(name, title, why, command)
