@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "sim/core/metrics.h"
 #include "sim/core/rescued_step.h"
 #include "sim/core/vector_targets.h"
 
@@ -93,7 +94,7 @@ KVSIM_INLINE void errors(const double* __restrict difference, const double* __re
     exact[s] = difference[s] * scale.error[s];
     error[s] = static_cast<float>(std::min(exact[s], kMost));
     bound[s] = std::min(missing[s] * scale.bound[s], scale.most[s]);
-    is_above[s] = exact[s] > bound[s] * (1 + 1e-4) + scale.slack[s] ? 1 : 0;
+    is_above[s] = exact[s] > bound[s] * (1 + kBoundTolerance) + scale.slack[s] ? 1 : 0;
   }
   sums.error += sum_of(exact);
   sums.bound += sum_of(bound);

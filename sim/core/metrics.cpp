@@ -13,7 +13,7 @@ void Metrics::add(const Measurement& measurement) {
   if (!measurement.has_error) return;
   bound_ += measurement.bound;
   errors_.push_back(measurement.error);
-  const double allowed = measurement.bound * (1 + 1e-4) + measurement.bound_slack;
+  const double allowed = measurement.bound * (1 + kBoundTolerance) + measurement.bound_slack;
   if (measurement.error > allowed) ++violations_;
 }
 

@@ -8,6 +8,9 @@
 
 namespace kvsim {
 
+/// An error is above its bound if it exceeds it by more than this part of it.
+inline constexpr double kBoundTolerance = 1e-4;
+
 /// What one query head measures at one step.
 struct Measurement {
   double attention_loss = 0;

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/core/output_difference.h"
 #include "sim/core/percentile.h"
 #include "sim/core/rescued_step.h"
 
 namespace kvsim {
 namespace {
-
-constexpr double kRounding = 1e-12;
 
 // A distance is computed again if it is less than this share of what a sum of as many independent
 // values tends to be, over the square root of their dimensions: rounding, which is up to 1e-6 of
@@ -139,7 +138,7 @@ void NestedErrors::note(const AttentionBlock& block, int index) {
     scale.error[row] = 1 / norm;
     scale.most[row] = 2 * longest_value;
     scale.bound[row] = scale.most[row] / head.weight_sum[row];
-    scale.slack[row] = kRounding * longest_value;
+    scale.slack[row] = kDoubleRounding * longest_value;
   }
   for (std::size_t i = 0; i < missing_.size(); ++i) {
     float errors[kBlockSteps];

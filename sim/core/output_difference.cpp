@@ -9,9 +9,6 @@
 namespace kvsim {
 namespace {
 
-// Differences of sums in double are exact to about this much, relative to the largest value.
-constexpr double kRounding = 1e-12;
-
 std::vector<std::int32_t> tokens_between(std::int32_t begin, std::int32_t end,
                                          std::span<const std::int32_t> without) {
   std::vector<std::int32_t> tokens;
@@ -86,7 +83,7 @@ void set_error(double difference, const AttentionBlock& block, int head, int row
   const double longest_value = block.longest_value[row];
   measurement.error = difference / norm;
   measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
-  measurement.bound_slack = kRounding * longest_value / norm;
+  measurement.bound_slack = kDoubleRounding * longest_value / norm;
 }
 
 }  // namespace kvsim

@@ -9,6 +9,9 @@
 
 namespace kvsim {
 
+/// Differences of sums in double are exact to about this much, relative to the longest value.
+inline constexpr double kDoubleRounding = 1e-12;
+
 /// |o - o'| of query head `head` at one row of a block, in fp64: o' attends to `tokens` (ascending)
 /// with the weights of the full attention, which sum up to `weight_sum`.
 double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,

@@ -7,7 +7,7 @@
 namespace kvsim {
 namespace {
 
-constexpr std::size_t kGroup = 64;  // slots whose lowest score is remembered together
+constexpr std::size_t kBoundedSlots = 64;  // slots whose lowest score is remembered together
 
 }  // namespace
 
@@ -66,8 +66,8 @@ std::size_t SlotCache::find_lowest() {
   const auto lowest_of = [&](std::size_t first, std::size_t last) {
     return first + lowest(std::span(scores_).subspan(first, last - first));
   };
-  const std::size_t first_group = (begin + kGroup - 1) / kGroup;
-  const std::size_t num_groups = end / kGroup;
+  const std::size_t first_group = (begin + kBoundedSlots - 1) / kBoundedSlots;
+  const std::size_t num_groups = end / kBoundedSlots;
   if (num_groups <= first_group) return lowest_of(begin, end);
   group_low_.resize(std::max(group_low_.size(), num_groups), -kGone);
   std::size_t found = end;
@@ -79,16 +79,17 @@ std::size_t SlotCache::find_lowest() {
     if (is_first) found = slot;
     return scores_[slot];
   };
-  look(begin, first_group * kGroup);
-  look(num_groups * kGroup, end);
+  look(begin, first_group * kBoundedSlots);
+  look(num_groups * kBoundedSlots, end);
   const std::span<const double> bounds(group_low_.data() + first_group, num_groups - first_group);
   while (true) {
     const std::size_t group = first_group + lowest(bounds);
-    const bool can_be_first = found == end || group_low_[group] < scores_[found] ||
-                              (group_low_[group] == scores_[found] && group * kGroup < found);
-    const bool is_known = found / kGroup == group && found != end;
+    const bool can_be_first =
+        found == end || group_low_[group] < scores_[found] ||
+        (group_low_[group] == scores_[found] && group * kBoundedSlots < found);
+    const bool is_known = found / kBoundedSlots == group && found != end;
     if (!can_be_first || is_known) return found;
-    group_low_[group] = look(group * kGroup, (group + 1) * kGroup);
+    group_low_[group] = look(group * kBoundedSlots, (group + 1) * kBoundedSlots);
   }
 }
 

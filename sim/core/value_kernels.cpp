@@ -38,23 +38,15 @@ struct Tile {
     }
   }
 
+  /// kSign: 1, or -1 to subtract.
+  template <int kSign>
   KVSIM_INLINE void add(const Term* terms, std::size_t count, int dim) {
     for (std::size_t i = 0; i < count; ++i) {
       Lanes first;
       Lanes second;
       load(first, terms[i].weight);
       load(second, terms[i].weight + kLanes);
-      add(first, second, terms[i].value + dim);
-    }
-  }
-
-  KVSIM_INLINE void subtract(const Term* terms, std::size_t count, int dim) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Lanes first;
-      Lanes second;
-      load(first, terms[i].weight);
-      load(second, terms[i].weight + kLanes);
-      add(-first, -second, terms[i].value + dim);
+      add(float{kSign} * first, float{kSign} * second, terms[i].value + dim);
     }
   }
 
@@ -96,8 +88,8 @@ KVSIM_INLINE void add_tile(std::span<const Term> added, std::span<const Term> re
     const std::size_t more = std::min(kTermsInSingle, added.size());
     const std::size_t less = std::min(kTermsInSingle - more, removed.size());
     Tile<kDims> tile;
-    tile.add(added.data(), more, dim);
-    tile.subtract(removed.data(), less, dim);
+    tile.template add<1>(added.data(), more, dim);
+    tile.template add<-1>(removed.data(), less, dim);
     tile.add_to(from, to);
     from = to;
     added = added.subspan(more);
