@@ -4,25 +4,17 @@
 
 #include <stdexcept>
 
-#include "gpu/cuda_pass.h"
-#include "gpu/weigh_rows.h"
+#include "gpu/cuda_device.h"
+#include "gpu/cuda_launch.h"
+#include "gpu/device_backend.h"
 
 namespace kvsim {
 namespace {
 
-class CudaBackend final : public Backend {
- public:
-  std::string device() const override { return "cuda"; }
-
-  std::unique_ptr<AttentionPass> attend(const Unit& unit) const override {
-    return gpu::make_cuda_pass(unit);
-  }
-};
-
 cudaError_t device_status() {
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaSuccess) status = count > 0 ? gpu::weigh_rows_status() : cudaErrorNoDevice;
+  if (status == cudaSuccess) status = count > 0 ? gpu::code_status() : cudaErrorNoDevice;
   cudaGetLastError();  // asking is no failure
   return status;
 }
@@ -37,7 +29,7 @@ std::unique_ptr<Backend> make_cuda_backend() {
     throw std::runtime_error(fmt::format("no CUDA device is available ({}); use --device cpu",
                                          cudaGetErrorString(status)));
   }
-  return std::make_unique<CudaBackend>();
+  return gpu::make_device_backend("cuda", gpu::make_cuda_device);
 }
 
 }  // namespace kvsim

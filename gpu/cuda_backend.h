@@ -10,10 +10,10 @@ namespace kvsim {
 /// starts CUDA.
 bool cuda_available();
 
-/// Full attention on the current CUDA device (the first one that CUDA_VISIBLE_DEVICES leaves).
-/// What it fills agrees with the CPU back-end up to rounding; gpu/README.md says how closely.
+/// Attention and replays on the current CUDA device (the first one that CUDA_VISIBLE_DEVICES
+/// leaves). What it gives agrees with the CPU up to rounding; gpu/README.md says how closely.
 ///
-/// Throws std::runtime_error if cuda_available() is false. attend() and compute() throw it if CUDA
+/// Throws std::runtime_error if cuda_available() is false. Its members throw it if CUDA
 /// or cuBLAS fails, out of device memory included; the message names the call.
 std::unique_ptr<Backend> make_cuda_backend();
 

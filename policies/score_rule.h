@@ -28,7 +28,7 @@ struct ScoredStep {
 
   /// Recency and frequency count a token as accessed at a step if it holds more than an even share
   /// of the attention, or has just arrived.
-  [[gnu::always_inline]] bool is_access(std::int32_t token, float attention) const {
+  [[gnu::always_inline]] constexpr bool is_access(std::int32_t token, float attention) const {
     const bool exceeds_share = attention > 1 / static_cast<float>(num_sharers);
     return (token == index) | exceeds_share;  // without a branch, for vectors
   }
@@ -36,8 +36,9 @@ struct ScoredStep {
 
 /// The score of `token` after a step that pays it `attention`. Always inlined, as engines compile
 /// it for several instruction sets.
-[[gnu::always_inline]] inline double next_score(const ScoreRule& rule, const ScoredStep& step,
-                                                std::int32_t token, double score, float attention) {
+[[gnu::always_inline]] constexpr double next_score(const ScoreRule& rule, const ScoredStep& step,
+                                                   std::int32_t token, double score,
+                                                   float attention) {
   switch (rule.kind) {
     case ScoreRule::Kind::newest:
       return score;

@@ -12,11 +12,15 @@
 namespace kvsim::cli {
 namespace {
 
-void announce(const SweepPlan& plan) {
+void announce(const SweepPlan& plan, const Backend& backend) {
   const std::size_t done = plan.num_replays() - plan.num_remaining();
   std::cerr << fmt::format("kvsim: {} replays of {} units, {} done before; {}\n",
                            plan.num_replays(), plan.units.size(), done,
                            memory_note(plan.memory_bytes(), plan.request.threads));
+  const std::vector<std::string> on_cpu = left_to_cpu(plan, backend);
+  if (on_cpu.empty()) return;
+  std::cerr << fmt::format("kvsim: replayed on the CPU, which {} does not: {}\n", backend.device(),
+                           fmt::join(on_cpu, "; "));
 }
 
 }  // namespace
@@ -56,7 +60,7 @@ std::vector<Amount> parse_budgets(const std::string& list) {
 void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
               const UnitFinished& finished) {
   const std::atomic<bool>& interrupted = catch_interrupts();
-  if (values.count("quiet") == 0) announce(plan);
+  if (values.count("quiet") == 0) announce(plan, backend);
   const std::size_t num_units = plan.num_reports();
   Progress progress(num_units, values);
   try {

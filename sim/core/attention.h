@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/block_matrix.h"
+#include "sim/core/pivotal.h"
 #include "traces/unit.h"
 
 namespace kvsim {
@@ -50,7 +51,9 @@ class AttentionPass {
   virtual void compute(int first_step, int num_steps, Outputs outputs, AttentionBlock& block) = 0;
 };
 
-/// A device that computes full attention.
+class DeviceReplays;  // sim/core/device_replays.h
+
+/// A device that computes full attention, and may replay by itself.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -60,6 +63,9 @@ class Backend {
 
   /// `unit` has to outlive the pass. May be called by several threads at once.
   virtual std::unique_ptr<AttentionPass> attend(const Unit& unit) const = 0;
+
+  /// Null if the CPU does all replays.
+  virtual const DeviceReplays* replays() const { return nullptr; }
 };
 
 std::unique_ptr<Backend> make_cpu_backend();
@@ -69,12 +75,6 @@ int first_visible(const Unit& unit, int step);
 
 /// Per token: the length of the longest value up to it.
 std::vector<double> longest_values(const Unit& unit);
-
-/// Whether attention weight / weight_sum at this step exceeds 1 / (step + 1): the token is pivotal
-/// (Scissorhands section 3.2 with alpha = 1/t).
-inline bool is_pivotal(float weight, double weight_sum, int step) {
-  return static_cast<double>(weight) * (step + 1) > weight_sum;
-}
 
 /// Fills in what follows from weights and their sums: the transpose, norms, and the pivotal tokens.
 void index_weights(int first_step, HeadAttention& head);

@@ -75,15 +75,18 @@ double output_difference(const Unit& unit, const Eigen::VectorXd& output, const 
   return (output - sum / kept.weight_sum).norm();
 }
 
-void set_error(double difference, const AttentionBlock& block, int head, int row,
+void set_error(double difference, double output_norm, double longest_value,
                Measurement& measurement) {
   // A head that outputs exactly nothing has no relative error; the least double keeps it finite.
-  const double norm =
-      std::max(block.heads[head].output_norm[row], std::numeric_limits<double>::min());
-  const double longest_value = block.longest_value[row];
+  const double norm = std::max(output_norm, std::numeric_limits<double>::min());
   measurement.error = difference / norm;
   measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
   measurement.bound_slack = kDoubleRounding * longest_value / norm;
+}
+
+void set_error(double difference, const AttentionBlock& block, int head, int row,
+               Measurement& measurement) {
+  set_error(difference, block.heads[head].output_norm[row], block.longest_value[row], measurement);
 }
 
 }  // namespace kvsim

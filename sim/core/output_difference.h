@@ -24,7 +24,12 @@ double rounding_of_sum(const AttentionBlock& block, int head, int row, double sh
 /// The same from a step's own weights; `output` is o.
 double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescuedStep& kept);
 
-/// Completes a measurement by the error and its bound, which follow from the difference.
+/// Completes a measurement by the error and its bound, which follow from the difference, the length
+/// of the full cache's output and that of the longest value so far.
+void set_error(double difference, double output_norm, double longest_value,
+               Measurement& measurement);
+
+/// The same for query head `head` at one row of a block.
 void set_error(double difference, const AttentionBlock& block, int head, int row,
                Measurement& measurement);
 

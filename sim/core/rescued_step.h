@@ -24,7 +24,7 @@ struct RescuedStep {
 void rescue_weights(const float* logit, int first_visible, RescuedStep& step);
 
 /// What turns weights into one of `num_heads` equal parts of a mean attention, in fp32.
-inline float attention_scale(double weight_sum, double num_heads) {
+constexpr float attention_scale(double weight_sum, double num_heads) {
   return static_cast<float>(1 / (weight_sum * num_heads));
 }
 

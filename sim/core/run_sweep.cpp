@@ -3,7 +3,9 @@
 #include <mutex>
 
 #include "sim/core/allocate.h"
+#include "sim/core/device_replays.h"
 #include "sim/core/in_parallel.h"
+#include "sim/core/replay_jobs.h"
 #include "sim/core/schedule_file.h"
 #include "sim/core/sweep.h"
 #include "sim/core/sweep_jobs.h"
@@ -69,8 +71,20 @@ class JobRunner {
             const Profiles& profiles)
       : plan_(plan), backend_(backend), interrupted_(interrupted), profiles_(profiles) {}
 
-  /// Outcomes per replay of the job and unit.
-  std::vector<std::vector<Outcome>> run(const SweepJob& job) const {
+  /// Outcomes per job, per replay of it and unit.
+  std::vector<JobOutcomes> run(std::span<const SweepJob> jobs) const {
+    std::vector<ReplayJob> loaded;
+    for (const SweepJob& job : jobs) loaded.push_back(load(job));
+    const ReplayOptions options{.mode = plan_.request.mode,
+                                .seed = static_cast<std::uint64_t>(plan_.request.seed),
+                                .trajectories = plan_.request.trajectories,
+                                .measuring = plan_.request.measuring,
+                                .interrupted = &interrupted_};
+    return replay_jobs(loaded, options, backend_);
+  }
+
+ private:
+  ReplayJob load(const SweepJob& job) const {
     std::vector<Unit> units;
     const auto sees_kinds = [&](const PlannedReplay& replay) {
       return plan_.request.policies[replay.policy].rules({}).sees_kinds;
@@ -84,15 +98,9 @@ class JobRunner {
     for (const PlannedReplay& replay : job.replays) {
       configurations.push_back(configuration_of(job, replay, units));
     }
-    const ReplayOptions options{.mode = plan_.request.mode,
-                                .seed = static_cast<std::uint64_t>(plan_.request.seed),
-                                .trajectories = plan_.request.trajectories,
-                                .measuring = plan_.request.measuring,
-                                .interrupted = &interrupted_};
-    return replay_together(units, configurations, options, backend_);
+    return {std::move(units), std::move(configurations)};
   }
 
- private:
   Configuration configuration_of(const SweepJob& job, const PlannedReplay& replay,
                                  const std::vector<Unit>& units) const {
     const Spec& policy = plan_.request.policies[replay.policy];
@@ -122,31 +130,58 @@ class JobRunner {
   const Profiles& profiles_;
 };
 
+/// Jobs that follow each other and are replayed at once: as many as the device wants.
+std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
+                                                  std::span<const SweepJob> jobs,
+                                                  const Backend& backend) {
+  const DeviceReplays* device = backend.replays();
+  std::vector<std::span<const SweepJob>> groups;
+  for (std::size_t begin = 0; begin < jobs.size();) {
+    const bool is_single = jobs[begin].units.size() == 1;
+    std::size_t most = 1;
+    if (device != nullptr && is_single && plan.request.measuring.has_reference()) {
+      most = device->units_at_once(replay_shape(plan, jobs[begin]), plan.request.threads);
+    }
+    std::size_t count = 1;
+    while (count < most && begin + count < jobs.size() && jobs[begin + count].units.size() == 1) {
+      ++count;
+    }
+    groups.push_back(jobs.subspan(begin, count));
+    begin += count;
+  }
+  return groups;
+}
+
+void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
+            const UnitFinished& finished) {
+  for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
+    if (!job.plans[unit]) continue;
+    const PlannedUnit& planned = plan.units[*job.plans[unit]];
+    std::vector<Outcome> of_unit;
+    for (std::size_t r = 0; r < job.replays.size(); ++r) {
+      Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
+      describe(plan, planned, job.replays[r], outcome.result);
+    }
+    finished(planned, std::move(of_unit));
+  }
+}
+
 }  // namespace
 
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished) {
   std::vector<SweepJob> jobs = jobs_of(plan);
-  // Devices compute nothing but the full attention.
-  const std::string device = plan.request.measuring.has_reference() ? backend.device() : "cpu";
   std::mutex reporting;
   const auto run_all = [&](std::span<const SweepJob> part) {
     const Profiles profiles = profiles_for(plan, part, backend, interrupted);
     const JobRunner runner(plan, backend, interrupted, profiles);
-    in_parallel(part.size(), plan.request.threads, interrupted, [&](std::size_t i) {
-      const SweepJob& job = part[i];
-      auto outcomes = runner.run(job);
+    const auto groups = group_jobs(plan, part, backend);
+    in_parallel(groups.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+      auto outcomes = runner.run(groups[i]);
       // Not an OpenMP critical section: an exception must not leave one.
       const std::lock_guard<std::mutex> lock(reporting);
-      for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
-        if (!job.plans[unit]) continue;
-        const PlannedUnit& planned = plan.units[*job.plans[unit]];
-        std::vector<Outcome> of_unit;
-        for (std::size_t r = 0; r < job.replays.size(); ++r) {
-          Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
-          describe(plan, planned, job.replays[r], device, outcome.result);
-        }
-        finished(planned, std::move(of_unit));
+      for (std::size_t j = 0; j < groups[i].size(); ++j) {
+        report(plan, groups[i][j], std::move(outcomes[j]), finished);
       }
     });
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/core/arrival_score.h"
 #include "sim/core/score_kernels.h"
 #include "sim/core/step_attention.h"
 
@@ -138,12 +139,7 @@ void ScoreReplay::spread_over_slots(const RescuedStep& rescued,
 void ScoreReplay::score(const AttentionBlock& block, int row) {
   const int step = block.first_step + row;
   if (rules_.score->kind == ScoreRule::Kind::newest) {
-    const Matrix& key = replayed_.unit().key;
-    policy_->update({.index = step,
-                     .tokens = cache_.newest(),
-                     .keys = {key.data(), static_cast<std::size_t>(key.cols()), cache_.newest()},
-                     .overflow = cache_.overflow()},
-                    cache_.newest_score());
+    cache_.newest_score().front() = arrival_score(*policy_, replayed_.unit(), step);
     return;
   }
   const bool full = rules_.sees_full_attention;

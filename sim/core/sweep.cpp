@@ -8,6 +8,7 @@
 #include <set>
 
 #include "policies/errors.h"
+#include "sim/core/device_replays.h"
 #include "sim/core/memory.h"
 #include "sim/core/schedule_file.h"
 #include "sim/core/score_replay.h"
@@ -78,41 +79,6 @@ void check_positions(const Spec& policy, const Trace& trace) {
   }
 }
 
-std::size_t job_memory(const SweepPlan& plan, const SweepJob& job) {
-  const TraceHeader& header = plan.traces[job.trace].header();
-  const Measuring& measuring = plan.request.measuring;
-  ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
-                    .head_dim = static_cast<std::size_t>(header.head_dim),
-                    .value_dim = static_cast<std::size_t>(header.value_dim),
-                    .configurations = job.replays.size(),
-                    .every = static_cast<std::size_t>(measuring.every),
-                    .has_reference = measuring.has_reference(),
-                    .trajectories = plan.request.trajectories};
-  int prompt = 0;
-  for (const auto& planned : job.plans) {
-    if (!planned) continue;
-    const SelectedUnit& unit = plan.units[*planned].unit;
-    shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
-    prompt = plan.request.mode == Mode::prefill ? unit.prompt_length : 0;
-  }
-  std::set<std::pair<int, int>> stored;
-  for (const PlannedReplay& replay : job.replays) {
-    const Spec& policy = plan.request.policies[replay.policy];
-    const Rules rules = policy.rules({.budget = replay.budget});
-    const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
-    const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
-    shape.held += held;
-    // As many slots are gaps as are not.
-    const std::size_t slots = std::min(2 * held, shape.num_tokens);
-    if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);
-    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
-    shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
-    shape.oracles |= policy.is_oracle();
-  }
-  shape.stored_forms = stored.size();
-  return job.units.size() * replay_memory(shape);
-}
-
 }  // namespace
 
 std::size_t SweepPlan::num_replays() const {
@@ -140,7 +106,7 @@ std::size_t SweepPlan::memory_bytes() const {
   std::size_t largest = 0;
   const std::vector<SweepJob> jobs = jobs_of(*this);
   for (const SweepJob& job : jobs) {
-    largest = std::max(largest, job_memory(*this, job));
+    largest = std::max(largest, job.units.size() * replay_memory(replay_shape(*this, job)));
   }
   return largest * std::min(static_cast<std::size_t>(request.threads), jobs.size());
 }
@@ -168,7 +134,7 @@ SweepPlan plan_sweep(SweepRequest request) {
 void skip_finished(SweepPlan& plan, const ResultStore& store) {
   for (PlannedUnit& unit : plan.units) {
     Result key;
-    describe(plan, unit, unit.replays.front(), "", key);
+    describe(plan, unit, unit.replays.front(), key);
     const auto finished = store.finished(key);
     std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
       return finished.contains({plan.request.policies[replay.policy].text(), replay.budget});
@@ -180,8 +146,19 @@ int budget_base(const SelectedUnit& unit, Mode mode) {
   return mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
 }
 
+std::vector<std::string> left_to_cpu(const SweepPlan& plan, const Backend& backend) {
+  const DeviceReplays* device = backend.replays();
+  std::vector<std::string> names;
+  if (device == nullptr) return names;
+  for (const Spec& policy : plan.request.policies) {
+    const bool has_reference = plan.request.measuring.has_reference();
+    if (!has_reference || !device->can_replay(policy.rules({}))) names.push_back(policy.text());
+  }
+  return names;
+}
+
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
-              const std::string& device, Result& result) {
+              Result& result) {
   const Trace& trace = plan.traces[unit.trace];
   result.trace_id = trace.id();
   result.sequence = unit.unit.name.sequence;
@@ -193,7 +170,6 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.seed = plan.request.seed;
   result.trace = trace.file().string();
   result.budget_request = replay.budget_request;
-  result.device = device;
   result.kvsim_version = version();
 }
 

@@ -72,9 +72,13 @@ void skip_finished(SweepPlan& plan, const ResultStore& store);
 /// The tokens that a share of the budget is a share of.
 int budget_base(const SelectedUnit& unit, Mode mode);
 
-/// Fills in what is known of a row beforehand: all but the measurements.
+/// Fills in what is known of a row beforehand: all but the measurements and the device.
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
-              const std::string& device, Result& result);
+              Result& result);
+
+/// The policies of the plan that the back-end's device does not replay by itself, so that the CPU
+/// does; none if the back-end is the CPU.
+std::vector<std::string> left_to_cpu(const SweepPlan& plan, const Backend& backend);
 
 /// Called with outcomes of one unit as soon as they are there, by one thread at a time.
 using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>)>;

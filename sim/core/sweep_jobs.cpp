@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "sim/core/allocate.h"
+#include "sim/core/score_replay.h"
 
 namespace kvsim {
 namespace {
@@ -85,6 +87,41 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
     return a.units.size() < b.units.size();
   });
   return jobs;
+}
+
+ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
+  const TraceHeader& header = plan.traces[job.trace].header();
+  const Measuring& measuring = plan.request.measuring;
+  ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
+                    .head_dim = static_cast<std::size_t>(header.head_dim),
+                    .value_dim = static_cast<std::size_t>(header.value_dim),
+                    .configurations = job.replays.size(),
+                    .every = static_cast<std::size_t>(measuring.every),
+                    .has_reference = measuring.has_reference(),
+                    .trajectories = plan.request.trajectories};
+  int prompt = 0;
+  for (const auto& planned : job.plans) {
+    if (!planned) continue;
+    const SelectedUnit& unit = plan.units[*planned].unit;
+    shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
+    prompt = plan.request.mode == Mode::prefill ? unit.prompt_length : 0;
+  }
+  std::set<std::pair<int, int>> stored;
+  for (const PlannedReplay& replay : job.replays) {
+    const Spec& policy = plan.request.policies[replay.policy];
+    const Rules rules = policy.rules({.budget = replay.budget});
+    const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
+    const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
+    shape.held += held;
+    // As many slots are gaps as are not.
+    const std::size_t slots = std::min(2 * held, shape.num_tokens);
+    if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);
+    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
+    shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
+    shape.oracles |= policy.is_oracle();
+  }
+  shape.stored_forms = stored.size();
+  return shape;
 }
 
 }  // namespace kvsim

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/core/memory.h"
 #include "sim/core/sweep.h"
 
 namespace kvsim {
@@ -20,6 +21,9 @@ struct SweepJob {
 
 /// What remains of the plan: jobs of few units first, else in the plan's order.
 std::vector<SweepJob> jobs_of(const SweepPlan& plan);
+
+/// The size of each of the job's units under replay.
+ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job);
 
 /// The units of a sequence that its trace holds.
 std::vector<UnitName> recorded_units(const Trace& trace, const std::string& sequence);

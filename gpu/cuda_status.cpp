@@ -1,4 +1,4 @@
-#include "gpu/status.h"
+#include "gpu/cuda_status.h"
 
 #include <fmt/format.h>
 

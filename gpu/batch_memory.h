@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpu/device.h"
+#include "sim/core/attention.h"
+
+namespace kvsim::gpu {
+
+/// What a batch holds, as far as its memory depends on it.
+struct BatchSize {
+  Shape shape;
+  int num_units = 0;
+  int num_replays = 0;
+  int capacity = 0;          ///< slots of the largest cache while a block is replayed
+  int num_arrival_rows = 0;  ///< replays by a rule that scores only what is new
+};
+
+/// Of a unit in stream mode, and what it depends on beside its vectors.
+Shape shape_of(const Unit& unit);
+UnitTask task_of(const Unit& unit);
+
+/// The device memory that a batch of this size takes, in bytes.
+std::size_t batch_bytes(const BatchSize& size);
+
+/// A batch in memory of its own on a device.
+class BatchMemory {
+ public:
+  /// Throws OutOfDeviceMemory.
+  BatchMemory(Device& device, const BatchSize& size);
+
+  Batch& batch() { return batch_; }
+
+  void upload_units(std::span<const UnitTask> tasks, std::span<const Unit* const> units);
+  void upload_replays(std::span<const ReplayTask> tasks, std::span<const double> arrival_scores);
+
+  /// The first `count` items of one of the batch's arrays.
+  template <class T>
+  std::vector<T> download(const T* from, std::size_t count) {
+    std::vector<T> items(count);
+    device_.download(from, count * sizeof(T), items.data());
+    return items;
+  }
+
+ private:
+  template <class T>
+  void upload(std::span<const T> items, const T* to) {
+    device_.upload(items.data(), items.size_bytes(), const_cast<T*>(to));
+  }
+
+  Device& device_;
+  Batch batch_;
+  std::shared_ptr<std::byte> memory_;
+};
+
+}  // namespace kvsim::gpu

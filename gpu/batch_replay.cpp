@@ -1,0 +1,180 @@
+#include "gpu/batch_replay.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "gpu/batch_memory.h"
+#include "gpu/batch_outcomes.h"
+#include "sim/core/arrival_score.h"
+
+namespace kvsim::gpu {
+namespace {
+
+// Thread blocks that keep any device of today busy, several on each of its processors.
+constexpr std::size_t kBusyReplays = 4096;
+
+using Units = std::span<const UnitReplays>;
+
+Shape shape_of(const Unit& unit, const ReplayOptions& options) {
+  Shape shape = gpu::shape_of(unit);
+  if (options.mode == Mode::prefill) shape.prompt_length = unit.prompt_length;
+  return shape;
+}
+
+Rules rules_of(const Configuration& configuration, const Unit& unit, const ReplayOptions& options) {
+  return configuration.policy.rules(context_of(configuration, unit, options));
+}
+
+BatchSize size_of(Units units, const ReplayOptions& options) {
+  BatchSize size{.shape = shape_of(*units.front().unit, options)};
+  size.num_units = static_cast<int>(units.size());
+  int most_held = size.shape.prompt_length;
+  for (const UnitReplays& replays : units) {
+    for (const Configuration& configuration : replays.configurations) {
+      ++size.num_replays;
+      most_held = std::max(most_held, configuration.budget_of(0));
+      const Rules rules = rules_of(configuration, *replays.unit, options);
+      if (rules.score->kind == ScoreRule::Kind::newest) ++size.num_arrival_rows;
+    }
+  }
+  // In a block nothing but its own tokens is added, and gaps stay.
+  size.capacity = std::min(size.shape.num_tokens, most_held + kSteps);
+  return size;
+}
+
+ReplayTask task_of(const Configuration& configuration, const Rules& rules, int num_tokens) {
+  ReplayTask task;
+  task.budget = std::min(configuration.budget_of(0), num_tokens);
+  task.protect_first = std::min(rules.protect_first, task.budget);
+  task.protect_newest = std::min(rules.protect_newest, task.budget - task.protect_first);
+  task.drop = rules.drop;
+  task.sees_full_attention = rules.sees_full_attention;
+  task.rule = *rules.score;
+  return task;
+}
+
+void add_arrival_scores(const Configuration& configuration, const Unit& unit,
+                        const ReplayOptions& options, std::vector<double>& scores) {
+  const auto policy = configuration.policy.make(context_of(configuration, unit, options));
+  for (int token = 0; token < unit.num_tokens(); ++token) {
+    scores.push_back(arrival_score(*policy, unit, token));
+  }
+}
+
+void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
+  std::vector<UnitTask> unit_tasks;
+  std::vector<const Unit*> recorded;
+  std::vector<ReplayTask> replay_tasks;
+  std::vector<double> arrival_scores;
+  for (const UnitReplays& replays : units) {
+    UnitTask unit = gpu::task_of(*replays.unit);
+    unit.first_replay = static_cast<int>(replay_tasks.size());
+    unit.num_replays = static_cast<int>(replays.configurations.size());
+    for (const Configuration& configuration : replays.configurations) {
+      const Rules rules = rules_of(configuration, *replays.unit, options);
+      ReplayTask task = task_of(configuration, rules, replays.unit->num_tokens());
+      task.unit = static_cast<int>(unit_tasks.size());
+      if (task.rule.kind == ScoreRule::Kind::newest) {
+        task.arrival_row = static_cast<int>(arrival_scores.size()) / replays.unit->num_tokens();
+        add_arrival_scores(configuration, *replays.unit, options, arrival_scores);
+      }
+      replay_tasks.push_back(task);
+    }
+    unit_tasks.push_back(unit);
+    recorded.push_back(replays.unit);
+  }
+  memory.upload_units(unit_tasks, recorded);
+  memory.upload_replays(replay_tasks, arrival_scores);
+}
+
+void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
+  const int num_tokens = batch.shape.num_tokens;
+  for (batch.first_step = 0; batch.first_step < num_tokens; batch.first_step += kSteps) {
+    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    batch.num_steps = std::min(kSteps, num_tokens - batch.first_step);
+    device.multiply_keys(batch);
+    for (const Kernel kernel :
+         {Kernel::weigh_row, Kernel::replay_steps, Kernel::link_caches, Kernel::list_terms,
+          Kernel::sum_values, Kernel::output_differences}) {
+      device.run(kernel, batch);
+    }
+  }
+}
+
+std::vector<std::vector<Outcome>> replay_batch(Device& device, Units units,
+                                               const ReplayOptions& options) {
+  BatchMemory memory(device, size_of(units, options));
+  upload(units, options, memory);
+  run_blocks(device, memory.batch(), options);
+  return outcomes_of(memory, units, options);
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+std::vector<std::vector<Outcome>> replay_or_split(Device& device, Units units,
+                                                  const ReplayOptions& options) {
+  const std::span<const Configuration> configurations = units.front().configurations;
+  const bool is_single = units.size() == 1 && configurations.size() == 1;
+  try {
+    return replay_batch(device, units, options);
+  } catch (const OutOfDeviceMemory&) {
+    if (is_single) throw;
+  }
+  if (units.size() > 1) {
+    const std::size_t half = units.size() / 2;
+    auto outcomes = replay_or_split(device, units.first(half), options);
+    append(outcomes, replay_or_split(device, units.subspan(half), options));
+    return outcomes;
+  }
+  const std::size_t half = configurations.size() / 2;
+  const UnitReplays first{units.front().unit, configurations.first(half)};
+  const UnitReplays second{units.front().unit, configurations.subspan(half)};
+  auto outcomes = replay_or_split(device, {&first, 1}, options);
+  append(outcomes.front(), std::move(replay_or_split(device, {&second, 1}, options).front()));
+  return outcomes;
+}
+
+}  // namespace
+
+bool can_replay(const Rules& rules) {
+  return rules.score && rules.scope == Scope::head && rules.is_exact() && rules.bounded &&
+         !rules.selects && !rules.prunes;
+}
+
+std::size_t units_at_once(const ReplayShape& shape, std::size_t free_bytes) {
+  BatchSize size{.shape = {.num_tokens = static_cast<int>(shape.num_tokens),
+                           .group_size = static_cast<int>(shape.group_size),
+                           .head_dim = static_cast<int>(shape.head_dim),
+                           .value_dim = static_cast<int>(shape.value_dim)}};
+  size.num_units = 1;
+  size.num_replays = size.num_arrival_rows = static_cast<int>(shape.configurations);
+  size.capacity = size.shape.num_tokens;
+  const std::size_t busy = (kBusyReplays + shape.configurations - 1) / shape.configurations;
+  return std::clamp<std::size_t>(free_bytes / batch_bytes(size), 1, busy);
+}
+
+std::vector<std::vector<Outcome>> replay_on(Device& device, Units units,
+                                            const ReplayOptions& options) {
+  std::vector<std::vector<Outcome>> outcomes(units.size());
+  std::vector<bool> is_done(units.size(), false);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (is_done[i]) continue;
+    const Shape shape = shape_of(*units[i].unit, options);
+    std::vector<UnitReplays> alike;
+    std::vector<std::size_t> places;
+    for (std::size_t j = i; j < units.size(); ++j) {
+      if (shape_of(*units[j].unit, options) != shape) continue;
+      is_done[j] = true;
+      alike.push_back(units[j]);
+      places.push_back(j);
+    }
+    auto of_alike = replay_or_split(device, alike, options);
+    for (std::size_t j = 0; j < places.size(); ++j) outcomes[places[j]] = std::move(of_alike[j]);
+  }
+  return outcomes;
+}
+
+}  // namespace kvsim::gpu

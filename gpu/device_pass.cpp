@@ -1,0 +1,82 @@
+#include "gpu/device_pass.h"
+
+#include "gpu/batch_memory.h"
+
+namespace kvsim::gpu {
+namespace {
+
+class DevicePass final : public AttentionPass {
+ public:
+  DevicePass(std::unique_ptr<Device> device, const Unit& unit)
+      : unit_(unit),
+        longest_value_(longest_values(unit)),
+        device_(std::move(device)),
+        memory_(*device_, {.shape = shape_of(unit), .num_units = 1}) {
+    const UnitTask task = task_of(unit);
+    const Unit* const recorded = &unit;
+    memory_.upload_units({&task, 1}, {&recorded, 1});
+  }
+
+  void compute(int first_step, int num_steps, Outputs, AttentionBlock& block) override {
+    Batch& batch = memory_.batch();
+    batch.first_step = first_step;
+    batch.num_steps = num_steps;
+    device_->multiply_keys(batch);
+    device_->run(Kernel::weigh_row, batch);
+    device_->run(Kernel::sum_values, batch);
+    block.first_step = first_step;
+    block.num_steps = num_steps;
+    const auto longest = longest_value_.begin() + first_step;
+    block.longest_value.assign(longest, longest + num_steps);
+    block.heads.resize(unit_.query.size());
+    fetch(block);
+  }
+
+ private:
+  // Rows of the device are steps, and query heads within a step.
+  void fetch(AttentionBlock& block) {
+    const Batch& batch = memory_.batch();
+    const auto rows = static_cast<std::size_t>(batch.rows());
+    const auto tokens = static_cast<std::size_t>(batch.shape.num_tokens);
+    const auto dims = static_cast<std::size_t>(batch.shape.value_dim);
+    const auto num_heads = static_cast<int>(block.heads.size());
+    const auto logit = memory_.download(batch.logit, rows * tokens);
+    const auto weight = memory_.download(batch.weight, rows * tokens);
+    const auto weight_sum = memory_.download(batch.weight_sum, rows);
+    const auto num_pivotal = memory_.download(batch.num_pivotal + batch.text_row(0, 0), rows);
+    const auto full_sum = memory_.download(batch.full_sum, rows * dims);
+    for (int h = 0; h < num_heads; ++h) {
+      HeadAttention& head = block.heads[h];
+      head.logit.resize(batch.num_steps, batch.width());
+      head.weight.resize(batch.num_steps, batch.width());
+      head.output.resize(batch.num_steps, batch.shape.value_dim);
+      head.weight_sum.clear();
+      head.num_pivotal.clear();
+      for (int step = 0; step < batch.num_steps; ++step) {
+        const auto row = static_cast<std::size_t>(step * num_heads + h);
+        std::copy_n(logit.data() + row * tokens, batch.width(), head.logit.row(step).data());
+        std::copy_n(weight.data() + row * tokens, batch.width(), head.weight.row(step).data());
+        head.weight_sum.push_back(weight_sum[row]);
+        head.num_pivotal.push_back(num_pivotal[row]);
+        for (std::size_t d = 0; d < dims; ++d) {
+          head.output(step, static_cast<int>(d)) = full_sum[row * dims + d] / weight_sum[row];
+        }
+      }
+      index_weights(block.first_step, head);
+      measure_outputs(head);
+    }
+  }
+
+  const Unit& unit_;
+  std::vector<double> longest_value_;
+  std::unique_ptr<Device> device_;
+  BatchMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionPass> make_device_pass(std::unique_ptr<Device> device, const Unit& unit) {
+  return std::make_unique<DevicePass>(std::move(device), unit);
+}
+
+}  // namespace kvsim::gpu

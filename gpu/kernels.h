@@ -1,0 +1,72 @@
+#pragma once
+
+#include "gpu/cache_tree.h"
+#include "gpu/output_differences.h"
+#include "gpu/replay_steps.h"
+#include "gpu/sum_values.h"
+#include "gpu/weigh_row.h"
+
+namespace kvsim::gpu {
+
+/// What a device runs over a batch, in this order for every block of steps.
+enum class Kernel {
+  weigh_row,           ///< a thread block per row of a unit
+  replay_steps,        ///< per replay
+  link_caches,         ///< per unit
+  list_terms,          ///< per replay
+  sum_values,          ///< per tile of a sum
+  output_differences,  ///< per row of a unit
+};
+
+inline int num_thread_blocks(Kernel kernel, const Batch& batch) {
+  switch (kernel) {
+    case Kernel::weigh_row:
+    case Kernel::output_differences:
+      return batch.num_units * batch.rows();
+    case Kernel::replay_steps:
+    case Kernel::list_terms:
+      return batch.num_replays;
+    case Kernel::link_caches:
+      return batch.num_units;
+    case Kernel::sum_values:
+      return (2 * batch.num_replays + batch.num_units) * row_tiles(batch) * dim_tiles(batch);
+  }
+  return 0;
+}
+
+/// The memory that a thread block works faster with if its processor has so much.
+inline std::size_t on_chip_wanted(Kernel kernel, const Batch& batch) {
+  return kernel == Kernel::replay_steps ? kBytesPerSlot * batch.capacity : 0;
+}
+
+/// The part of one thread block.
+template <Kernel kKernel, class Block>
+KVSIM_DEVICE void run_thread_block(Block& block, const Batch& batch, int index) {
+  if constexpr (kKernel == Kernel::weigh_row) weigh_row(block, batch, index);
+  if constexpr (kKernel == Kernel::replay_steps) replay_steps(block, batch, index);
+  if constexpr (kKernel == Kernel::link_caches) link_caches(block, batch, index);
+  if constexpr (kKernel == Kernel::list_terms) list_terms(block, batch, index);
+  if constexpr (kKernel == Kernel::sum_values) sum_values(block, batch, index);
+  if constexpr (kKernel == Kernel::output_differences) output_differences(block, batch, index);
+}
+
+/// Calls launch.operator()<kKernel>() for `kernel`.
+template <class Launch>
+void dispatch(Kernel kernel, Launch launch) {
+  switch (kernel) {
+    case Kernel::weigh_row:
+      return launch.template operator()<Kernel::weigh_row>();
+    case Kernel::replay_steps:
+      return launch.template operator()<Kernel::replay_steps>();
+    case Kernel::link_caches:
+      return launch.template operator()<Kernel::link_caches>();
+    case Kernel::list_terms:
+      return launch.template operator()<Kernel::list_terms>();
+    case Kernel::sum_values:
+      return launch.template operator()<Kernel::sum_values>();
+    case Kernel::output_differences:
+      return launch.template operator()<Kernel::output_differences>();
+  }
+}
+
+}  // namespace kvsim::gpu

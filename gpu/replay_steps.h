@@ -1,0 +1,283 @@
+#pragma once
+
+#include <cmath>
+
+#include "gpu/batch.h"
+#include "sim/core/pivotal.h"
+#include "sim/core/rescued_step.h"
+#include "sim/core/score_kernels.h"
+
+namespace kvsim::gpu {
+
+/// A score, a token and the attention paid to it.
+inline constexpr std::size_t kBytesPerSlot = sizeof(double) + sizeof(std::int32_t) + sizeof(float);
+
+/// One cache on its way through the steps of a block. What leaves stays as a gap, scored kGone,
+/// until the end of the block.
+/// CPU counterpart: ScoreReplay and SlotCache in sim/core.
+template <class Block>
+class CacheReplay {
+ public:
+  KVSIM_DEVICE CacheReplay(Block& block, const Batch& batch, int index)
+      : block_(block),
+        batch_(batch),
+        index_(index),
+        task_(batch.replays[index]),
+        num_heads_(batch.shape.group_size),
+        evicted_after_(batch.evicted_after + batch.tokens_of(index)) {
+    use_slots();
+  }
+
+  KVSIM_DEVICE void run() {
+    load();
+    for (int row = 0; row < batch_.num_steps; ++row) {
+      const int step = batch_.first_step + row;
+      admit(step);
+      for (int head = 0; head < num_heads_; ++head) attend(step, row * num_heads_ + head, head);
+      const Lowest lowest = score(step);
+      if (step + 1 >= batch_.shape.prompt_length) evict(step, lowest);
+    }
+    store();
+  }
+
+ private:
+  struct Lowest {
+    double score;
+    int slot;
+  };
+
+  struct Attended {
+    double weight_sum;
+    int num_pivotal;
+    int num_visible;
+  };
+
+  /// What turns the weights of one head into its part of the mean attention.
+  struct Payment {
+    const float* weight;  // by token; logits if the weights are the step's own
+    float scale;
+    float offset;
+    bool is_own;
+  };
+
+  KVSIM_DEVICE static Lowest none() { return {kGone, 0x7fffffff}; }
+
+  KVSIM_DEVICE static Lowest lower(const Lowest& a, const Lowest& b) {
+    return b.score < a.score || (b.score == a.score && b.slot < a.slot) ? b : a;
+  }
+
+  KVSIM_DEVICE void use_slots() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    token_ = batch_.slot_token + first;
+    score_ = batch_.slot_score + first;
+    attention_ = batch_.slot_attention + first;
+    auto* on_chip = static_cast<double*>(block_.on_chip(kBytesPerSlot * batch_.capacity));
+    if (on_chip == nullptr) return;
+    score_ = on_chip;
+    token_ = reinterpret_cast<std::int32_t*>(score_ + batch_.capacity);
+    attention_ = reinterpret_cast<float*>(token_ + batch_.capacity);
+  }
+
+  KVSIM_DEVICE void load() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    if (batch_.first_step == 0) {
+      block_.each(batch_.shape.num_tokens,
+                  [&](int token) { evicted_after_[token] = batch_.shape.num_tokens; });
+    } else {
+      num_held_ = num_slots_ = batch_.num_held[index_];
+    }
+    block_.each(num_slots_, [&](int slot) {
+      token_[slot] = batch_.held_token[first + slot];
+      score_[slot] = batch_.held_score[first + slot];
+    });
+    std::uint64_t* lacking = batch_.lacking + static_cast<std::size_t>(index_) * batch_.words();
+    block_.each(batch_.words(), [&](int word) {
+      std::uint64_t bits = 0;
+      const int end = min_of(64, batch_.shape.num_tokens - 64 * word);
+      for (int bit = 0; bit < end; ++bit) {
+        const bool is_gone = evicted_after_[64 * word + bit] < batch_.first_step;
+        bits |= static_cast<std::uint64_t>(is_gone) << bit;
+      }
+      lacking[word] = bits;
+    });
+  }
+
+  KVSIM_DEVICE void admit(int step) {
+    const bool is_scored_now = task_.rule.kind == ScoreRule::Kind::newest;
+    const std::size_t scores = batch_.tokens_of(task_.arrival_row);
+    block_.once([&] {
+      token_[num_slots_] = step;
+      score_[num_slots_] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
+    });
+    ++num_slots_;
+    ++num_held_;
+  }
+
+  KVSIM_DEVICE void attend(int step, int row, int head) {
+    const std::size_t of_unit = batch_.block_row(task_.unit, row);
+    const float* weight = batch_.weight + of_unit * batch_.shape.num_tokens;
+    const float* logit = batch_.logit + of_unit * batch_.shape.num_tokens;
+    const double full_sum = batch_.weight_sum[of_unit];
+    const int begin = batch_.first_visible(task_.unit, step);
+    const Attended attended = block_.reduce(
+        num_slots_, Attended{0, 0, 0},
+        [&](int slot) -> Attended {
+          if (score_[slot] == kGone) return {0, 0, 0};
+          const int token = token_[slot];
+          const float paid = weight[token];
+          return {paid, is_pivotal(paid, full_sum, step), token >= begin};
+        },
+        [](const Attended& a, const Attended& b) -> Attended {
+          return {a.weight_sum + b.weight_sum, a.num_pivotal + b.num_pivotal,
+                  a.num_visible + b.num_visible};
+        });
+    const bool is_missing = attended.num_visible < step + 1 - begin;
+    double kept = is_missing ? attended.weight_sum : full_sum;
+    float offset = 0;
+    const bool is_own = is_missing && attended.weight_sum < kLeastWeightSum;
+    if (is_own) {
+      offset = largest_logit(logit, begin);
+      kept = own_weight_sum(logit, begin, offset);
+    }
+    const bool full = task_.sees_full_attention;
+    const Payment payment{is_own && !full ? logit : weight,
+                          attention_scale(full ? full_sum : kept, num_heads_), offset,
+                          is_own && !full};
+    if (task_.rule.kind != ScoreRule::Kind::newest) pay(payment, begin, head == 0);
+    note(row, {is_missing, is_own, kept, offset, full_sum, attended});
+  }
+
+  struct Noted {
+    bool is_missing;
+    bool is_own;
+    double kept;
+    float offset;
+    double full_sum;
+    Attended attended;
+  };
+
+  KVSIM_DEVICE void note(int row, const Noted& noted) {
+    const std::size_t in_block = batch_.block_row(index_, row);
+    const std::size_t in_text = batch_.text_row(index_, row);
+    const int accesses = batch_.num_pivotal[batch_.text_row(task_.unit, row)];
+    block_.once([&] {
+      const double share = (noted.full_sum - noted.attended.weight_sum) / noted.full_sum;
+      const double lost = share < 0 ? 0 : share > 1 ? 1 : share;
+      batch_.kept[in_block] = noted.kept;
+      batch_.offset[in_block] = noted.offset;
+      batch_.loss[in_block] = noted.is_own       ? Loss::nearly_all
+                              : noted.is_missing ? Loss::tokens
+                                                 : Loss::nothing;
+      batch_.attention_loss[in_text] = noted.is_missing ? lost : 0;
+      batch_.num_misses[in_text] = noted.is_missing ? accesses - noted.attended.num_pivotal : 0;
+    });
+  }
+
+  KVSIM_DEVICE float largest_logit(const float* logit, int begin) {
+    return block_.reduce(
+        num_slots_, -INFINITY,
+        [&](int slot) {
+          const bool counts = score_[slot] != kGone && token_[slot] >= begin;
+          return counts ? logit[token_[slot]] : -INFINITY;
+        },
+        [](float a, float b) { return a < b ? b : a; });
+  }
+
+  KVSIM_DEVICE double own_weight_sum(const float* logit, int begin, float largest) {
+    return block_.reduce(
+        num_slots_, 0.0,
+        [&](int slot) -> double {
+          const bool counts = score_[slot] != kGone && token_[slot] >= begin;
+          return counts ? std::exp(logit[token_[slot]] - largest) : 0.0F;
+        },
+        [](double a, double b) { return a + b; });
+  }
+
+  KVSIM_DEVICE void pay(const Payment& payment, int begin, bool is_first) {
+    block_.each(num_slots_, [&](int slot) {
+      const int token = token_[slot];
+      float weight = payment.weight[token];
+      if (payment.is_own) weight = token < begin ? 0.0F : std::exp(weight - payment.offset);
+      const float paid = weight * payment.scale;
+      attention_[slot] = is_first ? paid : attention_[slot] + paid;
+    });
+  }
+
+  KVSIM_DEVICE bool is_candidate(int slot) const {
+    return task_.protect_first <= slot && slot < num_slots_ - task_.protect_newest;
+  }
+
+  KVSIM_DEVICE Lowest score(int step) {
+    const ScoredStep scored{
+        step, static_cast<std::size_t>(task_.sees_full_attention ? step + 1 : num_held_)};
+    const bool is_scored = task_.rule.kind == ScoreRule::Kind::newest;
+    return block_.reduce(
+        num_slots_, none(),
+        [&](int slot) {
+          if (score_[slot] == kGone) return none();
+          if (!is_scored) {
+            score_[slot] =
+                next_score(task_.rule, scored, token_[slot], score_[slot], attention_[slot]);
+          }
+          return is_candidate(slot) ? Lowest{score_[slot], slot} : none();
+        },
+        lower);
+  }
+
+  // As Cache::overflow().
+  KVSIM_DEVICE int overflow() const {
+    const int excess = num_held_ - task_.budget;
+    if (excess <= 0) return 0;
+    const int drops = (excess + task_.drop - 1) / task_.drop;
+    return min_of(drops * task_.drop, num_held_ - task_.protect_first - task_.protect_newest);
+  }
+
+  KVSIM_DEVICE void evict(int step, Lowest lowest) {
+    for (int remaining = overflow(); remaining > 0; --remaining) {
+      block_.once([&] {
+        score_[lowest.slot] = kGone;
+        evicted_after_[token_[lowest.slot]] = step;
+      });
+      --num_held_;
+      if (remaining == 1) break;
+      lowest = block_.reduce(
+          num_slots_, none(),
+          [&](int slot) {
+            return is_candidate(slot) ? Lowest{score_[slot], slot} : none();
+          },
+          lower);
+    }
+  }
+
+  KVSIM_DEVICE void store() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    block_.select(
+        num_slots_, [&](int slot) { return score_[slot] != kGone; },
+        [&](int slot, int place) {
+          batch_.held_token[first + place] = token_[slot];
+          batch_.held_score[first + place] = score_[slot];
+        });
+    block_.once([&] { batch_.num_held[index_] = num_held_; });
+  }
+
+  KVSIM_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
+
+  Block& block_;
+  const Batch& batch_;
+  int index_;
+  ReplayTask task_;
+  int num_heads_;
+  std::int32_t* evicted_after_;
+  std::int32_t* token_ = nullptr;  // per slot, ascending
+  double* score_ = nullptr;        // per slot; kGone for a gap
+  float* attention_ = nullptr;     // per slot: the mean over the heads at this step
+  int num_slots_ = 0;
+  int num_held_ = 0;
+};
+
+template <class Block>
+KVSIM_DEVICE void replay_steps(Block& block, const Batch& batch, int index) {
+  CacheReplay<Block>(block, batch, index).run();
+}
+
+}  // namespace kvsim::gpu

@@ -1,0 +1,108 @@
+#pragma once
+
+#include "gpu/batch.h"
+
+namespace kvsim::gpu {
+
+/// Rows, dimensions and terms of the products that a thread block takes at a time.
+inline constexpr int kTileRows = 64;
+inline constexpr int kTileDims = 64;
+inline constexpr int kTileTerms = 16;
+
+/// Which sums of a batch a thread block makes: a tile of one of them.
+struct SumTile {
+  int source;  ///< 0 .. R - 1: terms of a replay; .. 2 R - 1: late ones; .. 2 R + U - 1: all tokens
+  int first_row;
+  int first_dim;
+};
+
+constexpr int row_tiles(const Batch& batch) { return (batch.rows() + kTileRows - 1) / kTileRows; }
+constexpr int dim_tiles(const Batch& batch) {
+  return (batch.shape.value_dim + kTileDims - 1) / kTileDims;
+}
+
+constexpr SumTile sum_tile(const Batch& batch, int index) {
+  const int dims = dim_tiles(batch);
+  const int rows = row_tiles(batch);
+  return {index / (dims * rows), index / dims % rows * kTileRows, index % dims * kTileDims};
+}
+
+/// The tokens that one sum goes over, and what each counts at a step.
+struct SummedTokens {
+  const std::int32_t* list = nullptr;           // null: all
+  const std::int32_t* evicted_after = nullptr;  // for late tokens, else null
+  int count = 0;
+  int unit = 0;
+  double* sum = nullptr;  // [S, H, value_dim]
+
+  KVSIM_DEVICE int token(int i) const {
+    const int entry = list == nullptr ? i : list[i];
+    return entry < 0 ? ~entry : entry;
+  }
+  KVSIM_DEVICE double sign(int i, int step) const {
+    if (list == nullptr) return 1;
+    if (evicted_after != nullptr) return evicted_after[list[i]] < step ? 1 : 0;
+    return list[i] < 0 ? -1 : 1;
+  }
+};
+
+KVSIM_DEVICE inline SummedTokens summed_tokens(const Batch& batch, int source) {
+  const std::size_t size = batch.block_row(1, 0) * batch.shape.value_dim;
+  if (source >= 2 * batch.num_replays) {
+    const int unit = source - 2 * batch.num_replays;
+    return {nullptr, nullptr, batch.width(), unit, batch.full_sum + unit * size};
+  }
+  const bool is_late = source >= batch.num_replays;
+  const int replay = is_late ? source - batch.num_replays : source;
+  const std::size_t tokens = batch.tokens_of(replay);
+  const int unit = batch.replays[replay].unit;
+  if (!is_late) {
+    return {batch.term + tokens, nullptr, batch.num_terms[replay], unit,
+            batch.term_sum + replay * size};
+  }
+  return {batch.late + tokens, batch.evicted_after + tokens, batch.num_late[replay], unit,
+          batch.late_sum + replay * size};
+}
+
+/// Sums weight times value over the terms of one sum, for a tile of rows and dimensions, in fp64 on
+/// the matrix units: weights and values are fp32, so their products are exact.
+/// CPU counterpart: add_products() in sim/core/value_kernels.h.
+template <class Block>
+KVSIM_DEVICE void sum_values(Block& block, const Batch& batch, int index) {
+  const SumTile tile = sum_tile(batch, index);
+  const SummedTokens tokens = summed_tokens(batch, tile.source);
+  const int num_tokens = batch.shape.num_tokens;
+  const int num_dims = batch.shape.value_dim;
+  const float* weight = batch.weight + batch.block_row(tokens.unit, 0) * num_tokens;
+  const float* value = batch.value + batch.tokens_of(tokens.unit) * num_dims;
+  typename Block::Tile product(block);
+  for (int first = 0; first < tokens.count; first += kTileTerms) {
+    block.each(kTileRows * kTileTerms, [&](int i) {
+      const int row = tile.first_row + i / kTileTerms;
+      const int term = first + i % kTileTerms;
+      double factor = 0;
+      if (row < batch.rows() && term < tokens.count) {
+        const int step = batch.first_step + row / batch.shape.group_size;
+        factor = tokens.sign(term, step) *
+                 weight[static_cast<std::size_t>(row) * num_tokens + tokens.token(term)];
+      }
+      product.left(i / kTileTerms, i % kTileTerms) = factor;
+    });
+    block.each(kTileTerms * kTileDims, [&](int i) {
+      const int term = first + i / kTileDims;
+      const int dim = tile.first_dim + i % kTileDims;
+      const bool is_there = term < tokens.count && dim < num_dims;
+      product.right(i / kTileDims, i % kTileDims) =
+          is_there ? value[static_cast<std::size_t>(tokens.token(term)) * num_dims + dim] : 0;
+    });
+    product.multiply_add();
+  }
+  product.for_each([&](int row, int dim, double sum) {
+    row += tile.first_row;
+    dim += tile.first_dim;
+    if (row >= batch.rows() || dim >= num_dims) return;
+    tokens.sum[static_cast<std::size_t>(row) * num_dims + dim] = sum;
+  });
+}
+
+}  // namespace kvsim::gpu

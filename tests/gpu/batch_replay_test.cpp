@@ -1,0 +1,189 @@
+#include "gpu/batch_replay.h"
+
+#include <catch2/catch.hpp>
+
+#include "policies/registry.h"
+#include "tests/core/compare.h"
+#include "tests/core/units.h"
+#include "tests/core/variants.h"
+#include "tests/gpu/devices.h"
+#include "tests/gpu/host_device.h"
+
+namespace kvsim::gpu_test {
+namespace {
+
+using core_test::random_unit;
+using core_test::uniform_unit;
+using core_test::unit_of_logits;
+
+std::vector<Configuration> by_rule(const std::vector<int>& budgets) {
+  std::vector<Configuration> configurations;
+  for (const core_test::Variant& variant : core_test::all_variants()) {
+    if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
+    for (const int budget : budgets) {
+      if (!gpu::can_replay(variant.spec.rules({.budget = budget}))) continue;
+      configurations.push_back({variant.spec, budget});
+    }
+  }
+  return configurations;
+}
+
+// Tokens leave in the same order and what is measured agrees, replay by replay.
+void check_outcomes(const std::vector<Configuration>& configurations,
+                    const std::vector<Outcome>& tested, const std::vector<Outcome>& expected) {
+  REQUIRE(tested.size() == configurations.size());
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    INFO(configurations[i].policy.text() << " at " << configurations[i].budget);
+    const Trajectory& mine = tested[i].trajectory;
+    const Trajectory& theirs = expected[i].trajectory;
+    CHECK(mine.evicted_after == theirs.evicted_after);
+    CHECK(core_test::differences(tested[i].result, expected[i].result, 1e-4) == "");
+    CHECK((mine.attention_recall - theirs.attention_recall).isZero(1e-5F));
+    CHECK((mine.output_error - theirs.output_error).isZero(1e-5F));
+  }
+}
+
+void check_unit(const Unit& unit, Mode mode, const std::vector<int>& budgets) {
+  const ReplayOptions options{.mode = mode, .seed = 3, .trajectories = true};
+  const std::vector<Configuration> configurations = by_rule(budgets);
+  const auto expected = replay(unit, configurations, options, *make_cpu_backend());
+  const UnitReplays replays{&unit, configurations};
+  for (const TestedDevice& device : tested_devices()) {
+    CAPTURE(device.name, unit.num_tokens());
+    const auto tested = gpu::replay_on(*device.make(), {&replays, 1}, options);
+    REQUIRE(tested.size() == 1);
+    check_outcomes(configurations, tested.front(), expected);
+  }
+}
+
+TEST_CASE("device: replays by rule are the CPU's") {
+  const int tokens = GENERATE(1, 63, 150);
+  const int group = GENERATE(1, 3);
+  const int dim = GENERATE(1, 24);
+  check_unit(random_unit({.tokens = tokens, .head_dim = dim, .value_dim = dim, .group = group},
+                         tokens + group + dim),
+             Mode::stream, {1, 2, 7, 40, 90, 200});
+}
+
+TEST_CASE("device: replays agree where a layer has a window or a soft cap") {
+  Unit unit = random_unit({.tokens = 140, .group = 2, .spread = 3}, 8);
+  unit.sliding_window = GENERATE(1, 30);
+  if (GENERATE(false, true)) unit.logit_softcap = 2.0F;
+  check_unit(unit, Mode::stream, {3, 50});
+}
+
+TEST_CASE("device: replays agree after a prompt") {
+  const int prompt = GENERATE(1, 64, 70);
+  check_unit(random_unit({.tokens = 120, .group = 2, .prompt_length = prompt}, prompt),
+             Mode::prefill, {1, 30, 100});
+}
+
+TEST_CASE("device: replays agree where most scores tie") {
+  check_unit(uniform_unit({.tokens = 300}), Mode::stream, {70, 200});
+}
+
+TEST_CASE("device: replays agree where what is kept has hardly any weight") {
+  // Of each step nearly all attention is on token 0 or 1, which short budgets do not hold.
+  const Unit random = random_unit({.tokens = 100, .head_dim = 100}, 5);
+  const auto logit = [&](int t, int j) { return j == t % 2 ? 0.0 : -20.0 - random.key(t, j); };
+  check_unit(unit_of_logits(100, logit), Mode::stream, {1, 7, 40});
+}
+
+// Three shapes, one of them twice, with different policies for each unit.
+struct ManyUnits {
+  std::vector<Unit> units = {random_unit({.tokens = 90}, 1), random_unit({.tokens = 130}, 2),
+                             random_unit({.tokens = 90}, 3),
+                             random_unit({.tokens = 90, .group = 2}, 4)};
+  std::vector<std::vector<Configuration>> configurations = {
+      {{Spec("h2o"), 10}, {Spec("tova"), 30}, {Spec("window"), 20}},
+      {{Spec("lru"), 10}},
+      {{Spec("window"), 15}, {Spec("knorm"), 15}, {Spec("lfu"), 80}, {Spec("h2o"), 15}},
+      {{Spec("sink+protect:first=3,last=2"), 10}, {Spec("tova"), 30}}};
+
+  std::vector<UnitReplays> replays() const {
+    std::vector<UnitReplays> all;
+    for (std::size_t i = 0; i < units.size(); ++i) all.push_back({&units[i], configurations[i]});
+    return all;
+  }
+
+  void check(const std::vector<std::vector<Outcome>>& tested, const ReplayOptions& options) const {
+    REQUIRE(tested.size() == units.size());
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      CAPTURE(i);
+      check_outcomes(configurations[i], tested[i],
+                     replay(units[i], configurations[i], options, *make_cpu_backend()));
+    }
+  }
+};
+
+TEST_CASE("device: units of several shapes come back in their places") {
+  const ManyUnits many;
+  const ReplayOptions options{.trajectories = true};
+  for (const TestedDevice& device : tested_devices()) {
+    CAPTURE(device.name);
+    many.check(gpu::replay_on(*device.make(), many.replays(), options), options);
+  }
+}
+
+TEST_CASE("device: without room for all, units are replayed in parts") {
+  const ManyUnits many;
+  const ReplayOptions options{.trajectories = true};
+  std::size_t bytes = 1 << 10;
+  const auto has_room = [&] {
+    HostDevice device(bytes);
+    try {
+      for (const UnitReplays& of_unit : many.replays()) {
+        const UnitReplays single{of_unit.unit, of_unit.configurations.first(1)};
+        gpu::replay_on(device, {&single, 1}, options);
+      }
+      return true;
+    } catch (const gpu::OutOfDeviceMemory&) {
+      return false;
+    }
+  };
+  CHECK_FALSE(has_room());
+  while (!has_room()) bytes += bytes / 4;
+  HostDevice small(bytes);
+  many.check(gpu::replay_on(small, many.replays(), options), options);
+  CHECK(small.num_allocations() > 3);  // shapes
+}
+
+TEST_CASE("device: caches too large for the chip are replayed beside it") {
+  const ManyUnits many;
+  const ReplayOptions options{.trajectories = true};
+  HostDevice no_chip(std::size_t{1} << 40, 0);
+  many.check(gpu::replay_on(no_chip, many.replays(), options), options);
+}
+
+TEST_CASE("device: errors are taken at the steps asked for") {
+  const ReplayOptions options{.trajectories = true, .measuring = {.every = 7}};
+  const ManyUnits many;
+  HostDevice device;
+  const auto tested = gpu::replay_on(device, many.replays(), options);
+  const auto expected = replay(many.units[0], many.configurations[0], options, *make_cpu_backend());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(core_test::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
+  }
+}
+
+TEST_CASE("device: an interrupted replay ends") {
+  const ManyUnits many;
+  const std::atomic<bool> interrupted = true;
+  HostDevice device;
+  CHECK_THROWS_AS(gpu::replay_on(device, many.replays(), {.interrupted = &interrupted}),
+                  Interrupted);
+}
+
+TEST_CASE("device: as many units at once as keep it busy and have room") {
+  const ReplayShape shape{
+      .num_tokens = 1000, .head_dim = 64, .value_dim = 64, .configurations = 40};
+  CHECK(gpu::units_at_once(shape, 0) == 1);
+  const std::size_t busy = gpu::units_at_once(shape, std::size_t{1} << 40);
+  CHECK(busy > 20);
+  const std::size_t fewer = gpu::units_at_once(shape, std::size_t{1} << 28);
+  CHECK(fewer > 1);
+  CHECK(fewer < busy);
+}
+
+}  // namespace
+}  // namespace kvsim::gpu_test

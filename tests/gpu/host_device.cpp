@@ -1,0 +1,135 @@
+#include "tests/gpu/host_device.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+namespace kvsim::gpu_test {
+namespace {
+
+/// What gpu/kernels.h asks of a thread block; gpu/cuda_block.cuh says what each member means.
+class HostBlock {
+ public:
+  explicit HostBlock(std::size_t on_chip) : on_chip_(on_chip) {}
+
+  template <class Work>
+  void each(int count, Work work) {
+    for (int i = count; i-- > 0;) work(i);
+  }
+
+  template <class Work>
+  void once(Work work) {
+    work();
+  }
+
+  template <class T, class Value, class Combine>
+  T reduce(int count, T identity, Value value, Combine combine) {
+    std::vector<T> items;
+    for (int i = 0; i < count; ++i) items.push_back(value(i));
+    while (items.size() > 1) {
+      if (items.size() % 2 != 0) items.push_back(identity);
+      for (std::size_t i = 0; i < items.size() / 2; ++i) {
+        items[i] = combine(items[i], items[items.size() - 1 - i]);
+      }
+      items.resize(items.size() / 2);
+    }
+    return items.empty() ? identity : items.front();
+  }
+
+  template <class Holds, class Take>
+  int select(int count, Holds holds, Take take) {
+    std::vector<int> held;
+    for (int i = 0; i < count; ++i) {
+      if (holds(i)) held.push_back(i);
+    }
+    for (int place = static_cast<int>(held.size()); place-- > 0;) take(held[place], place);
+    return static_cast<int>(held.size());
+  }
+
+  void* on_chip(std::size_t bytes) {
+    if (bytes > on_chip_) return nullptr;
+    memory_.assign(bytes / sizeof(double) + 1, std::numeric_limits<double>::quiet_NaN());
+    return memory_.data();
+  }
+
+  class Tile {
+   public:
+    explicit Tile(HostBlock&) {}
+
+    double& left(int row, int term) { return left_[row * gpu::kTileTerms + term]; }
+    double& right(int term, int dim) { return right_[term * gpu::kTileDims + dim]; }
+
+    void multiply_add() {
+      for (int row = 0; row < gpu::kTileRows; ++row) {
+        for (int dim = 0; dim < gpu::kTileDims; ++dim) {
+          for (int term = 0; term < gpu::kTileTerms; ++term) {
+            sum_[row * gpu::kTileDims + dim] += left(row, term) * right(term, dim);
+          }
+        }
+      }
+    }
+
+    template <class Visit>
+    void for_each(Visit visit) {
+      for (int row = 0; row < gpu::kTileRows; ++row) {
+        for (int dim = 0; dim < gpu::kTileDims; ++dim) {
+          visit(row, dim, sum_[row * gpu::kTileDims + dim]);
+        }
+      }
+    }
+
+   private:
+    std::array<double, gpu::kTileRows * gpu::kTileTerms> left_;
+    std::array<double, gpu::kTileTerms * gpu::kTileDims> right_;
+    std::array<double, gpu::kTileRows* gpu::kTileDims> sum_ = {};
+  };
+
+ private:
+  std::size_t on_chip_;
+  std::vector<double> memory_;
+};
+
+}  // namespace
+
+std::shared_ptr<std::byte> HostDevice::allocate(std::size_t bytes) {
+  if (bytes > free_bytes_) throw gpu::OutOfDeviceMemory("no room");
+  ++num_allocations_;
+  constexpr std::size_t kAlignment = 256;
+  auto* memory = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
+  std::memset(memory, 0xff, bytes);  // NaN, -1
+  return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(kAlignment)); }};
+}
+
+void HostDevice::upload(const void* host, std::size_t bytes, void* to) {
+  std::memcpy(to, host, bytes);
+}
+
+void HostDevice::download(const void* from, std::size_t bytes, void* host) {
+  std::memcpy(host, from, bytes);
+}
+
+void HostDevice::multiply_keys(const gpu::Batch& batch) {
+  const int dim = batch.shape.head_dim;
+  for (int unit = 0; unit < batch.num_units; ++unit) {
+    for (int row = 0; row < batch.rows(); ++row) {
+      const float* query = batch.query + batch.text_row(unit, row) * dim;
+      for (int token = 0; token < batch.width(); ++token) {
+        const float* key = batch.key + (batch.tokens_of(unit) + token) * dim;
+        float sum = 0;
+        for (int d = 0; d < dim; ++d) sum += query[d] * key[d];
+        batch.logit[batch.block_row(unit, row) * batch.shape.num_tokens + token] = sum;
+      }
+    }
+  }
+}
+
+void HostDevice::run(gpu::Kernel kernel, const gpu::Batch& batch) {
+  gpu::dispatch(kernel, [&]<gpu::Kernel kKernel>() {
+    for (int index = num_thread_blocks(kernel, batch); index-- > 0;) {
+      HostBlock block(on_chip_);
+      gpu::run_thread_block<kKernel>(block, batch, index);
+    }
+  });
+}
+
+}  // namespace kvsim::gpu_test
