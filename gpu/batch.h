@@ -40,7 +40,8 @@ struct ReplayTask {
   int drop = 1;
   bool sees_full_attention = false;
   ScoreRule rule = {};
-  int arrival_row = 0;  ///< of the arrival scores, for a rule that scores only what is new
+  std::size_t remembered = 0;  ///< where what its rule remembers begins, in bytes
+  int arrival_row = 0;         ///< of the arrival scores, for a rule that scores only what is new
 };
 
 /// What a step of a replay has lost.
@@ -88,6 +89,8 @@ struct Batch {
   std::int32_t* slot_token = nullptr;  ///< [R, C]
   double* slot_score = nullptr;        ///< [R, C]
   float* slot_attention = nullptr;     ///< [R, C]
+
+  std::byte* remembered = nullptr;  ///< see RememberedScores
 
   // What happened, by replay_steps().
   std::int32_t* evicted_after = nullptr;  ///< [R, n]; n: never

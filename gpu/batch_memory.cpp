@@ -58,6 +58,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   parts.give(batch.slot_token, slots);
   parts.give(batch.slot_score, slots);
   parts.give(batch.slot_attention, slots);
+  parts.give(batch.remembered, size.remembered);
   parts.give(batch.evicted_after, replays * tokens);
   parts.give(batch.lacking, replays * batch.words());
   parts.give(batch.kept, replays * rows);

@@ -14,8 +14,9 @@ struct BatchSize {
   Shape shape;
   int num_units = 0;
   int num_replays = 0;
-  int capacity = 0;          ///< slots of the largest cache while a block is replayed
-  int num_arrival_rows = 0;  ///< replays by a rule that scores only what is new
+  int capacity = 0;            ///< slots of the largest cache while a block is replayed
+  std::size_t remembered = 0;  ///< bytes that rules remember beside scores
+  int num_arrival_rows = 0;    ///< replays by a rule that scores only what is new
 };
 
 /// Of a unit in stream mode, and what it depends on beside its vectors.

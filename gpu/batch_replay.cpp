@@ -25,6 +25,11 @@ Rules rules_of(const Configuration& configuration, const Unit& unit, const Repla
   return configuration.policy.rules(context_of(configuration, unit, options));
 }
 
+// Each replay's memory begins where a double may.
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+}
+
 BatchSize size_of(Units units, const ReplayOptions& options) {
   BatchSize size{.shape = shape_of(*units.front().unit, options)};
   size.num_units = static_cast<int>(units.size());
@@ -35,6 +40,7 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
       most_held = std::max(most_held, configuration.budget_of(0));
       const Rules rules = rules_of(configuration, *replays.unit, options);
       if (rules.score->kind == ScoreRule::Kind::newest) ++size.num_arrival_rows;
+      size.remembered += aligned(remembered_bytes(*rules.score, size.shape));
     }
   }
   // In a block nothing but its own tokens is added, and gaps stay.
@@ -66,6 +72,7 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
   std::vector<const Unit*> recorded;
   std::vector<ReplayTask> replay_tasks;
   std::vector<double> arrival_scores;
+  std::size_t remembered = 0;
   for (const UnitReplays& replays : units) {
     UnitTask unit = gpu::task_of(*replays.unit);
     unit.first_replay = static_cast<int>(replay_tasks.size());
@@ -74,6 +81,8 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
       const Rules rules = rules_of(configuration, *replays.unit, options);
       ReplayTask task = task_of(configuration, rules, replays.unit->num_tokens());
       task.unit = static_cast<int>(unit_tasks.size());
+      task.remembered = remembered;
+      remembered += aligned(remembered_bytes(task.rule, memory.batch().shape));
       if (task.rule.kind == ScoreRule::Kind::newest) {
         task.arrival_row = static_cast<int>(arrival_scores.size()) / replays.unit->num_tokens();
         add_arrival_scores(configuration, *replays.unit, options, arrival_scores);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gpu/batch.h"
+#include "gpu/remembered_scores.h"
 #include "sim/core/pivotal.h"
 #include "sim/core/rescued_step.h"
 #include "sim/core/score_kernels.h"
@@ -24,7 +25,8 @@ class CacheReplay {
         index_(index),
         task_(batch.replays[index]),
         num_heads_(batch.shape.group_size),
-        evicted_after_(batch.evicted_after + batch.tokens_of(index)) {
+        evicted_after_(batch.evicted_after + batch.tokens_of(index)),
+        remembered_(block, batch, task_) {
     use_slots();
   }
 
@@ -35,7 +37,7 @@ class CacheReplay {
       admit(step);
       for (int head = 0; head < num_heads_; ++head) attend(step, row * num_heads_ + head, head);
       const Lowest lowest = score(step);
-      if (step + 1 >= batch_.shape.prompt_length) evict(step, lowest);
+      if (evicts_after(step)) evict(step, lowest);
     }
     store();
   }
@@ -68,14 +70,12 @@ class CacheReplay {
 
   KVSIM_DEVICE void use_slots() {
     const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
-    token_ = batch_.slot_token + first;
-    score_ = batch_.slot_score + first;
-    attention_ = batch_.slot_attention + first;
+    slots_ = {batch_.slot_token + first, batch_.slot_score + first, batch_.slot_attention + first};
     auto* on_chip = static_cast<double*>(block_.on_chip(kBytesPerSlot * batch_.capacity));
     if (on_chip == nullptr) return;
-    score_ = on_chip;
-    token_ = reinterpret_cast<std::int32_t*>(score_ + batch_.capacity);
-    attention_ = reinterpret_cast<float*>(token_ + batch_.capacity);
+    slots_.score = on_chip;
+    slots_.token = reinterpret_cast<std::int32_t*>(on_chip + batch_.capacity);
+    slots_.attention = reinterpret_cast<float*>(slots_.token + batch_.capacity);
   }
 
   KVSIM_DEVICE void load() {
@@ -84,11 +84,11 @@ class CacheReplay {
       block_.each(batch_.shape.num_tokens,
                   [&](int token) { evicted_after_[token] = batch_.shape.num_tokens; });
     } else {
-      num_held_ = num_slots_ = batch_.num_held[index_];
+      slots_.num_held = slots_.count = batch_.num_held[index_];
     }
-    block_.each(num_slots_, [&](int slot) {
-      token_[slot] = batch_.held_token[first + slot];
-      score_[slot] = batch_.held_score[first + slot];
+    block_.each(slots_.count, [&](int slot) {
+      slots_.token[slot] = batch_.held_token[first + slot];
+      slots_.score[slot] = batch_.held_score[first + slot];
     });
     std::uint64_t* lacking = batch_.lacking + static_cast<std::size_t>(index_) * batch_.words();
     block_.each(batch_.words(), [&](int word) {
@@ -106,11 +106,11 @@ class CacheReplay {
     const bool is_scored_now = task_.rule.kind == ScoreRule::Kind::newest;
     const std::size_t scores = batch_.tokens_of(task_.arrival_row);
     block_.once([&] {
-      token_[num_slots_] = step;
-      score_[num_slots_] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
+      slots_.token[slots_.count] = step;
+      slots_.score[slots_.count] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
     });
-    ++num_slots_;
-    ++num_held_;
+    ++slots_.count;
+    ++slots_.num_held;
   }
 
   KVSIM_DEVICE void attend(int step, int row, int head) {
@@ -120,10 +120,10 @@ class CacheReplay {
     const double full_sum = batch_.weight_sum[of_unit];
     const int begin = batch_.first_visible(task_.unit, step);
     const Attended attended = block_.reduce(
-        num_slots_, Attended{0, 0, 0},
+        slots_.count, Attended{0, 0, 0},
         [&](int slot) -> Attended {
-          if (score_[slot] == kGone) return {0, 0, 0};
-          const int token = token_[slot];
+          if (slots_.score[slot] == kGone) return {0, 0, 0};
+          const int token = slots_.token[slot];
           const float paid = weight[token];
           return {paid, is_pivotal(paid, full_sum, step), token >= begin};
         },
@@ -143,7 +143,7 @@ class CacheReplay {
     const Payment payment{is_own && !full ? logit : weight,
                           attention_scale(full ? full_sum : kept, num_heads_), offset,
                           is_own && !full};
-    if (task_.rule.kind != ScoreRule::Kind::newest) pay(payment, begin, head == 0);
+    if (task_.rule.reads_attention()) pay(payment, begin, head == 0);
     note(row, {is_missing, is_own, kept, offset, full_sum, attended});
   }
 
@@ -175,75 +175,80 @@ class CacheReplay {
 
   KVSIM_DEVICE float largest_logit(const float* logit, int begin) {
     return block_.reduce(
-        num_slots_, -INFINITY,
+        slots_.count, -INFINITY,
         [&](int slot) {
-          const bool counts = score_[slot] != kGone && token_[slot] >= begin;
-          return counts ? logit[token_[slot]] : -INFINITY;
+          const bool counts = slots_.score[slot] != kGone && slots_.token[slot] >= begin;
+          return counts ? logit[slots_.token[slot]] : -INFINITY;
         },
         [](float a, float b) { return a < b ? b : a; });
   }
 
   KVSIM_DEVICE double own_weight_sum(const float* logit, int begin, float largest) {
     return block_.reduce(
-        num_slots_, 0.0,
+        slots_.count, 0.0,
         [&](int slot) -> double {
-          const bool counts = score_[slot] != kGone && token_[slot] >= begin;
-          return counts ? std::exp(logit[token_[slot]] - largest) : 0.0F;
+          const bool counts = slots_.score[slot] != kGone && slots_.token[slot] >= begin;
+          return counts ? std::exp(logit[slots_.token[slot]] - largest) : 0.0F;
         },
         [](double a, double b) { return a + b; });
   }
 
   KVSIM_DEVICE void pay(const Payment& payment, int begin, bool is_first) {
-    block_.each(num_slots_, [&](int slot) {
-      const int token = token_[slot];
+    block_.each(slots_.count, [&](int slot) {
+      const int token = slots_.token[slot];
       float weight = payment.weight[token];
       if (payment.is_own) weight = token < begin ? 0.0F : std::exp(weight - payment.offset);
       const float paid = weight * payment.scale;
-      attention_[slot] = is_first ? paid : attention_[slot] + paid;
+      slots_.attention[slot] = is_first ? paid : slots_.attention[slot] + paid;
     });
   }
 
   KVSIM_DEVICE bool is_candidate(int slot) const {
-    return task_.protect_first <= slot && slot < num_slots_ - task_.protect_newest;
+    return task_.protect_first <= slot && slot < slots_.count - task_.protect_newest;
   }
 
   KVSIM_DEVICE Lowest score(int step) {
+    const bool remembers = task_.rule.remembers();
+    if (remembers) remembered_.update(step, evicts_after(step) ? overflow() : 0, slots_);
+    const bool is_scored = remembers || task_.rule.kind == ScoreRule::Kind::newest;
     const ScoredStep scored{
-        step, static_cast<std::size_t>(task_.sees_full_attention ? step + 1 : num_held_)};
-    const bool is_scored = task_.rule.kind == ScoreRule::Kind::newest;
+        step, static_cast<std::size_t>(task_.sees_full_attention ? step + 1 : slots_.num_held)};
     return block_.reduce(
-        num_slots_, none(),
+        slots_.count, none(),
         [&](int slot) {
-          if (score_[slot] == kGone) return none();
+          double& score = slots_.score[slot];
+          if (score == kGone) return none();
           if (!is_scored) {
-            score_[slot] =
-                next_score(task_.rule, scored, token_[slot], score_[slot], attention_[slot]);
+            const float paid = task_.rule.reads_attention() ? slots_.attention[slot] : 0;
+            score = next_score(task_.rule, scored, slots_.token[slot], score, paid);
           }
-          return is_candidate(slot) ? Lowest{score_[slot], slot} : none();
+          return is_candidate(slot) ? Lowest{score, slot} : none();
         },
         lower);
   }
 
+  KVSIM_DEVICE bool evicts_after(int step) const { return step + 1 >= batch_.shape.prompt_length; }
+
   // As Cache::overflow().
   KVSIM_DEVICE int overflow() const {
-    const int excess = num_held_ - task_.budget;
+    const int excess = slots_.num_held - task_.budget;
     if (excess <= 0) return 0;
     const int drops = (excess + task_.drop - 1) / task_.drop;
-    return min_of(drops * task_.drop, num_held_ - task_.protect_first - task_.protect_newest);
+    return min_of(drops * task_.drop, slots_.num_held - task_.protect_first - task_.protect_newest);
   }
 
   KVSIM_DEVICE void evict(int step, Lowest lowest) {
     for (int remaining = overflow(); remaining > 0; --remaining) {
       block_.once([&] {
-        score_[lowest.slot] = kGone;
-        evicted_after_[token_[lowest.slot]] = step;
+        slots_.score[lowest.slot] = kGone;
+        evicted_after_[slots_.token[lowest.slot]] = step;
       });
-      --num_held_;
+      --slots_.num_held;
       if (remaining == 1) break;
       lowest = block_.reduce(
-          num_slots_, none(),
+          slots_.count, none(),
           [&](int slot) {
-            return is_candidate(slot) ? Lowest{score_[slot], slot} : none();
+            return is_candidate(slot) ? Lowest{slots_.score[slot], slot} : none();
           },
           lower);
     }
@@ -252,12 +257,12 @@ class CacheReplay {
   KVSIM_DEVICE void store() {
     const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
     block_.select(
-        num_slots_, [&](int slot) { return score_[slot] != kGone; },
+        slots_.count, [&](int slot) { return slots_.score[slot] != kGone; },
         [&](int slot, int place) {
-          batch_.held_token[first + place] = token_[slot];
-          batch_.held_score[first + place] = score_[slot];
+          batch_.held_token[first + place] = slots_.token[slot];
+          batch_.held_score[first + place] = slots_.score[slot];
         });
-    block_.once([&] { batch_.num_held[index_] = num_held_; });
+    block_.once([&] { batch_.num_held[index_] = slots_.num_held; });
   }
 
   KVSIM_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
@@ -268,11 +273,8 @@ class CacheReplay {
   ReplayTask task_;
   int num_heads_;
   std::int32_t* evicted_after_;
-  std::int32_t* token_ = nullptr;  // per slot, ascending
-  double* score_ = nullptr;        // per slot; kGone for a gap
-  float* attention_ = nullptr;     // per slot: the mean over the heads at this step
-  int num_slots_ = 0;
-  int num_held_ = 0;
+  Slots slots_ = {};
+  RememberedScores<Block> remembered_;
 };
 
 template <class Block>

@@ -14,26 +14,28 @@ namespace {
 class Fixed final : public Policy {
  public:
   Fixed(const Params& params, const Context& context)
-      : block_(params.integer("block")),
-        summary_(params.integer("summary")),
+      : rule_{.kind = ScoreRule::Kind::blocks,
+              .length = params.integer("block"),
+              .part = params.integer("summary")},
         heavy_hitters_(params, context) {}
+
+  Rules rules() const override {
+    if (heavy_hitters_.is_any()) return {};
+    return {.score = rule_};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     heavy_hitters_.add(step.tokens, step.attention);
     if (step.overflow == 0) return;
-    const double length = step.index + 1;
+    const ScoredStep scored{step.index, scores.size()};
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const std::int32_t token = step.tokens[i];
-      const bool is_current = token / block_ == step.index / block_;
-      const bool is_summary = token % block_ >= block_ - summary_;
-      scores[i] = token + (is_current ? 2 * length : is_summary ? length : 0);
+      scores[i] = next_score(rule_, scored, step.tokens[i], scores[i], 0);
     }
     heavy_hitters_.prefer(step.tokens, scores);
   }
 
  private:
-  int block_;
-  int summary_;
+  ScoreRule rule_;
   HeavyHitterShare heavy_hitters_;
 };
 

@@ -56,6 +56,8 @@ class HeavyHitterShare {
   /// Of a policy that else goes by positions: any share of the budget differs between budgets.
   static bool nests(const Params& params) { return params.real("h2") == 0; }
 
+  bool is_any() const { return count_ > 0; }
+
   void add(std::span<const std::int32_t> tokens, std::span<const float> attention) {
     if (count_ > 0) accumulated_.add(tokens, attention);
   }

@@ -17,6 +17,8 @@ class KeyDifference final : public Policy {
  public:
   KeyDifference(const Params&, const Context&) {}
 
+  Rules rules() const override { return {.score = ScoreRule{ScoreRule::Kind::key_difference}}; }
+
   void update(const Step& step, std::span<double> scores) override {
     lengths_.resize(static_cast<std::size_t>(step.index) + 1);
     lengths_.back() = length(step.keys[scores.size() - 1]);

@@ -1,6 +1,5 @@
 // Random eviction: the control that shows what a policy's choices are worth.
 
-#include "policies/random_bits.h"
 #include "policies/registry.h"
 
 namespace kvsim {
@@ -10,17 +9,10 @@ class Random final : public Policy {
  public:
   Random(const Params&, const Context& context) : seed_(context.seed) {}
 
-  Rules rules() const override { return {.protect_newest = 1}; }
-
-  // Fresh draws at every eviction: with one draw per token for good, survivors would be those that
-  // drew high, and newcomers would leave more often than their share.
-  void update(const Step& step, std::span<double> scores) override {
-    if (step.overflow == 0) return;
-    const std::uint64_t draw = random_bits(seed_, static_cast<std::uint64_t>(step.index));
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const auto token = static_cast<std::uint64_t>(step.tokens[i]);
-      scores[i] = static_cast<double>(random_bits(draw, token) >> 11);
-    }
+  // Fresh draws at every step: with one draw per token for good, survivors would be those that drew
+  // high, and newcomers would leave more often than their share.
+  Rules rules() const override {
+    return {.protect_newest = 1, .score = ScoreRule{ScoreRule::Kind::random, seed_}};
   }
 
  private:

@@ -33,7 +33,13 @@ class Scissorhands final : public Policy {
         percentile_(params.choice("important") == "percentile"),
         any_(params.choice("rank") == "any") {}
 
-  Rules rules() const override { return {.protect_newest = recent_, .drop = std::max(1, drop_)}; }
+  Rules rules() const override {
+    Rules rules{.protect_newest = recent_, .drop = std::max(1, drop_)};
+    if (!percentile_ && !any_) {
+      rules.score = ScoreRule{.kind = ScoreRule::Kind::unimportance, .length = history_};
+    }
+    return rules;
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     forget_oldest(step);

@@ -22,7 +22,13 @@ class SnapKV final : public Policy {
         kernel_(static_cast<std::size_t>(params.integer("kernel"))),
         max_(params.choice("pool") == "max") {}
 
-  Rules rules() const override { return {.protect_newest = window_}; }
+  Rules rules() const override {
+    return {.protect_newest = window_,
+            .score = ScoreRule{.kind = ScoreRule::Kind::votes,
+                               .length = window_,
+                               .part = static_cast<int>(kernel_),
+                               .adds = !max_}};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     votes_.push_back(

@@ -14,23 +14,26 @@ namespace {
 class Strided final : public Policy {
  public:
   Strided(const Params& params, const Context& context)
-      : stride_(params.integer("stride")), heavy_hitters_(params, context) {}
+      : rule_{.kind = ScoreRule::Kind::columns, .length = params.integer("stride")},
+        heavy_hitters_(params, context) {}
+
+  Rules rules() const override {
+    if (heavy_hitters_.is_any()) return {};
+    return {.score = rule_};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     heavy_hitters_.add(step.tokens, step.attention);
     if (step.overflow == 0) return;
-    const double length = step.index + 1;
+    const ScoredStep scored{step.index, scores.size()};
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const std::int32_t token = step.tokens[i];
-      const bool is_recent = token > step.index - stride_;
-      const bool is_column = (token + 1) % stride_ == 0;
-      scores[i] = token + (is_recent ? 2 * length : is_column ? length : 0);
+      scores[i] = next_score(rule_, scored, step.tokens[i], scores[i], 0);
     }
     heavy_hitters_.prefer(step.tokens, scores);
   }
 
  private:
-  int stride_;
+  ScoreRule rule_;
   HeavyHitterShare heavy_hitters_;
 };
 

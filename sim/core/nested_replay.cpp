@@ -23,18 +23,19 @@ float largest_not_pivotal(double weight_sum, int step) {
   return weight;
 }
 
-Rules rules_of(const Spec& policy, int num_tokens) { return policy.rules({.budget = num_tokens}); }
+// The policy is told of a budget that holds the whole text, which is what it is then shown.
+Context context_of(const Unit& unit, const CurveOptions& options) {
+  return {.budget = unit.num_tokens(), .seed = unit_seed(options.seed, unit.name)};
+}
 
 }  // namespace
 
-// The policy is told of a budget that holds the whole text, which is what it is then shown.
 NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const CentredValues* values,
                            const CurveOptions& options)
     : unit_(unit),
       prompt_(options.mode == Mode::prefill ? unit.prompt_length : 0),
-      policy_(
-          policy.make({.budget = unit.num_tokens(), .seed = unit_seed(options.seed, unit.name)})),
-      rules_(rules_of(policy, unit.num_tokens())),
+      policy_(policy.make(context_of(unit, options))),
+      rules_(policy.rules(context_of(unit, options))),
       stack_(unit.num_tokens(), rules_),
       tokens_(unit.num_tokens()),
       attention_(unit.num_tokens(), 0),
@@ -82,7 +83,7 @@ void NestedReplay::update_scores(int step, std::span<const float> full_attention
   const auto count = static_cast<std::size_t>(step) + 1;
   const auto tokens = std::span<const std::int32_t>(tokens_).first(count);
   // As ScoreReplay: by kernels, where a rule says what the policy would do.
-  if (rules_.score && rules_.score->kind != ScoreRule::Kind::newest) {
+  if (rules_.score && rules_.score->kind != ScoreRule::Kind::newest && !rules_.score->remembers()) {
     kvsim::update_scores(*rules_.score, {step, count}, {tokens, full_attention, 1, scores_}, 0,
                          count);
     return;

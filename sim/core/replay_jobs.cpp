@@ -5,6 +5,14 @@
 namespace kvsim {
 namespace {
 
+// Of a policy that decides for one head alone.
+Configuration with_own_budget(const Configuration& configuration) {
+  Configuration own = configuration;
+  own.budget = own.budget_of(0);
+  own.budgets.clear();
+  return own;
+}
+
 /// The configurations of a job that one device replays, and their places in the job.
 struct Part {
   std::vector<Configuration> configurations;
@@ -58,9 +66,13 @@ std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const Repl
     const std::vector<Configuration>& configurations = jobs[i].configurations;
     outcomes.emplace_back(configurations.size());
     for (std::size_t c = 0; c < configurations.size(); ++c) {
-      const Rules rules = configurations[c].policy.rules({.budget = configurations[c].budget});
-      const bool can = device != nullptr && device->can_replay(rules);
-      (can ? on_device : elsewhere)[i].add(configurations[c], c);
+      const Configuration own = with_own_budget(configurations[c]);
+      const Rules rules = own.policy.rules({.budget = own.budget});
+      if (device != nullptr && device->can_replay(rules)) {
+        on_device[i].add(own, c);
+      } else {
+        elsewhere[i].add(configurations[c], c);
+      }
     }
   }
   if (device != nullptr) replay_on_device(jobs, on_device, options, backend, outcomes);

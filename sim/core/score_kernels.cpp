@@ -81,8 +81,10 @@ class LowestByLane {
 };
 
 template <ScoreRule::Kind kKind>
-KVSIM_INLINE void update_range(const ScoredStep& step, const Slots& slots, std::size_t begin,
-                               std::size_t end) {
+KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, const Slots& slots,
+                               std::size_t begin, std::size_t end) {
+  ScoreRule rule = any;
+  rule.kind = kKind;
   const float* weight = slots.weight.data() + begin;
   const std::int32_t* token = slots.tokens.data() + begin;
   double* scores = slots.scores.data() + begin;
@@ -90,24 +92,24 @@ KVSIM_INLINE void update_range(const ScoredStep& step, const Slots& slots, std::
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) {
     const double score = scores[i];
-    const float attention = weight[i] * slots.scale;
-    const double next = next_score(ScoreRule{kKind}, step, token[i], score, attention);
+    const float attention = rule.reads_attention() ? weight[i] * slots.scale : 0;
+    const double next = next_score(rule, step, token[i], score, attention);
     scores[i] = score == kGone ? kGone : next;
   }
 }
 
 template <ScoreRule::Kind kKind>
-KVSIM_INLINE std::size_t update_by(const ScoredStep& step, const Slots& slots, std::size_t begin,
-                                   std::size_t end) {
+KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step,
+                                   const Slots& slots, std::size_t begin, std::size_t end) {
   const double* score = slots.scores.data();
-  update_range<kKind>(step, slots, 0, begin);
+  update_range<kKind>(rule, step, slots, 0, begin);
   LowestByLane lowest(begin);
   std::size_t i = begin;
   for (; i + kGroup <= end; i += kGroup) {
-    update_range<kKind>(step, slots, i, i + kGroup);
+    update_range<kKind>(rule, step, slots, i, i + kGroup);
     lowest.look_at(score, i, kGroup);
   }
-  update_range<kKind>(step, slots, i, slots.scores.size());
+  update_range<kKind>(rule, step, slots, i, slots.scores.size());
   return lowest.finish(score, i, end);
 }
 
@@ -115,20 +117,25 @@ template <class Target>
 KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                                 std::size_t begin, std::size_t end) {
   switch (rule.kind) {
-    case ScoreRule::Kind::newest:
-      break;
     case ScoreRule::Kind::attention:
-      return update_by<ScoreRule::Kind::attention>(step, slots, begin, end);
+      return update_by<ScoreRule::Kind::attention>(rule, step, slots, begin, end);
     case ScoreRule::Kind::sum:
-      return update_by<ScoreRule::Kind::sum>(step, slots, begin, end);
+      return update_by<ScoreRule::Kind::sum>(rule, step, slots, begin, end);
     case ScoreRule::Kind::mean:
-      return update_by<ScoreRule::Kind::mean>(step, slots, begin, end);
+      return update_by<ScoreRule::Kind::mean>(rule, step, slots, begin, end);
     case ScoreRule::Kind::recency:
-      return update_by<ScoreRule::Kind::recency>(step, slots, begin, end);
+      return update_by<ScoreRule::Kind::recency>(rule, step, slots, begin, end);
     case ScoreRule::Kind::frequency:
-      return update_by<ScoreRule::Kind::frequency>(step, slots, begin, end);
+      return update_by<ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::random:
+      return update_by<ScoreRule::Kind::random>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::columns:
+      return update_by<ScoreRule::Kind::columns>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::blocks:
+      return update_by<ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
+    default:
+      return update_by<ScoreRule::Kind::newest>(rule, step, slots, begin, end);
   }
-  return update_by<ScoreRule::Kind::newest>(step, slots, begin, end);
 }
 
 KVSIM_KERNEL(std::size_t, update,

@@ -10,12 +10,12 @@
 namespace kvsim {
 
 bool ScoreReplay::can_replay(const Rules& rules) {
-  return rules.score && rules.scope == Scope::head && rules.is_exact() && rules.bounded &&
-         !rules.selects && !rules.prunes && rules.drop == 1;
+  return rules.score && !rules.score->remembers() && rules.scope == Scope::head &&
+         rules.is_exact() && rules.bounded && !rules.selects && !rules.prunes && rules.drop == 1;
 }
 
 bool ScoreReplay::gathers(const Rules& rules) {
-  return can_replay(rules) && rules.score->kind != ScoreRule::Kind::newest;
+  return can_replay(rules) && rules.score->reads_attention();
 }
 
 ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
@@ -144,6 +144,10 @@ void ScoreReplay::score(const AttentionBlock& block, int row) {
   }
   const bool full = rules_.sees_full_attention;
   const ScoredStep scored{step, static_cast<std::size_t>(full ? step + 1 : cache_.num_held())};
+  if (!rules_.score->reads_attention()) {
+    cache_.score(scored, {}, 1);
+    return;
+  }
   if (kept_.rows() == 1) {
     const Paid paid = paid_by(block, 0, row);
     cache_.score(scored, paid.weight, paid.scale);

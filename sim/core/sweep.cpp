@@ -148,13 +148,17 @@ int budget_base(const SelectedUnit& unit, Mode mode) {
 
 std::vector<std::string> left_to_cpu(const SweepPlan& plan, const Backend& backend) {
   const DeviceReplays* device = backend.replays();
-  std::vector<std::string> names;
-  if (device == nullptr) return names;
-  for (const Spec& policy : plan.request.policies) {
-    const bool has_reference = plan.request.measuring.has_reference();
-    if (!has_reference || !device->can_replay(policy.rules({}))) names.push_back(policy.text());
+  std::set<std::string> names;
+  if (device == nullptr) return {};
+  for (const PlannedUnit& unit : plan.units) {
+    for (const PlannedReplay& replay : unit.remaining) {
+      const Spec& policy = plan.request.policies[replay.policy];
+      const Rules rules = policy.rules({.budget = replay.budget});
+      const bool has_reference = plan.request.measuring.has_reference();
+      if (!has_reference || !device->can_replay(rules)) names.insert(policy.text());
+    }
   }
-  return names;
+  return {names.begin(), names.end()};
 }
 
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

@@ -12,8 +12,11 @@ namespace {
 
 TEST_CASE("kernels: scores follow the rule in every slot but the gaps, and the lowest is found") {
   using Kind = ScoreRule::Kind;
-  const ScoreRule rule{
-      GENERATE(Kind::attention, Kind::sum, Kind::mean, Kind::recency, Kind::frequency)};
+  const ScoreRule rule{.kind = GENERATE(Kind::attention, Kind::sum, Kind::mean, Kind::recency,
+                                        Kind::frequency, Kind::random, Kind::columns, Kind::blocks),
+                       .seed = 9,
+                       .length = 7,
+                       .part = 2};
   const std::size_t count = GENERATE(1, 8, 15, 200);
   std::mt19937 random(count);
   std::uniform_real_distribution<float> uniform(0, 0.1F);
