@@ -39,6 +39,7 @@ struct ReplayTask {
   int protect_newest = 0;  ///< cut to what that leaves
   int drop = 1;
   bool sees_full_attention = false;
+  bool selects = false;  ///< evicts nothing and chooses at each step what to attend to
   ScoreRule rule = {};
   std::size_t remembered = 0;  ///< where what its rule remembers begins, in bytes
   int arrival_row = 0;         ///< of the arrival scores, for a rule that scores only what is new
@@ -65,9 +66,10 @@ struct Batch {
   Shape shape;
   int num_units = 0;
   int num_replays = 0;
-  int first_step = 0;  ///< of the block
-  int num_steps = 0;   ///< at most kSteps
-  int capacity = 0;    ///< slots of a cache, C
+  int num_selecting = 0;  ///< replays that select
+  int first_step = 0;     ///< of the block
+  int num_steps = 0;      ///< at most kSteps
+  int capacity = 0;       ///< slots of a cache, C
 
   const UnitTask* units = nullptr;        ///< [U]
   const ReplayTask* replays = nullptr;    ///< [R]

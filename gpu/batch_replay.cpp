@@ -51,8 +51,10 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
 ReplayTask task_of(const Configuration& configuration, const Rules& rules, int num_tokens) {
   ReplayTask task;
   task.budget = std::min(configuration.budget_of(0), num_tokens);
-  task.protect_first = std::min(rules.protect_first, task.budget);
-  task.protect_newest = std::min(rules.protect_newest, task.budget - task.protect_first);
+  const int held = rules.bounded ? task.budget : num_tokens;
+  task.protect_first = std::min(rules.protect_first, held);
+  task.protect_newest = std::min(rules.protect_newest, held - task.protect_first);
+  task.selects = rules.selects;
   task.drop = rules.drop;
   task.sees_full_attention = rules.sees_full_attention;
   task.rule = *rules.score;
@@ -87,6 +89,7 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
         task.arrival_row = static_cast<int>(arrival_scores.size()) / replays.unit->num_tokens();
         add_arrival_scores(configuration, *replays.unit, options, arrival_scores);
       }
+      memory.batch().num_selecting += static_cast<int>(task.selects);
       replay_tasks.push_back(task);
     }
     unit_tasks.push_back(unit);
@@ -104,7 +107,7 @@ void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
     device.multiply_keys(batch);
     for (const Kernel kernel :
          {Kernel::weigh_row, Kernel::replay_steps, Kernel::link_caches, Kernel::list_terms,
-          Kernel::sum_values, Kernel::output_differences}) {
+          Kernel::sum_values, Kernel::output_differences, Kernel::select_tokens}) {
       device.run(kernel, batch);
     }
   }
@@ -126,7 +129,7 @@ void append(std::vector<T>& to, std::vector<T> from) {
 std::vector<std::vector<Outcome>> replay_or_split(Device& device, Units units,
                                                   const ReplayOptions& options) {
   const std::span<const Configuration> configurations = units.front().configurations;
-  const bool is_single = units.size() == 1 && configurations.size() == 1;
+  const bool is_single = units.size() == 1 && configurations.size() <= 1;
   try {
     return replay_batch(device, units, options);
   } catch (const OutOfDeviceMemory&) {
@@ -149,8 +152,9 @@ std::vector<std::vector<Outcome>> replay_or_split(Device& device, Units units,
 }  // namespace
 
 bool can_replay(const Rules& rules) {
-  return rules.score && rules.scope == Scope::head && rules.is_exact() && rules.bounded &&
-         !rules.selects && !rules.prunes;
+  if (!rules.score || rules.scope != Scope::head || !rules.is_exact() || rules.prunes) return false;
+  if (!rules.selects) return rules.bounded;
+  return rules.sees_full_attention && rules.score->kind == ScoreRule::Kind::attention;
 }
 
 std::size_t units_at_once(const ReplayShape& shape, std::size_t free_bytes) {

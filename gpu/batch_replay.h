@@ -8,8 +8,8 @@
 
 namespace kvsim::gpu {
 
-/// Whether a device can replay a policy of these rules: one that follows a score rule, decides for
-/// one head and attends to what was recorded.
+/// Whether a device can replay a policy of these rules: one that follows a score rule, or selects
+/// by the attention of each step, decides for one head and attends to what was recorded.
 bool can_replay(const Rules& rules);
 
 /// How many units of this shape keep a device busy, fewer if `free_bytes` has no room for them, at

@@ -39,7 +39,7 @@ void launch(Kernel kernel, const Batch& batch, cudaStream_t stream) {
             "cudaFuncSetAttribute");
     }
     run<kKernel><<<num_blocks, CudaBlock::kThreads, on_chip_bytes, stream>>>(batch, on_chip_bytes);
-    check(cudaGetLastError(), "launch of a kernel");
+    check(cudaGetLastError(), name_of(kernel));
   });
 }
 

@@ -3,6 +3,7 @@
 #include "gpu/cache_tree.h"
 #include "gpu/output_differences.h"
 #include "gpu/replay_steps.h"
+#include "gpu/select_tokens.h"
 #include "gpu/sum_values.h"
 #include "gpu/weigh_row.h"
 
@@ -16,7 +17,28 @@ enum class Kernel {
   list_terms,          ///< per replay
   sum_values,          ///< per tile of a sum
   output_differences,  ///< per row of a unit
+  select_tokens,       ///< per step of a replay, if any selects
 };
+
+inline const char* name_of(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::weigh_row:
+      return "weigh_row";
+    case Kernel::replay_steps:
+      return "replay_steps";
+    case Kernel::link_caches:
+      return "link_caches";
+    case Kernel::list_terms:
+      return "list_terms";
+    case Kernel::sum_values:
+      return "sum_values";
+    case Kernel::output_differences:
+      return "output_differences";
+    case Kernel::select_tokens:
+      return "select_tokens";
+  }
+  return "";
+}
 
 inline int num_thread_blocks(Kernel kernel, const Batch& batch) {
   switch (kernel) {
@@ -30,13 +52,16 @@ inline int num_thread_blocks(Kernel kernel, const Batch& batch) {
       return batch.num_units;
     case Kernel::sum_values:
       return (2 * batch.num_replays + batch.num_units) * row_tiles(batch) * dim_tiles(batch);
+    case Kernel::select_tokens:
+      return batch.num_selecting > 0 ? batch.num_replays * batch.num_steps : 0;
   }
   return 0;
 }
 
 /// The memory that a thread block works faster with if its processor has so much.
 inline std::size_t on_chip_wanted(Kernel kernel, const Batch& batch) {
-  return kernel == Kernel::replay_steps ? kBytesPerSlot * batch.capacity : 0;
+  if (kernel == Kernel::replay_steps) return kBytesPerSlot * batch.capacity;
+  return kernel == Kernel::select_tokens ? sizeof(std::int32_t) * batch.width() : 0;
 }
 
 /// The part of one thread block.
@@ -48,6 +73,7 @@ KVSIM_DEVICE void run_thread_block(Block& block, const Batch& batch, int index) 
   if constexpr (kKernel == Kernel::list_terms) list_terms(block, batch, index);
   if constexpr (kKernel == Kernel::sum_values) sum_values(block, batch, index);
   if constexpr (kKernel == Kernel::output_differences) output_differences(block, batch, index);
+  if constexpr (kKernel == Kernel::select_tokens) select_tokens(block, batch, index);
 }
 
 /// Calls launch.operator()<kKernel>() for `kernel`.
@@ -66,6 +92,8 @@ void dispatch(Kernel kernel, Launch launch) {
       return launch.template operator()<Kernel::sum_values>();
     case Kernel::output_differences:
       return launch.template operator()<Kernel::output_differences>();
+    case Kernel::select_tokens:
+      return launch.template operator()<Kernel::select_tokens>();
   }
 }
 

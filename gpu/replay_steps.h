@@ -32,6 +32,10 @@ class CacheReplay {
 
   KVSIM_DEVICE void run() {
     load();
+    if (task_.selects) {
+      keep_all();
+      return;
+    }
     for (int row = 0; row < batch_.num_steps; ++row) {
       const int step = batch_.first_step + row;
       admit(step);
@@ -100,6 +104,13 @@ class CacheReplay {
       }
       lacking[word] = bits;
     });
+  }
+
+  // What a replay that selects loses, select_tokens() finds out.
+  KVSIM_DEVICE void keep_all() {
+    block_.each(batch_.rows(),
+                [&](int row) { batch_.loss[batch_.block_row(index_, row)] = Loss::nothing; });
+    store();
   }
 
   KVSIM_DEVICE void admit(int step) {

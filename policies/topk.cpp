@@ -11,7 +11,9 @@ class TopK final : public Policy {
   TopK(const Params& params, const Context& context) : heavy_hitters_(params, context) {}
 
   Rules rules() const override {
-    return {.bounded = false, .sees_full_attention = true, .selects = true};
+    Rules rules{.bounded = false, .sees_full_attention = true, .selects = true};
+    if (!heavy_hitters_.is_any()) rules.score = ScoreRule{ScoreRule::Kind::attention};
+    return rules;
   }
 
   void update(const Step& step, std::span<double> scores) override {

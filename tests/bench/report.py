@@ -156,6 +156,36 @@ def goal_lines(report):
     return table(rows)
 
 
+def device_floor(device, case):
+    """ms per head below which the plain way of doing it cannot get on this device: operations at the rate of its
+    fp32 products, or queries, keys and values at that of its memory."""
+    ceilings = device["ceilings"]
+    flops = 1e6 * case["gflop_per_s"] * case["ms_per_head"]
+    read = 12 * device["tokens"] * device["head_dim"]
+    return max(flops / (1e6 * ceilings["fp32_gflop_per_s"]), read / (1e6 * ceilings["copy_gb_per_s"]))
+
+
+def device_lines(report):
+    device = report["device"]
+    ceilings = device["ceilings"]
+    lines = [
+        f"{ceilings['device']}: {device['tokens']} tokens, {device['heads']} heads of {device['head_dim']}, "
+        f"{device['threads']} threads",
+        f"Peaks: GEMM {ceilings['fp32_gflop_per_s']:.0f} GFLOP/s in fp32, {ceilings['fp64_gflop_per_s']:.0f} in "
+        f"fp64, copies {ceilings['copy_gb_per_s']:.0f} GB/s, uploads {ceilings['upload_gb_per_s']:.0f} GB/s",
+    ]
+    exact = next(case for case in device["cases"] if case["id"] == "exact")
+    rows = [["on the GPU", "ms per head", "floor", "of fp32 peak", "to exact", "PyTorch ms", "to PyTorch"]]
+    for case in device["cases"]:
+        pytorch = case.get("pytorch_ms_per_head")
+        rows.append([case["title"], f"{case['ms_per_head']:.3f}", f"{device_floor(device, case):.3f}",
+                     f"{case['gflop_per_s'] / ceilings['fp32_gflop_per_s']:.0%}",
+                     f"{case['ms_per_head'] / exact['ms_per_head']:.2f}x",
+                     f"{pytorch:.3f}" if pytorch else "-",
+                     f"{pytorch / case['ms_per_head']:.1f}x" if pytorch else "-"])
+    return lines + table(rows)
+
+
 def page(report):
     peak = peaks(report)
     parts = [condition_lines(report, peak), kernel_lines(report, peak), sweep_lines(report, peak)]
@@ -164,4 +194,6 @@ def page(report):
     else:
         parts.append(["No PyTorch: KVSIM_PYTHON, build/venv and python3 have no torch."])
     parts.append(goal_lines(report))
+    if "device" in report:
+        parts.append(device_lines(report))
     return "\n\n".join("\n".join(part) for part in parts)

@@ -91,6 +91,21 @@ def google_benchmark(program, file, *arguments):
     return json.loads(file.read_text())["benchmarks"]
 
 
+def measure_device(programs, python, options):
+    """What `device` measures on a GPU, and PyTorch there; nothing without one."""
+    program, file = programs / "device", programs / "device.json"
+    file.unlink(missing_ok=True)
+    if not program.exists():
+        return None
+    print("Measuring the GPU", flush=True)
+    call(program, "--heads", options.device_heads, "--tokens", options.device_tokens, "--json", file)
+    if not file.exists():
+        return None
+    if python and answer(python, "-c", "import torch; print(torch.cuda.is_available())") == "True":
+        call(python, HERE / "pytorch_device.py", file)
+    return json.loads(file.read_text())
+
+
 def parse_arguments():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -100,6 +115,8 @@ def parse_arguments():
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--threads", type=int, default=min(2, cores),
                         help="of kvsim, of PyTorch and of the machine's peaks; the goals are for 2")
+    parser.add_argument("--device-heads", type=int, default=1024, help="on a GPU, if there is one")
+    parser.add_argument("--device-tokens", type=int, default=4096)
     parser.add_argument("--repeats", type=int, default=5, help="of each case; the median counts")
     parser.add_argument("--quick", action="store_true", help="fewer heads for the longest PyTorch runs")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help="as the file tells it")
@@ -130,6 +147,9 @@ def main():
              *(["--quick"] if options.quick else []))
         report["pytorch"] = json.loads(baseline.read_text())
     heads.unlink()
+    device = measure_device(programs, python, options)
+    if device:
+        report["device"] = device
     file = options.build / "bench.json"
     file.write_text(json.dumps(report, indent=1) + "\n")
     print("\n" + page(report))

@@ -36,15 +36,16 @@ std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& bud
 }
 
 TEST_CASE("device: score-based policies run there, at any of their parameters that rules know") {
-  for (const std::string spec : {"window", "sink", "random", "h2o", "h2o:recent=0.1,score=full",
-                                 "h2o:score=mean", "tova", "lru", "lfu", "scissorhands", "knorm",
-                                 "keydiff", "snapkv", "strided", "fixed", "h2o+protect:first=4"}) {
+  for (const std::string spec :
+       {"window", "sink", "random", "h2o", "h2o:recent=0.1,score=full", "h2o:score=mean", "tova",
+        "lru", "lfu", "scissorhands", "knorm", "keydiff", "snapkv", "strided", "fixed", "topk",
+        "h2o+protect:first=4"}) {
     CAPTURE(spec);
     CHECK(gpu::can_replay(Spec(spec).rules({.budget = 8})));
   }
   for (const std::string spec :
-       {"h2o:overlap=yes", "scissorhands:rank=any", "strided:h2=0.5", "tova:scope=layer", "topk",
-        "h2o+quant:bits=4", "full", "spatten"}) {
+       {"h2o:overlap=yes", "scissorhands:rank=any", "strided:h2=0.5", "tova:scope=layer",
+        "topk:h2=0.5", "h2o+quant:bits=4", "full", "spatten"}) {
     CAPTURE(spec);
     CHECK_FALSE(gpu::can_replay(Spec(spec).rules({.budget = 8})));
   }
@@ -120,7 +121,7 @@ struct ManyUnits {
       {{Spec("h2o"), 10}, {Spec("tova"), 30}, {Spec("window"), 20}},
       {{Spec("lru"), 10}},
       {{Spec("window"), 15}, {Spec("knorm"), 15}, {Spec("lfu"), 80}, {Spec("h2o"), 15}},
-      {{Spec("sink+protect:first=3,last=2"), 10}, {Spec("tova"), 30}}};
+      {{Spec("sink+protect:first=3,last=2"), 10}, {Spec("topk"), 30}}};
 
   std::vector<UnitReplays> replays() const {
     std::vector<UnitReplays> all;

@@ -1,0 +1,56 @@
+"""The sweep of four policies and ten budgets in PyTorch on a GPU: the batched replay of pytorch_batched.py, as
+many heads at a time as its memory holds, on synthetic heads of the shape that `device` timed.
+"""
+
+import argparse
+import json
+import time
+
+import torch
+
+from pytorch_batched import replay_shared
+
+
+def budgets_of(configurations):
+    groups = {}
+    for configuration in configurations:
+        groups.setdefault(configuration["policy"], []).append(configuration["budget"])
+    return groups
+
+
+def seconds_per_head(shape, budgets, at_once):
+    heads = [torch.randn(at_once, *shape) for _ in range(3)]
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    replay_shared(*heads, budgets)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / at_once
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("device", help="the JSON file that device wrote; what was measured is added to it")
+    options = parser.parse_args()
+    with open(options.device) as file:
+        report = json.load(file)
+    torch.set_grad_enabled(False)
+    torch.set_default_device("cuda")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    shape = (report["tokens"], report["head_dim"])
+    for case in report["cases"]:
+        budgets = budgets_of(case["configurations"])
+        if not budgets:
+            continue
+        replay_shared(*[torch.randn(1, 128, shape[1]) for _ in range(3)], {"sink:sinks=4": [32]})
+        at_once = max(1, int(torch.cuda.mem_get_info()[0] / (400 * report["tokens"] * shape[1])))
+        at_once = min(at_once, report["heads"])
+        case["pytorch_ms_per_head"] = 1e3 * seconds_per_head(shape, budgets, at_once)
+        case["pytorch_heads_at_once"] = at_once
+        print(f"PyTorch {case['title']:<26}{case['pytorch_ms_per_head']:>10.3f} ms per head, {at_once} at once")
+    report["torch"] = torch.__version__
+    with open(options.device, "w") as file:
+        json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
