@@ -10,7 +10,7 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice() : stream_(make_stream()), blas_(make_blas(stream_.get())) {}
+  CudaDevice() : stream_(make_stream()) {}
 
   std::size_t free_bytes() const override {
     std::size_t free = 0;
@@ -52,6 +52,7 @@ class CudaDevice final : public Device {
     const long long tokens = batch.shape.num_tokens;
     const float one = 1;
     const float zero = 0;
+    if (!blas_) blas_ = make_blas(stream_.get());
     check(cublasSgemmStridedBatched(
               blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, batch.width(), batch.rows(), dim, &one,
               batch.key, dim, tokens * dim, batch.query + batch.text_row(0, 0) * dim, dim,
@@ -64,7 +65,7 @@ class CudaDevice final : public Device {
 
  private:
   Stream stream_;
-  Blas blas_;
+  Blas blas_;  // made when it is needed first
 };
 
 }  // namespace

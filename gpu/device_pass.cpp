@@ -1,9 +1,12 @@
 #include "gpu/device_pass.h"
 
 #include "gpu/batch_memory.h"
+#include "sim/core/attention_kernels.h"
 
 namespace kvsim::gpu {
 namespace {
+
+static_assert(kBlockSteps <= kSteps);
 
 class DevicePass final : public AttentionPass {
  public:

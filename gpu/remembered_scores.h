@@ -4,7 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "gpu/batch.h"
+#include "gpu/attended.h"
 
 namespace kvsim::gpu {
 
@@ -121,8 +121,7 @@ class RememberedScores {
     const int num_dims = batch_.shape.head_dim;
     const double square = block_.reduce(
         num_dims, 0.0,
-        [&](int d) { return static_cast<double>(key_of(step)[d]) * key_of(step)[d]; },
-        [](double a, double b) { return a + b; });
+        [&](int d) { return static_cast<double>(key_of(step)[d]) * key_of(step)[d]; }, Sum());
     // A zero key has no direction; the least double keeps its cosine at 0.
     block_.once([&] { length[step] = square > 0 ? std::sqrt(square) : DBL_MIN; });
     if (overflow == 0) return;

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "gpu/batch.h"
+#include "gpu/attended.h"
 #include "gpu/remembered_scores.h"
 #include "sim/core/pivotal.h"
 #include "sim/core/rescued_step.h"
@@ -50,12 +50,6 @@ class CacheReplay {
   struct Lowest {
     double score;
     int slot;
-  };
-
-  struct Attended {
-    double weight_sum;
-    int num_pivotal;
-    int num_visible;
   };
 
   /// What turns the weights of one head into its part of the mean attention.
@@ -138,10 +132,7 @@ class CacheReplay {
           const float paid = weight[token];
           return {paid, is_pivotal(paid, full_sum, step), token >= begin};
         },
-        [](const Attended& a, const Attended& b) -> Attended {
-          return {a.weight_sum + b.weight_sum, a.num_pivotal + b.num_pivotal,
-                  a.num_visible + b.num_visible};
-        });
+        Sum());
     const bool is_missing = attended.num_visible < step + 1 - begin;
     double kept = is_missing ? attended.weight_sum : full_sum;
     float offset = 0;
@@ -155,32 +146,12 @@ class CacheReplay {
                           attention_scale(full ? full_sum : kept, num_heads_), offset,
                           is_own && !full};
     if (task_.rule.reads_attention()) pay(payment, begin, head == 0);
-    note(row, {is_missing, is_own, kept, offset, full_sum, attended});
-  }
-
-  struct Noted {
-    bool is_missing;
-    bool is_own;
-    double kept;
-    float offset;
-    double full_sum;
-    Attended attended;
-  };
-
-  KVSIM_DEVICE void note(int row, const Noted& noted) {
     const std::size_t in_block = batch_.block_row(index_, row);
-    const std::size_t in_text = batch_.text_row(index_, row);
-    const int accesses = batch_.num_pivotal[batch_.text_row(task_.unit, row)];
     block_.once([&] {
-      const double share = (noted.full_sum - noted.attended.weight_sum) / noted.full_sum;
-      const double lost = share < 0 ? 0 : share > 1 ? 1 : share;
-      batch_.kept[in_block] = noted.kept;
-      batch_.offset[in_block] = noted.offset;
-      batch_.loss[in_block] = noted.is_own       ? Loss::nearly_all
-                              : noted.is_missing ? Loss::tokens
-                                                 : Loss::nothing;
-      batch_.attention_loss[in_text] = noted.is_missing ? lost : 0;
-      batch_.num_misses[in_text] = noted.is_missing ? accesses - noted.attended.num_pivotal : 0;
+      batch_.kept[in_block] = kept;
+      batch_.offset[in_block] = offset;
+      batch_.loss[in_block] = is_own ? Loss::nearly_all : is_missing ? Loss::tokens : Loss::nothing;
+      note_loss(batch_, index_, row, attended, is_missing);
     });
   }
 
@@ -191,7 +162,7 @@ class CacheReplay {
           const bool counts = slots_.score[slot] != kGone && slots_.token[slot] >= begin;
           return counts ? logit[slots_.token[slot]] : -INFINITY;
         },
-        [](float a, float b) { return a < b ? b : a; });
+        Larger());
   }
 
   KVSIM_DEVICE double own_weight_sum(const float* logit, int begin, float largest) {
@@ -201,7 +172,7 @@ class CacheReplay {
           const bool counts = slots_.score[slot] != kGone && slots_.token[slot] >= begin;
           return counts ? std::exp(logit[slots_.token[slot]] - largest) : 0.0F;
         },
-        [](double a, double b) { return a + b; });
+        Sum());
   }
 
   KVSIM_DEVICE void pay(const Payment& payment, int begin, bool is_first) {
@@ -275,8 +246,6 @@ class CacheReplay {
         });
     block_.once([&] { batch_.num_held[index_] = slots_.num_held; });
   }
-
-  KVSIM_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
 
   Block& block_;
   const Batch& batch_;

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "gpu/batch.h"
+#include "gpu/attended.h"
 #include "sim/core/pivotal.h"
 #include "sim/core/rescued_step.h"
 
@@ -37,12 +37,6 @@ class TokenSelection {
   }
 
  private:
-  struct Attended {
-    double weight_sum;
-    int num_pivotal;
-    int num_visible;
-  };
-
   // As Cache::select(): protected tokens come first, then those with the most attention.
   KVSIM_DEVICE void choose() {
     const bool is_prompt = step_ < batch_.shape.prompt_length;
@@ -83,8 +77,7 @@ class TokenSelection {
   KVSIM_DEVICE int count_if(Holds holds) {
     return block_.reduce(
         end_candidate_ - first_candidate_, 0,
-        [&](int i) { return static_cast<int>(holds(first_candidate_ + i)); },
-        [](int a, int b) { return a + b; });
+        [&](int i) { return static_cast<int>(holds(first_candidate_ + i)); }, Sum());
   }
 
   // The bits of numbers that are not negative are ordered as the numbers are.
@@ -129,19 +122,12 @@ class TokenSelection {
           if (!is_kept(token)) return {0, 0, 0};
           return {weight[token], is_pivotal(weight[token], full_weight, step_), token >= begin_};
         },
-        [](const Attended& a, const Attended& b) -> Attended {
-          return {a.weight_sum + b.weight_sum, a.num_pivotal + b.num_pivotal,
-                  a.num_visible + b.num_visible};
-        });
+        Sum());
     const bool is_missing = attended.num_visible < step_ + 1 - begin_;
     const double difference = is_missing ? difference_of(row, attended.weight_sum) : 0;
-    const std::size_t in_text = batch_.text_row(replay_, row);
-    const int accesses = batch_.num_pivotal[batch_.text_row(task_.unit, row)];
-    const double share = (full_weight - attended.weight_sum) / full_weight;
     block_.once([&] {
-      batch_.attention_loss[in_text] = is_missing && share > 0 ? share : 0;
-      batch_.num_misses[in_text] = is_missing ? accesses - attended.num_pivotal : 0;
-      batch_.difference[in_text] = difference;
+      note_loss(batch_, replay_, row, attended, is_missing);
+      batch_.difference[batch_.text_row(replay_, row)] = difference;
     });
   }
 
@@ -159,7 +145,7 @@ class TokenSelection {
       offset = block_.reduce(
           step_ + 1, -INFINITY,
           [&](int token) { return token >= begin_ && is_kept(token) ? logit[token] : -INFINITY; },
-          [](float a, float b) { return a < b ? b : a; });
+          Larger());
     }
     const auto weight_of = [&](int token) -> double {
       if (!is_own) return weight[token];
@@ -175,10 +161,8 @@ class TokenSelection {
           const double by = full_sum[d] / full_weight - sum / kept_sum;
           return by * by;
         },
-        [](double a, double b) { return a + b; }));
+        Sum()));
   }
-
-  KVSIM_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
 
   static constexpr std::uint32_t kNever = 0xffffffff;
 

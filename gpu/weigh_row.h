@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "gpu/batch.h"
+#include "gpu/attended.h"
 #include "sim/core/pivotal.h"
 
 namespace kvsim::gpu {
@@ -29,7 +29,7 @@ KVSIM_DEVICE void weigh_row(Block& block, const Batch& batch, int index) {
         logit[token] = scaled;
         return begin <= token && token <= step ? scaled : -INFINITY;
       },
-      [](float a, float b) { return a < b ? b : a; });
+      Larger());
   const double sum = block.reduce(
       batch.width(), 0.0,
       [&](int token) {
@@ -37,11 +37,10 @@ KVSIM_DEVICE void weigh_row(Block& block, const Batch& batch, int index) {
         weight[token] = is_visible ? std::exp(logit[token] - largest) : 0.0F;
         return static_cast<double>(weight[token]);
       },
-      [](double a, double b) { return a + b; });
+      Sum());
   const int num_pivotal = block.reduce(
       batch.width(), 0,
-      [&](int token) { return static_cast<int>(is_pivotal(weight[token], sum, step)); },
-      [](int a, int b) { return a + b; });
+      [&](int token) { return static_cast<int>(is_pivotal(weight[token], sum, step)); }, Sum());
   block.once([&] {
     batch.weight_sum[place] = sum;
     batch.num_pivotal[batch.text_row(unit, row)] = num_pivotal;
