@@ -37,7 +37,7 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
   for (const UnitReplays& replays : units) {
     for (const Configuration& configuration : replays.configurations) {
       ++size.num_replays;
-      most_held = std::max(most_held, configuration.budget_of(0));
+      most_held = std::max(most_held, std::min(configuration.budget_of(0), size.shape.num_tokens));
       const Rules rules = rules_of(configuration, *replays.unit, options);
       if (rules.score->kind == ScoreRule::Kind::newest) ++size.num_arrival_rows;
       size.remembered += aligned(remembered_bytes(*rules.score, size.shape));
@@ -110,6 +110,7 @@ void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
           Kernel::sum_values, Kernel::output_differences, Kernel::select_tokens}) {
       device.run(kernel, batch);
     }
+    device.wait();  // so that an interruption is not that of work handed over long ago
   }
 }
 
@@ -157,15 +158,18 @@ bool can_replay(const Rules& rules) {
   return rules.sees_full_attention && rules.score->kind == ScoreRule::Kind::attention;
 }
 
-std::size_t units_at_once(const ReplayShape& shape, std::size_t free_bytes) {
+std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
+                          std::size_t free_bytes) {
   BatchSize size{.shape = {.num_tokens = static_cast<int>(shape.num_tokens),
                            .group_size = static_cast<int>(shape.group_size),
                            .head_dim = static_cast<int>(shape.head_dim),
                            .value_dim = static_cast<int>(shape.value_dim)}};
   size.num_units = 1;
-  size.num_replays = size.num_arrival_rows = static_cast<int>(shape.configurations);
+  size.num_replays = size.num_arrival_rows = static_cast<int>(rules.size());
   size.capacity = size.shape.num_tokens;
-  const std::size_t busy = (kBusyReplays + shape.configurations - 1) / shape.configurations;
+  for (const Rules& rule : rules) size.remembered += remembered_bytes(*rule.score, size.shape);
+  const std::size_t busy =
+      (kBusyReplays + rules.size() - 1) / std::max<std::size_t>(1, rules.size());
   return std::clamp<std::size_t>(free_bytes / batch_bytes(size), 1, busy);
 }
 

@@ -12,9 +12,10 @@ namespace kvsim::gpu {
 /// by the attention of each step, decides for one head and attends to what was recorded.
 bool can_replay(const Rules& rules);
 
-/// How many units of this shape keep a device busy, fewer if `free_bytes` has no room for them, at
-/// least one.
-std::size_t units_at_once(const ReplayShape& shape, std::size_t free_bytes);
+/// How many units of this shape, with a replay by each of the rules, keep a device busy, fewer if
+/// `free_bytes` has no room for them, at least one.
+std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
+                          std::size_t free_bytes);
 
 /// Replays configurations of many units on a device, units of one shape together. If the device
 /// runs out of memory, in halves; throws OutOfDeviceMemory if it has no room for a single replay.

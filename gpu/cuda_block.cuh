@@ -104,7 +104,8 @@ class CudaBlock {
 #pragma unroll
         for (int i = 0; i < kDimParts; ++i) {
           const double b = right(first + lane() % 4, 8 * i + lane() / 4);
-          asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+          asm volatile(
+              "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
               : "+d"(sum_[i][0]), "+d"(sum_[i][1])
               : "d"(a), "d"(b));
         }

@@ -10,7 +10,7 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice() : stream_(make_stream()) {}
+  CudaDevice() : stream_(make_stream()), blas_(make_blas(stream_.get())) {}
 
   std::size_t free_bytes() const override {
     std::size_t free = 0;
@@ -21,29 +21,24 @@ class CudaDevice final : public Device {
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, bytes);
-    if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // as check() does
-      constexpr double kMebibyte = 1 << 20;
-      throw OutOfDeviceMemory(
-          fmt::format("the CUDA device has no room for another {:.1f} MiB (cudaMalloc: {}); use "
-                      "--device cpu",
-                      static_cast<double>(bytes) / kMebibyte, cudaGetErrorString(status)));
-    }
-    check(status, "cudaMalloc");
+    constexpr double kMebibyte = 1 << 20;
+    check(cudaMalloc(&memory, bytes),
+          fmt::format("cudaMalloc of {:.1f} MiB", static_cast<double>(bytes) / kMebibyte));
     return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); }};
   }
 
   void upload(const void* host, std::size_t bytes, void* to) override {
+    if (bytes == 0) return;
     check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync to the device");
-    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+    wait();
   }
 
   void download(const void* from, std::size_t bytes, void* host) override {
+    if (bytes == 0) return;
     check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync from the device");
-    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+    wait();
   }
 
   // cuBLAS counts matrices by columns: a matrix of ours is the transpose of the one that it sees.
@@ -52,7 +47,6 @@ class CudaDevice final : public Device {
     const long long tokens = batch.shape.num_tokens;
     const float one = 1;
     const float zero = 0;
-    if (!blas_) blas_ = make_blas(stream_.get());
     check(cublasSgemmStridedBatched(
               blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, batch.width(), batch.rows(), dim, &one,
               batch.key, dim, tokens * dim, batch.query + batch.text_row(0, 0) * dim, dim,
@@ -63,9 +57,11 @@ class CudaDevice final : public Device {
 
   void run(Kernel kernel, const Batch& batch) override { launch(kernel, batch, stream_.get()); }
 
+  void wait() override { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+
  private:
   Stream stream_;
-  Blas blas_;  // made when it is needed first
+  Blas blas_;
 };
 
 }  // namespace

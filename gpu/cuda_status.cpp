@@ -2,20 +2,29 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include "gpu/device.h"
 
 namespace kvsim::gpu {
+namespace {
 
-void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // the error has been told: the next launch must not report it again
-  throw std::runtime_error(fmt::format("{}: {}", call, cudaGetErrorString(status)));
+// The error has been told: the next launch must not report it again.
+[[noreturn]] void fail(const std::string& call, const char* reason, bool is_memory) {
+  cudaGetLastError();
+  if (!is_memory) throw std::runtime_error(fmt::format("{}: {}", call, reason));
+  throw OutOfDeviceMemory(
+      fmt::format("the CUDA device has no room for more ({}: {}); use --device cpu", call, reason));
 }
 
-void check(cublasStatus_t status, const char* call) {
+}  // namespace
+
+void check(cudaError_t status, const std::string& call) {
+  if (status == cudaSuccess) return;
+  fail(call, cudaGetErrorString(status), status == cudaErrorMemoryAllocation);
+}
+
+void check(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  cudaGetLastError();
-  throw std::runtime_error(fmt::format("{}: {}", call, cublasGetStatusString(status)));
+  fail(call, cublasGetStatusString(status), status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 }  // namespace kvsim::gpu

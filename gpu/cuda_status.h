@@ -3,10 +3,13 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <string>
+
 namespace kvsim::gpu {
 
-/// Throws std::runtime_error, "<call>: <reason>", unless the call succeeded.
-void check(cudaError_t status, const char* call);
-void check(cublasStatus_t status, const char* call);
+/// Throws std::runtime_error, "<call>: <reason>", unless the call succeeded; OutOfDeviceMemory if
+/// that is the reason.
+void check(cudaError_t status, const std::string& call);
+void check(cublasStatus_t status, const std::string& call);
 
 }  // namespace kvsim::gpu

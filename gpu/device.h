@@ -37,6 +37,9 @@ class Device {
   virtual void multiply_keys(const Batch& batch) = 0;
 
   virtual void run(Kernel kernel, const Batch& batch) = 0;
+
+  /// Returns when all work that was given is done.
+  virtual void wait() = 0;
 };
 
 }  // namespace kvsim::gpu

@@ -1,5 +1,8 @@
 #include "gpu/device_backend.h"
 
+#include <mutex>
+#include <shared_mutex>
+
 #include "gpu/batch_replay.h"
 #include "gpu/device_pass.h"
 
@@ -21,18 +24,29 @@ class DeviceBackend final : public Backend, public DeviceReplays {
 
   bool can_replay(const Rules& rules) const override { return gpu::can_replay(rules); }
 
-  std::size_t units_at_once(const ReplayShape& shape, int threads) const override {
-    return gpu::units_at_once(shape, make_device_()->free_bytes() / threads);
+  // The device wants some memory for itself.
+  std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
+                            int threads) const override {
+    const std::size_t free_bytes = make_device_()->free_bytes() / 10 * 9;
+    return gpu::units_at_once(shape, rules, free_bytes / static_cast<std::size_t>(threads));
   }
 
+  // What has no room beside the batches of other threads may have it alone.
   std::vector<std::vector<Outcome>> replay(std::span<const UnitReplays> units,
                                            const ReplayOptions& options) const override {
+    try {
+      const std::shared_lock<std::shared_mutex> lock(batches_);
+      return replay_on(*make_device_(), units, options);
+    } catch (const OutOfDeviceMemory&) {
+    }
+    const std::unique_lock<std::shared_mutex> lock(batches_);
     return replay_on(*make_device_(), units, options);
   }
 
  private:
   std::string name_;
   std::function<std::unique_ptr<Device>()> make_device_;
+  mutable std::shared_mutex batches_;
 };
 
 }  // namespace

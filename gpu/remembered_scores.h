@@ -25,7 +25,7 @@ inline std::size_t remembered_bytes(const ScoreRule& rule, const Shape& shape) {
     case ScoreRule::Kind::unimportance:
       return steps * tokens * sizeof(bool);
     case ScoreRule::Kind::votes:
-      return tokens * (sizeof(double) + steps * sizeof(float));
+      return tokens * (2 * sizeof(double) + steps * sizeof(float));
     case ScoreRule::Kind::key_difference:
       return (tokens + static_cast<std::size_t>(shape.head_dim)) * sizeof(double);
     default:
@@ -78,7 +78,8 @@ class RememberedScores {
 
   KVSIM_DEVICE void vote(int step, int overflow, const Slots& slots) {
     auto* sum = reinterpret_cast<double*>(memory_);
-    auto* history = reinterpret_cast<float*>(sum + batch_.shape.num_tokens) + row_of(step);
+    double* pool = sum + batch_.shape.num_tokens;
+    auto* history = reinterpret_cast<float*>(pool + batch_.shape.num_tokens) + row_of(step);
     block_.each(slots.count, [&](int slot) {
       if (slots.score[slot] == kGone) return;
       const int token = slots.token[slot];
@@ -90,8 +91,12 @@ class RememberedScores {
     });
     if (overflow == 0 || slots.num_held <= rule_.length) return;
     // The last tokens are protected, so that there are no gaps between them.
-    block_.each(slots.count - rule_.length, [&](int slot) {
-      if (slots.score[slot] != kGone) slots.score[slot] = pooled(sum, slot, slots);
+    const int end = slots.count - rule_.length;
+    block_.each(end, [&](int slot) {
+      if (slots.score[slot] != kGone) pool[slots.token[slot]] = pooled(sum, slot, slots);
+    });
+    block_.each(end, [&](int slot) {
+      if (slots.score[slot] != kGone) slots.score[slot] = pool[slots.token[slot]];
     });
   }
 

@@ -23,9 +23,10 @@ class DeviceReplays {
   /// Whether it can replay policies of these rules, against the full attention.
   virtual bool can_replay(const Rules& rules) const = 0;
 
-  /// How many units of this shape to hand over at once if so many threads do: enough to keep the
-  /// device busy, as far as it has room.
-  virtual std::size_t units_at_once(const ReplayShape& shape, int threads) const = 0;
+  /// How many units of this shape, with a replay by each of the rules that it can replay, to hand
+  /// over at once if so many threads do: enough to keep the device busy, as far as it has room.
+  virtual std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
+                                    int threads) const = 0;
 
   /// Outcomes per unit and configuration, as replay() gives them, up to rounding. May be called by
   /// several threads at once. Throws Interrupted, and std::runtime_error if the device fails.

@@ -130,24 +130,36 @@ class JobRunner {
   const Profiles& profiles_;
 };
 
-/// Jobs that follow each other and are replayed at once: as many as the device wants.
+/// How many jobs like this one the device wants at once; 1 for what it does not replay.
+std::size_t jobs_at_once(const SweepPlan& plan, const SweepJob& job, const Backend& backend) {
+  const DeviceReplays* device = backend.replays();
+  if (device == nullptr || job.units.size() > 1 || !plan.request.measuring.has_reference()) {
+    return 1;
+  }
+  std::vector<Rules> rules;
+  for (const PlannedReplay& replay : job.replays) {
+    rules.push_back(plan.request.policies[replay.policy].rules({.budget = replay.budget}));
+    if (!device->can_replay(rules.back())) rules.pop_back();
+  }
+  if (rules.empty()) return 1;
+  return device->units_at_once(replay_shape(plan, job), rules, plan.request.threads);
+}
+
+/// Jobs that follow each other and are replayed at once: as many as the device wants, as long as
+/// every thread has some.
 std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
                                                   std::span<const SweepJob> jobs,
                                                   const Backend& backend) {
-  const DeviceReplays* device = backend.replays();
+  const auto threads = static_cast<std::size_t>(plan.request.threads);
+  const std::size_t share = (jobs.size() + threads - 1) / threads;
   std::vector<std::span<const SweepJob>> groups;
-  for (std::size_t begin = 0; begin < jobs.size();) {
-    const bool is_single = jobs[begin].units.size() == 1;
-    std::size_t most = 1;
-    if (device != nullptr && is_single && plan.request.measuring.has_reference()) {
-      most = device->units_at_once(replay_shape(plan, jobs[begin]), plan.request.threads);
-    }
+  for (std::size_t begin = 0; begin < jobs.size(); begin += groups.back().size()) {
+    const std::size_t most = std::min(share, jobs_at_once(plan, jobs[begin], backend));
     std::size_t count = 1;
     while (count < most && begin + count < jobs.size() && jobs[begin + count].units.size() == 1) {
       ++count;
     }
     groups.push_back(jobs.subspan(begin, count));
-    begin += count;
   }
   return groups;
 }

@@ -53,15 +53,16 @@ class TimedDevice final : public gpu::Device {
   void multiply_keys(const gpu::Batch& batch) override {
     time("multiply_keys", [&] {
       device_->multiply_keys(batch);
-      wait(batch);
+      wait();
     });
   }
   void run(gpu::Kernel kernel, const gpu::Batch& batch) override {
     time(gpu::name_of(kernel), [&] {
       device_->run(kernel, batch);
-      wait(batch);
+      wait();
     });
   }
+  void wait() override { device_->wait(); }
 
   const std::map<std::string, double>& seconds() const { return seconds_; }
 
@@ -71,11 +72,6 @@ class TimedDevice final : public gpu::Device {
     const auto start = Clock::now();
     work();
     seconds_[name] += seconds_since(start);
-  }
-
-  void wait(const gpu::Batch& batch) {
-    char byte = 0;
-    device_->download(batch.units, 1, &byte);
   }
 
   std::unique_ptr<gpu::Device> device_ = gpu::make_cuda_device();
@@ -88,17 +84,24 @@ std::vector<UnitReplays> replays_of(const std::vector<Unit>& heads, const Case& 
   return replays;
 }
 
-// As a sweep does it: several threads, each with as many heads at a time as the device wants.
+// As many as a sweep hands over at once.
+std::size_t heads_at_once(const std::vector<UnitReplays>& replays, const Backend& backend,
+                          const Options& options) {
+  const ReplayShape shape{.num_tokens = static_cast<std::size_t>(options.shape.tokens),
+                          .head_dim = static_cast<std::size_t>(options.shape.head_dim),
+                          .value_dim = static_cast<std::size_t>(options.shape.head_dim)};
+  std::vector<Rules> rules;
+  for (const Configuration& configuration : replays.front().configurations) {
+    rules.push_back(configuration.policy.rules({.budget = configuration.budget}));
+  }
+  const auto threads = static_cast<std::size_t>(options.threads);
+  const std::size_t share = (replays.size() + threads - 1) / threads;
+  return std::min(share, backend.replays()->units_at_once(shape, rules, options.threads));
+}
+
 double time_once(const std::vector<UnitReplays>& replays, const Backend& backend,
                  const Options& options) {
-  const ReplayShape shape{
-      .num_tokens = static_cast<std::size_t>(options.shape.tokens),
-      .head_dim = static_cast<std::size_t>(options.shape.head_dim),
-      .value_dim = static_cast<std::size_t>(options.shape.head_dim),
-      .configurations = std::max<std::size_t>(1, replays.front().configurations.size())};
-  const std::size_t most = backend.replays()->units_at_once(shape, options.threads);
-  const std::size_t share = (replays.size() + options.threads - 1) / options.threads;
-  const std::size_t count = std::min(most, share);
+  const std::size_t count = heads_at_once(replays, backend, options);
   const std::atomic<bool> interrupted = false;
   const auto start = Clock::now();
   in_parallel((replays.size() + count - 1) / count, options.threads, interrupted,
@@ -119,7 +122,8 @@ json measure(const Case& what, const std::vector<Unit>& heads, const Backend& ba
   }
   seconds.erase(seconds.begin());  // the first one starts CUDA
   TimedDevice timed;
-  gpu::replay_on(timed, std::span(replays).first(std::min<std::size_t>(16, replays.size())), {});
+  const std::size_t at_once = heads_at_once(replays, backend, options);
+  gpu::replay_on(timed, std::span(replays).first(at_once), {});
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   const double flops = what.flops(options.shape.tokens, options.shape.head_dim);
@@ -127,7 +131,7 @@ json measure(const Case& what, const std::vector<Unit>& heads, const Backend& ba
              1e3 * median / options.shape.heads, 1e-9 * flops * options.shape.heads / median);
   for (const auto& [name, spent] : timed.seconds()) {
     fmt::print("  {:<24}{:>10.3f} ms per head, alone\n", name,
-               1e3 * spent / std::min(16, options.shape.heads));
+               1e3 * spent / static_cast<double>(at_once));
   }
   json configurations = json::array();
   for (const Configuration& configuration : what.configurations) {
@@ -140,7 +144,8 @@ json measure(const Case& what, const std::vector<Unit>& heads, const Backend& ba
           {"seconds", seconds},
           {"ms_per_head", 1e3 * median / options.shape.heads},
           {"gflop_per_s", 1e-9 * flops * options.shape.heads / median},
-          {"kernel_seconds", timed.seconds()}};
+          {"kernel_seconds", timed.seconds()},
+          {"kernel_heads", at_once}};
 }
 
 void run(const Options& options) {

@@ -8,14 +8,12 @@ import time
 
 import torch
 
+from pytorch_baseline import grouped
 from pytorch_batched import replay_shared
 
 
-def budgets_of(configurations):
-    groups = {}
-    for configuration in configurations:
-        groups.setdefault(configuration["policy"], []).append(configuration["budget"])
-    return groups
+# Per token and dimension of a head, all that is held at a time included.
+BYTES = 150
 
 
 def seconds_per_head(shape, budgets, at_once):
@@ -38,11 +36,12 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     shape = (report["tokens"], report["head_dim"])
     for case in report["cases"]:
-        budgets = budgets_of(case["configurations"])
+        budgets = grouped(case["configurations"])
         if not budgets:
             continue
-        replay_shared(*[torch.randn(1, 128, shape[1]) for _ in range(3)], {"sink:sinks=4": [32]})
-        at_once = max(1, int(torch.cuda.mem_get_info()[0] / (400 * report["tokens"] * shape[1])))
+        replay_shared(*[torch.randn(1, 128, shape[1]) for _ in range(3)], budgets)  # first calls are slower
+        torch.cuda.empty_cache()
+        at_once = max(1, int(torch.cuda.mem_get_info()[0] / (BYTES * report["tokens"] * shape[1])))
         at_once = min(at_once, report["heads"])
         case["pytorch_ms_per_head"] = 1e3 * seconds_per_head(shape, budgets, at_once)
         case["pytorch_heads_at_once"] = at_once

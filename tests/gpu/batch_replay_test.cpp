@@ -198,14 +198,16 @@ TEST_CASE("device: an interrupted replay ends") {
 }
 
 TEST_CASE("device: as many units at once as keep it busy and have room") {
-  const ReplayShape shape{
-      .num_tokens = 1000, .head_dim = 64, .value_dim = 64, .configurations = 40};
-  CHECK(gpu::units_at_once(shape, 0) == 1);
-  const std::size_t busy = gpu::units_at_once(shape, std::size_t{1} << 40);
+  const ReplayShape shape{.num_tokens = 1000, .head_dim = 64, .value_dim = 64};
+  const std::vector<Rules> rules(40, Spec("h2o").rules({.budget = 100}));
+  CHECK(gpu::units_at_once(shape, rules, 0) == 1);
+  const std::size_t busy = gpu::units_at_once(shape, rules, std::size_t{1} << 40);
   CHECK(busy > 20);
-  const std::size_t fewer = gpu::units_at_once(shape, std::size_t{1} << 28);
+  const std::size_t fewer = gpu::units_at_once(shape, rules, std::size_t{1} << 28);
   CHECK(fewer > 1);
   CHECK(fewer < busy);
+  const std::vector<Rules> remembering(40, Spec("scissorhands").rules({.budget = 100}));
+  CHECK(gpu::units_at_once(shape, remembering, std::size_t{1} << 28) < fewer);
 }
 
 }  // namespace

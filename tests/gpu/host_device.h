@@ -21,6 +21,7 @@ class HostDevice final : public gpu::Device {
   void download(const void* from, std::size_t bytes, void* host) override;
   void multiply_keys(const gpu::Batch& batch) override;
   void run(gpu::Kernel kernel, const gpu::Batch& batch) override;
+  void wait() override {}
 
   int num_allocations() const { return num_allocations_; }
 
