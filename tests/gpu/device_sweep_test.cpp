@@ -32,6 +32,21 @@ std::string device_of(const std::vector<Result>& rows, const std::string& policy
   return devices;
 }
 
+// Rows of the same replays agree, whatever their order.
+void check_rows(const std::vector<Result>& rows, const std::vector<Result>& expected) {
+  REQUIRE(rows.size() == expected.size());
+  for (const Result& row : rows) {
+    const auto same = std::find_if(expected.begin(), expected.end(), [&](const Result& other) {
+      return other.sequence == row.sequence && other.layer == row.layer &&
+             other.kv_head == row.kv_head && other.policy == row.policy &&
+             other.budget == row.budget;
+    });
+    REQUIRE(same != expected.end());
+    INFO(row.policy << " at " << row.budget);
+    CHECK(core_test::differences(row, *same, 1e-4) == "");
+  }
+}
+
 TEST_CASE("device: a sweep has the CPU's rows, and each names the device that made it") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
@@ -42,23 +57,28 @@ TEST_CASE("device: a sweep has the CPU's rows, and each names the device that ma
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name);
     const std::vector<Result> rows = rows_of(wanted, *device.backend());
-    REQUIRE(rows.size() == expected.size());
-    for (const Result& row : rows) {
-      const auto same = std::find_if(expected.begin(), expected.end(), [&](const Result& other) {
-        return other.sequence == row.sequence && other.layer == row.layer &&
-               other.kv_head == row.kv_head && other.policy == row.policy &&
-               other.budget == row.budget;
-      });
-      REQUIRE(same != expected.end());
-      INFO(row.policy << " at " << row.budget);
-      CHECK(core_test::differences(row, *same, 1e-4) == "");
-    }
+    check_rows(rows, expected);
     for (const std::string policy : {"window", "h2o", "snapkv"}) {
       CHECK(device_of(rows, policy) == device.name);
     }
     for (const std::string policy : {"subgen", "tova", "belady"}) {
       CHECK(device_of(rows, policy) == "cpu");
     }
+  }
+}
+
+TEST_CASE("device: replays of recorded attention agree") {
+  SweepRequest wanted = request(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5",
+                                "window;random;h2o;h2o:score=full;tova;lru;lfu;scissorhands;knorm;"
+                                "keydiff;snapkv;strided;fixed;topk",
+                                {"5%", "40%"});
+  wanted.selection.sequences = {"held-out-text"};
+  wanted.selection.layers = {1};
+  wanted.selection.kv_heads = {GENERATE(0, 2)};
+  const std::vector<Result> expected = rows_of(wanted, *make_cpu_backend());
+  for (const TestedDevice& device : tested_devices()) {
+    CAPTURE(device.name);
+    check_rows(rows_of(wanted, *device.backend()), expected);
   }
 }
 
