@@ -29,6 +29,10 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
                                                    const std::vector<PolicyRun>& runs,
                                                    const AnalysisOptions& options,
                                                    const Backend& backend) {
+  const DeviceSummaries* const device = backend.summaries();
+  const auto reads_blocks = [&](const AnalysisSpec& spec) {
+    return spec.info->reads_attention && (device == nullptr || !spec.info->is_summary);
+  };
   const auto any = [&](bool AnalysisInfo::*trait) {
     return std::any_of(analyses.begin(), analyses.end(),
                        [&](const AnalysisSpec& spec) { return spec.info->*trait; });
@@ -44,16 +48,19 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
     const auto& subject = subjects.emplace_back(
         std::make_unique<Subject>(Subject{unit, {}, options.mode, options.seed}));
     if (spec.info->looks_ahead) subject->total_attention = totals;
+    if (spec.info->is_summary) subject->device = device;
     if (spec.info->accepts != nullptr) {
       std::copy_if(runs.begin(), runs.end(), std::back_inserter(subject->runs),
                    [&](const PolicyRun& run) { return spec.info->accepts(run.policy); });
     }
     at_work.push_back(spec.info->make(spec.params, *subject));
   }
-  if (any(&AnalysisInfo::reads_attention)) {
+  if (std::any_of(analyses.begin(), analyses.end(), reads_blocks)) {
     for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
       check();
-      for (const auto& analysis : at_work) analysis->add(block);
+      for (std::size_t i = 0; i < at_work.size(); ++i) {
+        if (reads_blocks(analyses[i])) at_work[i]->add(block);
+      }
     });
   }
   std::vector<std::vector<AnalysisRow>> rows;

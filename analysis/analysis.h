@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/core/attention.h"
+#include "sim/core/device_summaries.h"
 #include "sim/core/parameters.h"
 #include "sim/core/replay.h"
 #include "sim/core/table_schema.h"
@@ -26,6 +27,9 @@ struct Subject {
   std::vector<PolicyRun> runs;  ///< those that the analysis accepts
   Mode mode = Mode::stream;
   std::int64_t seed = 0;
+
+  /// For an analysis that a device can do by itself; null: it gets every block.
+  const DeviceSummaries* device = nullptr;
 
   /// Per query head and token: the sum of a[t,j] over all steps. Only for an analysis that looks
   /// ahead, as it takes a pass of its own; else empty.
@@ -68,6 +72,7 @@ struct AnalysisInfo {
   bool reads_attention = true;
   bool needs_tokens = false;  ///< the trace has to hold token_ids
   bool looks_ahead = false;   ///< fill Subject::total_attention
+  bool is_summary = false;    ///< a device can do it: see Subject::device
   /// Set if it looks at replays: which ones it can look at.
   bool (*accepts)(const Spec& policy) = nullptr;
   std::size_t fewest_policies = 1;  ///< of those

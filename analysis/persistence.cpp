@@ -19,7 +19,19 @@ class PersistenceAnalysis : public RowAnalysis {
         threshold_(PivotalThreshold::parse(params.text("threshold"), "threshold")),
         heads_(unit().query.size(), Persistence(unit().num_tokens(), threshold_)) {}
 
+  std::vector<AnalysisRow> finish() final {
+    if (subject().device != nullptr) {
+      heads_.clear();
+      for (auto& steps : subject().device->pivotal_steps(unit(), threshold_)) {
+        heads_.emplace_back(std::move(steps));
+      }
+    }
+    return rows();
+  }
+
  protected:
+  virtual std::vector<AnalysisRow> rows() const = 0;
+
   void add_row(const AttentionRow& row) override {
     heads_[row.head].add(row.block, row.step, row.row, row.first_visible);
   }
@@ -44,10 +56,10 @@ class AtSplit final : public PersistenceAnalysis {
       : PersistenceAnalysis(params, subject),
         split_(split_of(params.text("split"), unit().num_tokens())) {}
 
-  std::vector<AnalysisRow> finish() override {
-    std::vector<AnalysisRow> rows;
-    for (int head = 0; head < unit().group_size(); ++head) rows.push_back(measure(head, split_));
-    return rows;
+  std::vector<AnalysisRow> rows() const override {
+    std::vector<AnalysisRow> all;
+    for (int head = 0; head < unit().group_size(); ++head) all.push_back(measure(head, split_));
+    return all;
   }
 
  private:
@@ -69,19 +81,19 @@ class Curve final : public PersistenceAnalysis {
   Curve(const Params& params, const Subject& subject)
       : PersistenceAnalysis(params, subject), points_(params.integer("points")) {}
 
-  std::vector<AnalysisRow> finish() override {
-    std::vector<AnalysisRow> rows;
+  std::vector<AnalysisRow> rows() const override {
+    std::vector<AnalysisRow> all;
     const std::int64_t n = unit().num_tokens();
     for (int head = 0; head < unit().group_size(); ++head) {
       int previous = 0;
       for (int point = 1; point <= points_; ++point) {
         const int split = static_cast<int>(point * n / (points_ + 1));
         if (split == previous) continue;
-        rows.push_back(measure(head, split));
+        all.push_back(measure(head, split));
         previous = split;
       }
     }
-    return rows;
+    return all;
   }
 
  private:
@@ -146,6 +158,7 @@ AnalysisInfo persistence_analysis() {
                      threshold()},
           .columns = columns(),
           .summary = {"pivotal_share", "persistence_ratio", "every_persistence_ratio"},
+          .is_summary = true,
           .check = check_split,
           .make = make_analysis<AtSplit>};
 }
@@ -161,6 +174,7 @@ AnalysisInfo persistence_curve_analysis() {
           .columns = columns(),
           .summary = {"pivotal_share", "persistence_ratio"},
           .summary_by = {"split"},
+          .is_summary = true,
           .check = check_threshold,
           .make = make_analysis<Curve>};
 }

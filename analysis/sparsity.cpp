@@ -11,6 +11,7 @@ class Sparsity final : public RowAnalysis {
       : RowAnalysis(subject), threshold_(params.real("threshold")), heads_(unit().query.size()) {}
 
   std::vector<AnalysisRow> finish() override {
+    if (subject().device != nullptr) count_on(*subject().device);
     std::vector<AnalysisRow> rows;
     for (int head = 0; head < unit().group_size(); ++head) {
       const Counts& counts = heads_[head];
@@ -27,6 +28,16 @@ class Sparsity final : public RowAnalysis {
     std::int64_t small = 0;
     std::int64_t visible = 0;
   };
+
+  void count_on(const DeviceSummaries& device) {
+    const std::vector<std::int64_t> small = device.count_small(unit(), threshold_);
+    for (std::size_t head = 0; head < heads_.size(); ++head) {
+      heads_[head].small = small[head];
+      for (int step = 0; step < unit().num_tokens(); ++step) {
+        heads_[head].visible += step + 1 - first_visible(unit(), step);
+      }
+    }
+  }
 
   void add_row(const AttentionRow& row) override {
     Counts& counts = heads_[row.head];
@@ -58,6 +69,7 @@ AnalysisInfo sparsity_analysis() {
                                   "threshold * max_j a[t,j]; 0..1"),
                       integer_column("entries", "visible entries")},
           .summary = {"sparsity"},
+          .is_summary = true,
           .make = make_analysis<Sparsity>};
 }
 

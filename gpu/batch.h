@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "gpu/portable.h"
+#include "sim/core/pivotal.h"
 #include "sim/core/score_kernels.h"
 
 namespace kvsim::gpu {
@@ -119,6 +120,15 @@ struct Batch {
   double* late_sum = nullptr;     ///< [R, S, H, value_dim], over the late tokens
   double* output_norm = nullptr;  ///< [U, n, H]
   double* difference = nullptr;   ///< [R, n, H]: |o - o'|
+
+  // Summaries of attention, each only in batches that are for it.
+  double small_threshold = 0;         ///< of a row's largest attention
+  std::int32_t* num_small = nullptr;  ///< [U, n, H]
+  PivotalThreshold pivotal_threshold = {};
+  PivotalSteps* pivotal_steps = nullptr;  ///< [U, H, n]
+  int first_measured = 0;                 ///< the step from which on attention counts
+  float* mean_attention = nullptr;        ///< [U, n (n + 1) / 2], mean over the heads
+  float* remaining = nullptr;             ///< the same shape: what of it is still to come
 
   constexpr int width() const { return first_step + num_steps; }
   constexpr int rows() const { return num_steps * shape.group_size; }

@@ -78,6 +78,14 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   parts.give(batch.late_sum, replays * rows * dims);
   parts.give(batch.output_norm, units * tokens * heads);
   parts.give(batch.difference, replays * tokens * heads);
+  const auto entries = [&](Summary summary, std::size_t count) {
+    return size.summary == summary ? count : 0;
+  };
+  const std::size_t triangles = units * triangle_row(size.shape.num_tokens);
+  parts.give(batch.num_small, entries(Summary::small, units * tokens * heads));
+  parts.give(batch.pivotal_steps, entries(Summary::pivotal, units * tokens * heads));
+  parts.give(batch.mean_attention, entries(Summary::future, triangles));
+  parts.give(batch.remaining, entries(Summary::future, triangles));
   return parts.size();
 }
 

@@ -9,6 +9,9 @@
 
 namespace kvsim::gpu {
 
+/// What a batch without replays finds out about attention.
+enum class Summary { none, small, pivotal, future };
+
 /// What a batch holds, as far as its memory depends on it.
 struct BatchSize {
   Shape shape;
@@ -16,7 +19,8 @@ struct BatchSize {
   int num_replays = 0;
   int capacity = 0;            ///< slots of the largest cache while a block is replayed
   std::size_t remembered = 0;  ///< bytes that rules remember beside scores
-  int num_arrival_rows = 0;    ///< replays by a rule that scores only what is new
+  Summary summary = Summary::none;
+  int num_arrival_rows = 0;  ///< replays by a rule that scores only what is new
 };
 
 /// Of a unit in stream mode, and what it depends on beside its vectors.

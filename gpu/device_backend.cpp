@@ -5,11 +5,12 @@
 
 #include "gpu/batch_replay.h"
 #include "gpu/device_pass.h"
+#include "gpu/summaries.h"
 
 namespace kvsim::gpu {
 namespace {
 
-class DeviceBackend final : public Backend, public DeviceReplays {
+class DeviceBackend final : public Backend, public DeviceReplays, public DeviceSummaries {
  public:
   DeviceBackend(std::string name, std::function<std::unique_ptr<Device>()> make_device)
       : name_(std::move(name)), make_device_(std::move(make_device)) {}
@@ -21,8 +22,22 @@ class DeviceBackend final : public Backend, public DeviceReplays {
   }
 
   const DeviceReplays* replays() const override { return this; }
+  const DeviceSummaries* summaries() const override { return this; }
 
   bool can_replay(const Rules& rules) const override { return gpu::can_replay(rules); }
+
+  std::vector<std::int64_t> count_small(const Unit& unit, double threshold) const override {
+    return gpu::count_small(*make_device_(), unit, threshold);
+  }
+
+  std::vector<std::vector<PivotalSteps>> pivotal_steps(
+      const Unit& unit, const PivotalThreshold& threshold) const override {
+    return gpu::pivotal_steps(*make_device_(), unit, threshold);
+  }
+
+  FutureSums future_sums(const Unit& unit, int first_measured) const override {
+    return gpu::future_sums(*make_device_(), unit, first_measured);
+  }
 
   // The device wants some memory for itself.
   std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,

@@ -5,7 +5,9 @@
 namespace kvsim {
 
 RemainingAttention::RemainingAttention(const FutureAttention& attention)
-    : sums_(offset(attention.num_tokens())) {
+    : sums_(attention.remaining().begin(), attention.remaining().end()) {
+  if (!sums_.empty()) return;
+  sums_.resize(offset(attention.num_tokens()));
   std::vector<double> later(attention.num_tokens(), 0);
   for (int step = attention.num_tokens() - 1; step >= 0; --step) {
     std::copy(later.begin(), later.begin() + step + 1, sums_.begin() + offset(step));

@@ -51,7 +51,8 @@ class AttentionPass {
   virtual void compute(int first_step, int num_steps, Outputs outputs, AttentionBlock& block) = 0;
 };
 
-class DeviceReplays;  // sim/core/device_replays.h
+class DeviceReplays;    // sim/core/device_replays.h
+class DeviceSummaries;  // sim/core/device_summaries.h
 
 /// A device that computes full attention, and may replay by itself.
 class Backend {
@@ -66,6 +67,9 @@ class Backend {
 
   /// Null if the CPU does all replays.
   virtual const DeviceReplays* replays() const { return nullptr; }
+
+  /// Null if attention is summed up where it is handed over to.
+  virtual const DeviceSummaries* summaries() const { return nullptr; }
 };
 
 std::unique_ptr<Backend> make_cpu_backend();

@@ -1,6 +1,7 @@
 #include "sim/core/future_attention.h"
 
 #include "sim/core/attention_blocks.h"
+#include "sim/core/device_summaries.h"
 
 namespace kvsim {
 
@@ -8,6 +9,12 @@ FutureAttention::FutureAttention(const Unit& unit, Mode mode, const Backend& bac
     : num_tokens_(unit.num_tokens()),
       first_measured_(mode == Mode::prefill ? unit.prompt_length : 0),
       attention_(offset(num_tokens_)) {
+  if (const DeviceSummaries* device = backend.summaries()) {
+    FutureSums sums = device->future_sums(unit, first_measured_);
+    attention_ = std::move(sums.attention);
+    remaining_ = std::move(sums.remaining);
+    return;
+  }
   for_each_block(unit, num_tokens_, backend, [&](const AttentionBlock& block) {
     for (int row = 0; row < block.num_steps; ++row) {
       float* mean = attention_.data() + offset(block.first_step + row);

@@ -27,6 +27,10 @@ class FutureAttention {
   /// which as many tokens leave as are too many. Every later step brings one token.
   int first_eviction() const { return first_measured_ == 0 ? 0 : first_measured_ - 1; }
 
+  /// What of it is still to come at each step, if a device has found that out with it: see
+  /// FutureSums. Else empty.
+  std::span<const float> remaining() const { return remaining_; }
+
   /// a[t,j] for j = 0 .. t.
   std::span<const float> row(int step) const {
     return {attention_.data() + offset(step), static_cast<std::size_t>(step) + 1};
@@ -40,6 +44,7 @@ class FutureAttention {
   int num_tokens_;
   int first_measured_;
   std::vector<float> attention_;  // rows one behind the other
+  std::vector<float> remaining_;
 };
 
 }  // namespace kvsim

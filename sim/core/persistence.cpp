@@ -28,14 +28,7 @@ std::string PivotalThreshold::text() const {
 void Persistence::add(const HeadAttention& head, int step, int row, int first_visible) {
   const float* weight = head.weight.row(row).data();
   for (int j = first_visible; j <= step; ++j) {
-    Token& token = tokens_[j];
-    if (threshold_.is_exceeded(weight[j], head.weight_sum[row], step)) {
-      token.first_pivotal = std::min(token.first_pivotal, step);
-      token.last_pivotal = step;
-    } else if (step > 0) {
-      token.first_other = std::min(token.first_other, step);
-      token.last_other = step;
-    }
+    tokens_[j].add(step, threshold_.is_exceeded(weight[j], head.weight_sum[row], step));
   }
 }
 
@@ -54,7 +47,7 @@ Persistence::Counts Persistence::at_some_step(int split) const {
 Persistence::Counts Persistence::at_every_step(int split) const {
   Counts counts;
   for (int j = 0; j < split; ++j) {
-    const Token& token = tokens_[j];
+    const PivotalSteps& token = tokens_[j];
     const bool first = token.first_pivotal < split && token.first_other >= split;
     const bool second = token.last_pivotal >= split && token.last_other < split;
     counts.first += first;

@@ -1,29 +1,12 @@
 #pragma once
 
-#include <limits>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/core/attention.h"
+#include "sim/core/pivotal.h"
 
 namespace kvsim {
-
-/// The attention above which a token is pivotal at step t (Scissorhands' alpha): `value / (t + 1)`
-/// or, if not `per_step`, `value` itself.
-struct PivotalThreshold {
-  double value = 1;
-  bool per_step = true;
-
-  /// "1/t", "2.5/t" or "0.02". Throws UsageError, starting with `what`, for anything else.
-  static PivotalThreshold parse(std::string_view text, std::string_view what);
-  std::string text() const;
-
-  /// Whether attention weight / weight_sum exceeds it.
-  bool is_exceeded(float weight, double weight_sum, int step) const {
-    return static_cast<double>(weight) * (per_step ? step + 1 : 1) > value * weight_sum;
-  }
-};
 
 /// Persistence of importance (Scissorhands section 3.2) of one query head, for every split of the
 /// text into a first part, the tokens and steps before the split, and a second one.
@@ -31,6 +14,9 @@ class Persistence {
  public:
   explicit Persistence(int num_tokens, PivotalThreshold threshold = {})
       : threshold_(threshold), tokens_(num_tokens) {}
+
+  /// Of steps that were looked at elsewhere, per token.
+  explicit Persistence(std::vector<PivotalSteps> tokens) : tokens_(std::move(tokens)) {}
 
   /// Row `row` of the head's block, which is step `step`; tokens before `first_visible` are outside
   /// the sliding window. Steps come in order.
@@ -59,18 +45,8 @@ class Persistence {
   Counts at_every_step(int split) const;
 
  private:
-  static constexpr int kNever = std::numeric_limits<int>::max();
-
-  // When a token was pivotal and when it was visible without being so.
-  struct Token {
-    int first_pivotal = kNever;
-    int last_pivotal = -1;
-    int first_other = kNever;
-    int last_other = -1;
-  };
-
   PivotalThreshold threshold_;
-  std::vector<Token> tokens_;
+  std::vector<PivotalSteps> tokens_;
 };
 
 }  // namespace kvsim

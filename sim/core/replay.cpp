@@ -14,7 +14,7 @@ namespace kvsim {
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
-                                                  const Backend& backend) {
+                                                  const Backend& backend, const Backend* planning) {
   const Unit& first = units.front();
   const int num_tokens = first.num_tokens();
   check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
@@ -26,7 +26,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend, options.measuring));
   }
   std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
-  const Plans plans(units, configurations, options, backend);
+  const Plans plans(units, configurations, options, planning != nullptr ? *planning : backend);
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }

@@ -64,11 +64,13 @@ class Interrupted : public std::runtime_error {
 /// reference, is computed once, block by block, and shared by all. A policy whose scope is a layer
 /// or the model decides for all units given, which are those of one layer or of several, ordered by
 /// layer; one whose scope is a head, for each alone. Outcomes are per configuration and unit.
-/// Throws UsageError for what check_mode() and check_reference() refuse.
+/// Oracles plan with the attention of `planning`, if that is not null, else of `backend`. Throws
+/// UsageError for what check_mode() and check_reference() refuse.
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
-                                                  const Backend& backend);
+                                                  const Backend& backend,
+                                                  const Backend* planning = nullptr);
 
 /// The same for one unit; outcomes are per configuration.
 std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,

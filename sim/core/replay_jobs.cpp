@@ -76,13 +76,14 @@ std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const Repl
     }
   }
   if (device != nullptr) replay_on_device(jobs, on_device, options, backend, outcomes);
-  // A device that replays by itself leaves the rest to the CPU as a whole.
+  // A device that replays by itself leaves the rest to the CPU, but for the plans of oracles.
   const auto cpu = make_cpu_backend();
   const Backend& rest = device != nullptr ? *cpu : backend;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Part& part = elsewhere[i];
     if (part.configurations.empty()) continue;
-    JobOutcomes replayed = replay_together(jobs[i].units, part.configurations, options, rest);
+    JobOutcomes replayed =
+        replay_together(jobs[i].units, part.configurations, options, rest, &backend);
     name_device(has_reference ? rest.device() : cpu->device(), replayed);
     for (std::size_t c = 0; c < part.places.size(); ++c) {
       outcomes[i][part.places[c]] = std::move(replayed[c]);
