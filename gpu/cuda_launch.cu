@@ -1,9 +1,12 @@
-#include "gpu/cuda_block.cuh"
 #include "gpu/cuda_launch.h"
 #include "gpu/cuda_status.h"
+#include "gpu/cuda_threads.cuh"
+#include "gpu/thread_block.h"
 
 namespace kvsim::gpu {
 namespace {
+
+using CudaBlock = ThreadBlock<CudaThreads>;
 
 template <Kernel kKernel>
 __global__ void __launch_bounds__(CudaBlock::kThreads) run(Batch batch, std::size_t on_chip_bytes) {

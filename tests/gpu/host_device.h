@@ -9,7 +9,7 @@ namespace kvsim::gpu_test {
 /// Runs the kernels on the CPU, a thread block at a time, its threads one after the other. Memory
 /// starts poisoned, the order of threads and thread blocks is from the last to the first, and no
 /// sum is taken in the order of a loop: what depends on such things shows.
-class HostDevice final : public gpu::Device {
+class HostDevice : public gpu::Device {
  public:
   /// With room for so many bytes, and so many on chip.
   explicit HostDevice(std::size_t bytes = std::size_t{1} << 40, std::size_t on_chip = 1 << 16)

@@ -1,0 +1,115 @@
+#include "gpu/thread_block.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "gpu/batch_replay.h"
+#include "tests/core/compare.h"
+#include "tests/core/units.h"
+#include "tests/gpu/emulated_threads.h"
+#include "tests/gpu/host_device.h"
+
+namespace kvsim::gpu_test {
+namespace {
+
+using Block = gpu::ThreadBlock<EmulatedThreads>;
+
+/// Runs thread blocks as CUDA does, one after the other.
+class EmulatedDevice final : public HostDevice {
+ public:
+  void run(gpu::Kernel kernel, const gpu::Batch& batch) override {
+    gpu::dispatch(kernel, [&]<gpu::Kernel kKernel>() {
+      std::vector<double> on_chip(1 << 10);
+      run_emulated([&] {
+        for (int index = 0; index < num_thread_blocks(kernel, batch); ++index) {
+          Block block(on_chip.data(), on_chip.size() * sizeof(double));
+          gpu::run_thread_block<kKernel>(block, batch, index);
+          EmulatedThreads::meet();  // as the next block takes the same memory
+        }
+      });
+    });
+  }
+};
+
+TEST_CASE("thread block: all threads get what they combine, one call after the other") {
+  const std::vector<int> counts = {0, 1, 31, 32, 256, 257, 1000};
+  std::vector<long long> wrong(Block::kThreads, 0);
+  run_emulated([&] {
+    Block block(nullptr, 0);
+    for (const int count : counts) {
+      const long long sum = block.reduce(
+          count, 0LL, [](int i) { return 3LL * i; },
+          [](long long a, long long b) { return a + b; });
+      const int largest = block.reduce(
+          count, -1, [](int i) { return i; }, [](int a, int b) { return a < b ? b : a; });
+      wrong[EmulatedThreads::index()] +=
+          (sum != 3LL * count * (count - 1) / 2) + (largest != count - 1);
+    }
+  });
+  CHECK(std::accumulate(wrong.begin(), wrong.end(), 0LL) == 0);
+}
+
+TEST_CASE("thread block: what is selected is taken once, in ascending places") {
+  for (const int count : {0, 1, 100, 256, 700}) {
+    std::vector<int> taken(count, -1);
+    int num_taken = -1;
+    run_emulated([&] {
+      Block block(nullptr, 0);
+      const int selected = block.select(
+          count, [](int i) { return i % 3 == 1; }, [&](int i, int place) { taken[place] = i; });
+      block.once([&] { num_taken = selected; });
+    });
+    CHECK(num_taken == (count + 1) / 3);
+    for (int place = 0; place < num_taken; ++place) CHECK(taken[place] == 3 * place + 1);
+  }
+}
+
+TEST_CASE("thread block: a tile is the product of its operands") {
+  const auto left = [](int row, int term) { return 1.0 / (row + 2 * term + 1); };
+  const auto right = [](int term, int dim) { return term - 0.25 * dim; };
+  std::vector<double> product(gpu::kTileRows * gpu::kTileDims, 0);
+  run_emulated([&] {
+    Block block(nullptr, 0);
+    Block::Tile tile(block);
+    block.each(gpu::kTileRows * gpu::kTileTerms, [&](int i) {
+      const int row = i / gpu::kTileTerms;
+      tile.left(row, i % gpu::kTileTerms) = left(row, i % gpu::kTileTerms);
+    });
+    block.each(gpu::kTileTerms * gpu::kTileDims, [&](int i) {
+      const int term = i / gpu::kTileDims;
+      tile.right(term, i % gpu::kTileDims) = right(term, i % gpu::kTileDims);
+    });
+    tile.multiply_add();
+    tile.for_each([&](int row, int dim, double sum) { product[row * gpu::kTileDims + dim] = sum; });
+  });
+  for (int row = 0; row < gpu::kTileRows; ++row) {
+    for (int dim = 0; dim < gpu::kTileDims; ++dim) {
+      double expected = 0;
+      for (int term = 0; term < gpu::kTileTerms; ++term) {
+        expected += left(row, term) * right(term, dim);
+      }
+      CHECK(product[row * gpu::kTileDims + dim] == Approx(expected));
+    }
+  }
+}
+
+TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
+  const Unit unit = core_test::random_unit({.tokens = 8, .head_dim = 3, .group = 2}, 5);
+  std::vector<Configuration> configurations;
+  for (const char* spec : {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}) {
+    configurations.push_back({Spec(spec), 3});
+  }
+  const ReplayOptions options{.trajectories = true};
+  const auto expected = replay(unit, configurations, options, *make_cpu_backend());
+  EmulatedDevice device;
+  const UnitReplays replays{&unit, configurations};
+  const auto tested = gpu::replay_on(device, {&replays, 1}, options);
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    INFO(configurations[i].policy.text());
+    CHECK(tested[0][i].trajectory.evicted_after == expected[i].trajectory.evicted_after);
+    CHECK(core_test::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
+  }
+}
+
+}  // namespace
+}  // namespace kvsim::gpu_test
