@@ -45,14 +45,14 @@ class BatchMemory {
   template <class T>
   std::vector<T> download(const T* from, std::size_t count) {
     std::vector<T> items(count);
-    device_.download(from, count * sizeof(T), items.data());
+    if (count > 0) device_.download(from, count * sizeof(T), items.data());
     return items;
   }
 
  private:
   template <class T>
   void upload(std::span<const T> items, const T* to) {
-    device_.upload(items.data(), items.size_bytes(), const_cast<T*>(to));
+    if (!items.empty()) device_.upload(items.data(), items.size_bytes(), const_cast<T*>(to));
   }
 
   Device& device_;
