@@ -9,9 +9,11 @@ inline constexpr int kTileRows = 64;
 inline constexpr int kTileDims = 64;
 inline constexpr int kTileTerms = 16;
 
+constexpr int num_sums(const Batch& batch) { return 2 * batch.num_replays + batch.num_units; }
+
 /// Which sums of a batch a thread block makes: a tile of one of them.
 struct SumTile {
-  int source;  ///< 0 .. R - 1: terms of a replay; .. 2 R - 1: late ones; .. 2 R + U - 1: all tokens
+  int source;  ///< 0 .. R - 1: terms of a replay; .. 2 R - 1: late ones; .. num_sums: all tokens
   int first_row;
   int first_dim;
 };
