@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 #include <cmath>
 
 #include "analysis/approximate_newton.h"
@@ -40,21 +39,20 @@ class Regression final : public RowAnalysis {
       b[i] = row.attention(row.first_visible + static_cast<int>(i));
     }
     const double least = params_.real("l");
-    const double sigma = a.rows() < a.cols() ? 0 : a.bdcSvd().singularValues().minCoeff();
+    const double sigma = smallest_singular_value(a);
     std::vector<Value> values{std::int64_t{row.step},   least,          params_.real("weight"),
                               params_.real("epsilon1"), subject().seed, std::int64_t{tokens},
                               std::int64_t{a.cols()},   sigma};
-    const std::vector<Value> found = solution(a, b, unit().query[row.head].row(row.step));
+    const std::vector<Value> found = solution(a, b, sigma, unit().query[row.head].row(row.step));
     values.insert(values.end(), found.begin(), found.end());
     return values;
   }
 
-  std::vector<Value> solution(const Eigen::MatrixXd& a, const Eigen::VectorXd& b,
+  std::vector<Value> solution(const Eigen::MatrixXd& a, const Eigen::VectorXd& b, double sigma,
                               const Eigen::RowVectorXf& recorded) const {
     const double least = params_.real("l");
     try {
-      const Eigen::VectorXd none = Eigen::VectorXd::Zero(b.size());
-      const double asked = SoftmaxRegression(a, b, none).least_weight(least);
+      const double asked = least_weight(least, sigma);
       const double squared = params_.real("weight") == 0 ? asked : params_.real("weight");
       const Eigen::VectorXd w = Eigen::VectorXd::Constant(b.size(), std::sqrt(squared));
       const SoftmaxRegression regression(a, b, w);

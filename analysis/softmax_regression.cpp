@@ -1,7 +1,6 @@
 #include "analysis/softmax_regression.h"
 
 #include <Eigen/SVD>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -93,11 +92,13 @@ Eigen::VectorXd SoftmaxRegression::curvature_diagonal(const Eigen::VectorXd& x) 
          point.common_curvature() * point.f.square() + point.u;
 }
 
-double SoftmaxRegression::least_weight(double l) const {
-  // A has fewer singular values than columns if it has fewer rows.
-  if (a_.rows() < a_.cols()) return std::numeric_limits<double>::infinity();
-  const double least = Eigen::JacobiSVD<Eigen::MatrixXd>(a_).singularValues().minCoeff();
-  return 20 + l / (least * least);
+double smallest_singular_value(const Eigen::MatrixXd& a) {
+  if (a.rows() < a.cols()) return 0;
+  return Eigen::JacobiSVD<Eigen::MatrixXd>(a).singularValues().minCoeff();
+}
+
+double least_weight(double l, double smallest_singular_value) {
+  return 20 + l / (smallest_singular_value * smallest_singular_value);
 }
 
 }  // namespace kvsim

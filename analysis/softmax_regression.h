@@ -42,14 +42,6 @@ class SoftmaxRegression {
   /// [n], the diagonal of B(x): B_diag of Algorithm 4.
   Eigen::VectorXd curvature_diagonal(const Eigen::VectorXd& x) const;
 
-  /// 20 + l / sigma_min(A)^2: if no w_i^2 is less, no eigenvalue of the Hessian is below l > 0, at
-  /// any x (Lemma D.47 Part 1). Infinite, but for rounding, if the columns of A are dependent.
-  ///
-  /// The lemma does not say that b >= 0 and <b, 1> <= 1, which Theorem D.49 assumes, and is wrong
-  /// without. With it -1 <= B(x) - diag(u) <= 5/4 in the order of matrices, so that 1 would do for
-  /// the 20, and -1/2 <= B_ii - u_i <= 5/8.
-  double least_weight(double l) const;
-
  private:
   struct Point;
   Point at(const Eigen::VectorXd& x) const;
@@ -58,5 +50,16 @@ class SoftmaxRegression {
   Eigen::VectorXd b_;
   Eigen::VectorXd w_;
 };
+
+/// sigma_min(A): 0 if A has fewer rows than columns.
+double smallest_singular_value(const Eigen::MatrixXd& a);
+
+/// 20 + l / sigma_min(A)^2: if no w_i^2 is less, no eigenvalue of the Hessian is below l > 0, at
+/// any x (Lemma D.47 Part 1). Infinite, but for rounding, if the columns of A are dependent.
+///
+/// The lemma does not say that b >= 0 and <b, 1> <= 1, which Theorem D.49 assumes, and is wrong
+/// without. With it -1 <= B(x) - diag(u) <= 5/4 in the order of matrices, so that 1 would do for
+/// the 20, and -1/2 <= B_ii - u_i <= 5/8.
+double least_weight(double l, double smallest_singular_value);
 
 }  // namespace kvsim

@@ -143,7 +143,7 @@ TEST_CASE("D.47's condition keeps the Hessian's eigenvalues above l", "[analysis
     const MatrixXd a = 2 * random.uniform() * normal_matrix(random, n, d);
     const VectorXd b = target(random, n);
     const double l = 10 * random.uniform();
-    const double weight = SoftmaxRegression(a, b, VectorXd::Zero(n)).least_weight(l);
+    const double weight = least_weight(l, smallest_singular_value(a));
     const SoftmaxRegression regression(a, b, VectorXd::Constant(n, std::sqrt(weight)));
     const VectorXd x = 2 * normal_vector(random, d);
     const VectorXd spectrum = eigenvalues(regression.hessian(x));
@@ -164,19 +164,19 @@ TEST_CASE("without D.47's condition the loss need not be convex", "[analysis]") 
 TEST_CASE("D.47 is wrong for a b that is no distribution", "[analysis]") {
   const MatrixXd a{{-10}, {-15}};
   const VectorXd b{{0, 1e6}};
-  const double weight = SoftmaxRegression(a, b, VectorXd::Zero(2)).least_weight(1);
+  const double weight = least_weight(1, smallest_singular_value(a));
   const SoftmaxRegression regression(a, b, VectorXd::Constant(2, std::sqrt(weight)));
   CHECK(regression.hessian(VectorXd{{1}})(0, 0) < 0);
 }
 
 TEST_CASE("the least weight grows as A's least singular value falls", "[analysis]") {
-  const auto least_weight = [](const MatrixXd& a, double l) {
-    return SoftmaxRegression(a, VectorXd::Zero(a.rows()), VectorXd::Zero(a.rows())).least_weight(l);
+  const auto weight = [](const MatrixXd& a, double l) {
+    return least_weight(l, smallest_singular_value(a));
   };
-  CHECK(least_weight(MatrixXd{{3, 0}, {0, 0.5}, {0, 0}}, 1) == Approx(24));
-  CHECK(least_weight(MatrixXd{{3, 0}, {0, 0.5}, {0, 0}}, 2) == Approx(28));
-  CHECK(std::isinf(least_weight(MatrixXd{{1, 0}, {1, 0}}, 1)));
-  CHECK(std::isinf(least_weight(MatrixXd{{1, 2}}, 1)));
+  CHECK(weight(MatrixXd{{3, 0}, {0, 0.5}, {0, 0}}, 1) == Approx(24));
+  CHECK(weight(MatrixXd{{3, 0}, {0, 0.5}, {0, 0}}, 2) == Approx(28));
+  CHECK(std::isinf(weight(MatrixXd{{1, 0}, {1, 0}}, 1)));
+  CHECK(std::isinf(weight(MatrixXd{{1, 2}}, 1)));
 }
 
 TEST_CASE("the softmax stays exact where its sum overflows", "[analysis]") {
