@@ -20,7 +20,7 @@ Unit drawn_unit(int tokens, Inverse inverse) {
 }
 
 Row fit(const Unit& unit, const std::string& of, const std::string& form) {
-  for (const Row& row : analyse("power-law:sample=2000", unit)) {
+  for (const Row& row : analyse("power-law:sample=2000,bootstrap=20", unit)) {
     if (row.text("of") == of && row.text("form") == form) return row;
   }
   throw std::logic_error("no such row");

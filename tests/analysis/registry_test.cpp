@@ -129,7 +129,7 @@ TEST_CASE("analysis: every parameter moves what is found", "[analysis]") {
 }
 
 TEST_CASE("analysis: the same seed gives the same rows, another one other samples", "[analysis]") {
-  const Unit unit = subject();
+  const Unit unit = subject(48);
   const std::vector<PolicyRun> runs = runs_on(unit);
   for (const AnalysisInfo* info : analyses()) {
     INFO(info->name);

@@ -43,9 +43,9 @@ TEST_CASE("cli: the same analysis twice, and with other threads, gives the same 
   const auto exported = [&] {
     return run(folder.path(), {"export", "results.sqlite", "--table", "power_law"}).out;
   };
-  const std::vector<std::string> command{"analyze", sample_trace(),   "--layers",
-                                         "1",       "--what",         "power-law:bootstrap=10",
-                                         "-o",      "results.sqlite", "-q"};
+  const std::vector<std::string> command{
+      "analyze", sample_trace(),   "--layers", "1", "--what", "power-law:sample=500,bootstrap=10",
+      "-o",      "results.sqlite", "-q"};
   const Ended first = run(folder.path(), with(command, {"--threads", "1"}));
   const std::string table = exported();
   const Ended second = run(folder.path(), with(command, {"--threads", "2"}));
