@@ -1,12 +1,16 @@
 """Reading a result file: every table as a pandas frame."""
 
+from __future__ import annotations
+
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from .errors import KvsimError
+
+if TYPE_CHECKING:  # the commands say in one line that pandas is missing
+    import pandas as pd
 
 _REPLAY = {
     "": "one policy at one budget on one KV head of one layer of one sequence",
@@ -134,6 +138,8 @@ class Results:
         return {"shows": meanings.get("", ""), "source": source, "about": about}
 
     def _query(self, sql: str, *values: object) -> pd.DataFrame:
+        import pandas as pd
+
         try:
             uri = self.path.resolve().as_uri() + "?mode=ro"
             with closing(sqlite3.connect(uri, uri=True)) as connection:
