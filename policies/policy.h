@@ -66,6 +66,13 @@ enum class Scope {
           ///< own tokens, and what leaves one has left all later ones (SpAtten's cascade)
 };
 
+/// What a policy remembers beside its scores: so many bytes of each of the last steps and each
+/// token that was in the cache then.
+struct Remembered {
+  int steps = 0;
+  std::size_t bytes_per_token = 0;
+};
+
 /// What the engine has to know of a policy before the first step.
 struct Rules {
   int protect_first = 0;             ///< this many first tokens of the text are never candidates
@@ -81,6 +88,7 @@ struct Rules {
                                 ///< them had been there; needs the trace to say how to
   std::optional<Quantization> stored = {};  ///< keys and values are kept quantised
   std::optional<ScoreRule> score = {};      ///< update() does this and no more
+  Remembered remembered = {};               ///< for the memory that is announced
 
   /// Whether what a step attends to are recorded keys and values with their recorded logits, so
   /// that Lemma B.4 of Scissorhands bounds the error.

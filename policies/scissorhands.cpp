@@ -34,7 +34,9 @@ class Scissorhands final : public Policy {
         any_(params.choice("rank") == "any") {}
 
   Rules rules() const override {
-    Rules rules{.protect_newest = recent_, .drop = std::max(1, drop_)};
+    Rules rules{.protect_newest = recent_,
+                .drop = std::max(1, drop_),
+                .remembered = {history_, sizeof(std::int32_t)}};
     if (!percentile_ && !any_) {
       rules.score = ScoreRule{.kind = ScoreRule::Kind::unimportance, .length = history_};
     }

@@ -27,7 +27,8 @@ class SnapKV final : public Policy {
             .score = ScoreRule{.kind = ScoreRule::Kind::votes,
                                .length = window_,
                                .part = static_cast<int>(kernel_),
-                               .adds = !max_}};
+                               .adds = !max_},
+            .remembered = {window_, sizeof(std::int32_t) + sizeof(float)}};
   }
 
   void update(const Step& step, std::span<double> scores) override {

@@ -54,8 +54,8 @@ std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t recorded =
       n * ((shape.group_size + 1) * shape.head_dim + values) * kNumber + n * sizeof(std::int32_t);
   // When each token left, and once more for the one that finishes.
-  std::size_t bytes =
-      recorded + (shape.configurations + 1) * n * sizeof(std::int32_t) + cache_memory(shape);
+  std::size_t bytes = recorded + (shape.configurations + 1) * n * sizeof(std::int32_t) +
+                      cache_memory(shape) + shape.remembered;
   if (shape.trajectories) {
     const std::size_t per_step = shape.has_reference ? shape.group_size * 2 * kNumber : 0;
     bytes += shape.configurations * n * (sizeof(std::int32_t) + per_step);

@@ -12,6 +12,7 @@ struct ReplayShape {
   std::size_t value_dim = 0;
   std::size_t configurations = 1;
   std::size_t held = 0;          ///< tokens that the caches of all configurations hold
+  std::size_t remembered = 0;    ///< bytes that their policies say they remember
   std::size_t gathered = 0;      ///< slots of the largest cache that is replayed by score rules
   std::size_t stored_forms = 0;  ///< different quantisations among them
   std::size_t every = 1;         ///< steps per output error
@@ -23,7 +24,7 @@ struct ReplayShape {
 
 /// About how many bytes replaying one unit takes: the unit itself, one block of full attention,
 /// what each configuration remembers, and for oracles the whole attention with two tables of its
-/// size. What a policy remembers beside its scores is not counted.
+/// size.
 std::size_t replay_memory(const ReplayShape& shape);
 
 /// The bytes that this process takes now; 0 where the system does not say.

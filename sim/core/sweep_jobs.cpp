@@ -113,6 +113,8 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;
+    const auto steps = static_cast<std::size_t>(rules.remembered.steps);
+    shape.remembered += std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token;
     // As many slots are gaps as are not.
     const std::size_t slots = std::min(2 * held, shape.num_tokens);
     if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);

@@ -50,6 +50,11 @@ TEST_CASE("cli: a sweep against the full attention takes about as much memory as
                  "--policies window;h2o --budgets 10% --threads 1");
 }
 
+TEST_CASE("cli: what policies remember is in the memory that a sweep says it takes") {
+  check_estimate("--tokens 8000 --query-heads 1 --kv-heads 1",
+                 "--policies scissorhands;snapkv:window=200 --budgets 20%,40% --threads 1");
+}
+
 TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
   check_estimate("--tokens 8000 --query-heads 4 --kv-heads 2",
                  "--policies tova;lru --budgets 256,10% --threads 2");
