@@ -13,7 +13,7 @@ constexpr int num_sums(const Batch& batch) { return 2 * batch.num_replays + batc
 
 /// Which sums of a batch a thread block makes: a tile of one of them.
 struct SumTile {
-  int source;  ///< 0 .. R - 1: terms of a replay; .. 2 R - 1: late ones; .. num_sums: all tokens
+  int source;  ///< the first R: terms of a replay; the next R: its late ones; then U: all tokens
   int first_row;
   int first_dim;
 };

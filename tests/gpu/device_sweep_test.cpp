@@ -33,12 +33,9 @@ std::string device_of(const std::vector<Result>& rows, const std::string& policy
   return devices;
 }
 
-// Rows of the same replays agree, whatever their order; but for a few in which two scores were
-// closer than the rounding of their logits, so that another token left.
+// Rows of the same replays agree, whatever their order.
 void check_rows(const std::vector<Result>& rows, const std::vector<Result>& expected) {
   REQUIRE(rows.size() == expected.size());
-  std::string different;
-  std::size_t num_different = 0;
   for (const Result& row : rows) {
     const auto same = std::find_if(expected.begin(), expected.end(), [&](const Result& other) {
       return other.sequence == row.sequence && other.layer == row.layer &&
@@ -46,13 +43,9 @@ void check_rows(const std::vector<Result>& rows, const std::vector<Result>& expe
              other.budget == row.budget;
     });
     REQUIRE(same != expected.end());
-    const std::string columns = core_test::differences(row, *same, 1e-4);
-    if (columns.empty()) continue;
-    ++num_different;
-    different += row.policy + ": " + columns + "; ";
+    INFO(row.policy << " at " << row.budget);
+    CHECK(core_test::differences(row, *same, 1e-4) == "");
   }
-  CAPTURE(different);
-  CHECK(num_different <= std::max<std::size_t>(1, rows.size() / 20));
 }
 
 TEST_CASE("device: a sweep has the CPU's rows, and each names the device that made it") {
@@ -72,21 +65,6 @@ TEST_CASE("device: a sweep has the CPU's rows, and each names the device that ma
     for (const std::string policy : {"subgen", "tova", "belady"}) {
       CHECK(device_of(rows, policy) == "cpu");
     }
-  }
-}
-
-TEST_CASE("device: replays of recorded attention agree") {
-  SweepRequest wanted = request(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5",
-                                "window;random;h2o;h2o:score=full;tova;lru;lfu;scissorhands;knorm;"
-                                "keydiff;snapkv;strided;fixed;topk",
-                                {"5%", "40%"});
-  wanted.selection.sequences = {"held-out-text"};
-  wanted.selection.layers = {1};
-  wanted.selection.kv_heads = {GENERATE(0, 2)};
-  const std::vector<Result> expected = rows_of(wanted, *make_cpu_backend());
-  for (const TestedDevice& device : tested_devices()) {
-    CAPTURE(device.name);
-    check_rows(rows_of(wanted, *device.backend()), expected);
   }
 }
 
