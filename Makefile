@@ -4,16 +4,19 @@ SHELL := /bin/bash
 CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
+RUFF = ruff==0.17.6
 
 # Keeps this make's flags, and its talk of directories, out of the builds below.
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo test test-python bench notebooks format check-format clean
+.PHONY: help build demo venv test test-python bench notebooks lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
+	@echo 'make test ROOM=cache   build and run the tests of one room, a folder of tests/: the quick loop'
+	@echo 'make lint          check formats and lint: clang-format, clang-tidy, ruff'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
@@ -40,11 +43,16 @@ demo: build
 	@.ci/venv build/venv ./python
 	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
 
-# The recorder's tests need torch, some 6 GB with what it brings along.
+# All that the Python targets need, at once. The recorder's tests need torch, some 6 GB with what it
+# brings along.
+venv:
+	@.ci/venv build/venv './python[record]' ./python pytest pytest-xdist nbconvert ipykernel $(RUFF)
+
+# The models of the tests are small: a process per core is faster than torch's threads.
 test-python: TARGET = kvsim
-test-python: build
-	@.ci/venv build/venv './python[record]' pytest
-	@KVSIM_PROGRAM=$(CURDIR)/build/kvsim build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
+test-python: build venv
+	@KVSIM_PROGRAM=$(CURDIR)/build/kvsim OMP_NUM_THREADS=1 build/venv/bin/python -m pytest -q -n $(JOBS) \
+	  -p no:cacheprovider tests/python
 
 notebooks: TARGET = kvsim
 notebooks: build
@@ -64,13 +72,35 @@ bench: override CMAKE_FLAGS += -DKVSIM_BENCH=ON
 bench: build
 	@python3 tests/bench/run.py --heads $(HEADS) $(BENCH_FLAGS)
 
-test: build
-	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS)
+ROOMS = $(filter-out bench package python support,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
+
+# With ROOM only that room's tests are built, and what they stand on.
+test: TARGET = $(if $(ROOM),test_$(ROOM))
+test: room-exists build
+	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS) $(if $(ROOM),-L '^$(ROOM)$$')
+
+.PHONY: room-exists
+room-exists:
+	@$(if $(filter-out $(ROOMS),$(ROOM)),echo "There is no room '$(ROOM)'; there are: $(ROOMS)" >&2; exit 2)
+
+lint: check-format tidy
+	@.ci/venv build/venv $(RUFF)
+	@build/venv/bin/ruff check --quiet .
+	@build/venv/bin/ruff format --check --quiet .
+
+# Compiles for clang-tidy, several files of a room at a time, and again only after a change.
+tidy:
+	@.ci/dependencies clang clang-tidy
+	@cmake --preset lint >/dev/null
+	@$(ALONE) cmake --build --preset lint -j $(JOBS)
 
 format:
 	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) -i
+	@.ci/venv build/venv $(RUFF)
+	@build/venv/bin/ruff format --quiet .
 
 check-format:
+	@.ci/dependencies clang-format
 	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) --dry-run -Werror
 
 clean:

@@ -31,7 +31,7 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
                                                    const Backend& backend) {
   const DeviceSummaries* const device = backend.summaries();
   const auto reads_blocks = [&](const AnalysisSpec& spec) {
-    return spec.info->reads_attention && (device == nullptr || !spec.info->is_summary);
+    return spec.info->reads_attention && (device == nullptr || !spec.info->runs_on_device);
   };
   const auto any = [&](bool AnalysisInfo::*trait) {
     return std::any_of(analyses.begin(), analyses.end(),
@@ -42,29 +42,29 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
   };
   std::vector<std::vector<double>> totals;
   if (any(&AnalysisInfo::looks_ahead)) totals = total_attention(unit, backend);
-  std::vector<std::unique_ptr<Subject>> subjects;  // which analyses refer to
-  std::vector<std::unique_ptr<Analysis>> at_work;
+  std::vector<std::unique_ptr<Subject>> subjects;  // analyses hold references to them
+  std::vector<std::unique_ptr<Analysis>> running;
   for (const AnalysisSpec& spec : analyses) {
     const auto& subject = subjects.emplace_back(
         std::make_unique<Subject>(Subject{unit, {}, options.mode, options.seed}));
     if (spec.info->looks_ahead) subject->total_attention = totals;
-    if (spec.info->is_summary) subject->device = device;
+    if (spec.info->runs_on_device) subject->device = device;
     if (spec.info->accepts != nullptr) {
       std::copy_if(runs.begin(), runs.end(), std::back_inserter(subject->runs),
                    [&](const PolicyRun& run) { return spec.info->accepts(run.policy); });
     }
-    at_work.push_back(spec.info->make(spec.params, *subject));
+    running.push_back(spec.info->make(spec.params, *subject));
   }
   if (std::any_of(analyses.begin(), analyses.end(), reads_blocks)) {
     for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
       check();
-      for (std::size_t i = 0; i < at_work.size(); ++i) {
-        if (reads_blocks(analyses[i])) at_work[i]->add(block);
+      for (std::size_t i = 0; i < running.size(); ++i) {
+        if (reads_blocks(analyses[i])) running[i]->add(block);
       }
     });
   }
   std::vector<std::vector<AnalysisRow>> rows;
-  for (const auto& analysis : at_work) {
+  for (const auto& analysis : running) {
     check();
     rows.push_back(analysis->finish());
   }

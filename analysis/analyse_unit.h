@@ -4,19 +4,21 @@
 #include <span>
 
 #include "analysis/analysis.h"
-#include "sim/core/attention_blocks.h"
+#include "sim/attention/attention_blocks.h"
 
 namespace kvsim {
 
 struct AnalysisOptions {
   Mode mode = Mode::stream;
   std::int64_t seed = 0;
-  const std::atomic<bool>* interrupted = nullptr;  ///< checked now and then; true ends the work
+  const std::atomic<bool>* interrupted =
+      nullptr;  ///< checked once per block; true: throw Interrupted
 };
 
-/// The rows that each of the analyses finds on one unit. `runs` are replays of it with their
-/// trajectories, for analyses that look at some. The attention is computed once for all, and once
-/// more before if one of them looks ahead. Throws Interrupted.
+/// Runs the analyses on one unit and returns their rows, parallel to `analyses`. `runs` are replays
+/// of the unit, with trajectories, for the analyses that read replays. One pass over the full
+/// attention serves all of them; a pass before it computes Subject::total_attention if one of them
+/// needs it. Throws Interrupted.
 std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
                                                    std::span<const AnalysisSpec> analyses,
                                                    const std::vector<PolicyRun>& runs,

@@ -5,37 +5,39 @@
 #include <string>
 #include <vector>
 
-#include "sim/core/attention.h"
-#include "sim/core/device_summaries.h"
-#include "sim/core/parameters.h"
-#include "sim/core/replay.h"
-#include "sim/core/table_schema.h"
+#include "policies/parameters/amount.h"
+#include "policies/parameters/params.h"
+#include "sim/attention/attention.h"
+#include "sim/attention/device_summaries.h"
+#include "sim/replay/replay.h"
+#include "sim/results/table_schema.h"
 
 namespace kvsim {
 
-/// What one policy did to the unit at one budget.
+/// A replay of the unit under one policy at one budget.
 struct PolicyRun {
   Spec policy;
-  int budget = 1;  ///< tokens, as the row of the table `replay` has it
-  int peak = 1;    ///< most entries held after a step: the head's own budget once it has been full
+  int budget = 1;  ///< tokens, as in the table `replay`
+  int peak = 1;    ///< most entries held after a step: the head's own budget once the cache is full
   Trajectory trajectory;
 };
 
-/// The unit that an analysis is made for, with the replays of it that were asked for.
+/// What an analysis of one unit may read beside the attention blocks.
 struct Subject {
   const Unit& unit;
-  std::vector<PolicyRun> runs;  ///< those that the analysis accepts
+  std::vector<PolicyRun> runs;  ///< the replays that AnalysisInfo::accepts
   Mode mode = Mode::stream;
   std::int64_t seed = 0;
 
-  /// For an analysis that a device can do by itself; null: it gets every block.
+  /// Set for an analysis with AnalysisInfo::runs_on_device if there is a device: it reads its
+  /// result from here in finish() and gets no blocks. Else null.
   const DeviceSummaries* device = nullptr;
 
-  /// Per query head and token: the sum of a[t,j] over all steps. Only for an analysis that looks
-  /// ahead, as it takes a pass of its own; else empty.
+  /// Per query head and token: the sum of a[t,j] over all steps t. Empty unless
+  /// AnalysisInfo::looks_ahead, as it takes an extra pass over the attention.
   std::vector<std::vector<double>> total_attention = {};
 
-  /// The steps before this one are not measured by a replay.
+  /// The first step that a replay measures.
   int first_measured() const { return mode == Mode::prefill ? unit.prompt_length : 0; }
 };
 
@@ -45,39 +47,40 @@ struct AnalysisRow {
   std::vector<Value> values;  ///< parallel to AnalysisInfo::columns
 };
 
-/// One analysis of one unit at work.
+/// One analysis of one unit.
 class Analysis {
  public:
   virtual ~Analysis() = default;
 
-  /// The next steps of the unit's full attention. All analyses share one pass over it.
+  /// Called with every block of the unit's full attention, in order.
   virtual void add(const AttentionBlock&) {}
 
-  /// What was found. Called once, after the last block.
+  /// The rows of the unit. Called once, after the last block.
   virtual std::vector<AnalysisRow> finish() = 0;
 };
 
-/// Everything the program knows about an analysis: help, parsing, tests and its table in the result
-/// file are derived from it.
+/// The declaration of an analysis, from which help, parsing, tests and its table in the result file
+/// are derived.
 struct AnalysisInfo {
   std::string name;    ///< the table is called the same, with _ for -
   std::string shows;   ///< what a row is
   std::string source;  ///< paper and section
-  std::string notes;   ///< what the paper leaves open, and how it is taken; may be empty
+  std::string notes;   ///< how it reads what the paper leaves open; may be empty
   std::vector<Param> params;
-  std::vector<ColumnSchema> columns;         ///< of its own: keys first
+  std::vector<ColumnSchema> columns;         ///< its own columns: keys first
   std::vector<std::string> summary;          ///< columns whose means the program prints ...
   std::vector<std::string> summary_by = {};  ///< ... per layer and value of these columns
 
   bool reads_attention = true;
-  bool needs_tokens = false;  ///< the trace has to hold token_ids
-  bool looks_ahead = false;   ///< fill Subject::total_attention
-  bool is_summary = false;    ///< a device can do it: see Subject::device
-  /// Set if it looks at replays: which ones it can look at.
-  bool (*accepts)(const Spec& policy) = nullptr;
-  std::size_t fewest_policies = 1;  ///< of those
+  bool needs_tokens = false;    ///< the trace must hold token_ids
+  bool looks_ahead = false;     ///< needs Subject::total_attention
+  bool runs_on_device = false;  ///< can use Subject::device
 
-  /// Throws UsageError for a text parameter that does not say what it should; may be null.
+  /// The policies whose replays it can read; null if it reads no replays.
+  bool (*accepts)(const Spec& policy) = nullptr;
+  std::size_t min_policies = 1;  ///< of accepted policies, if it reads replays
+
+  /// Throws UsageError if a text parameter is malformed; may be null.
   void (*check)(const Params& params) = nullptr;
   std::unique_ptr<Analysis> (*make)(const Params& params, const Subject& subject);
 };
@@ -101,7 +104,7 @@ struct AnalysisSpec {
 /// is not allowed, or an analysis named twice with the same parameters.
 std::vector<AnalysisSpec> parse_analyses(std::string_view list);
 
-/// How many of AnalysisInfo::columns are keys: the first ones.
+/// The number of keys in AnalysisInfo::columns; they come first.
 std::ptrdiff_t num_keys(const AnalysisInfo& info);
 
 /// The table of an analysis: trace_id, sequence, layer, query_head and its own key columns are the

@@ -6,13 +6,13 @@
 
 namespace kvsim {
 
-/// A sample of beta_{t,j} of Scissorhands Theorem 4.1, per query head: the attention of step t over
-/// the tokens before it alone, times their number, so that steps of all lengths have the same mean,
-/// 1, and are samples of one distribution as the theorem assumes. Every entry is as likely to be in
-/// it as any other, and which ones are depends on the seed, the unit and the entry alone.
+/// A sample of beta_{t,j} of Scissorhands Theorem 4.1, per query head: the softmax of step t over
+/// the visible tokens j < t, times their number, so that every step has the mean 1 and, as the
+/// theorem assumes, all steps sample one distribution. Each entry (t, j) is drawn with the same
+/// probability, by a choice that depends only on the seed, the unit and the entry.
 class AttentionSample {
  public:
-  /// About `size` entries per head, of steps `first_step` (at least 1) and later.
+  /// About `size` entries per head, from steps t >= first_step (at least 1).
   AttentionSample(const Subject& subject, int size, int first_step);
 
   void add(const AttentionRow& row);

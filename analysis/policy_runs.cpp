@@ -1,5 +1,7 @@
 #include "analysis/policy_runs.h"
 
+#include "sim/replay/replay_checks.h"
+
 namespace kvsim {
 
 std::vector<ColumnSchema> with_run_columns(std::vector<ColumnSchema> own) {

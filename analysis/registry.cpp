@@ -4,6 +4,9 @@
 #include <set>
 
 #include "analysis/analysis.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "policies/parameters/split.h"
 
 namespace kvsim {
 

@@ -10,7 +10,7 @@ namespace kvsim {
 struct AttentionRow {
   int head;           ///< query head within the unit's group
   int step;           ///< t
-  int first_visible;  ///< tokens before it are outside the layer's sliding window
+  int first_visible;  ///< first token inside the layer's sliding window
   const HeadAttention& block;
   int row;  ///< of the block
 
@@ -23,8 +23,8 @@ struct AttentionRow {
   double attention(int token) const { return block.weight(row, token) / block.weight_sum[row]; }
 };
 
-/// An analysis that looks at attention row by row: heads one after the other within a block, steps
-/// of a head in order.
+/// An analysis that reads the attention row by row: within a block head by head, and the steps of a
+/// head in order.
 class RowAnalysis : public Analysis {
  public:
   explicit RowAnalysis(const Subject& subject) : subject_(subject) {}

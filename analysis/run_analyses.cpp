@@ -8,9 +8,12 @@
 
 #include "analysis/analyse_unit.h"
 #include "analysis/unit_table.h"
-#include "sim/core/in_parallel.h"
-#include "sim/core/version.h"
-#include "traces/errors.h"
+#include "policies/parameters/errors.h"
+#include "sim/results/version.h"
+#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/run_sweep.h"
+#include "sim/sweep/sweep_jobs.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
@@ -18,11 +21,11 @@ namespace {
 void check_policies(const AnalysisInfo& info, const std::vector<Spec>& policies) {
   if (info.accepts == nullptr) return;
   const auto found = std::count_if(policies.begin(), policies.end(), info.accepts);
-  if (static_cast<std::size_t>(found) >= info.fewest_policies) return;
+  if (static_cast<std::size_t>(found) >= info.min_policies) return;
   throw UsageError(fmt::format(
       "analysis {} looks at replays: expected {} policies that it can look at (kvsim analyze "
       "--help) among --policies, with --budgets; found {}",
-      info.name, info.fewest_policies, found));
+      info.name, info.min_policies, found));
 }
 
 void check_tokens(const AnalysisInfo& info, const SweepPlan& plan) {
@@ -41,7 +44,7 @@ void check_tokens(const AnalysisInfo& info, const SweepPlan& plan) {
 
 using UnitRuns = std::map<const PlannedUnit*, std::vector<PolicyRun>>;
 
-/// Replays what remains of the plan.
+/// Runs the remaining replays of the plan; the runs of a unit are sorted by budget and policy.
 UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
                     const std::atomic<bool>& interrupted) {
   UnitRuns runs;
@@ -53,7 +56,7 @@ UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
                      static_cast<int>(outcome.result.peak_tokens), std::move(outcome.trajectory)});
               }
             });
-  // Reports come as threads finish.
+  // Threads report in any order.
   for (auto& [unit, of_unit] : runs) {
     std::sort(of_unit.begin(), of_unit.end(), [](const PolicyRun& a, const PolicyRun& b) {
       return std::pair(a.budget, a.policy.text()) < std::pair(b.budget, b.policy.text());
@@ -106,8 +109,9 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
 }  // namespace
 
 std::size_t AnalysisPlan::memory_bytes() const {
-  if (!looks_at_replays(*this)) return sweep.memory_bytes();
-  // What replays of a sequence did is kept until its units have been analysed.
+  const std::size_t of_replays = kvsim::memory_bytes(sweep, jobs_of(sweep));
+  if (!looks_at_replays(*this)) return of_replays;
+  // The trajectories of a sequence are kept until its units have been analysed.
   std::map<std::pair<std::size_t, std::string>, std::size_t> of_sequence;
   std::size_t largest = 0;
   for (const PlannedUnit& unit : sweep.units) {
@@ -117,13 +121,13 @@ std::size_t AnalysisPlan::memory_bytes() const {
     sum += unit.replays.size() * static_cast<std::size_t>(unit.unit.num_tokens) * per_token;
     largest = std::max(largest, sum);
   }
-  return sweep.memory_bytes() + largest;
+  return of_replays + largest;
 }
 
 AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest request,
                            bool leave_out) {
   AnalysisPlan plan;
-  // Keeps those that `check` lets pass.
+  // Removes the analyses for which `check` throws.
   const auto keep = [&](const auto& check) {
     std::erase_if(analyses, [&](const AnalysisSpec& spec) {
       try {
@@ -137,7 +141,7 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
     });
   };
   keep([&](const AnalysisInfo& info) { check_policies(info, request.policies); });
-  if (request.policies.empty()) {  // every token stays, and that needs no replay
+  if (request.policies.empty()) {  // placeholder that is never replayed
     request.policies = parse_specs("full");
     request.budgets = {Amount::parse("1.0", "budget")};
   }

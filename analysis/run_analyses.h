@@ -1,37 +1,36 @@
 #pragma once
 
 #include "analysis/analysis.h"
-#include "sim/core/sweep.h"
+#include "sim/sweep/sweep_plan.h"
 
 namespace kvsim {
 
-/// Analyses of the selected units of some traces. What `sweep` names of policies and budgets is
-/// replayed for the analyses that look at replays.
+/// Analyses of the selected units of some traces. The policies and budgets of `sweep` are replayed
+/// for the analyses that read replays.
 struct AnalysisPlan {
   std::vector<AnalysisSpec> analyses;
   std::vector<TableSchema> schemas;  ///< one per analysis, then that of the table `unit`
   SweepPlan sweep;
-  std::vector<std::string> left_out;  ///< why analyses were left out
+  std::vector<std::string> left_out;  ///< one message per analysis that was left out: why
 
-  /// An estimate of the memory that running it takes, in bytes.
+  /// Estimated memory of run_analyses(), in bytes.
   std::size_t memory_bytes() const;
 };
 
-/// Opens the traces and lists the work; `request` may name no policy if no analysis needs one.
-/// With `leave_out`, analyses that lack policies or tokens are left out and noted, which else is an
-/// error: UsageError or DataError. Throws UsageError if nothing is left, and what plan_sweep()
-/// throws.
+/// Opens the traces and lists the work. `request` may name no policy if no analysis needs one. An
+/// analysis without the policies or the token ids that it needs is left out if `leave_out` is set;
+/// else UsageError or DataError is thrown. Throws UsageError if no analysis is left, and what
+/// plan_sweep() throws.
 AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest request,
                            bool leave_out);
 
-/// Called with the rows of one unit, tables parallel to AnalysisPlan::schemas, by one thread at a
-/// time.
+/// Called with the rows of one unit, tables parallel to AnalysisPlan::schemas. Calls do not
+/// overlap.
 using UnitAnalysed = std::function<void(const PlannedUnit&, const std::vector<TableRows>&)>;
 
-/// Analyses sequence after sequence, its units in parallel. Each unit's attention is computed once
-/// for all analyses, after one more pass for its replays if there are any. After a failure or an
-/// interruption no further unit is begun; those that were finished have been reported. Then throws:
-/// the failure of the first such unit, or Interrupted.
+/// Runs the plan, one sequence after the other, the units of a sequence in parallel. The replays of
+/// a sequence run first. After a failure or an interruption no further unit is begun, the finished
+/// units have been reported, and the failure of the first failed unit or Interrupted is thrown.
 void run_analyses(AnalysisPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                   const UnitAnalysed& finished);
 

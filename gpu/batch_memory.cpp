@@ -6,15 +6,15 @@
 namespace kvsim::gpu {
 namespace {
 
-// Gives out parts of one allocation, or of nothing: then only their size counts.
-class Parts {
+// Places arrays one after the other in an allocation; without one it only adds up their sizes.
+class ArrayPlacer {
  public:
-  explicit Parts(std::byte* memory) : memory_(memory) {}
+  explicit ArrayPlacer(std::byte* memory) : memory_(memory) {}
 
   template <class T>
-  void give(T*& part, std::size_t count) {
+  void place(T*& array, std::size_t count) {
     constexpr std::size_t kAlignment = 256;
-    part = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + size_);
+    array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + size_);
     size_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
@@ -32,7 +32,8 @@ Batch empty_batch(const BatchSize& size) {
           .capacity = size.capacity};
 }
 
-// The shapes of the arrays are those of their declarations.
+// Places all arrays of the batch, in the shapes that gpu/kernels/batch.h declares. Returns the
+// bytes.
 std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   const auto units = static_cast<std::size_t>(size.num_units);
   const auto replays = static_cast<std::size_t>(size.num_replays);
@@ -41,52 +42,52 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   const auto dims = static_cast<std::size_t>(size.shape.value_dim);
   const std::size_t rows = kSteps * heads;
   const std::size_t slots = replays * static_cast<std::size_t>(size.capacity);
-  Parts parts(memory);
-  parts.give(batch.units, units);
-  parts.give(batch.replays, replays);
-  parts.give(batch.query, units * tokens * heads * size.shape.head_dim);
-  parts.give(batch.key, units * tokens * size.shape.head_dim);
-  parts.give(batch.value, units * tokens * dims);
-  parts.give(batch.arrival_score, size.num_arrival_rows * tokens);
-  parts.give(batch.logit, units * rows * tokens);
-  parts.give(batch.weight, units * rows * tokens);
-  parts.give(batch.weight_sum, units * rows);
-  parts.give(batch.num_pivotal, units * tokens * heads);
-  parts.give(batch.held_token, slots);
-  parts.give(batch.held_score, slots);
-  parts.give(batch.num_held, replays);
-  parts.give(batch.slot_token, slots);
-  parts.give(batch.slot_score, slots);
-  parts.give(batch.slot_attention, slots);
-  parts.give(batch.remembered, size.remembered);
-  parts.give(batch.evicted_after, replays * tokens);
-  parts.give(batch.lacking, replays * batch.words());
-  parts.give(batch.kept, replays * rows);
-  parts.give(batch.offset, replays * rows);
-  parts.give(batch.loss, replays * rows);
-  parts.give(batch.attention_loss, replays * tokens * heads);
-  parts.give(batch.num_misses, replays * tokens * heads);
-  parts.give(batch.parent, replays);
-  parts.give(batch.distance, replays);
-  parts.give(batch.order, replays);
-  parts.give(batch.term, replays * tokens);
-  parts.give(batch.num_terms, replays);
-  parts.give(batch.late, replays * tokens);
-  parts.give(batch.num_late, replays);
-  parts.give(batch.full_sum, units * rows * dims);
-  parts.give(batch.term_sum, replays * rows * dims);
-  parts.give(batch.late_sum, replays * rows * dims);
-  parts.give(batch.output_norm, units * tokens * heads);
-  parts.give(batch.difference, replays * tokens * heads);
+  ArrayPlacer placer(memory);
+  placer.place(batch.units, units);
+  placer.place(batch.replays, replays);
+  placer.place(batch.query, units * tokens * heads * size.shape.head_dim);
+  placer.place(batch.key, units * tokens * size.shape.head_dim);
+  placer.place(batch.value, units * tokens * dims);
+  placer.place(batch.arrival_score, size.num_arrival_rows * tokens);
+  placer.place(batch.logit, units * rows * tokens);
+  placer.place(batch.weight, units * rows * tokens);
+  placer.place(batch.weight_sum, units * rows);
+  placer.place(batch.num_pivotal, units * tokens * heads);
+  placer.place(batch.held_token, slots);
+  placer.place(batch.held_score, slots);
+  placer.place(batch.num_held, replays);
+  placer.place(batch.slot_token, slots);
+  placer.place(batch.slot_score, slots);
+  placer.place(batch.slot_attention, slots);
+  placer.place(batch.remembered, size.remembered);
+  placer.place(batch.evicted_after, replays * tokens);
+  placer.place(batch.missing, replays * batch.words());
+  placer.place(batch.kept, replays * rows);
+  placer.place(batch.offset, replays * rows);
+  placer.place(batch.loss, replays * rows);
+  placer.place(batch.attention_loss, replays * tokens * heads);
+  placer.place(batch.num_misses, replays * tokens * heads);
+  placer.place(batch.parent, replays);
+  placer.place(batch.distance, replays);
+  placer.place(batch.order, replays);
+  placer.place(batch.term, replays * tokens);
+  placer.place(batch.num_terms, replays);
+  placer.place(batch.evicted, replays * tokens);
+  placer.place(batch.num_evicted, replays);
+  placer.place(batch.full_sum, units * rows * dims);
+  placer.place(batch.term_sum, replays * rows * dims);
+  placer.place(batch.evicted_sum, replays * rows * dims);
+  placer.place(batch.output_norm, units * tokens * heads);
+  placer.place(batch.difference, replays * tokens * heads);
   const auto entries = [&](Summary summary, std::size_t count) {
     return size.summary == summary ? count : 0;
   };
   const std::size_t triangles = units * triangle_row(size.shape.num_tokens);
-  parts.give(batch.num_small, entries(Summary::small, units * tokens * heads));
-  parts.give(batch.pivotal_steps, entries(Summary::pivotal, units * tokens * heads));
-  parts.give(batch.mean_attention, entries(Summary::future, triangles));
-  parts.give(batch.remaining, entries(Summary::future, triangles));
-  return parts.size();
+  placer.place(batch.num_small, entries(Summary::small, units * tokens * heads));
+  placer.place(batch.pivotal_steps, entries(Summary::pivotal, units * tokens * heads));
+  placer.place(batch.mean_attention, entries(Summary::future, triangles));
+  placer.place(batch.remaining, entries(Summary::future, triangles));
+  return placer.size();
 }
 
 }  // namespace

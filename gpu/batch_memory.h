@@ -5,32 +5,34 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "sim/core/attention.h"
+#include "sim/attention/attention.h"
 
 namespace kvsim::gpu {
 
-/// What a batch without replays finds out about attention.
+/// The summary of the full attention that a batch without replays computes.
 enum class Summary { none, small, pivotal, future };
 
-/// What a batch holds, as far as its memory depends on it.
+/// What the memory of a batch depends on.
 struct BatchSize {
   Shape shape;
   int num_units = 0;
   int num_replays = 0;
-  int capacity = 0;            ///< slots of the largest cache while a block is replayed
-  std::size_t remembered = 0;  ///< bytes that rules remember beside scores
+  int capacity = 0;            ///< slots of the largest cache, gaps of a block included
+  std::size_t remembered = 0;  ///< sum of remembered_bytes() over the replays
   Summary summary = Summary::none;
-  int num_arrival_rows = 0;  ///< replays by a rule that scores only what is new
+  int num_arrival_rows = 0;  ///< replays by a rule of the kind `newest`
 };
 
-/// Of a unit in stream mode, and what it depends on beside its vectors.
+/// The unit's shape in stream mode.
 Shape shape_of(const Unit& unit);
+
+/// The unit's settings of the attention, without replays.
 UnitTask task_of(const Unit& unit);
 
 /// The device memory that a batch of this size takes, in bytes.
 std::size_t batch_bytes(const BatchSize& size);
 
-/// A batch in memory of its own on a device.
+/// A batch and its device memory.
 class BatchMemory {
  public:
   /// Throws OutOfDeviceMemory.
@@ -41,7 +43,7 @@ class BatchMemory {
   void upload_units(std::span<const UnitTask> tasks, std::span<const Unit* const> units);
   void upload_replays(std::span<const ReplayTask> tasks, std::span<const double> arrival_scores);
 
-  /// The first `count` items of one of the batch's arrays.
+  /// `count` items of one of the batch's arrays, from `from` on.
   template <class T>
   std::vector<T> download(const T* from, std::size_t count) {
     std::vector<T> items(count);

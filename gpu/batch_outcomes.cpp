@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
-#include "sim/core/output_difference.h"
-#include "sim/core/unit_record.h"
+#include "sim/outputs/output_difference.h"
+#include "sim/replay/unit_record.h"
 
 namespace kvsim::gpu {
 namespace {
 
-/// What all replays of a unit have in common, [steps, heads].
+/// Measurements that all replays of a unit share: [steps, heads].
 struct UnitMeasurements {
   std::vector<std::int32_t> num_pivotal;
   std::vector<double> output_norm;
   std::vector<double> longest_value;  // per step
 };
 
-/// The same of one replay.
+/// Measurements of one replay: [steps, heads].
 struct ReplayMeasurements {
   std::vector<double> attention_loss;
   std::vector<std::int32_t> num_misses;
@@ -23,7 +23,7 @@ struct ReplayMeasurements {
   std::vector<std::int32_t> evicted_after;  // per token
 };
 
-// The most tokens that were held after a step that could evict.
+// The most tokens held after a step that may evict.
 std::size_t peak_tokens(const std::vector<std::int32_t>& evicted_after, int prompt_length) {
   const auto num_tokens = static_cast<int>(evicted_after.size());
   std::vector<int> num_left(evicted_after.size() + 1, 0);

@@ -4,11 +4,12 @@
 #include <vector>
 
 #include "gpu/batch_memory.h"
-#include "sim/core/device_replays.h"
+#include "sim/sweep/device_replays.h"
 
 namespace kvsim::gpu {
 
-/// Fetches what a batch has measured over a whole text and summarises it as the CPU does.
+/// Downloads a batch's measurements, once its last block is done, and summarises them as the CPU
+/// does. Outcomes are per unit and configuration, in the order of `units`.
 std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
                                               std::span<const UnitReplays> units,
                                               const ReplayOptions& options);

@@ -5,18 +5,19 @@
 
 #include "gpu/batch_memory.h"
 #include "gpu/batch_outcomes.h"
-#include "sim/core/arrival_score.h"
+#include "sim/replay/arrival_score.h"
 
 namespace kvsim::gpu {
 namespace {
 
-// Thread blocks that keep any device of today busy, several on each of its processors.
+// One thread block replays one configuration of a unit: enough of them for several on each
+// multiprocessor of any current device.
 constexpr std::size_t kBusyReplays = 4096;
 
 using Units = std::span<const UnitReplays>;
 
-Shape shape_of(const Unit& unit, const ReplayOptions& options) {
-  Shape shape = gpu::shape_of(unit);
+Shape replay_shape_of(const Unit& unit, const ReplayOptions& options) {
+  Shape shape = shape_of(unit);
   if (options.mode == Mode::prefill) shape.prompt_length = unit.prompt_length;
   return shape;
 }
@@ -25,13 +26,13 @@ Rules rules_of(const Configuration& configuration, const Unit& unit, const Repla
   return configuration.policy.rules(context_of(configuration, unit, options));
 }
 
-// Each replay's memory begins where a double may.
+// Rounded up, so that the memory of the next replay is aligned for double.
 std::size_t aligned(std::size_t bytes) {
   return (bytes + sizeof(double) - 1) / sizeof(double) * sizeof(double);
 }
 
 BatchSize size_of(Units units, const ReplayOptions& options) {
-  BatchSize size{.shape = shape_of(*units.front().unit, options)};
+  BatchSize size{.shape = replay_shape_of(*units.front().unit, options)};
   size.num_units = static_cast<int>(units.size());
   int most_held = size.shape.prompt_length;
   for (const UnitReplays& replays : units) {
@@ -43,7 +44,7 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
       size.remembered += aligned(remembered_bytes(*rules.score, size.shape));
     }
   }
-  // In a block nothing but its own tokens is added, and gaps stay.
+  // During a block the gaps stay and each step adds a token.
   size.capacity = std::min(size.shape.num_tokens, most_held + kSteps);
   return size;
 }
@@ -110,7 +111,7 @@ void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
           Kernel::sum_values, Kernel::output_differences, Kernel::select_tokens}) {
       device.run(kernel, batch);
     }
-    device.wait();  // so that an interruption is not that of work handed over long ago
+    device.wait();  // so that an interruption is noticed within one block
   }
 }
 
@@ -179,11 +180,11 @@ std::vector<std::vector<Outcome>> replay_on(Device& device, Units units,
   std::vector<bool> is_done(units.size(), false);
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (is_done[i]) continue;
-    const Shape shape = shape_of(*units[i].unit, options);
+    const Shape shape = replay_shape_of(*units[i].unit, options);
     std::vector<UnitReplays> alike;
     std::vector<std::size_t> places;
     for (std::size_t j = i; j < units.size(); ++j) {
-      if (shape_of(*units[j].unit, options) != shape) continue;
+      if (replay_shape_of(*units[j].unit, options) != shape) continue;
       is_done[j] = true;
       alike.push_back(units[j]);
       places.push_back(j);

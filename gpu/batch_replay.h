@@ -4,22 +4,22 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "sim/core/device_replays.h"
+#include "sim/sweep/device_replays.h"
 
 namespace kvsim::gpu {
 
-/// Whether a device can replay a policy of these rules: one that follows a score rule, or selects
-/// by the attention of each step, decides for one head and attends to what was recorded.
+/// Whether a device can replay a policy of these rules: it follows a score rule or selects by the
+/// full attention of each step, decides per KV head, and attends to recorded keys and values.
 bool can_replay(const Rules& rules);
 
-/// How many units of this shape, with a replay by each of the rules, keep a device busy, fewer if
-/// `free_bytes` has no room for them, at least one.
+/// How many units of this shape, each with one replay per element of `rules`, keep a device busy;
+/// fewer if they do not fit in `free_bytes`, but at least one.
 std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
                           std::size_t free_bytes);
 
-/// Replays configurations of many units on a device, units of one shape together. If the device
-/// runs out of memory, in halves; throws OutOfDeviceMemory if it has no room for a single replay.
-/// Outcomes are per unit and configuration and agree with those of the CPU up to rounding.
+/// Replays configurations of many units on a device, one batch per shape. A batch that runs out of
+/// device memory is split in halves. Outcomes are per unit and configuration and agree with the
+/// CPU's up to rounding. Throws OutOfDeviceMemory if a single replay does not fit, and Interrupted.
 std::vector<std::vector<Outcome>> replay_on(Device& device, std::span<const UnitReplays> units,
                                             const ReplayOptions& options);
 

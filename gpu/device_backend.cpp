@@ -39,14 +39,15 @@ class DeviceBackend final : public Backend, public DeviceReplays, public DeviceS
     return gpu::future_sums(*make_device_(), unit, first_measured);
   }
 
-  // The device wants some memory for itself.
+  // A tenth of the free memory is left for CUDA and cuBLAS.
   std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
                             int threads) const override {
     const std::size_t free_bytes = make_device_()->free_bytes() / 10 * 9;
     return gpu::units_at_once(shape, rules, free_bytes / static_cast<std::size_t>(threads));
   }
 
-  // What has no room beside the batches of other threads may have it alone.
+  // Units that do not fit beside the batches of other threads are replayed again with the device to
+  // themselves.
   std::vector<std::vector<Outcome>> replay(std::span<const UnitReplays> units,
                                            const ReplayOptions& options) const override {
     try {

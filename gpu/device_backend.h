@@ -5,12 +5,12 @@
 #include <string>
 
 #include "gpu/device.h"
-#include "sim/core/attention.h"
+#include "sim/attention/attention.h"
 
 namespace kvsim::gpu {
 
-/// Attention and replays on devices that `make_device` gives, a fresh one for every call, so that
-/// calls of several threads share nothing.
+/// Attention, replays and summaries on the devices that `make_device` makes, a new one for every
+/// call, so that several threads may call at once. `name` is Backend::device().
 std::unique_ptr<Backend> make_device_backend(std::string name,
                                              std::function<std::unique_ptr<Device>()> make_device);
 

@@ -1,7 +1,7 @@
 #include "gpu/device_pass.h"
 
 #include "gpu/batch_memory.h"
-#include "sim/core/attention_kernels.h"
+#include "sim/kernels/attention_kernels.h"
 
 namespace kvsim::gpu {
 namespace {
@@ -36,7 +36,7 @@ class DevicePass final : public AttentionPass {
   }
 
  private:
-  // Rows of the device are steps, and query heads within a step.
+  // A row of the device is a (step, query head) pair, the heads of a step in a row.
   void fetch(AttentionBlock& block) {
     const Batch& batch = memory_.batch();
     const auto rows = static_cast<std::size_t>(batch.rows());
@@ -65,8 +65,8 @@ class DevicePass final : public AttentionPass {
           head.output(step, static_cast<int>(d)) = full_sum[row * dims + d] / weight_sum[row];
         }
       }
-      index_weights(block.first_step, head);
-      measure_outputs(head);
+      summarise_weights(block.first_step, head);
+      set_output_norms(head);
     }
   }
 

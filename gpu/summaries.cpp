@@ -7,7 +7,7 @@
 namespace kvsim::gpu {
 namespace {
 
-// One unit's attention in device memory, block by block.
+// The full attention of one unit on a device, one block of steps at a time.
 class UnitBatch {
  public:
   UnitBatch(Device& device, const Unit& unit, Summary summary)

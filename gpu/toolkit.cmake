@@ -1,11 +1,11 @@
-# Sets KVSIM_WITH_CUDA. The top-level file includes this, as CMake wants a language enabled above
-# every target that links it.
+# Sets KVSIM_WITH_CUDA. The top-level file includes this, as CMake needs a language to be enabled
+# before any target that links it.
 set(KVSIM_WITH_CUDA OFF)
 if(NOT KVSIM_CUDA)
   return()
 endif()
 
-# Also read by the compiler check below, so that it fails where the real build would.
+# An environment variable, so that the compiler check below uses the architectures of the build.
 if(CMAKE_CUDA_ARCHITECTURES)
   set(ENV{CUDAARCHS} "${CMAKE_CUDA_ARCHITECTURES}")
 elseif(NOT DEFINED ENV{CUDAARCHS})
@@ -32,9 +32,9 @@ elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas)
   set(problem "the CUDA runtime or cuBLAS is missing")
 else()
   set(KVSIM_WITH_CUDA ON)
-  # CMake 3.25 does not know that nvcc has C++20, which the targets ask for.
+  # CMake 3.25 does not know nvcc's option for C++20, which the targets need.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-  # cuBLAS is shared, and brings the shared runtime with it: one runtime in a process is enough.
+  # cuBLAS loads the shared runtime; a static one beside it would be a second runtime.
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
   return()

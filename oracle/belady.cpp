@@ -1,8 +1,8 @@
-// Belady's algorithm (1966): the token whose next access lies farthest in the future goes. An
+// Belady's algorithm (1966): evicts the token whose next access lies farthest in the future. An
 // access is more than an even share of the attention, as for lru and lfu on full attention.
 
 #include "oracle/simulation.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "oracle/remaining_attention.h"
 #include "oracle/simulation.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -14,9 +14,10 @@ namespace {
 constexpr int kPatience = 10;       // passes without progress after which steps are shortened
 constexpr double kProgress = 5e-4;  // relative to the bound
 constexpr double kShorter = 0.7;
-constexpr double kMemory = 0.1;  // weight of the newest subgradient once plain steps have stalled
+constexpr double kMeanWeight = 0.1;  // of the newest subgradient in the running mean
 
-/// The relaxed problem at some prices: every token stays as long as pays for it alone.
+/// The relaxed problem at given prices: each token stays for as long as its attention exceeds the
+/// prices.
 struct Relaxation {
   double bound = 0;
   std::vector<double> free_slots;  ///< per step: the budget less the tokens that stay after it
@@ -58,7 +59,8 @@ Relaxation relax(const FutureAttention& attention, int budget, const std::vector
   return relaxation;
 }
 
-/// What a token still gains over the prices, if it stays for as long as that pays.
+/// Evicts the token with the least worth: the attention that it still receives less the prices that
+/// it still pays, if it stays for the most profitable time.
 class LeastWorth final : public EvictionRule {
  public:
   LeastWorth(const FutureAttention& attention, const std::vector<double>& price)
@@ -91,7 +93,8 @@ double retained(const FutureAttention& attention, const Schedule& schedule) {
   return sum;
 }
 
-/// Per step the remaining attention of the first token that would not fit, spread evenly.
+/// Per step: the remaining attention of the token at place `budget` in descending order, divided by
+/// the number of remaining steps.
 std::vector<double> first_prices(const FutureAttention& attention, int budget) {
   const RemainingAttention remaining(attention);
   const int n = attention.num_tokens();
@@ -111,10 +114,10 @@ double dual_bound(const FutureAttention& attention, int budget,
   return relax(attention, budget, slot_price).bound;
 }
 
-// Subgradient steps of Polyak's length: the bound falls with the price of a step that has slots
-// left in the relaxed problem and with a rise where it has too few. Where such steps only go back
-// and forth, as on heads that look one period back, a mean over the subgradients of the last passes
-// does not (Camerini, Fratta and Maffioli 1975).
+// Subgradient descent with Polyak's step length: it lowers the prices of steps with free slots in
+// the relaxed problem and raises those of steps with too few. Where plain subgradients oscillate,
+// as on heads that look one period back, it follows a running mean of them (Camerini, Fratta and
+// Maffioli 1975).
 Certificate certify(const FutureAttention& attention, int budget, const CertificateLimits& limits) {
   Certificate best;
   best.bound = std::numeric_limits<double>::infinity();
@@ -143,7 +146,7 @@ Certificate certify(const FutureAttention& attention, int budget, const Certific
     if (gap <= limits.gap * best.attention || best.passes >= limits.passes) break;
     if (stalled > kPatience) {
       stretch *= kShorter;
-      weight = kMemory;
+      weight = kMeanWeight;
       stalled = 0;
       price = best.slot_price;
       continue;

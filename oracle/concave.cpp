@@ -7,8 +7,8 @@
 namespace kvsim {
 namespace {
 
-// Sums and products run in lanes, because a compiler must not reorder those of one variable and so
-// could not use vector instructions.
+// Sums and products run in lanes: a compiler must not reorder the terms of a single one, which
+// would rule out vector instructions.
 constexpr int kLanes = 4;
 
 template <class Term>
@@ -40,8 +40,7 @@ double sum_of_logarithms(int count, Factor factor) {
   return total;
 }
 
-// Eigen, because the standard's square root sets errno, which keeps a compiler from using the
-// vector instruction.
+// Uses Eigen's square root, because std::sqrt sets errno, which prevents the vector instruction.
 double sum_of_root_losses(const double* kept, const double* root, const float* lost, int count) {
   constexpr int kBlock = 128;
   double rest[kBlock];

@@ -8,16 +8,17 @@ namespace kvsim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kLanes = 8;
+constexpr int kMinimumLanes = 8;
 
 int round_up(int count, int multiple) { return (count + multiple - 1) / multiple * multiple; }
 
-/// Of a multiple of kLanes. A single running minimum would wait for itself.
-double least(const double *values, std::size_t count) {
-  std::array<double, kLanes> least;
-  std::copy(values, values + kLanes, least.begin());
-  for (std::size_t i = kLanes; i < count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+/// `count` is a multiple of kMinimumLanes. Lanes, because every update of a single minimum would
+/// wait for the last.
+double least(const double* values, std::size_t count) {
+  std::array<double, kMinimumLanes> least;
+  std::copy(values, values + kMinimumLanes, least.begin());
+  for (std::size_t i = kMinimumLanes; i < count; i += kMinimumLanes) {
+    for (std::size_t lane = 0; lane < kMinimumLanes; ++lane) {
       least[lane] = values[i + lane] < least[lane] ? values[i + lane] : least[lane];
     }
   }
@@ -28,7 +29,7 @@ double least(const double *values, std::size_t count) {
 
 DistanceQueue::DistanceQueue(int num_tokens)
     : distance_(round_up(num_tokens, kBlock), kInfinity),
-      least_of_block_(round_up(round_up(num_tokens, kBlock) / kBlock, kLanes), kInfinity) {}
+      least_of_block_(round_up(round_up(num_tokens, kBlock) / kBlock, kMinimumLanes), kInfinity) {}
 
 void DistanceQueue::clear() {
   std::fill(distance_.begin(), distance_.end(), kInfinity);

@@ -5,8 +5,8 @@
 namespace kvsim {
 
 /// Tokens by tentative distance, for Dijkstra's algorithm: the nearest comes first, the lower token
-/// among equals. A search lowers distances about ten times as often as it takes a token, so
-/// lowering is two stores, and taking looks through the minima of blocks and then one block.
+/// among equals. A search lowers distances about ten times as often as it takes a token, so lower()
+/// is two stores, and take() scans the minima of all blocks and then one block.
 class DistanceQueue {
  public:
   explicit DistanceQueue(int num_tokens);
@@ -16,10 +16,10 @@ class DistanceQueue {
   /// Infinity if the token is not in the queue.
   double distance(int token) const { return distance_[token]; }
 
-  /// Adds the token, or brings it nearer.
+  /// Adds the token or lowers its distance, which must be above `distance`.
   void lower(int token, double distance) {
     distance_[token] = distance;
-    double &least = least_of_block_[token / kBlock];
+    double& least = least_of_block_[token / kBlock];
     if (distance < least) least = distance;
   }
 

@@ -7,25 +7,24 @@ namespace kvsim {
 namespace {
 
 constexpr int kNone = -1;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
-// Few, because one improvement costs a look at each of them; enough to fill
-// vector registers.
+// Few, because one improvement makes the search look at all of them; enough to fill vector
+// registers.
 constexpr int kTokensPerTest = 32;
 
-// Floats only sort out what cannot improve. With cost, distance and slack at
-// least 0, this much covers the rounding of slack and distance to float and of
-// their sum with a cost.
+// The test in floats only rules out tokens that cannot improve. With cost, distance and slack at
+// least 0, this much covers the rounding of slack and distance to float and of their sum with a
+// cost.
 constexpr float kMargin = 0x1p-22F;
 
 float rounded_up(double x) { return static_cast<float>(x) * (1 + kMargin); }
 
 float rounded_down(double x) { return static_cast<float>(x) * (1 - kMargin); }
 
-/// The start of the first group of tokens in which some cost + distance may be
-/// below the slack, or `end`. The inner loop has no branches, so that it
-/// becomes vector instructions.
-int next_improvement(const float *costs, float distance, const float *slack, int begin, int end) {
+/// The start of the first group of tokens in which some cost + distance may be below the slack, or
+/// `end`. The inner loop has no branches, so that it becomes vector instructions.
+int next_improvement(const float* costs, float distance, const float* slack, int begin, int end) {
   for (; begin < end; begin += kTokensPerTest) {
     const int stop = std::min(begin + kTokensPerTest, end);
     int improves = 0;
@@ -37,7 +36,7 @@ int next_improvement(const float *costs, float distance, const float *slack, int
 
 }  // namespace
 
-EvictionAssignment::EvictionAssignment(const FutureAttention &attention, int recent)
+EvictionAssignment::EvictionAssignment(const FutureAttention& attention, int recent)
     : attention_(attention),
       recent_(recent),
       budget_(attention.num_tokens()),
@@ -47,7 +46,7 @@ EvictionAssignment::EvictionAssignment(const FutureAttention &attention, int rec
       queue_(attention.num_tokens()),
       slack_(attention.num_tokens()),
       reached_from_(attention.num_tokens()),
-      gives_up_(attention.num_tokens()),
+      released_token_(attention.num_tokens()),
       is_scanned_(attention.num_tokens(), 0) {}
 
 void EvictionAssignment::lower_budget() {
@@ -55,31 +54,31 @@ void EvictionAssignment::lower_budget() {
   search(std::max(budget_, attention_.first_eviction()));
 }
 
-// Dijkstra's algorithm over the tokens, with reduced costs. A token that stays
-// ends a path; no token farther than the nearest of those is of use.
+// Dijkstra's algorithm over the tokens, with reduced costs. A path ends at a token that no step
+// evicts; a token farther than the nearest such token cannot shorten it.
 void EvictionAssignment::search(int source) {
   start(source);
   while (queue_.nearest() < shortest_) {
     const double distance = queue_.nearest();
     const int token = queue_.take(distance);
-    final_.emplace_back(token, distance);
+    settled_.emplace_back(token, distance);
     slack_[token] = -std::numeric_limits<float>::infinity();
     const int step = step_of_[token];
-    if (is_scanned_[step]) continue;  // another eviction at the prompt's end
-    gives_up_[step] = token;
+    if (is_scanned_[step]) continue;  // the prompt's end evicts several tokens
+    released_token_[step] = token;
     scan(step, distance - (cost(token, step) + token_price_[token]));
   }
   augment(source);
 }
 
 void EvictionAssignment::start(int source) {
-  const float *costs = remaining_.row(source);
+  const float* costs = remaining_.row(source);
   const int count = num_candidates(source);
   queue_.clear();
-  final_.clear();
+  settled_.clear();
   scanned_ = {source};
   is_scanned_[source] = 1;
-  shortest_ = kInfinity;
+  shortest_ = kUnreached;
   for (int token = 0; token < count; ++token) {
     if (step_of_[token] == kNone) reach(token, source, costs[token]);
   }
@@ -91,12 +90,12 @@ void EvictionAssignment::start(int source) {
   }
 }
 
-// `distance` is that of the step less its price, which is the reduced cost of
-// what it evicts now.
+// `distance` is that of the step less its price, which is cost plus token price of its present
+// token.
 void EvictionAssignment::scan(int step, double distance) {
   is_scanned_[step] = 1;
   scanned_.push_back(step);
-  const float *costs = remaining_.row(step);
+  const float* costs = remaining_.row(step);
   const float below = rounded_down(distance);
   const int count = num_candidates(step);
   int begin = 0;
@@ -131,13 +130,12 @@ void EvictionAssignment::limit(int token, double distance) {
   slack_[token] = rounded_up(distance - token_price_[token]);
 }
 
-// Every step on the path gives up its token to the step before it and takes the
-// next one.
+// Every step on the path gives up its token to the step before it and takes the next one.
 void EvictionAssignment::augment(int source) {
-  for (const auto &[token, distance] : final_) token_price_[token] += shortest_ - distance;
+  for (const auto& [token, distance] : settled_) token_price_[token] += shortest_ - distance;
   for (const int step : scanned_) is_scanned_[step] = 0;
   loss_ += shortest_;
-  for (int token = end_;; token = gives_up_[step_of_[token]]) {
+  for (int token = end_;; token = released_token_[step_of_[token]]) {
     step_of_[token] = reached_from_[token];
     if (step_of_[token] == source) break;
   }
@@ -152,8 +150,8 @@ Schedule EvictionAssignment::schedule() const {
 }
 
 double EvictionAssignment::step_price(int step) const {
-  const float *costs = remaining_.row(step);
-  double least = kInfinity;
+  const float* costs = remaining_.row(step);
+  double least = kUnreached;
   for (int token = 0; token < num_candidates(step); ++token) {
     least = std::min(least, costs[token] + token_price_[token]);
   }
@@ -161,8 +159,8 @@ double EvictionAssignment::step_price(int step) const {
 }
 
 std::vector<double> EvictionAssignment::slot_prices() const {
-  std::vector<double> price(attention_.num_tokens() + 1,
-                            0);  // of steps: what each pays now
+  // At first the price of the step: cost plus token price of the token that it evicts.
+  std::vector<double> price(attention_.num_tokens() + 1, 0);
   for (int token = 0; token < attention_.num_tokens(); ++token) {
     const int step = step_of_[token];
     if (step != kNone) price[step] = cost(token, step) + token_price_[token];

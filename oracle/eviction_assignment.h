@@ -5,42 +5,42 @@
 
 #include "oracle/distance_queue.h"
 #include "oracle/remaining_attention.h"
-#include "sim/core/planner.h"
+#include "sim/replay/planner.h"
 
 namespace kvsim {
 
 /// The exact optimum of total attention recall, as a minimum assignment of eviction steps to tokens
-/// (oracle/README.md). Starts with room for every token; each call of lower_budget() inserts one
+/// (oracle/README.md). Starts with a budget of all tokens; each call of lower_budget() inserts one
 /// eviction by a shortest augmenting path, after which the assignment is optimal for the new
 /// budget. Takes 2 n (n + 1) bytes beside the attention, and O(n²) time per budget at worst.
 class EvictionAssignment {
  public:
   /// Step t may evict tokens 0 .. t - recent. `attention` has to outlive the object.
-  EvictionAssignment(const FutureAttention &attention, int recent);
+  EvictionAssignment(const FutureAttention& attention, int recent);
 
-  /// Most tokens kept after a step, from num_tokens down.
+  /// Most tokens kept after a step; num_tokens at first.
   int budget() const { return budget_; }
 
-  /// One token less. The budget must stay above 0 and at least `recent`.
+  /// Lowers the budget by one token. It must stay above 0 and at least `recent`.
   void lower_budget();
 
-  /// Attention that falls on evicted tokens, summed over the measured steps, mean over query heads.
+  /// Attention to evicted tokens, summed over the measured steps, mean over query heads.
   double loss() const { return loss_; }
 
   Schedule schedule() const;
 
-  /// Per step t, the rent of a slot from step t to the next: never negative, 0 where the budget
-  /// does not bind. The rents from any step t to the end add up to exactly what the loss would fall
-  /// by with one slot more after every step from t on; all of them, to what budget + 1 would save.
-  /// One slot more after step t alone saves at most its rent, and one slot less costs at least
-  /// that.
+  /// Per step t, the price of a slot from step t to the next: at least 0, and 0 where the budget
+  /// does not bind. The prices from any step t to the end add up to exactly the loss that one more
+  /// slot after every step from t on would save; all prices, to what budget + 1 would save. One
+  /// more slot after step t alone saves at most its price, and one fewer costs at least its price.
   std::vector<double> slot_prices() const;
 
   /// The duals: L(j,t) + token_price(j) >= step_price(t) for every step that may evict j, with
-  /// equality where it does, and the loss is the sum of step prices less that of token prices. Of
-  /// all such prices these are the least, because each search raises them by no more than it has
-  /// to. So step_price(t) is what the loss would fall by if step t evicted nothing, which is a slot
-  /// more from t to the end; it never increases with t, and slot prices are its differences.
+  /// equality where it does, and the loss is the sum of the step prices less the sum of the token
+  /// prices. These are the least such prices, because each search raises them only as far as
+  /// necessary. So step_price(t) is the loss that would be saved if step t evicted nothing, which
+  /// is one more slot from t to the end. It never increases with t, and slot prices are its
+  /// differences.
   double token_price(int token) const { return token_price_[token]; }
   double step_price(int step) const;
 
@@ -48,7 +48,7 @@ class EvictionAssignment {
   float cost(int token, int step) const { return remaining_.row(step)[token]; }
 
  private:
-  /// Tokens 0 .. this less one may leave after the step.
+  /// The step may evict tokens 0 .. num_candidates(step) - 1.
   int num_candidates(int step) const { return step + 1 - recent_; }
   void search(int source);
   void start(int source);
@@ -57,7 +57,7 @@ class EvictionAssignment {
   void limit(int token, double distance);
   void augment(int source);
 
-  const FutureAttention &attention_;
+  const FutureAttention& attention_;
   int recent_;
   int budget_;
   double loss_ = 0;
@@ -65,17 +65,16 @@ class EvictionAssignment {
   std::vector<int> step_of_;         // per token: the step that evicts it, or kNone
   std::vector<double> token_price_;  // 0 for tokens that stay
 
-  // One search for a shortest path from a new step to a token that no step
-  // evicts.
-  DistanceQueue queue_;                        // tokens that a step evicts
-  std::vector<std::pair<int, double>> final_;  // those taken from it, with their distances
-  std::vector<float> slack_;       // per token: distance less price, rounded up; final: -infinity
-  std::vector<int> reached_from_;  // per token: the step before it on the path
-  std::vector<int> gives_up_;      // per scanned step: the token it was reached by
-  std::vector<int> scanned_;       // steps
-  std::vector<char> is_scanned_;   // per step
-  double shortest_ = 0;            // to a token that stays
-  int end_ = 0;                    // that token
+  // The state of one search for a shortest path from a new step to a token that no step evicts.
+  DistanceQueue queue_;                          // tokens that a step evicts
+  std::vector<std::pair<int, double>> settled_;  // taken from the queue, with their distances
+  std::vector<float> slack_;       // per token: distance less price, rounded up; settled: -infinity
+  std::vector<int> reached_from_;  // per token: the previous step on the path
+  std::vector<int> released_token_;  // per scanned step: its token, which another step takes
+  std::vector<int> scanned_;         // steps
+  std::vector<char> is_scanned_;     // per step
+  double shortest_ = 0;              // to a token that stays
+  int end_ = 0;                      // that token
 };
 
 }  // namespace kvsim

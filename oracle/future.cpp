@@ -1,9 +1,9 @@
-// Lets the token go that has the least attention left to come. Not optimal: it does not ask how
-// long a token has to be kept for what it will bring.
+// Evicts the token with the least attention still to come. Not optimal, because it ignores how long
+// a token must be kept to receive that attention.
 
 #include "oracle/remaining_attention.h"
 #include "oracle/simulation.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

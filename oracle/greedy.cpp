@@ -1,17 +1,17 @@
-// The robust greedy algorithm of H2O (Definition 4.3, Algorithm 3): the token goes whose removal
-// costs the least of F(S), the sum over the steps to come of h(attention that falls on S), with the
-// concave h of Remark D.14. Each removal is the best one at its moment, the sequence need not be.
+// The robust greedy algorithm of H2O (Definition 4.3, Algorithm 3): evicts the token whose removal
+// reduces F(S) least, where F(S) is the sum over later steps of h(attention to S) with the concave
+// h of Remark D.14. Each removal is the best one at its step; the sequence of removals need not be.
 //
-// Algorithm 2 puts one h around the sum over everything that is kept, where every increasing h
-// decides alike; here each step has its own. Remark D.14 names sqrt(z + 1) and log(z + 1); the root
-// here is that of z, so that h(0) = 0.
+// Algorithm 2 applies one h to the sum over all kept tokens, for which every increasing h makes the
+// same decision; here h applies to each step. Remark D.14 names sqrt(z + 1) and log(z + 1); the
+// root here is of z, so that h(0) = 0.
 
 #include <algorithm>
 #include <limits>
 
 #include "oracle/concave.h"
 #include "oracle/simulation.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -41,29 +41,30 @@ class LeastMarginalLoss final : public EvictionRule {
         columns_(columns),
         kept_(columns.size(), 0),
         prepared_(columns.size(), prepare(h, 0)),
-        known_(columns.size(), {.after = -1, .loss = 0}) {}
+        cached_(columns.size(), {.after = -1, .loss = 0}) {}
 
   void arrive(int step) override { add(step, 1); }
 
-  // What leaves only raises what the others cost (F is submodular). So after the first removal of
-  // a step most candidates need not be looked at again: they cost too much already.
+  // F is submodular, so a removal only raises the losses of the other tokens. A loss computed
+  // earlier in the same step is therefore a lower bound: it need not be computed again unless it is
+  // below the least loss found since the last removal.
   double loss(int token, int step) override {
-    Known& known = known_[token];
-    if (known.after == step && known.loss >= least_) return known.loss;
+    CachedLoss& cached = cached_[token];
+    if (cached.after == step && cached.loss >= least_) return cached.loss;
     const int next = step + 1;
-    known = {.after = step,
-             .loss = total_loss(h_, kept_.data() + next, prepared_.data() + next,
-                                columns_[token].data() + (next - token),
-                                static_cast<int>(kept_.size()) - next)};
-    least_ = std::min(least_, known.loss);
-    return known.loss;
+    cached = {.after = step,
+              .loss = total_loss(h_, kept_.data() + next, prepared_.data() + next,
+                                 columns_[token].data() + (next - token),
+                                 static_cast<int>(kept_.size()) - next)};
+    least_ = std::min(least_, cached.loss);
+    return cached.loss;
   }
 
   void leave(int token) override { add(token, -1); }
 
  private:
-  struct Known {
-    int after;  // this step
+  struct CachedLoss {
+    int after;  // the step
     double loss;
   };
 
@@ -79,10 +80,10 @@ class LeastMarginalLoss final : public EvictionRule {
 
   Concave h_;
   const Columns& columns_;
-  std::vector<double> kept_;      // per step: attention that falls on what is kept
-  std::vector<double> prepared_;  // per step: prepare() of that
-  std::vector<Known> known_;      // per token: its loss when it was last computed
-  double least_ = std::numeric_limits<double>::infinity();  // computed since the cache changed
+  std::vector<double> kept_;        // per step: attention to the kept tokens
+  std::vector<double> prepared_;    // per step: prepare() of that
+  std::vector<CachedLoss> cached_;  // per token: its loss as last computed
+  double least_ = std::numeric_limits<double>::infinity();  // of those since the cache changed
 };
 
 class Greedy final : public Planner {

@@ -1,11 +1,11 @@
-// H2O as the authors' evaluation program for LLaMA has it: heavy hitters by the sums of the whole
-// attention matrix's columns, later queries included. No cache could do that, which is why it is an
-// oracle here and not a preset of h2o.
+// H2O as in the authors' evaluation program for LLaMA: heavy hitters by the column sums of the
+// whole attention matrix, later queries included. No cache can do that, so it is an oracle here and
+// not a preset of h2o.
 
 #include <limits>
 
 #include "oracle/simulation.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

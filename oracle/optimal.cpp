@@ -1,15 +1,15 @@
-// The best eviction sequence there is for total attention recall: oracle/README.md.
+// The exact best eviction sequence for total attention recall: oracle/README.md.
 
 #include <algorithm>
 #include <map>
 
 #include "oracle/eviction_assignment.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
 
-/// With as many newest tokens to keep as the budget has, the oldest one always leaves.
+/// The schedule if the newest tokens to keep fill the budget: the oldest token is always evicted.
 Schedule window_schedule(const FutureAttention& attention, int budget) {
   Schedule schedule;
   for (int token = 0; token < attention.num_tokens(); ++token) {
@@ -26,7 +26,7 @@ class Optimal final : public Planner {
   std::vector<Plan> plan(const FutureAttention& attention,
                          std::span<const int> budgets) const override {
     std::vector<Plan> plans(budgets.size());
-    std::map<int, std::vector<std::size_t>> by_recent;  // one pass serves all budgets of one
+    std::map<int, std::vector<std::size_t>> by_recent;  // one pass serves all budgets of a key
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const int recent = params_.amount("recent", budgets[i]);
       if (recent >= budgets[i]) {

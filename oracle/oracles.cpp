@@ -1,6 +1,6 @@
 #include "oracle/oracles.h"
 
-#include "policies/registry.h"
+#include "policies/registry/registry.h"
 
 namespace kvsim {
 

@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "sim/core/future_attention.h"
+#include "sim/attention/future_attention.h"
 
 namespace kvsim {
 
-/// L(j,t): the attention that falls on token j at the measured steps after t. Takes 2 n (n + 1)
-/// bytes. Never increases with t.
+/// L(j,t): the attention to token j at the measured steps after t, which never increases with t.
+/// Takes 2 n (n + 1) bytes.
 class RemainingAttention {
  public:
   explicit RemainingAttention(const FutureAttention& attention);
@@ -20,7 +20,7 @@ class RemainingAttention {
     return static_cast<std::size_t>(step) * (static_cast<std::size_t>(step) + 1) / 2;
   }
 
-  std::vector<float> sums_;  // rows one behind the other
+  std::vector<float> sums_;  // row after row
 };
 
 }  // namespace kvsim

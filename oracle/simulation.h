@@ -2,26 +2,27 @@
 
 #include <vector>
 
-#include "sim/core/planner.h"
+#include "sim/replay/planner.h"
 
 namespace kvsim {
 
-/// Chooses what leaves a simulated cache, with the future in view.
+/// Chooses the tokens that a simulated cache evicts. May use the attention of later steps.
 class EvictionRule {
  public:
   virtual ~EvictionRule() = default;
 
-  /// Step `step` is over, which brought token `step`.
+  /// Called once per step, after token `step` has arrived and before any eviction.
   virtual void arrive(int step) = 0;
 
-  /// How much is lost if `token` leaves after step `step`: the token with the least leaves, the
-  /// lower text position first among equals.
+  /// The loss if `token` is evicted after step `step`. The token with the least loss is evicted,
+  /// the lower text position first among equals.
   virtual double loss(int token, int step) = 0;
 
+  /// Called when `token` has been evicted.
   virtual void leave(int token) { static_cast<void>(token); }
 };
 
-/// The schedule of a cache that lets one token go at a time until the budget holds.
+/// The schedule of a cache that evicts one token at a time until the budget holds.
 Schedule simulate(const FutureAttention& attention, int budget, EvictionRule& rule);
 
 }  // namespace kvsim

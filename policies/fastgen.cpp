@@ -1,12 +1,13 @@
 // FastGen (Ge et al., "Model Tells You What to Discard: Adaptive KV Cache Compression for LLMs",
 // ICLR 2024, sections 3.3 and 3.4, Algorithms 1 and 2): a profile of each head's attention to the
-// prompt decides what the head keeps: special tokens; punctuation too; frequent tokens too, those
-// with the most attention; local tokens too, the last ones; everything. Each of these hybrids holds
-// those before it, so the first that recovers enough of the attention is the cheapest.
+// prompt selects what the head keeps: special tokens; these and punctuation; these and frequent
+// tokens, which have the most attention; these and local tokens, the most recent ones; everything.
+// Each of these hybrids contains the previous one, so the first that recovers enough attention is
+// the cheapest.
 //
-// Equation 1 bounds |A - softmax(Q K_C^T)| and leaves the norm open. Half the L1 norm, which like
-// the threshold lies between 0 and 1, is the attention to what C leaves out; section 4.1 reads it
-// so.
+// Equation 1 bounds |A - softmax(Q K_C^T)| without naming the norm. Half the L1 norm is the
+// attention to the tokens outside C and lies between 0 and 1, like the threshold; section 4.1 reads
+// it the same way.
 
 #include <array>
 #include <cmath>
@@ -16,7 +17,7 @@
 namespace kvsim {
 namespace {
 
-/// What each hybrid adds to the one before. A token belongs to the first part that claims it.
+/// What each hybrid adds to the previous one. A token belongs to the first part that applies.
 enum Part { kSpecial, kPunctuation, kFrequent, kLocal, kOther, kNumParts };
 
 int share_of(double ratio, int length) {
@@ -34,8 +35,8 @@ class FastGen final : public Policy {
 
   void update(const Step& step, std::span<double> scores) override {
     accumulated_.add(step.tokens, step.attention);
-    if (num_kept_ == 0) {
-      watch_window(step);
+    if (num_kept_parts_ == 0) {
+      add_window_attention(step);
       if (step.overflow == 0) return;
       profile(step);
     }
@@ -44,21 +45,21 @@ class FastGen final : public Policy {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const std::int32_t token = step.tokens[i];
       const double rank = parts[i] == kLocal ? token : accumulated_.of(token) / 2;
-      scores[i] = parts[i] < num_kept_ ? rank / length - parts[i]
-                                       : -std::numeric_limits<double>::infinity();
+      scores[i] = parts[i] < num_kept_parts_ ? rank / length - parts[i]
+                                             : -std::numeric_limits<double>::infinity();
     }
   }
 
  private:
-  // The end of the profile is not known before it comes, so a step's window is a share of the text
-  // up to that step.
-  void watch_window(const Step& step) {
-    near_.resize(static_cast<std::size_t>(step.index) + 1, 0);
+  // The length of the profiled text is not known in advance, so the window of a step is a share of
+  // the text up to that step.
+  void add_window_attention(const Step& step) {
+    window_attention_.resize(static_cast<std::size_t>(step.index) + 1, 0);
     const int window = share_of(locality_, step.index + 1);
     for (std::size_t i = 0; i < step.tokens.size(); ++i) {
       const std::int32_t token = step.tokens[i];
       if (step.index - token >= window) continue;
-      near_[static_cast<std::size_t>(token)] += step.attention[i];
+      window_attention_[static_cast<std::size_t>(token)] += step.attention[i];
     }
   }
 
@@ -72,11 +73,11 @@ class FastGen final : public Policy {
       const std::int32_t token = step.tokens[i];
       const bool by_window = parts[i] >= kLocal;
       attention[by_window ? kLocal : parts[i]] +=
-          by_window ? near_[static_cast<std::size_t>(token)] : accumulated_.of(token);
+          by_window ? window_attention_[static_cast<std::size_t>(token)] : accumulated_.of(token);
     }
     double recovered = 0;
     for (const double more : attention) {
-      ++num_kept_;
+      ++num_kept_parts_;
       recovered += more;
       if (recovered >= recovery_ * length) break;
     }
@@ -101,8 +102,8 @@ class FastGen final : public Policy {
   double frequency_;
   double locality_;
   AccumulatedAttention accumulated_;
-  std::vector<double> near_;  // per token, what it took while in the window
-  int num_kept_ = 0;          // parts that stay; none: not profiled yet
+  std::vector<double> window_attention_;  // per token: attention received while in the window
+  int num_kept_parts_ = 0;                // parts that stay; 0: not profiled yet
   std::size_t num_frequent_ = 0;
   int window_ = 0;
 };

@@ -1,10 +1,10 @@
 // Sparse Transformer, fixed pattern (Child et al., "Generating Long Sequences with Sparse
-// Transformers", 2019, sections 4.1 and 4.2): the block of the step, and the last tokens of each
-// earlier block, which summarise it. H2O (section 5.1, Table 2) runs it within a budget, alone and
-// sharing that with heavy hitters.
+// Transformers", 2019, sections 4.1 and 4.2): keeps the current block and, as summaries, the last
+// tokens of each earlier block. H2O (section 5.1, Table 2) runs it within a budget, alone or
+// sharing the budget with heavy hitters.
 //
-// One head attends to both parts, as where section 4.3 merges the heads; the paper's other heads
-// take other tokens of a block as summaries.
+// Each head attends to both parts, like the merged heads of section 4.3. In the paper, other heads
+// use other tokens of a block as summaries.
 
 #include "policies/heavy_hitters.h"
 
@@ -20,7 +20,7 @@ class Fixed final : public Policy {
         heavy_hitters_(params, context) {}
 
   Rules rules() const override {
-    if (heavy_hitters_.is_any()) return {};
+    if (heavy_hitters_.is_enabled()) return {};
     return {.score = rule_};
   }
 

@@ -1,6 +1,6 @@
-// The full cache: what every other policy is measured against.
+// The full cache, the reference for every other policy.
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

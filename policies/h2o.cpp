@@ -1,77 +1,80 @@
 // H2O, the heavy-hitter oracle (Zhang et al., NeurIPS 2023): Algorithm 2 with the accumulated score
-// of Remark D.15, the budget shared with a recent window as in section 5.
+// of Remark D.15; the budget is shared with a recent window as in section 5.
 //
-// Algorithm 1 read literally scores the new token 0 and so keeps the first B tokens for good; the
-// paper's experiments accumulate, as this does. The authors published six programs that differ in
-// what the parameters below vary; the defaults are nearest to the real-drop one.
+// Algorithm 1 read literally gives a new token the score 0 and therefore keeps the first B tokens
+// forever. The paper's experiments accumulate attention, and so does this file. The authors
+// published six programs, which differ in the parameters below; the defaults are closest to the
+// real-drop program.
 
 #include <algorithm>
 #include <limits>
 
 #include "policies/h2o_presets.h"
-#include "policies/half.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
+#include "policies/parts/half.h"
 
 namespace kvsim {
 namespace {
 
-constexpr double kOut = -std::numeric_limits<double>::infinity();
+/// The score of a token that is no longer a heavy hitter (overlap=yes).
+constexpr double kNotHeavy = -std::numeric_limits<double>::infinity();
 
 class HeavyHitters final : public Policy {
  public:
   HeavyHitters(const Params& params, const Context& context)
       : recent_(params.amount("recent", context.budget)),
         num_heavy_(std::max(0, context.budget - recent_)),
-        full_(params.choice("score") == "full"),
+        full_attention_(params.choice("score") == "full"),
         rule_{params.choice("score") == "mean" ? ScoreRule::Kind::mean : ScoreRule::Kind::sum},
         overlap_(params.choice("overlap") == "yes"),
-        half_(params.choice("precision") == "half"),
-        slots_(params.choice("positions") == "slot") {}
+        half_precision_(params.choice("precision") == "half"),
+        slot_positions_(params.choice("positions") == "slot") {}
 
   Rules rules() const override {
     Rules rules{.protect_newest = recent_,
-                .sees_full_attention = full_,
+                .sees_full_attention = full_attention_,
                 .prunes = overlap_,
-                .slot_positions = slots_};
-    if (!overlap_ && !half_) rules.score = rule_;
+                .slot_positions = slot_positions_};
+    if (!overlap_ && !half_precision_) rules.score = rule_;
     return rules;
   }
 
   void update(const Step& step, std::span<double> scores) override {
-    if (!overlap_ && !half_) return Policy::update(step, scores);
-    const auto attention = full_ ? step.full_attention : step.attention;
+    if (!overlap_ && !half_precision_) return Policy::update(step, scores);
+    const auto attention = full_attention_ ? step.full_attention : step.attention;
     const ScoredStep scored{step.index, scores.size()};
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (scores[i] == kOut) continue;
-      const float seen = half_ ? round_to_half(attention[i]) : attention[i];
+      if (scores[i] == kNotHeavy) continue;
+      const float seen = half_precision_ ? round_to_half(attention[i]) : attention[i];
       const double sum = next_score(rule_, scored, step.tokens[i], scores[i], seen);
-      scores[i] = half_ ? round_to_half(static_cast<float>(sum)) : sum;
+      scores[i] = half_precision_ ? round_to_half(static_cast<float>(sum)) : sum;
     }
     if (overlap_) limit_heavy_hitters(scores);
   }
 
  private:
-  // Every token starts as a heavy hitter. One that is no more among the heaviest never is again, as
-  // in the authors' program; the recent window alone keeps it for a while. Each step brings one
-  // token, so at most one is too many.
+  // Every token starts as a heavy hitter. As in the authors' program, a token that drops out of the
+  // heaviest never becomes one again; only the recent window may still keep it. Each step adds one
+  // token, so at most one heavy hitter is over the limit.
   void limit_heavy_hitters(std::span<double> scores) const {
-    const auto num_out = std::count(scores.begin(), scores.end(), kOut);
+    const auto num_not_heavy = std::count(scores.begin(), scores.end(), kNotHeavy);
     const auto lightest = std::min_element(scores.begin(), scores.end(), [](double a, double b) {
-      return a != kOut && (b == kOut || a < b);
+      return a != kNotHeavy && (b == kNotHeavy || a < b);
     });
-    if (static_cast<int>(scores.size()) - num_out > num_heavy_) *lightest = kOut;
+    if (static_cast<int>(scores.size()) - num_not_heavy > num_heavy_) *lightest = kNotHeavy;
   }
 
   int recent_;
   int num_heavy_;
-  bool full_;
+  bool full_attention_;
   ScoreRule rule_;
   bool overlap_;
-  bool half_;
-  bool slots_;
+  bool half_precision_;
+  bool slot_positions_;
 };
 
-// A recent window that is a share of the budget protects other tokens at every budget.
+// A recent window given as a share of the budget protects a different number of tokens at each
+// budget.
 bool full_attention_nests(const Params& params) {
   return params.choice("score") == "full" && !params.is_share("recent") &&
          params.choice("overlap") == "no" && params.choice("positions") == "text";

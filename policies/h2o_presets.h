@@ -2,11 +2,12 @@
 
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 
-/// The six programs that the authors of H2O published, and two of others, as parameters of h2o.
+/// The settings of h2o that reproduce the six programs published by the authors of H2O and two
+/// programs of others.
 inline std::vector<Preset> h2o_presets() {
   return {
       {"masked", "",

@@ -8,13 +8,14 @@
 #include <span>
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 
-/// The attention that each token has taken since it arrived, by text position.
+/// The sum of the attention that each token received since it arrived, by text position.
 class AccumulatedAttention {
  public:
+  /// `tokens` ascend; `attention` is parallel to them.
   void add(std::span<const std::int32_t> tokens, std::span<const float> attention) {
     sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(tokens.back()) + 1), 0);
     for (std::size_t i = 0; i < tokens.size(); ++i) sums_[index(tokens[i])] += attention[i];
@@ -22,7 +23,8 @@ class AccumulatedAttention {
 
   double of(std::int32_t token) const { return sums_[index(token)]; }
 
-  /// The slots of the `count` tokens with the most, the later ones among equals; in no order.
+  /// The indices into `tokens` of the `count` tokens with the largest sums, in no particular order.
+  /// Among equal sums the later tokens win.
   std::vector<std::size_t> heaviest(std::span<const std::int32_t> tokens, std::size_t count) const {
     std::vector<std::size_t> slots(tokens.size());
     std::iota(slots.begin(), slots.end(), std::size_t{0});
@@ -53,16 +55,18 @@ class HeavyHitterShare {
                        "share of the budget for heavy hitters; 0.5 is the paper's combination");
   }
 
-  /// Of a policy that else goes by positions: any share of the budget differs between budgets.
+  /// PolicyInfo::nests of a policy that otherwise scores by position: a share of the budget is a
+  /// different number of tokens at each budget.
   static bool nests(const Params& params) { return params.real("h2") == 0; }
 
-  bool is_any() const { return count_ > 0; }
+  bool is_enabled() const { return count_ > 0; }
 
   void add(std::span<const std::int32_t> tokens, std::span<const float> attention) {
     if (count_ > 0) accumulated_.add(tokens, attention);
   }
 
-  /// Puts the heavy hitters among `tokens` above all others. `scores` may be longer.
+  /// Gives the heavy hitters among `tokens` the score infinity. `scores` is parallel to `tokens`
+  /// and may be longer.
   void prefer(std::span<const std::int32_t> tokens, std::span<double> scores) const {
     if (count_ == 0) return;
     for (const std::size_t slot : accumulated_.heaviest(tokens, count_)) {

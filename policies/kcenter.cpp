@@ -1,7 +1,7 @@
 // Greedy k-centre (SubGen: Zandieh et al., 2024, section 3.2, after Dyer and Frieze 1985 and
-// Gonzalez 1985): beside the most recent tokens, those whose keys represent the older keys. The
-// order of choice starts at the first token and goes on with the key that is farthest from those
-// chosen; what it would choose last leaves.
+// Gonzalez 1985): keeps the most recent tokens and those whose keys represent the older keys. The
+// greedy order starts at the first token and repeatedly adds the key that is farthest from all
+// chosen keys. The last tokens in this order are evicted.
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -34,7 +34,7 @@ class KCenter final : public Policy {
  private:
   struct Choice {
     std::int32_t token;
-    double distance;  // to the nearest one chosen before, squared
+    double squared_distance;  // to the nearest key chosen before
   };
 
   static std::size_t slot_of(std::int32_t token, const Step& step) {
@@ -42,8 +42,8 @@ class KCenter final : public Policy {
     return static_cast<std::size_t>(slot - step.tokens.begin());
   }
 
-  // Squared, in partial sums that the compiler can keep in one vector.
-  static double distance(const Step& step, std::size_t a, std::size_t b) {
+  // Partial sums let the compiler use vector instructions.
+  static double squared_distance(const Step& step, std::size_t a, std::size_t b) {
     const std::span<const float> x = step.keys[a];
     const std::span<const float> y = step.keys[b];
     std::array<float, 8> sums = {};
@@ -58,54 +58,57 @@ class KCenter final : public Policy {
     return std::accumulate(sums.begin(), sums.end(), 0.0);
   }
 
-  // Puts the tokens before slot `num_older` in order. Up to a token that has left, and up to where
-  // a new one comes in, the order is what it was.
+  // Orders the tokens before slot `num_older`. The order of the last step stays valid up to the
+  // first token that was evicted and up to the first place that a new token takes.
   void choose(const Step& step, std::size_t num_older) {
-    const auto gone = std::find_if(order_.begin(), order_.end(), [&](const Choice& choice) {
-      return step.tokens[slot_of(choice.token, step)] != choice.token;
-    });
-    order_.erase(gone, order_.end());
+    const auto first_evicted =
+        std::find_if(order_.begin(), order_.end(), [&](const Choice& choice) {
+          return step.tokens[slot_of(choice.token, step)] != choice.token;
+        });
+    order_.erase(first_evicted, order_.end());
     std::size_t known = order_.size();
-    for (const std::size_t slot : others(step, num_older)) {
+    for (const std::size_t slot : unordered(step, num_older)) {
       known = std::min(known, place_of(slot, step));
     }
     order_.resize(known);
-    choose_among(others(step, num_older), step);
+    choose_among(unordered(step, num_older), step);
   }
 
-  // The slots before `num_older` that are not in order, ascending.
-  std::vector<std::size_t> others(const Step& step, std::size_t num_older) const {
+  // The slots before `num_older` that are not in `order_`, ascending.
+  std::vector<std::size_t> unordered(const Step& step, std::size_t num_older) const {
     std::vector<bool> in_order(num_older, false);
     for (const Choice& choice : order_) in_order[slot_of(choice.token, step)] = true;
-    std::vector<std::size_t> others;
+    std::vector<std::size_t> unordered;
     for (std::size_t slot = 0; slot < num_older; ++slot) {
-      if (!in_order[slot]) others.push_back(slot);
+      if (!in_order[slot]) unordered.push_back(slot);
     }
-    return others;
+    return unordered;
   }
 
-  // Where the choice would take a token among those that are in order. These are earlier in the
-  // text, or were taken before it, and so come first among equals.
+  // The place in `order_` at which the greedy choice would take the token in `slot`. The tokens in
+  // `order_` are earlier in the text or were chosen before it, so they win ties.
   std::size_t place_of(std::size_t slot, const Step& step) const {
     double nearest = kInfinity;
     for (std::size_t place = 0; place < order_.size(); ++place) {
-      if (nearest > order_[place].distance) return place;
-      nearest = std::min(nearest, distance(step, slot, slot_of(order_[place].token, step)));
+      if (nearest > order_[place].squared_distance) return place;
+      nearest = std::min(nearest, squared_distance(step, slot, slot_of(order_[place].token, step)));
     }
     return order_.size();
   }
 
-  // Goes on with the choice after those that are in order.
+  // Continues the greedy choice after the tokens in `order_`.
   void choose_among(std::vector<std::size_t> slots, const Step& step) {
-    std::vector<double> nearest(slots.size(), kInfinity);  // distance to those chosen
+    std::vector<double> nearest(slots.size(),
+                                kInfinity);  // to the nearest chosen key
     const auto approach = [&](std::size_t chosen) {
       for (std::size_t i = 0; i < slots.size(); ++i) {
-        nearest[i] = std::min(nearest[i], distance(step, slots[i], chosen));
+        nearest[i] = std::min(nearest[i], squared_distance(step, slots[i], chosen));
       }
     };
     for (const Choice& choice : order_) approach(slot_of(choice.token, step));
     while (!slots.empty()) {
-      const auto farthest = std::max_element(nearest.begin(), nearest.end());  // the first such
+      const auto farthest =
+          std::max_element(nearest.begin(), nearest.end());  // the first of equals
       const auto next = slots.begin() + (farthest - nearest.begin());
       const std::size_t slot = *next;
       order_.push_back({step.tokens[slot], *farthest});

@@ -1,5 +1,6 @@
-// KeyDiff (Park et al., "KeyDiff: Key Similarity-Based KV Cache Eviction", 2025, section 3): keep
-// keys that differ from the others, measured by their cosine with the mean direction of the cache.
+// KeyDiff (Park et al., "KeyDiff: Key Similarity-Based KV Cache Eviction", 2025, section 3): keeps
+// the keys that differ most from the others, measured by the cosine between a key and the mean
+// direction of the keys in the cache.
 
 #include <algorithm>
 #include <array>
@@ -8,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -29,9 +30,9 @@ class KeyDifference final : public Policy {
       const float* key = step.keys[i].data();
       for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += share * key[d];
     }
-    // The length of the mean scales all cosines alike.
+    // Not divided by the length of the mean, which scales all cosines by the same factor.
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      scores[i] = -product(step.keys[i], mean) / length_of(step.tokens[i]);
+      scores[i] = -dot_product(step.keys[i], mean) / length_of(step.tokens[i]);
     }
   }
 
@@ -44,8 +45,8 @@ class KeyDifference final : public Policy {
     return std::max(std::sqrt(square), std::numeric_limits<double>::min());
   }
 
-  // In partial sums that the compiler can keep in vectors.
-  static double product(std::span<const float> key, std::span<const double> mean) {
+  // Partial sums let the compiler use vector instructions.
+  static double dot_product(std::span<const float> key, std::span<const double> mean) {
     std::array<double, 8> sums = {};
     std::size_t d = 0;
     for (; d + sums.size() <= key.size(); d += sums.size()) {

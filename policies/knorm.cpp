@@ -1,9 +1,10 @@
 // Key norms (Devoto et al., "A Simple and Effective L2 Norm-Based Strategy for KV Cache
-// Compression", EMNLP 2024, section 3): keys of small norm draw much attention, so large ones go.
+// Compression", EMNLP 2024, section 3): keys with a small norm attract much attention, so the
+// tokens with the largest key norms are evicted.
 
 #include <numeric>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

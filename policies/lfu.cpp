@@ -1,8 +1,8 @@
-// Least frequently used, with attention as the access: the other conventional eviction policy that
-// H2O names (section 2).
+// Least frequently used, where an access is attention above an even share. H2O section 2 names it
+// among the conventional eviction policies.
 
 #include "policies/accesses.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

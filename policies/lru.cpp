@@ -1,8 +1,8 @@
-// Least recently used, with attention as the access: what caches elsewhere do (H2O section 2 names
-// it among the conventional eviction policies, Scissorhands section 4.1 as its inspiration).
+// Least recently used, where an access is attention above an even share. H2O section 2 names it
+// among the conventional eviction policies, Scissorhands section 4.1 as its inspiration.
 
 #include "policies/accesses.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

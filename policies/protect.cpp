@@ -1,10 +1,10 @@
-// Reserves the first and the last part of the budget: the control that every comparison needs,
-// since keeping the first and the newest tokens explains most differences between policies
-// ("Protection is (nearly) all you need", arXiv 2605.18053).
+// Reserves the first and the last part of the budget. Every comparison needs this control, because
+// keeping the first and the newest tokens explains most differences between policies ("Protection
+// is (nearly) all you need", arXiv 2605.18053).
 
 #include <algorithm>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

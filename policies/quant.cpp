@@ -1,8 +1,8 @@
-// Keeps keys and values as small integers (FlexGen section 4, "Approximate methods"), which H2O
+// Keeps keys and values as small integers (FlexGen section 5, "Approximate methods"), which H2O
 // (Table 6) and Scissorhands (Table 4) combine with eviction at four bits. FlexGen groups numbers
-// along all heads of a layer; here a vector is one head's, and a group never crosses its end.
+// across all heads of a layer; here a group stays within the vector of one head.
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

@@ -1,6 +1,6 @@
-// Random eviction: the control that shows what a policy's choices are worth.
+// Uniform random eviction: the control for every other policy.
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -9,8 +9,8 @@ class Random final : public Policy {
  public:
   Random(const Params&, const Context& context) : seed_(context.seed) {}
 
-  // Fresh draws at every step: with one draw per token for good, survivors would be those that drew
-  // high, and newcomers would leave more often than their share.
+  // A fresh draw at every step. With one fixed draw per token, the survivors would be the tokens
+  // with high draws, and new tokens would be evicted more often than their share.
   Rules rules() const override {
     return {.protect_newest = 1, .score = ScoreRule{ScoreRule::Kind::random, seed_}};
   }

@@ -1,9 +1,9 @@
-// Follows an eviction schedule, in which each token leaves after the step that the schedule names:
-// one that another replay or another program wrote down, or one that an oracle planned.
+// Follows an eviction schedule, which names for each token the step after which it is evicted. A
+// schedule comes from an earlier replay, another program or an oracle.
 
 #include <limits>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

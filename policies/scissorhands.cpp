@@ -1,22 +1,22 @@
-// Scissorhands (Liu et al., NeurIPS 2023), Algorithm 2: drop at once the tokens that were least
-// often pivotal within the last steps.
+// Scissorhands (Liu et al., NeurIPS 2023), Algorithm 2: evicts several tokens at once, those that
+// were least often pivotal within the last steps.
 //
-// The printed line I[: -r] <- 0 clears the counters of all but the recent window; the text says,
-// and this does, the opposite. The counters are those of the steps that were replayed: the paper
-// allows to collect them at the compression step or to maintain them (section 4.1, "Overhead
-// Tradeoff"). A percentile and "any" in place of a count are what the authors' program has.
+// The printed line I[: -r] <- 0 clears the counters of all tokens outside the recent window; this
+// file does the opposite, as the paper's text says. The counters cover the replayed steps: the
+// paper allows either to collect them at the compression step or to maintain them (section 4.1,
+// "Overhead Tradeoff"). `important=percentile` and `rank=any` reproduce the authors' program.
 
 #include <algorithm>
 #include <deque>
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
 
-// The largest value that is not above the 90th percentile. Values above the one are those above the
-// other, wherever between two neighbours the percentile lies.
+// The largest value that is not above the 90th percentile. The same values exceed it as exceed the
+// percentile, wherever between its two neighbours the percentile lies.
 float percentile_90(std::span<const float> attention) {
   std::vector<float> values(attention.begin(), attention.end());
   const auto rank = values.begin() + static_cast<std::ptrdiff_t>(9 * (values.size() - 1) / 10);
@@ -75,8 +75,8 @@ class Scissorhands final : public Policy {
   int drop_;
   bool percentile_;
   bool any_;
-  std::vector<int> counts_;  // per token of the text: in how many steps of the history unimportant
-  std::deque<std::vector<std::int32_t>> unimportant_;  // per step of the history
+  std::vector<int> counts_;  // per token: steps of the history in which it was unimportant
+  std::deque<std::vector<std::int32_t>> unimportant_;  // tokens, per step of the history
 };
 
 }  // namespace

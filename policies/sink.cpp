@@ -1,7 +1,7 @@
-// Attention sinks: the first tokens and the most recent ones (StreamingLLM: Xiao et al., ICLR
+// Attention sinks: keeps the first tokens and the most recent ones (StreamingLLM: Xiao et al., ICLR
 // 2024, section 3.2).
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

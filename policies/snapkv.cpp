@@ -1,16 +1,16 @@
 // SnapKV (Li et al., "SnapKV: LLM Knows What You are Looking for Before Generation", 2024, section
-// 4.1, Listing 1): the last steps vote with their attention, votes are pooled over neighbouring
-// tokens, and what an observation window has not voted for leaves.
+// 4.1, Listing 1): the last steps form an observation window and vote with their attention, votes
+// are pooled over neighbouring tokens, and the tokens with the fewest votes are evicted.
 //
-// The paper compresses once, at the end of the prompt. There this does the same; later, and when
-// nothing is a prompt, the window goes on with the text and each overflow asks it again.
+// The paper compresses once, at the end of the prompt, and so does this file. After the prompt, and
+// in stream mode, the window moves with the text and votes at each overflow.
 
 #include <algorithm>
 #include <deque>
 #include <numeric>
 #include <vector>
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -35,12 +35,12 @@ class SnapKV final : public Policy {
     votes_.push_back(
         {{step.tokens.begin(), step.tokens.end()}, {step.attention.begin(), step.attention.end()}});
     sums_.resize(static_cast<std::size_t>(step.index) + 1, 0);
-    count(votes_.back(), 1);
+    add_votes(votes_.back(), 1);
     if (votes_.size() > static_cast<std::size_t>(window_)) {
-      count(votes_.front(), -1);
+      add_votes(votes_.front(), -1);
       votes_.pop_front();
     }
-    if (step.overflow > 0) pool(step, scores);
+    if (step.overflow > 0) pool_votes(step, scores);
   }
 
  private:
@@ -49,15 +49,16 @@ class SnapKV final : public Policy {
     std::vector<float> attention;
   };
 
-  void count(const Vote& vote, int sign) {
+  void add_votes(const Vote& vote, int sign) {
     for (std::size_t i = 0; i < vote.tokens.size(); ++i) {
       sums_[static_cast<std::size_t>(vote.tokens[i])] += sign * vote.attention[i];
     }
   }
 
-  // Beyond either end of the tokens before the window there are no votes, which leaves all averages
-  // the same divisor: the sum will do. A window longer than the budget leaves no choice.
-  void pool(const Step& step, std::span<double> scores) const {
+  // Positions beyond either end of the tokens before the window count as 0 votes. All averages then
+  // have the same divisor, so their sums give the same order. A window longer than the budget
+  // leaves nothing to choose.
+  void pool_votes(const Step& step, std::span<double> scores) const {
     const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
     std::vector<double> sums;
     for (const std::int32_t token : step.tokens.first(step.tokens.size() - window)) {
@@ -74,8 +75,8 @@ class SnapKV final : public Policy {
   int window_;
   std::size_t kernel_;
   bool max_;
-  std::deque<Vote> votes_;    // of the last steps
-  std::vector<double> sums_;  // of these, by text position
+  std::deque<Vote> votes_;    // of the window's steps
+  std::vector<double> sums_;  // of `votes_`, by text position
 };
 
 }  // namespace

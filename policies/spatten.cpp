@@ -1,11 +1,13 @@
 // SpAtten (Wang et al., HPCA 2021, section III-A, "Cascade Token Pruning"; compared in H2O section
-// C.9): the importance of a token is the attention it has got in all heads, layers and steps so
-// far. Each layer keeps the most important tokens; what it drops leaves all later layers, too.
+// C.9): the importance of a token is the attention that it received in all heads, layers and steps
+// so far. Each layer keeps the most important tokens; a token dropped in a layer is dropped in all
+// later layers too.
 //
-// The paper sums over heads; their mean has the same order, as layers have equally many heads.
+// The paper sums over heads. The mean used here gives the same order, because all layers have the
+// same number of heads.
 
 #include "policies/heavy_hitters.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

@@ -1,10 +1,10 @@
 // Sparse Transformer, strided pattern (Child et al., "Generating Long Sequences with Sparse
-// Transformers", 2019, sections 4.1 and 4.2): the last tokens, and one column of every stride. H2O
-// (section 5.1, Table 2) runs it within a budget, alone and sharing that with heavy hitters.
+// Transformers", 2019, sections 4.1 and 4.2): keeps the last tokens and one column per stride. H2O
+// (section 5.1, Table 2) runs it within a budget, alone or sharing the budget with heavy hitters.
 //
-// The paper's columns of step i are i - stride, i - 2 stride, ...: they move with i. A cache cannot
-// get back what has left it, so here they stand at fixed positions of the text. One head attends to
-// both parts, as where section 4.3 merges the heads.
+// The paper's columns of step i are i - stride, i - 2 stride, ...: they move with i. An evicted
+// token cannot return, so the columns here have fixed text positions. Each head attends to both
+// parts, like the merged heads of section 4.3.
 
 #include "policies/heavy_hitters.h"
 
@@ -18,7 +18,7 @@ class Strided final : public Policy {
         heavy_hitters_(params, context) {}
 
   Rules rules() const override {
-    if (heavy_hitters_.is_any()) return {};
+    if (heavy_hitters_.is_enabled()) return {};
     return {.score = rule_};
   }
 

@@ -1,18 +1,19 @@
-// SubGen (Zandieh, Han, Mirrokni and Karbasi 2024), Algorithm 1: the sum of e^l v is estimated from
-// tokens sampled by |v|^2, the sum of e^l from uniform samples of clusters of keys.
+// SubGen (Zandieh, Han, Mirrokni and Karbasi 2024), Algorithm 1: estimates the sum of e^l v from
+// tokens sampled by |v|^2, and the sum of e^l from uniform samples of clusters of keys.
 //
-// The paper has no budget. Here the sketches share the vectors that may be held: s keys with their
-// values, and as many clusters of a representative and t samples as fit beside them. Algorithm 1
-// updates with a token before it queries, so the newest token counts only where it is sampled.
+// The paper has no budget. Here the sketches share the vectors that the budget allows: s keys with
+// their values, and in the rest as many clusters as fit, each of a representative and t samples.
+// Algorithm 1 updates with a token before it queries, so the newest token counts only if it is
+// sampled.
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
-#include "policies/matrix_product_sketch.h"
-#include "policies/normalizer_sketch.h"
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
+#include "policies/parts/matrix_product_sketch.h"
+#include "policies/parts/normalizer_sketch.h"
 
 namespace kvsim {
 namespace {
@@ -22,14 +23,14 @@ class SubGen final : public Estimator {
   SubGen(const Params& params, const Context& context) : params_(params), seed_(context.seed) {}
 
   void update(const Arrival& arrival) override {
-    if (entries_.empty()) share_out(arrival.room);  // which stays the same
+    if (entries_.empty()) divide_room(arrival.room);  // the room never changes
     if (!product_) {
       entries_ = {{.token = arrival.token, .has_value = true, .numerator = 1, .denominator = 1}};
       return;
     }
     normalizer_->update(arrival.token, arrival.key);  // line 4
     product_->update(arrival.token, arrival.value);   // lines 5 and 6
-    collect(arrival.token);
+    rebuild_entries(arrival.token);
   }
 
   std::span<const Entry> entries() const override { return entries_; }
@@ -43,9 +44,9 @@ class SubGen final : public Estimator {
   }
 
  private:
-  // Without room for even one sample and one cluster there are no sketches: each token is attended
-  // to by its own step, alone. It takes two vectors, which a room of less than two does not have.
-  void share_out(int room) {
+  // Without room for one sample and one cluster there are no sketches, and each step attends to its
+  // own token alone. That takes two vectors, even if the room is smaller.
+  void divide_room(int room) {
     const int t = params_.integer("t");
     const int cluster_size = 1 + t;
     const int most_samples = (room - cluster_size) / 2;
@@ -57,10 +58,10 @@ class SubGen final : public Estimator {
                         Coins(seed_, "keys"));
   }
 
-  // One entry per token that a sketch holds, however many of its slots do.
-  void collect(std::int32_t newest) {
-    place_.resize(static_cast<std::size_t>(newest) + 1);
-    place_.back() = entries_.size();
+  // Makes one entry per token that a sketch holds, even if several slots hold it.
+  void rebuild_entries(std::int32_t newest) {
+    entry_index_.resize(static_cast<std::size_t>(newest) + 1);
+    entry_index_.back() = entries_.size();
     entries_.push_back({.token = newest});
     for (Entry& entry : entries_) entry = {.token = entry.token};
     for (const MatrixProductSketch::Sample& sample : product_->samples()) {
@@ -78,18 +79,20 @@ class SubGen final : public Estimator {
              !normalizer_->is_representative(entry.token);
     });
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      place_[static_cast<std::size_t>(entries_[i].token)] = i;
+      entry_index_[static_cast<std::size_t>(entries_[i].token)] = i;
     }
   }
 
-  Entry& entry_of(std::int32_t token) { return entries_[place_[static_cast<std::size_t>(token)]]; }
+  Entry& entry_of(std::int32_t token) {
+    return entries_[entry_index_[static_cast<std::size_t>(token)]];
+  }
 
   Params params_;
   std::uint64_t seed_;
   std::optional<MatrixProductSketch> product_;
   std::optional<NormalizerSketch> normalizer_;
   std::vector<Entry> entries_;
-  std::vector<std::size_t> place_;  // per token: where its entry is
+  std::vector<std::size_t> entry_index_;  // per token: index of its entry
 };
 
 }  // namespace

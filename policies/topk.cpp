@@ -1,5 +1,6 @@
-// Top-K attention: every token stays, each step attends to those it attends to most (H2O section
-// C.5, Table 8). Without heavy hitters it bounds the attention recall of every policy that evicts.
+// Top-K attention: keeps every token; each step attends only to the tokens with its highest full
+// attention (H2O section C.5, Table 8). Without heavy hitters its attention recall is an upper
+// bound for every policy that evicts.
 
 #include "policies/heavy_hitters.h"
 
@@ -12,13 +13,13 @@ class TopK final : public Policy {
 
   Rules rules() const override {
     Rules rules{.bounded = false, .sees_full_attention = true, .selects = true};
-    if (!heavy_hitters_.is_any()) rules.score = ScoreRule{ScoreRule::Kind::attention};
+    if (!heavy_hitters_.is_enabled()) rules.score = ScoreRule{ScoreRule::Kind::attention};
     return rules;
   }
 
   void update(const Step& step, std::span<double> scores) override {
     std::copy(step.full_attention.begin(), step.full_attention.end(), scores.begin());
-    // Those with the most attention up to the step before, which the selection can know.
+    // Heavy hitters by the attention of earlier steps, which is known before this step attends.
     heavy_hitters_.prefer(step.tokens.first(step.tokens.size() - 1), scores);
     heavy_hitters_.add(step.tokens, step.full_attention);
   }

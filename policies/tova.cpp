@@ -1,7 +1,7 @@
-// TOVA, token omission via attention (Oren et al., 2024, section 4): drop what the current query
-// attends to least.
+// TOVA, token omission via attention (Oren et al., 2024, section 4): evicts the token to which the
+// current query attends least.
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
@@ -23,8 +23,8 @@ class Tova final : public Policy {
   bool full_;
 };
 
-// Attention over the cache orders tokens as full attention does if there is one query head, but not
-// to the last bit: what differs by a rounding after one division may tie after another.
+// With one query head, attention over the cache orders tokens as full attention does, but not to
+// the last bit: two values that differ after one normalisation may round to a tie after another.
 bool full_attention_nests(const Params& params) {
   return params.choice("scope") == "head" && params.choice("score") == "full";
 }

@@ -1,6 +1,6 @@
 // The most recent tokens: "Local" in H2O (section 5.1), window attention elsewhere.
 
-#include "policies/registry.h"
+#include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {

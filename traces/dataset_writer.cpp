@@ -7,7 +7,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "traces/hdf5_type.h"
+#include "traces/hdf5/hdf5_type.h"
 #include "traces/sha256.h"
 
 namespace kvsim {
@@ -19,7 +19,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr hsize_t kMostTokensPerChunk = 1024;
 constexpr int kGzipLevel = 1;
 
-/// HDF5 would note the time in every dataset; without it equal contents give equal files.
+/// Without the modification time that HDF5 would record in every dataset, equal contents give equal
+/// files.
 H5::DSetCreatPropList without_times() {
   H5::DSetCreatPropList properties;
   H5Pset_obj_track_times(properties.getId(), false);

@@ -11,7 +11,7 @@
 
 namespace kvsim {
 
-/// Writes the datasets of one trace and digests their elements on the way, for the trace_id.
+/// Writes the datasets of one trace and hashes their elements for the trace_id.
 class DatasetWriter {
  public:
   /// Writes a list of numbers at the absolute `path` of the file.
@@ -19,7 +19,7 @@ class DatasetWriter {
                   const void* numbers, std::size_t length);
 
   /// Writes one matrix per head as [heads, tokens, dim], rounded to `elements`. Throws
-  /// std::runtime_error for a number that they cannot hold.
+  /// std::runtime_error for a number that this type cannot hold.
   void write_heads(const H5::H5File& file, const std::string& path,
                    const std::vector<Matrix>& heads, ElementType elements);
 

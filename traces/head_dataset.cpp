@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "traces/hdf5_type.h"
+#include "traces/hdf5/hdf5_type.h"
 
 namespace kvsim {
 
@@ -50,7 +50,7 @@ bool HeadDataset::chunks_contain(int head) const {
     return (shape_[axis] + chunk[axis] - 1) / chunk[axis];
   };
 
-  // Looking for one chunk takes HDF5 a walk over all, so the usual case is settled by one count.
+  // HDF5 walks over all chunks to find one, so one count settles the usual case.
   hsize_t written_chunks = 0;
   H5Dget_num_chunks(dataset_.getId(), H5S_ALL, &written_chunks);
   if (written_chunks == chunks_along(0) * chunks_along(1) * chunks_along(2)) return true;
@@ -88,7 +88,7 @@ Matrix HeadDataset::read(int head) const {
   return matrix;
 }
 
-// HDF5 unpacks whole chunks: none of them twice.
+// A multiple of the chunk length: HDF5 unpacks whole chunks, and none should be unpacked twice.
 hsize_t HeadDataset::tokens_at_once() const {
   constexpr hsize_t kTokens = 4096;
   const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
@@ -106,7 +106,7 @@ void HeadDataset::read_tokens(int head, hsize_t first, hsize_t count, Matrix& ma
   file.selectHyperslab(H5S_SELECT_SET, size.data(), start.data());
   const auto row = static_cast<Eigen::Index>(first);
   if (element_bytes_ == 2) {
-    // HDF5 converts half precision bit by bit; reading it as it is and leaving the conversion to
+    // HDF5 converts half precision bit by bit. Reading halves unconverted and converting them with
     // Eigen takes a fraction of the time.
     HalfMatrix halves(count, shape_[2]);
     dataset_.read(halves.data(), half_type(), memory, file);

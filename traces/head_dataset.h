@@ -5,24 +5,24 @@
 #include <array>
 #include <string>
 
-#include "traces/group_reader.h"
+#include "traces/hdf5/group_reader.h"
 #include "traces/unit.h"
 
 namespace kvsim {
 
-/// A dataset [heads, tokens, dim] of a layer, read head by head.
+/// A dataset [heads, tokens, dim] of a layer, read one head at a time.
 class HeadDataset {
  public:
-  /// Throws DataError unless the dataset is there, float16 or float32, and of this shape.
+  /// Throws DataError unless the dataset exists, is float16 or float32, and has this shape.
   HeadDataset(const GroupReader& layer, const std::string& name, int heads, int tokens, int dim);
 
   int element_bytes() const { return element_bytes_; }
 
-  /// Whether the file holds the head: storage that was never written holds none. Throws DataError
-  /// for a head of which only a part was written.
+  /// Whether the head was written: the file has no storage for one that was not. Throws DataError
+  /// if only a part of the head was written.
   bool contains(int head) const;
 
-  /// The head's [tokens, dim]. Throws DataError if the data cannot be read or is not finite.
+  /// Reads one head, [tokens, dim]. Throws DataError if the data cannot be read or is not finite.
   Matrix read(int head) const;
 
  private:

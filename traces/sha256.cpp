@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "traces/place.h"
+#include "traces/hdf5/place.h"
 
 namespace kvsim {
 namespace {

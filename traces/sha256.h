@@ -7,14 +7,14 @@
 
 namespace kvsim {
 
-/// SHA-256 of bytes that come piece by piece.
+/// SHA-256 of bytes given piece by piece.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
 
   void update(const void* bytes, std::size_t size);
-  /// The digest in lower-case hexadecimal. Nothing may follow it.
+  /// The digest in lower-case hexadecimal. No call may follow.
   std::string finish();
 
  private:

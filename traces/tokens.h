@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "traces/group_reader.h"
+#include "traces/hdf5/group_reader.h"
 
 namespace kvsim {
 
-/// What each token of a sequence is, as `token_ids` and `token_text` have it; empty if that is not
-/// recorded. Shapes and types have been checked.
+/// Read the datasets `token_ids` and `token_text` of a sequence, one entry per token; empty if not
+/// recorded. read_sequences() has checked their shapes and types.
 std::vector<std::int32_t> read_token_ids(const GroupReader& sequence);
 std::vector<std::string> read_token_text(const GroupReader& sequence);
 

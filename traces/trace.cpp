@@ -7,8 +7,8 @@
 #include <limits>
 #include <mutex>
 
-#include "traces/hdf5_lock.h"
-#include "traces/open_hdf5.h"
+#include "traces/hdf5/hdf5_lock.h"
+#include "traces/hdf5/open_hdf5.h"
 #include "traces/sha256.h"
 #include "traces/tokens.h"
 #include "traces/trace_layout.h"
@@ -18,8 +18,8 @@ namespace {
 
 const std::string kRecordFileAgain = "record the file again";
 
-/// Opens the file for reading, telling apart what can be wrong with it.
-/// A logit is at most the product of the lengths of its vectors; it has to fit a float.
+/// Throws DataError unless every logit fits a float. A logit is at most the product of the lengths
+/// of its vectors.
 void check_logits_fit(const Unit& unit, const Place& layer) {
   const auto longest = [](const Matrix& matrix) {
     return matrix.cast<double>().rowwise().norm().maxCoeff();
@@ -43,10 +43,10 @@ struct Trace::File {
     root.reset();
   }
 
-  /// The sequence and its layer, which must hold the unit.
+  /// The sequence and the layer of a unit. Throws DataError if the unit is not recorded.
   std::pair<const SequenceInfo*, const LayerInfo*> find(const UnitName& name) const;
 
-  /// Runs `read` alone in HDF5 and turns what the library throws into a DataError.
+  /// Runs `read` under the HDF5 lock and turns exceptions of the library into DataError.
   template <class Read>
   auto with_hdf5(const Read& read) const {
     const Hdf5Lock lock;
@@ -62,7 +62,7 @@ struct Trace::File {
   std::optional<GroupReader> root;  ///< keeps the file open
   TraceHeader header;
   std::vector<SequenceInfo> sequences;
-  std::string id;  ///< empty until the file had to be hashed
+  std::string id;  ///< empty: the file has not been hashed yet
   std::mutex id_mutex;
 };
 

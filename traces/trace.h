@@ -10,7 +10,7 @@
 
 namespace kvsim {
 
-/// The attributes of the file: one model.
+/// The attributes of the file, which describe one model.
 struct TraceHeader {
   std::string model;
   int num_layers = 0;
@@ -30,7 +30,7 @@ struct TraceHeader {
 /// What is recorded of one layer of one sequence.
 struct LayerInfo {
   int index = 0;
-  std::vector<int> kv_heads;  ///< the KV heads that are there, ascending
+  std::vector<int> kv_heads;  ///< the recorded KV heads, ascending
   std::optional<int> sliding_window;
   int key_bytes = 4;     ///< bytes per element, 2 or 4
   int value_bytes = 4;   ///< bytes per element, 2 or 4
@@ -45,20 +45,20 @@ struct SequenceInfo {
   std::string source;     ///< empty if the file does not say
   bool has_token_ids = false;
   bool has_token_text = false;
-  std::vector<LayerInfo> layers;  ///< the layers that are there, ascending
+  std::vector<LayerInfo> layers;  ///< the recorded layers, ascending
 };
 
-/// What a unit comes with beside queries and keys.
+/// What Trace::read_unit() reads beside queries, keys and token ids.
 struct UnitParts {
-  bool values = true;  ///< false: a matrix of as many columns and no rows
-  bool text = true;    ///< of its tokens
+  bool values = true;  ///< false: Unit::value is [0, value_dim]
+  bool text = true;    ///< false: Unit::token_text is empty
 };
 
 /// A trace file (format: traces/README.md), open for reading.
 ///
 /// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
-/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError.
-/// Reading is serialised inside, so one Trace may be used by many threads.
+/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError. Many
+/// threads may use one Trace, which serialises their reads.
 class Trace {
  public:
   explicit Trace(const std::filesystem::path& file);
@@ -74,12 +74,12 @@ class Trace {
   /// the whole file on the first call in that case.
   const std::string& id() const;
 
-  /// Reads one KV head and its query heads, with the sequence's text if it is there. Throws
-  /// DataError if it is not in the file or holds a number that is not finite.
+  /// Reads one KV head, its query heads and the tokens of the sequence. Throws DataError if the
+  /// file lacks the unit, a number is not finite or a logit may overflow a float.
   Unit read_unit(const UnitName& name, UnitParts parts = {}) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
-  /// query head, in the order of Unit::query. Throws DataError if they are not in the file.
+  /// query head, in the order of Unit::query. Throws DataError if the file lacks them.
   std::vector<Matrix> read_output(const UnitName& name) const;
 
  private:

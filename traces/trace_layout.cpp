@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "traces/hdf5_type.h"
+#include "traces/hdf5/hdf5_type.h"
 
 namespace kvsim {
 namespace {
@@ -47,7 +47,8 @@ Rope read_rope(const GroupReader& group, int head_dim) {
   return rope;
 }
 
-/// Whether the sequence has the optional list, one entry per token, of the right type.
+/// Whether the group has the optional dataset `name`. Throws DataError unless it has the right type
+/// and one entry per token.
 bool has_list(const GroupReader& group, const std::string& name, int tokens,
               bool right_type(const H5::DataType&), const std::string& type) {
   if (!group.contains(name)) return false;
@@ -67,7 +68,7 @@ bool is_string(const H5::DataType& type) { return type.getClass() == H5T_STRING;
 int layer_index(const GroupReader& layers, const std::string& name, int num_layers) {
   int index = -1;
   std::from_chars(name.data(), name.data() + name.size(), index);
-  // Writing the number again refuses what from_chars lets pass: "1x", "01", "-0".
+  // Comparing with the formatted number rejects what from_chars accepts: "1x", "01", "-0".
   if (index < 0 || index >= num_layers || fmt::format("{}", index) != name) {
     layers.place().child(name).fail(fmt::format("a layer number in 0..{}", num_layers - 1),
                                     in_quotes(name), "rename or remove the group");

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "traces/group_reader.h"
+#include "traces/hdf5/group_reader.h"
 #include "traces/head_dataset.h"
 #include "traces/trace.h"
 
@@ -16,10 +16,10 @@ struct LayerData {
   std::optional<HeadDataset> output;
 };
 
-/// Reads and checks the attributes of the file and its rotation. Throws DataError.
+/// Reads and checks the attributes of the file and the group /rope. Throws DataError.
 TraceHeader read_header(const GroupReader& root);
 
-/// Reads and checks what every sequence holds, all but the recorded numbers. Throws DataError.
+/// Lists what every sequence holds and checks all but the recorded numbers. Throws DataError.
 std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header);
 
 /// Opens the datasets of one layer of a sequence that read_sequences() has listed.

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "traces/dataset_writer.h"
-#include "traces/hdf5_output.h"
+#include "traces/hdf5/hdf5_output.h"
 
 namespace kvsim {
 namespace {

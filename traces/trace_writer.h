@@ -13,9 +13,10 @@ namespace kvsim {
 
 enum class ElementType { float16, float32 };
 
-/// Writes a trace file. The file appears under its name, with its `trace_id`, only when close()
-/// returns; an unfinished one is removed. Throws std::runtime_error if the file cannot be written
-/// or its elements cannot hold a number, std::invalid_argument for what does not fit the header.
+/// Writes a trace file. The file, with its `trace_id`, appears under its name only when close()
+/// returns; an unfinished file is removed. Throws std::runtime_error if the file cannot be written
+/// or its element type cannot hold a number, std::invalid_argument for arguments that do not fit
+/// the header.
 class TraceWriter {
  public:
   TraceWriter(const std::filesystem::path& file, const TraceHeader& header, ElementType elements);
@@ -25,8 +26,9 @@ class TraceWriter {
   void begin_sequence(const std::string& name, int num_tokens, int prompt_length,
                       const std::string& source, const std::vector<std::int32_t>& token_ids);
 
-  /// One layer of the sequence begun last. `query` and `output` hold one matrix per query head
-  /// ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be empty.
+  /// Writes one layer of the sequence begun last. `query` and `output` hold one matrix per query
+  /// head ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be
+  /// empty.
   void write_layer(int layer, const std::vector<Matrix>& query, const std::vector<Matrix>& key,
                    const std::vector<Matrix>& value, const std::vector<Matrix>& output,
                    std::optional<int> sliding_window = {});

@@ -18,14 +18,14 @@ struct Rope {
   double attention_factor = 1;
 };
 
-/// Names one unit of a trace: the smallest piece of work that most policies need.
+/// Names one unit of a trace: one KV head of one layer of one sequence.
 struct UnitName {
   std::string sequence;
   int layer = 0;
   int kv_head = 0;
 };
 
-/// What one KV head and its group of query heads recorded over one sequence.
+/// The recorded vectors of one KV head and its group of query heads over a sequence of n tokens.
 struct Unit {
   UnitName name;
   int prompt_length = 0;                ///< tokens; 0: the sequence has no prompt

@@ -1,11 +1,11 @@
-"""The two ends of kvsim in Python: recording a trace from a model, and reading results.
+"""Records a trace from a transformers model, runs kvsim and reads its result files.
 
 >>> import kvsim
 >>> results = kvsim.load("results.sqlite")
 >>> results.replay.groupby(["policy", "budget"]).attention_recall.mean()
 
-`kvsim.recording` needs torch and transformers, which reading results does not: it is imported
-when it is asked for, and `from kvsim import *` leaves it out.
+Only `kvsim.recording` needs torch and transformers. It is imported on first use, and
+`from kvsim import *` omits it.
 """
 
 from .errors import KvsimError

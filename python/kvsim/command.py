@@ -1,4 +1,4 @@
-"""What the commands of the package share: their exit statuses, and errors of one line."""
+"""Exit statuses and one-line errors, shared by the commands of the package."""
 
 import argparse
 import sys
@@ -8,13 +8,13 @@ STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """An argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(f"{message}; see {self.prog} --help", STATUS_USAGE))
 
 
 def fail(message: str, status: int) -> int:
-    """Prints the error and gives the status back."""
+    """Prints the error and returns the status."""
     print("kvsim: error:", " ".join(message.split()), file=sys.stderr)
     return status

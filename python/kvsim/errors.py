@@ -1,5 +1,5 @@
-"""What all errors of the package have in common."""
+"""The base class of all errors of the package."""
 
 
 class KvsimError(Exception):
-    """The message is one line that says what is wrong and, where there is a way, what to do."""
+    """The message is one line: what is wrong and, where possible, what to do."""

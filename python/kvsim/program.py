@@ -1,4 +1,4 @@
-"""Running the kvsim program from Python."""
+"""Runs the kvsim program."""
 
 import os
 import shutil
@@ -9,12 +9,14 @@ from .errors import KvsimError
 
 
 class ProgramError(KvsimError):
-    """The program is not to be found, or ended with an error, which is the message."""
+    """The program was not found, or it failed. A failed program's error is the message."""
 
 
 def find_program() -> str:
-    """The program that KVSIM_PROGRAM names; else build/kvsim of the source folder that the current
-    folder is in; else `kvsim` on the PATH. Raises ProgramError if there is none.
+    """Finds the program and returns its path.
+
+    It takes the program that KVSIM_PROGRAM names; else build/kvsim in the current folder or a
+    folder above it; else `kvsim` on the PATH. Raises ProgramError if there is none.
     """
     named = os.environ.get("KVSIM_PROGRAM")
     if named:

@@ -1,4 +1,4 @@
-"""Reading a result file: every table as a pandas frame."""
+"""Reads a result file: every table becomes a pandas frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .errors import KvsimError
 
-if TYPE_CHECKING:  # the commands say in one line that pandas is missing
+if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
     import pandas as pd
 
 _REPLAY = {
@@ -20,11 +20,11 @@ _REPLAY = {
     "kv_head": "0-based within the layer",
     "policy": "canonical spec: every parameter with its value",
     "budget": "most tokens that the KV head may keep, in tokens",
-    "mode": "stream: every step is measured; prefill: only those after the prompt; behind it "
-    "every=K: output errors at the last and every K-th step before it; reference=none: nothing "
-    "that compares with the full attention",
+    "mode": "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
+    "every=K: output errors only at the last step and every K-th step before it. Suffix "
+    "reference=none: no comparison with the full attention",
     "seed": "of the policy's random choices",
-    "trace": "the file, as it was named",
+    "trace": "the trace file, as named on the command line",
     "budget_request": "the budget as it was asked for: tokens, or a share",
     "steps": "measured steps",
     "attention_recall": "share of the full attention that falls on tokens in the cache, 0..1; "
@@ -32,7 +32,7 @@ _REPLAY = {
     "attention_loss": "1 - attention_recall",
     "miss_rate": "of the pivotal tokens, a[t,j] > 1/(t+1), the share not in the cache, 0..1",
     "token_accesses": "pivotal tokens, summed over query heads and steps",
-    "token_misses": "of these, those not in the cache",
+    "token_misses": "pivotal tokens that are not in the cache",
     "output_error_mean": "|o - o'| / |o| of the attention outputs o of the full and o' of the "
     "evicting cache, mean over query heads and steps",
     "output_error_p50": "the same, median",
@@ -40,25 +40,25 @@ _REPLAY = {
     "output_error_max": "the same, largest",
     "bound_mean": "Scissorhands Lemma B.4, an upper bound of the error; NULL: does not apply",
     "bound_violations": "errors above their bound; NULL: does not apply",
-    "evictions": "tokens that left",
+    "evictions": "number of evicted tokens",
     "peak_tokens": "most tokens held after a step, in tokens",
-    "cache_bytes": "their keys and values, in bytes",
-    "device": "what computed it",
+    "cache_bytes": "the keys and values of these tokens, in bytes",
+    "device": "the device that computed the row",
     "kvsim_version": "the version that wrote the row",
 }
 _REGRET = {
-    "": "a row of replay beside an oracle on the same unit at the same budget",
+    "": "a row of replay and an oracle on the same unit at the same budget",
     "oracle": "canonical spec of the oracle",
-    "oracle_recall": "its attention_recall, 0..1",
+    "oracle_recall": "attention_recall of the oracle, 0..1",
     "regret": "oracle_recall - attention_recall",
-    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is not there. "
-    "Not to be averaged: it has no bound where the gap is small; take the ratio of mean recalls",
+    "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is missing. "
+    "Not to be averaged: it is unbounded where the gap is small; take the ratio of mean recalls",
 }
 _CERTIFICATE = {
-    "": "an upper bound that an oracle has proven",
+    "": "an upper bound that an oracle proves",
     "recall_bound": "no policy's attention_recall exceeds it on this unit at this budget, 0..1",
 }
-# `about` explains the tables of analyses. The program's own tables are explained here.
+# The table `about` of a result file explains the tables of analyses. These explain the others.
 _MEANINGS = {
     "replay": _REPLAY,
     "regret": {**_REPLAY, **_REGRET},
@@ -67,21 +67,22 @@ _MEANINGS = {
 
 
 class ResultsError(KvsimError):
-    """The file is missing, or is not a result file."""
+    """The file is missing or is not a result file."""
 
 
 class NoSuchTable(KvsimError, AttributeError, KeyError):
-    """The result file has no table of that name. Says which there are and what makes it."""
+    """The result file lacks a table. The message lists its tables and a command that adds it."""
 
-    __str__ = Exception.__str__  # that of KeyError would quote the message
+    __str__ = Exception.__str__  # KeyError would put the message in quotes
 
 
 class Results:
-    """A result file, open for reading. Every table and view is a frame of tidy rows, read when it
-    is first asked for: `results.replay`, `results["power_law"]`.
+    """A result file, read-only.
 
-    A frame's `attrs["about"]` says of every column what it is and in which unit, `attrs["shows"]`
-    what a row is, `attrs["source"]` which paper measures it. What does not apply (NULL) is NaN.
+    Every table and view is a pandas frame, read on first access: `results.replay` or
+    `results["power_law"]`. Its `attrs["about"]` gives the meaning and unit of each column,
+    `attrs["shows"]` the meaning of a row and `attrs["source"]` the paper that measures it. NULL,
+    which means "does not apply", becomes NaN.
     """
 
     def __init__(self, path: str | Path):
@@ -93,7 +94,7 @@ class Results:
         self.tables: tuple[str, ...] = tuple(sorted(names["name"]))
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        """A copy, so that what is done to it is not seen here. Raises NoSuchTable."""
+        """A copy of the table: later accesses do not see your changes. Raises NoSuchTable."""
         if table not in self.tables:
             there = ", ".join(self.tables) or "no tables at all"
             raise NoSuchTable(
@@ -106,7 +107,7 @@ class Results:
         return self._frames[table].copy()
 
     def __getattr__(self, table: str) -> pd.DataFrame:
-        if table.startswith("_") or table == "tables":  # what copy and pickle look for
+        if table.startswith("_") or table == "tables":  # copy and pickle look for such names
             raise AttributeError(table)
         return self[table]
 
@@ -151,7 +152,7 @@ class Results:
                 f"{self.path}: expected a result file (SQLite), found {error}"
             ) from error
         for column in frame.columns[frame.dtypes == "object"]:
-            # Numbers among NULLs arrive as objects; an empty column says nothing of its type.
+            # Numbers mixed with NULLs arrive as objects. A column without rows keeps its type.
             values = list(frame[column])
             if values and all(value is None or isinstance(value, (int, float)) for value in values):
                 frame[column] = frame[column].astype(float)
@@ -159,7 +160,8 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """Opens the result file of `kvsim sweep` and `kvsim analyze`. Raises ResultsError if there is
-    no such file or if it is none.
+    """Opens a result file of `kvsim sweep` or `kvsim analyze`.
+
+    Raises ResultsError if the file is missing or is not a result file.
     """
     return Results(path)

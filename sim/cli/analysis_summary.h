@@ -8,8 +8,8 @@
 
 namespace kvsim::cli {
 
-/// What `kvsim analyze` prints: of every analysis the means of some columns, over query heads and
-/// sequences, per layer.
+/// The summary that `kvsim analyze` prints: per analysis and layer, the means of some columns over
+/// query heads and sequences.
 class AnalysisSummary {
  public:
   void add(const AnalysisPlan& plan, const PlannedUnit& unit, const std::vector<TableRows>& tables);
@@ -29,7 +29,7 @@ class AnalysisSummary {
 
   static Groups groups_of(const AnalysisInfo& info, const TableRows& table);
 
-  // Ordered as in the plan, so that sums do not depend on which unit is finished first.
+  // Ordered as in the plan: sums do not depend on which unit finishes first.
   std::map<const PlannedUnit*, std::vector<Groups>> units_;  // per analysis
 };
 

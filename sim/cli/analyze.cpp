@@ -3,11 +3,12 @@
 #include <iostream>
 
 #include "analysis/run_analyses.h"
+#include "policies/parameters/errors.h"
 #include "sim/cli/analysis_summary.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
-#include "sim/core/store.h"
+#include "sim/results/store.h"
 
 namespace kvsim::cli {
 namespace {
@@ -36,13 +37,13 @@ void announce(const AnalysisPlan& plan) {
 
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
   SweepRequest request = request_from(values);
-  for (const std::string& trace : words_from(verb, values, "TRACE"))
+  for (const std::string& trace : positionals_from(verb, values, "TRACE"))
     request.traces.push_back(trace);
   if ((values.count("policies") > 0) != (values.count("budgets") > 0)) {
     throw UsageError("--policies and --budgets are given together or not at all");
   }
   if (values.count("policies") > 0) {
-    request.policies = allocated(parse_specs(values["policies"].as<std::string>()), values);
+    request.policies = with_allocation(parse_specs(values["policies"].as<std::string>()), values);
     request.budgets = parse_budgets(values["budgets"].as<std::string>());
   }
   return request;

@@ -9,13 +9,14 @@
 #include <set>
 #include <tuple>
 
-#include "sim/cli/ladder.h"
-#include "sim/core/table.h"
+#include "sim/cli/regret_columns.h"
+#include "sim/replay/replay_checks.h"
+#include "sim/results/table.h"
 
 namespace kvsim::cli {
 namespace {
 
-/// The mean of a column; nothing if it does not apply to one of the rows.
+/// The mean of a column; empty if one of the rows has no value.
 class ColumnMean {
  public:
   void add(std::optional<double> value) {
@@ -34,7 +35,7 @@ class ColumnMean {
   bool applies_ = true;
 };
 
-/// Means over units.
+/// Means of the printed columns over units.
 class Mean {
  public:
   void add(const Result& result) {
@@ -48,7 +49,7 @@ class Mean {
     bound_.add(result.bound_mean);
   }
 
-  /// A proven bound of every policy's recall on the row's unit, if there is one.
+  /// Adds the proven bound of every policy's recall on the unit, if there is one.
   void add_bound(std::optional<double> recall_bound) { recall_bound_.add(recall_bound); }
 
   std::optional<double> recall() const { return recall_.get(); }
@@ -67,7 +68,7 @@ class Mean {
   }
 
  private:
-  /// Of all accesses.
+  /// Over all accesses.
   std::optional<double> miss_rate() const {
     if (!recall()) return std::nullopt;
     return accesses_ == 0 ? 0 : static_cast<double>(misses_) / static_cast<double>(accesses_);
@@ -104,7 +105,7 @@ std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store
 
 using Measurements = std::vector<Value>;
 
-// What a replay of the unit measured, as opposed to what was asked for.
+// The measured columns, without those of the request.
 void append_measurements(const Result& row, Measurements& measurements) {
   static const std::set<std::string> kRequest = {"policy", "budget_request", "device",
                                                  "kvsim_version"};
@@ -148,10 +149,10 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
     }
     return mean;
   };
-  const Ladder ladder(plan.request.policies);
+  const RegretColumns regret(plan.request.policies);
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
-  for (const std::string& name : ladder.columns()) table.columns.push_back(name);
+  for (const std::string& name : regret.columns()) table.columns.push_back(name);
   std::string notes;
   for (const Amount& amount : plan.request.budgets) {
     std::map<Measurements, std::string> seen;
@@ -175,13 +176,13 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       std::vector<Value>& row =
           table.rows.emplace_back(std::vector<Value>{amount.written(), policy});
       mean.append_to(row);
-      ladder.append_to(row, policy, recall);
+      regret.append_to(row, policy, recall);
     }
   }
   out << fmt::format(
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
       plan.units.size(), mode_name(plan.request.mode, plan.request.measuring), plan.request.seed,
-      ladder.note());
+      regret.note());
   write_aligned(out, table);
   if (!notes.empty()) out << '\n' << notes;
 }

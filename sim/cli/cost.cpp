@@ -1,4 +1,4 @@
-#include "analysis/cost.h"
+#include "analysis/cost/cost.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <iostream>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 #include "sim/cli/session.h"
-#include "sim/core/table.h"
+#include "sim/results/table.h"
 
 namespace kvsim::cli {
 namespace {
@@ -145,7 +145,7 @@ Deployment deployment_from(const po::variables_map& values) {
   return result;
 }
 
-/// The batch asked for, else the largest.
+/// The batch of the request, else the largest that fits.
 std::int64_t batch_from(const po::variables_map& values, const Deployment& at,
                         std::optional<std::int64_t> largest) {
   if (values.count("batch") > 0) return whole_from<std::int64_t>(values, "batch", kMostBatch);
@@ -162,19 +162,19 @@ std::int64_t batch_from(const po::variables_map& values, const Deployment& at,
       at.model.name, weight_bytes(at) / kGiB, at.devices, at.device.name, at.device.memory / kGiB));
 }
 
-/// A column of CSV and JSON, a row of the table that people read.
+/// One quantity: a column in CSV and JSON, a row of the aligned table.
 struct Quantity {
   const char* name;
   Value value;
 };
 
-/// As a whole number, if one is large enough to hold it.
+/// As an integer, if it fits in 64 bits.
 Value whole(double value) {
   if (value < 0x1p63) return static_cast<std::int64_t>(std::llround(value));
   return value;
 }
 
-/// What one budget comes to.
+/// The quantities at one budget.
 std::vector<Quantity> answer(const po::variables_map& values, const Deployment& at, Workload work,
                              const Amount& budget) {
   work.budget = budget.of(work.prompt + work.generate);
@@ -206,7 +206,7 @@ std::vector<Quantity> answer(const po::variables_map& values, const Deployment& 
           {"tokens_per_second", time.tokens_per_second}};
 }
 
-/// Bytes as 4.5000 MiB or 66.00 GiB, other numbers as they are.
+/// Bytes as 4.5000 MiB or 66.00 GiB, other numbers unchanged.
 std::string readable(std::string_view name, const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.5g}", *number);
@@ -227,7 +227,7 @@ Table to_rows(const std::vector<std::vector<Quantity>>& answers) {
   return table;
 }
 
-/// The same turned over: the budgets head the columns.
+/// The transposed table: one column per budget.
 Table to_columns(const Table& rows) {
   Table table;
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {

@@ -2,18 +2,18 @@
 
 #include <iostream>
 
-#include "policies/split.h"
+#include "policies/parameters/split.h"
 #include "sim/cli/curve_summary.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
-#include "sim/core/curve_table.h"
+#include "sim/sweep/curve_table.h"
 
 namespace kvsim::cli {
 namespace {
 
-/// As parse_specs(), but "all" stands for every policy that has a curve, and "oracles" for the one
-/// oracle that does.
+/// As parse_specs(), but "all" is every policy with a curve, and "oracles" the one oracle with a
+/// curve.
 std::vector<Spec> parse_policies(const std::string& list) {
   std::vector<Spec> specs;
   for (const std::string_view part : split(list, ';')) {
@@ -24,7 +24,7 @@ std::vector<Spec> parse_policies(const std::string& list) {
     }
     specs.insert(specs.end(), named.begin(), named.end());
   }
-  if (specs.empty()) parse_specs(list);  // says so
+  if (specs.empty()) parse_specs(list);  // throws
   return each_once(std::move(specs));
 }
 
@@ -50,9 +50,10 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!values) return 0;
 
   SweepRequest request = request_from(*values);
-  for (const std::string& trace : words_from(verb, *values, "TRACE"))
+  for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.push_back(trace);
-  request.policies = allocated(parse_policies(required_from(verb, *values, "policies")), *values);
+  request.policies =
+      with_allocation(parse_policies(required_from(verb, *values, "policies")), *values);
   const std::string file = required_from(verb, *values, "output");
   const auto backend = backend_from(*values);
   const CurvePlan plan =

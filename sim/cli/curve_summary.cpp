@@ -5,7 +5,7 @@
 #include <array>
 #include <ostream>
 
-#include "sim/core/table.h"
+#include "sim/results/table.h"
 
 namespace kvsim::cli {
 namespace {

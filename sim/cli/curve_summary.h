@@ -3,19 +3,20 @@
 #include <iosfwd>
 #include <map>
 
-#include "sim/core/run_curves.h"
+#include "sim/sweep/run_curves.h"
 
 namespace kvsim::cli {
 
-/// Means over units at a dozen budgets, policies side by side.
+/// The table that `kvsim curve` prints: the mean recall over units at a dozen budgets, one column
+/// per policy.
 class CurveSummary {
  public:
   void add(const PlannedUnit& unit, const std::vector<Curve>& curves);
   void write(std::ostream& out, const CurvePlan& plan) const;
 
  private:
-  // Per policy and budget of the summary: the mean recall of one unit. Ordered as in the plan, so
-  // that sums do not depend on which unit is finished first.
+  // Mean recall of one unit, per policy and budget of the summary. Ordered as in the plan: sums do
+  // not depend on which unit finishes first.
   std::map<const PlannedUnit*, std::vector<std::vector<double>>> recall_;
 };
 

@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "sim/cli/options.h"
-#include "sim/core/store.h"
+#include "sim/results/store.h"
 
 namespace kvsim::cli {
 
@@ -12,7 +12,8 @@ int run_export(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, options, {"RESULTS.sqlite"});
   if (!values) return 0;
   const std::string format = choice_from(*values, "format", {"csv", "json"});
-  const ResultStore store(word_from(verb, *values, "RESULTS.sqlite"), ResultStore::Access::read);
+  const ResultStore store(positional_from(verb, *values, "RESULTS.sqlite"),
+                          ResultStore::Access::read);
   const Table table = store.table((*values)["table"].as<std::string>());
   format == "csv" ? write_csv(std::cout, table) : write_json(std::cout, table);
   return 0;

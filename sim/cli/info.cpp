@@ -3,13 +3,13 @@
 #include <iostream>
 
 #include "sim/cli/options.h"
-#include "sim/core/table.h"
+#include "sim/results/table.h"
 #include "traces/trace.h"
 
 namespace kvsim::cli {
 namespace {
 
-/// Ascending indices with runs folded: "0-3,7".
+/// Ascending indices, with runs as ranges: "0-3,7".
 std::string ranges(const std::vector<int>& indices) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
@@ -51,7 +51,7 @@ void print_header(const Trace& trace) {
 int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, po::options_description("Options"), {"TRACE"});
   if (!values) return 0;
-  const Trace trace(word_from(verb, *values, "TRACE"));
+  const Trace trace(positional_from(verb, *values, "TRACE"));
   print_header(trace);
   Table table{{"sequence", "tokens", "prompt", "layer", "KV heads", "window", "keys", "values",
                "output", "source"},

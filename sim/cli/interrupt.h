@@ -4,8 +4,8 @@
 
 namespace kvsim::cli {
 
-/// From now on Ctrl-C (SIGINT) and SIGTERM set the returned flag instead of ending the program; a
-/// second one ends it.
+/// From now on the first Ctrl-C (SIGINT) or SIGTERM sets the returned flag; a second one ends the
+/// program.
 const std::atomic<bool>& catch_interrupts();
 
 }  // namespace kvsim::cli

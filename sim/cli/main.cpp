@@ -4,11 +4,11 @@
 #include <iostream>
 
 #include "oracle/oracles.h"
-#include "policies/errors.h"
-#include "policies/nearest.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
 #include "sim/cli/verb.h"
-#include "sim/core/version.h"
-#include "traces/errors.h"
+#include "sim/results/version.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim::cli {
 

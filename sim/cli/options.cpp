@@ -6,12 +6,12 @@
 #include <charconv>
 #include <iostream>
 
-#include "policies/errors.h"
-#include "policies/nearest.h"
-#include "policies/split.h"
-#include "sim/core/sweep.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "policies/parameters/split.h"
+#include "sim/sweep/in_parallel.h"
 #ifdef KVSIM_WITH_CUDA
-#include "gpu/cuda_backend.h"
+#include "gpu/cuda/cuda_backend.h"
 #endif
 
 namespace kvsim::cli {
@@ -134,23 +134,23 @@ Mode mode_from(const po::variables_map& values) {
                                                                         : Mode::prefill;
 }
 
-Measuring measuring_from(const po::variables_map& values) {
-  Measuring measuring{.every = values["every"].as<int>()};
+MeasureOptions measuring_from(const po::variables_map& values) {
+  MeasureOptions measuring{.error_stride = values["every"].as<int>()};
   if (choice_from(values, "reference", {"full", "none"}) == "none") {
     measuring.reference = Reference::none;
   }
-  if (measuring.every < 1) {
-    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.every));
+  if (measuring.error_stride < 1) {
+    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.error_stride));
   }
-  if (measuring.every > 1 && !measuring.has_reference()) {
+  if (measuring.error_stride > 1 && !measuring.has_reference()) {
     throw UsageError(fmt::format(
         "--every {}: with --reference none there is no output error to take; leave one of them out",
-        measuring.every));
+        measuring.error_stride));
   }
   return measuring;
 }
 
-std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values) {
+std::vector<Spec> with_allocation(std::vector<Spec> policies, const po::variables_map& values) {
   const std::string name = choice_from(values, "allocate", allocation_names());
   const Allocation allocation = parse_allocation(name);
   for (Spec& policy : policies) {
@@ -195,8 +195,8 @@ std::string choice_from(const po::variables_map& values, const std::string& opti
   return value;
 }
 
-std::vector<std::string> words_from(const Verb& verb, const po::variables_map& values,
-                                    const std::string& name) {
+std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,
+                                          const std::string& name) {
   if (values.count(name) == 0) {
     throw UsageError(
         fmt::format("expected a {}; usage: kvsim {} {}", name, verb.name, verb.arguments));
@@ -204,8 +204,9 @@ std::vector<std::string> words_from(const Verb& verb, const po::variables_map& v
   return values[name].as<std::vector<std::string>>();
 }
 
-std::string word_from(const Verb& verb, const po::variables_map& values, const std::string& name) {
-  const std::vector<std::string> words = words_from(verb, values, name);
+std::string positional_from(const Verb& verb, const po::variables_map& values,
+                            const std::string& name) {
+  const std::vector<std::string> words = positionals_from(verb, values, name);
   if (words.size() > 1) {
     throw UsageError(fmt::format("expected one {}, found also '{}'; usage: kvsim {} {}", name,
                                  words[1], verb.name, verb.arguments));

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "policies/spec.h"
+#include "policies/registry/spec.h"
+#include "sim/attention/attention.h"
 #include "sim/cli/verb.h"
-#include "sim/core/attention.h"
-#include "sim/core/replay.h"
-#include "sim/core/selection.h"
+#include "sim/replay/replay.h"
+#include "sim/sweep/selection.h"
 
 namespace kvsim::cli {
 
@@ -31,37 +31,37 @@ po::options_description measuring_options();  ///< --reference, --every
 
 Selection selection_from(const po::variables_map& values);
 Mode mode_from(const po::variables_map& values);
-Measuring measuring_from(const po::variables_map& values);
+MeasureOptions measuring_from(const po::variables_map& values);
 
-/// The policies with the split that --allocate asks for, except where a spec names one itself.
-std::vector<Spec> allocated(std::vector<Spec> policies, const po::variables_map& values);
+/// The policies with the allocation of --allocate, except where a spec names its own.
+std::vector<Spec> with_allocation(std::vector<Spec> policies, const po::variables_map& values);
 
 std::int64_t seed_from(const po::variables_map& values);
 int threads_from(const po::variables_map& values);
 
-/// Throws std::runtime_error if the device is not there.
+/// The back-end of --device. Throws std::runtime_error if there is no such device.
 std::unique_ptr<Backend> backend_from(const po::variables_map& values);
 
 /// The value of `option`, which must be one of `choices`.
 std::string choice_from(const po::variables_map& values, const std::string& option,
                         const std::vector<std::string>& choices);
 
-/// All that was given for the positional `name`, at least one. Throws UsageError.
-std::vector<std::string> words_from(const Verb& verb, const po::variables_map& values,
-                                    const std::string& name);
+/// The values of the positional argument `name`. Throws UsageError if there is none.
+std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,
+                                          const std::string& name);
 
-/// The same where exactly one is expected.
-std::string word_from(const Verb& verb, const po::variables_map& values, const std::string& name);
+/// The same if exactly one value is allowed.
+std::string positional_from(const Verb& verb, const po::variables_map& values,
+                            const std::string& name);
 
-/// The value of an option that has to be given. Throws UsageError.
+/// The value of a required option. Throws UsageError if it is missing.
 std::string required_from(const Verb& verb, const po::variables_map& values,
                           const std::string& option);
 
 /// "0-3,7" as 0, 1, 2, 3, 7. Throws UsageError, starting with `option`.
 std::vector<int> parse_indices(const std::string& text, const std::string& option);
 
-/// The parts of a list separated by commas. Throws UsageError, starting with `option`, if one is
-/// empty.
+/// The parts of a comma-separated list. Throws UsageError, starting with `option`, if one is empty.
 std::vector<std::string> parse_list(const std::string& text, const std::string& option);
 
 }  // namespace kvsim::cli

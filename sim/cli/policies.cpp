@@ -2,7 +2,8 @@
 
 #include <iostream>
 
-#include "policies/spec.h"
+#include "policies/registry/registry.h"
+#include "policies/registry/spec.h"
 #include "sim/cli/options.h"
 
 namespace kvsim::cli {
@@ -28,7 +29,7 @@ void print_presets(const PolicyInfo& policy) {
   }
 }
 
-/// What a comparison may use it for, if it is more than a policy.
+/// The note on an oracle or a bound; empty for other policies.
 std::string role_of(const PolicyInfo& policy) {
   if (policy.bounds_recall != nullptr) {
     const bool by_default = policy.bounds_recall(Params(policy.params));
@@ -75,7 +76,7 @@ void print_markdown() {
   }
 }
 
-/// A policy, or what is written behind one: "protect", "+protect", "@pyramid".
+/// Prints a policy, a combinator or an allocation: "h2o", "protect", "+protect", "@pyramid".
 void print_named(std::string name) {
   if (name.starts_with('+') || name.starts_with('@')) name.erase(0, 1);
   for (const AllocationInfo& allocation : allocations()) {
@@ -97,7 +98,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!values) return 0;
   const std::string format = choice_from(*values, "format", {"text", "markdown"});
   if (values->count("NAME") > 0) {
-    print_named(word_from(verb, *values, "NAME"));
+    print_named(positional_from(verb, *values, "NAME"));
   } else if (format == "markdown") {
     print_markdown();
   } else {

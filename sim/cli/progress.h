@@ -8,13 +8,13 @@
 
 namespace kvsim::cli {
 
-/// How far a long run is, on standard error: a bar on a terminal, a line per tenth elsewhere; with
+/// Progress of a long run on standard error: a bar on a terminal, otherwise a line per tenth; with
 /// --verbose a line per unit, with --quiet nothing.
 class Progress {
  public:
   Progress(std::size_t total, const po::variables_map& values);
 
-  /// One unit more is finished.
+  /// Counts one more finished unit.
   void advance(const UnitName& unit);
 
   std::size_t finished() const { return finished_; }

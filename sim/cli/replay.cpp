@@ -1,4 +1,4 @@
-#include "sim/core/replay.h"
+#include "sim/replay/replay.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <optional>
 #include <tuple>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
-#include "sim/core/per_step_file.h"
-#include "traces/errors.h"
+#include "sim/results/per_step_file.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim::cli {
 namespace {
@@ -50,8 +50,8 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepRequest request = request_from(*values);
   request.measuring = measuring_from(*values);
-  request.traces = {word_from(verb, *values, "TRACE")};
-  request.policies = allocated({Spec(required_from(verb, *values, "policy"))}, *values);
+  request.traces = {positional_from(verb, *values, "TRACE")};
+  request.policies = with_allocation({Spec(required_from(verb, *values, "policy"))}, *values);
   request.budgets = parse_budgets(required_from(verb, *values, "budget"));
   if (request.budgets.size() > 1) throw UsageError("--budget takes one budget; use kvsim sweep");
   request.trajectories = values->count("per-step") > 0;
@@ -71,8 +71,9 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   };
   try {
     run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-      if (per_step) per_step->add(outcomes.front());
-      results.push_back(std::move(outcomes.front().result));
+      Outcome& outcome = outcomes.front();
+      if (per_step) per_step->add(outcome.result, outcome.trajectory);
+      results.push_back(std::move(outcome.result));
     });
   } catch (const Interrupted&) {
     if (!results.empty()) keep_what_finished();

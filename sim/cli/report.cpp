@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "sim/cli/options.h"
-#include "sim/core/store.h"
+#include "sim/results/store.h"
 
 namespace kvsim::cli {
 namespace {
@@ -27,14 +27,14 @@ int run(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/// The interpreter that has the package, which the environment may name.
+/// The Python interpreter: KVSIM_PYTHON, or python3.
 std::string python() {
   const char* named = std::getenv("KVSIM_PYTHON");
   return named != nullptr && *named != '\0' ? named : "python3";
 }
 
 void check_package(const std::string& interpreter) {
-  // Any folder named kvsim passes for a package of that name: what is in it has to be found.
+  // Python imports any folder named kvsim as a package: look for a module inside.
   const char* const kLooks =
       "import sys\n"
       "try:\n"
@@ -49,7 +49,7 @@ void check_package(const std::string& interpreter) {
       interpreter, interpreter));
 }
 
-/// What kvsim.report takes too. It says itself what is wrong with a value.
+/// The options of kvsim.report, which checks their values.
 po::options_description report_options() {
   const auto word = [] { return po::value<std::string>(); };
   po::options_description options("Options");
@@ -71,9 +71,9 @@ po::options_description report_options() {
 int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, report_options(), {"RESULTS.sqlite"});
   if (!values) return 0;
-  const std::string file = word_from(verb, *values, "RESULTS.sqlite");
+  const std::string file = positional_from(verb, *values, "RESULTS.sqlite");
   required_from(verb, *values, "output");
-  const ResultStore store(file, ResultStore::Access::read);  // says what is wrong with it
+  const ResultStore store(file, ResultStore::Access::read);  // throws if it is no result file
   check_package(python());
   std::vector<std::string> command = {python(), "-m", "kvsim.report"};
   command.insert(command.end(), arguments.begin(), arguments.end());

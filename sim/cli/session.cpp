@@ -4,20 +4,21 @@
 
 #include <iostream>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
-#include "sim/core/memory.h"
+#include "sim/sweep/memory.h"
+#include "sim/sweep/sweep_jobs.h"
 
 namespace kvsim::cli {
 namespace {
 
-void announce(const SweepPlan& plan, const Backend& backend) {
+void announce(const SweepPlan& plan, const std::vector<SweepJob>& jobs, const Backend& backend) {
   const std::size_t done = plan.num_replays() - plan.num_remaining();
   std::cerr << fmt::format("kvsim: {} replays of {} units, {} done before; {}\n",
                            plan.num_replays(), plan.units.size(), done,
-                           memory_note(plan.memory_bytes(), plan.request.threads));
-  const std::vector<std::string> on_cpu = left_to_cpu(plan, backend);
+                           memory_note(memory_bytes(plan, jobs), plan.request.threads));
+  const std::vector<std::string> on_cpu = policies_on_cpu(plan, backend);
   if (on_cpu.empty()) return;
   std::cerr << fmt::format("kvsim: replayed on the CPU, which {} does not: {}\n", backend.device(),
                            fmt::join(on_cpu, "; "));
@@ -60,8 +61,9 @@ std::vector<Amount> parse_budgets(const std::string& list) {
 void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
               const UnitFinished& finished) {
   const std::atomic<bool>& interrupted = catch_interrupts();
-  if (values.count("quiet") == 0) announce(plan, backend);
-  const std::size_t num_units = plan.num_reports();
+  const std::vector<SweepJob> jobs = jobs_of(plan);
+  if (values.count("quiet") == 0) announce(plan, jobs, backend);
+  const std::size_t num_units = num_reports(jobs);
   Progress progress(num_units, values);
   try {
     run_sweep(plan, backend, interrupted,

@@ -1,25 +1,26 @@
 #pragma once
 
 #include "sim/cli/options.h"
-#include "sim/core/sweep.h"
+#include "sim/sweep/run_sweep.h"
 
 namespace kvsim::cli {
 
-/// The options of a run: what to replay, how, and where.
+/// The options that verbs with replays share: selection, mode, seed, allocation, device, threads
+/// and verbosity.
 po::options_description session_options();
 
-/// The request that those options make; the caller names traces, policies and budgets.
+/// The request of these options; the caller adds traces, policies and budgets.
 SweepRequest request_from(const po::variables_map& values);
 
 /// Budgets separated by commas: "5%,0.2,256". Throws UsageError.
 std::vector<Amount> parse_budgets(const std::string& list);
 
-/// What is said beforehand of a run that takes so many bytes: "about 20 MiB of memory on 2
+/// The announced memory: `bytes` plus what the process takes now, as "about 20 MiB of memory on 2
 /// threads".
 std::string memory_note(std::size_t bytes, int threads);
 
-/// Runs the plan: says what is coming, shows progress, ends cleanly on Ctrl-C.
-/// `finished` is called as by kvsim::run_sweep. Throws Interrupted, saying how far it came.
+/// Runs the plan: announces it, shows progress, and ends cleanly on Ctrl-C. `finished` is called as
+/// by kvsim::run_sweep(). Throws what that throws; Interrupted says how many units are finished.
 void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
               const UnitFinished& finished);
 

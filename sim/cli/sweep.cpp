@@ -1,18 +1,18 @@
-#include "sim/core/sweep.h"
-
 #include <fmt/format.h>
 
 #include <iostream>
 
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
-#include "sim/core/regret.h"
+#include "sim/replay/replay_checks.h"
+#include "sim/results/regret.h"
+#include "sim/sweep/sweep_plan.h"
 
 namespace kvsim::cli {
 namespace {
 
-// Nothing of a unit is kept if a row of it, or of what is there of it, beats a bound.
-void keep(std::vector<Outcome> outcomes, ResultStore& store) {
+// Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound.
+void store_unit(std::vector<Outcome> outcomes, ResultStore& store) {
   std::vector<Result> rows;
   for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
   std::vector<Result> of_unit = store.unit_results(rows.front());
@@ -24,9 +24,9 @@ void keep(std::vector<Outcome> outcomes, ResultStore& store) {
   }
 }
 
-// Without a reference "all" stands for those that do without, and says which do not.
+// Without a reference, "all" leaves out the policies that need one, with a note.
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
-                                const Measuring& measuring) {
+                                const MeasureOptions& measuring) {
   const std::string list = required_from(verb, values, "policies");
   std::vector<Spec> policies = parse_specs(list);
   if (list == "all" && !measuring.has_reference()) {
@@ -40,7 +40,7 @@ std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& value
                                fmt::join(left_out, ", "));
     }
   }
-  return allocated(std::move(policies), values);
+  return with_allocation(std::move(policies), values);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepRequest request = request_from(*values);
   request.measuring = measuring_from(*values);
-  for (const std::string& trace : words_from(verb, *values, "TRACE"))
+  for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.push_back(trace);
   request.policies = policies_from(verb, *values, request.measuring);
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
@@ -68,11 +68,11 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto backend = backend_from(*values);
   SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
-  if (!plan.request.measuring.has_reference()) store.check_takes_unmeasured();
+  if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
   skip_finished(plan, store);
   try {
     run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-      keep(std::move(outcomes), store);
+      store_unit(std::move(outcomes), store);
     });
   } catch (const Interrupted& interrupted) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",

@@ -1,8 +1,8 @@
-#include "traces/synth.h"
+#include "traces/synth/synth.h"
 
 #include <algorithm>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 #include "sim/cli/options.h"
 
 namespace kvsim::cli {
@@ -54,7 +54,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   try {
     synthesize(file, synth);
   } catch (const std::invalid_argument& error) {
-    // The message starts with the name of a member, which is that of an option but for its dashes.
+    // The message starts with the name of a member: the option's name with '_' for '-'.
     std::string message = error.what();
     std::replace(message.begin(), message.begin() + message.find(':'), '_', '-');
     throw UsageError("--" + message);

@@ -11,7 +11,7 @@ struct Verb {
   const char* name;
   const char* arguments;  ///< for the usage line
   const char* summary;    ///< one line
-  /// Returns the exit status; throws for anything that ends the program with a message.
+  /// Returns the exit status; throws for every error.
   int (*run)(const Verb& verb, const std::vector<std::string>& arguments);
 };
 

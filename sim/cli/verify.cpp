@@ -1,4 +1,4 @@
-#include "sim/core/verify.h"
+#include "sim/sweep/verify.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "sim/cli/options.h"
-#include "sim/core/table.h"
-#include "traces/errors.h"
+#include "sim/results/table.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim::cli {
 
@@ -16,7 +16,7 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   options.add(selection_options()).add(run_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
-  const Trace trace(word_from(verb, *values, "TRACE"));
+  const Trace trace(positional_from(verb, *values, "TRACE"));
   const auto checks =
       verify(trace, selection_from(*values), *backend_from(*values), threads_from(*values));
 

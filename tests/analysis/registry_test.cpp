@@ -6,15 +6,16 @@
 #include <set>
 
 #include "oracle/oracles.h"
+#include "policies/parameters/errors.h"
 #include "tests/analysis/analysed.h"
-#include "tests/core/units.h"
+#include "tests/support/units.h"
 
 namespace kvsim::analysis_test {
 namespace {
 
 Unit subject(int tokens = 96) {
   Unit unit =
-      core_test::random_unit({.tokens = tokens, .head_dim = 2, .value_dim = 3, .group = 2}, 8);
+      test_support::random_unit({.tokens = tokens, .head_dim = 2, .value_dim = 3, .group = 2}, 8);
   for (int j = 0; j < tokens; ++j) unit.token_ids.push_back(j * j % 11);
   return unit;
 }
@@ -145,7 +146,7 @@ TEST_CASE("analysis: the same seed gives the same rows, another one other sample
 
 TEST_CASE("analysis: texts of one, two and three tokens are analysed", "[analysis]") {
   for (const int tokens : {1, 2, 3}) {
-    Unit unit = core_test::random_unit({.tokens = tokens, .head_dim = 2}, 4);
+    Unit unit = test_support::random_unit({.tokens = tokens, .head_dim = 2}, 4);
     unit.token_ids.assign(static_cast<std::size_t>(tokens), 7);
     const std::vector<PolicyRun> runs{run_of("h2o", 1, unit), run_of("window", 1, unit),
                                       run_of("subgen", 3, unit)};

@@ -6,14 +6,14 @@
 
 #include "oracle/oracles.h"
 #include "tests/analysis/analysed.h"
-#include "tests/core/reference_replay.h"
-#include "tests/core/units.h"
+#include "tests/support/reference_replay.h"
+#include "tests/support/units.h"
 
 namespace kvsim::analysis_test {
 namespace {
 
-using core_test::random_unit;
-using core_test::ReferenceAttention;
+using test_support::random_unit;
+using test_support::ReferenceAttention;
 
 bool is_attended(const PolicyRun& run, int token, int step) {
   return token <= step && run.trajectory.evicted_after[token] >= step;

@@ -5,11 +5,12 @@
 #include <set>
 
 #include "analysis/unit_table.h"
-#include "tests/core/sweep_requests.h"
-#include "tests/core/trace_files.h"
-#include "tests/traces/hdf5_edit.h"
-#include "tests/traces/temporary_folder.h"
-#include "traces/errors.h"
+#include "policies/parameters/errors.h"
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_files.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim::analysis_test {
 namespace {
@@ -19,9 +20,9 @@ using traces_test::TemporaryFolder;
 /// A trace without token_ids and what analyses need on it.
 SweepRequest request_on(const TemporaryFolder& folder, std::string_view policies = "") {
   const auto trace = folder.path() / "trace.h5";
-  if (!std::filesystem::exists(trace)) core_test::write_random_trace(trace, 4);
+  if (!std::filesystem::exists(trace)) test_support::write_random_trace(trace, 4);
   if (policies.empty()) return {.traces = {trace}};
-  return core_test::request(trace, policies, {"20%"});
+  return test_support::request(trace, policies, {"20%"});
 }
 
 using Tables = std::map<std::string, std::set<std::vector<Value>>>;
@@ -43,7 +44,7 @@ TEST_CASE("analysis: rows name the trace, the query head and what made them", "[
   const Tables tables =
       tables_of(plan_analyses(parse_analyses("sparsity"), request_on(folder), false));
   const auto& rows = tables.at("sparsity");
-  CHECK(rows.size() == core_test::kUnits * 2);
+  CHECK(rows.size() == test_support::kUnits * 2);
   std::set<std::int64_t> heads;
   for (const std::vector<Value>& row : rows) {
     const auto query_head = std::get<std::int64_t>(row[3]);
@@ -58,13 +59,13 @@ TEST_CASE("analysis: the table unit says how large the analysed heads are", "[an
   const TemporaryFolder folder;
   const Tables tables =
       tables_of(plan_analyses(parse_analyses("sparsity"), request_on(folder), false));
-  CHECK(tables.at("unit").size() == core_test::kUnits);
+  CHECK(tables.at("unit").size() == test_support::kUnits);
   const TableSchema schema = unit_schema();
   for (const std::vector<Value>& row : tables.at("unit")) {
     REQUIRE(row.size() == schema.columns.size());
     const bool is_long = std::get<std::string>(row[1]) == "a";
-    CHECK(row[4] ==
-          Value(std::int64_t{is_long ? core_test::kLongSequence : core_test::kShortSequence}));
+    CHECK(row[4] == Value(std::int64_t{is_long ? test_support::kLongSequence
+                                               : test_support::kShortSequence}));
     CHECK(row[6] == Value(std::int64_t{2}));
     CHECK(row[8] == Value(std::int64_t{3}));
   }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "policies/amount.h"
-#include "sim/core/attention_blocks.h"
-#include "sim/core/curve.h"
+#include "policies/parameters/amount.h"
+#include "sim/attention/attention_blocks.h"
+#include "sim/curve/curve.h"
 
 namespace kvsim::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/core/replay.h"
+#include "sim/replay/replay.h"
 
 namespace kvsim::bench {
 

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/batch_replay.h"
-#include "gpu/cuda_backend.h"
-#include "gpu/cuda_device.h"
-#include "sim/core/in_parallel.h"
+#include "gpu/cuda/cuda_backend.h"
+#include "gpu/cuda/cuda_device.h"
+#include "sim/sweep/in_parallel.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/device_ceilings.h"
 #include "tests/bench/structured_heads.h"

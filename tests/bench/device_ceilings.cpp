@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "gpu/cuda_resources.h"
-#include "gpu/cuda_status.h"
+#include "gpu/cuda/cuda_resources.h"
+#include "gpu/cuda/cuda_status.h"
 
 namespace kvsim::bench {
 namespace {

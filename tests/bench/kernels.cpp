@@ -3,9 +3,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include "policies/amount.h"
-#include "sim/core/attention_blocks.h"
-#include "sim/core/replay.h"
+#include "policies/parameters/amount.h"
+#include "sim/attention/attention_blocks.h"
+#include "sim/replay/replay.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/structured_heads.h"
 

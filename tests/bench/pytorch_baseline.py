@@ -1,17 +1,17 @@
-"""The work of `sweeps` in PyTorch: on the heads that it wrote, held against its results, and timed.
+"""Times the work of `sweeps` in PyTorch on the same heads and compares the results with its own.
 
-Three variants: `idiomatic`, the loop over steps that one would write (pytorch_stepwise.py), and two that
-are as fast as we could make them (pytorch_batched.py): `masked`, all budgets of a policy in one tensor, and
-`shared`, which takes over kvsim's own idea of sharing the full attention's exponentials. The last two run in
-one process with all threads and in as many processes with one thread each.
+There are three variants: `idiomatic` is a plain loop over steps (pytorch_stepwise.py); the other
+two are as fast as we could make them (pytorch_batched.py). `masked` keeps all budgets of a policy
+in one tensor. `shared` also reuses the exponentials of the full attention for every budget, as
+kvsim does. `masked` and `shared` run in one process with all threads and in one process per thread.
 """
 
 import argparse
 import json
 import multiprocessing
-import os
 import re
 import time
+from pathlib import Path
 
 import numpy
 import torch
@@ -21,7 +21,7 @@ from pytorch_stepwise import replay_stepwise
 
 VARIANTS = {"idiomatic": replay_stepwise, "masked": replay_masked, "shared": replay_shared}
 
-# Differences of smaller numbers are held against this: they are PyTorch's single precision.
+# Smallest denominator of a relative difference: below it the single precision of PyTorch decides.
 LEAST_MEAN = 0.01
 
 
@@ -63,7 +63,9 @@ class Processes:
         self.pipes, self.processes = [], []
         for _ in range(count):
             ours, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(theirs, file, shape, threads), daemon=True)
+            process = context.Process(
+                target=serve, args=(theirs, file, shape, threads), daemon=True
+            )
             process.start()
             self.pipes.append(ours)
             self.processes.append(process)
@@ -107,7 +109,8 @@ def difference(measured, configurations, column):
 def run_case(case, variant, processes, num_heads, options):
     configurations = case["configurations"]
     seconds, (loss, error) = processes.run(
-        variant, grouped(configurations), num_heads, options.repeats, options.most_seconds)
+        variant, grouped(configurations), num_heads, options.repeats, options.most_seconds
+    )
     return {
         "case": case["id"],
         "variant": variant,
@@ -136,22 +139,32 @@ def build():
     """What PyTorch says about its kernels."""
     text = torch.__config__.show()
     lines = [line.strip(" -") for line in text.splitlines()]
-    wanted = ("Intel(R) oneAPI Math", "Intel(R) Math", "Intel(R) MKL-DNN", "OpenMP", "CPU capability")
+    wanted = (
+        "Intel(R) oneAPI Math",
+        "Intel(R) Math",
+        "Intel(R) MKL-DNN",
+        "OpenMP",
+        "CPU capability",
+    )
     return [line for line in lines if line.startswith(wanted)] + re.findall(r"BLAS_INFO=\w+", text)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sweeps", help="the JSON file that sweeps wrote")
-    parser.add_argument("heads", help="the heads that sweeps wrote")
-    parser.add_argument("output", help="the JSON file to write")
+    parser.add_argument("sweeps", type=Path, help="the JSON file that sweeps wrote")
+    parser.add_argument("heads", type=Path, help="the heads that sweeps wrote")
+    parser.add_argument("output", type=Path, help="the JSON file to write")
     parser.add_argument("--repeats", type=int, default=3, help="the fastest counts")
-    parser.add_argument("--most-seconds", type=float, default=20, help="of one line; then no repeats")
-    parser.add_argument("--quick", action="store_true",
-                        help="a quarter of the heads where there are several configurations")
+    parser.add_argument(
+        "--most-seconds", type=float, default=20, help="of one line; then no repeats"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a quarter of the heads where there are several configurations",
+    )
     options = parser.parse_args()
-    with open(options.sweeps) as file:
-        sweeps = json.load(file)
+    sweeps = json.loads(options.sweeps.read_text())
     shape = (sweeps["heads"], sweeps["tokens"], sweeps["head_dim"])
     threads = sweeps["threads"]
     report = {
@@ -162,7 +175,7 @@ def main():
         "runs": [],
     }
     for count in sorted({1, threads}):
-        processes = Processes(count, threads // count, os.path.abspath(options.heads), shape)
+        processes = Processes(count, threads // count, options.heads.absolute(), shape)
         for case in sweeps["cases"]:
             several = len(case["configurations"]) > 1
             if not case["configurations"]:
@@ -173,11 +186,13 @@ def main():
                     continue
                 run = run_case(case, variant, processes, num_heads, options)
                 report["runs"].append(run)
-                print(f"PyTorch {variant:<10}{case['title']:<26}{count} x {threads // count} threads"
-                      f"{run['ms_per_head']:>10.2f} ms per head", flush=True)
+                print(
+                    f"PyTorch {variant:<10}{case['title']:<26}{count} x {threads // count} threads"
+                    f"{run['ms_per_head']:>10.2f} ms per head",
+                    flush=True,
+                )
         processes.close()
-    with open(options.output, "w") as file:
-        json.dump(report, file, indent=1)
+    options.output.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

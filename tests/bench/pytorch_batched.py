@@ -1,5 +1,7 @@
-"""Eviction policies in PyTorch as fast as we could make them: all heads and all budgets of a policy in
-one tensor, output products for blocks of steps. Called as replays of pytorch_stepwise.py are.
+"""Eviction policies in PyTorch as fast as we could make them.
+
+All heads and all budgets of a policy are in one tensor; output products cover blocks of steps.
+Arguments and results are those of pytorch_stepwise.py.
 """
 
 import math
@@ -51,7 +53,9 @@ class MaskedReplay:
 
 def replay_masked(query, key, value, budgets_of):
     full = full_attention(query, key, value)
-    results = [masked_policy(full, value, Policy(spec), budgets) for spec, budgets in budgets_of.items()]
+    results = [
+        masked_policy(full, value, Policy(spec), budgets) for spec, budgets in budgets_of.items()
+    ]
     return [torch.cat(column, 1) for column in zip(*results)]
 
 
@@ -77,7 +81,10 @@ def masked_policy(full_attention, value, policy, budgets):
 
 
 class SharedReplay:
-    """Who is resident is a factor of the full attention, 0 or 1; nothing beyond the diagonal is computed."""
+    """Multiplies the full attention by 1 for resident tokens and by 0 for evicted ones.
+
+    It computes nothing beyond the diagonal.
+    """
 
     def __init__(self, policy, budgets, heads, tokens):
         self.policy = policy
@@ -85,8 +92,9 @@ class SharedReplay:
         self.newest = torch.tensor([policy.num_newest(budget) for budget in budgets])
         self.position = torch.arange(tokens)
         self.resident = torch.ones(heads, len(budgets), tokens)
-        # Infinity for evicted tokens, so that a search passes over them; for others what the score has
-        # that is the budget's own, if it has: H2O over the whole text scores alike at all budgets.
+        # Infinity for evicted tokens, so that the search for the lowest score passes over them. For
+        # resident tokens, the part of the score that differs between budgets: H2O with the scores
+        # of the full attention has none.
         self.own = torch.zeros(heads, len(budgets), tokens)
         self.shared = torch.zeros(heads, 1, tokens)
         self.loss = torch.zeros(heads, len(budgets), dtype=torch.double)
@@ -151,18 +159,25 @@ class SharedReplay:
 def replay_shared(query, key, value, budgets_of):
     heads, tokens, dim = query.shape
     query, key = query / math.sqrt(dim), key.transpose(1, 2)
-    replays = [SharedReplay(Policy(spec), budgets, heads, tokens) for spec, budgets in budgets_of.items()]
+    replays = [
+        SharedReplay(Policy(spec), budgets, heads, tokens) for spec, budgets in budgets_of.items()
+    ]
     # Rows keep what earlier blocks wrote, which ends before the diagonal: the rest stays 0.
     weights = torch.zeros(heads, max(map(len, budgets_of.values())), BLOCK, tokens)
     for first in range(0, tokens, BLOCK):
         end = min(first + BLOCK, tokens)
         rows = end - first
         attention = torch.bmm(query[:, first:end], key[:, :, :end])
-        attention[:, :, first:].masked_fill_(torch.ones(rows, rows, dtype=torch.bool).triu(1), -math.inf)
+        attention[:, :, first:].masked_fill_(
+            torch.ones(rows, rows, dtype=torch.bool).triu(1), -math.inf
+        )
         attention = torch.softmax(attention, -1)
         output = torch.bmm(attention, value[:, :end])[:, None]
         for replay in replays:
             block = weights[:, : len(replay.budgets), :rows, :end]
             replay.attend(attention, first, block)
             replay.measure(block, output, value)
-    return [torch.cat([getattr(replay, name) for replay in replays], 1) / tokens for name in ("loss", "error")]
+    return [
+        torch.cat([getattr(replay, name) for replay in replays], 1) / tokens
+        for name in ("loss", "error")
+    ]

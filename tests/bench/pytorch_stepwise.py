@@ -1,7 +1,8 @@
 """Eviction policies in PyTorch as one writes them: a loop over steps, all heads in one tensor.
 
-A replay takes queries, keys and values, [heads, tokens, dim], and for each policy's canonical spec its budgets
-in ascending order; it gives attention loss and output error, [heads, configurations]: means over steps.
+A replay takes queries, keys and values, [heads, tokens, dim], and for each policy's canonical spec
+its budgets in ascending order. It returns the attention loss and the output error, each
+[heads, configurations], means over steps.
 """
 
 import math
@@ -39,8 +40,11 @@ def full_attention(query, key, value):
 
 def replay_stepwise(query, key, value, budgets_of):
     full = full_attention(query, key, value)
-    results = [replay_one(full, value, Policy(spec), budget)
-               for spec, budgets in budgets_of.items() for budget in budgets]
+    results = [
+        replay_one(full, value, Policy(spec), budget)
+        for spec, budgets in budgets_of.items()
+        for budget in budgets
+    ]
     return [torch.stack(column, 1) for column in zip(*results)]
 
 
@@ -68,8 +72,9 @@ def replay_one(full, value, policy, budget):
         else:
             score[:, step] = step
         if seen > budget:
-            kept_anyway = ((position[:seen] >= seen - policy.num_newest(budget))
-                           | (position[:seen] < policy.num_first(budget)))
-            lowest = score[:, :seen].masked_fill(~here | kept_anyway, math.inf).argmin(-1, keepdim=True)
+            is_newest = position[:seen] >= seen - policy.num_newest(budget)
+            is_first = position[:seen] < policy.num_first(budget)
+            candidates = score[:, :seen].masked_fill(~here | is_newest | is_first, math.inf)
+            lowest = candidates.argmin(-1, keepdim=True)
             resident.scatter_(1, lowest, False)
     return loss.double().mean(1), error.double().mean(1)

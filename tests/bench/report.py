@@ -3,8 +3,8 @@
 AT_LEAST, AT_MOST = "at least", "at most"
 FASTEST = "fastest"  # of all variants of the PyTorch baseline
 
-# case, what it is compared with, goal if there is one. A ratio to PyTorch says how many times faster kvsim
-# is, one to another case how many times longer it takes.
+# A case, what it is compared with, and the goal, if any. A ratio to PyTorch says how many times
+# faster kvsim is; a ratio to another case says how many times longer the case takes.
 GOALS = [
     ("h2o", "idiomatic", AT_LEAST, 22),
     ("h2o", FASTEST, AT_LEAST, 13),
@@ -38,7 +38,8 @@ def table(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = [row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        others = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        cells = [row[0].ljust(widths[0]), *others]
         lines.append("  ".join(cells).rstrip())
     return lines
 
@@ -69,11 +70,15 @@ def condition_lines(report, peak):
         f"{sweeps['tokens']} tokens, {sweeps['heads']} heads of {sweeps['head_dim']}",
         f"{conditions['cpu']}, {conditions['threads']} threads on {conditions['cores']} cores, "
         f"{sweeps['compiler']}, {sweeps['flags'].strip()}",
-        f"Peaks: GEMM {peak['gemm']:.0f} GFLOP/s (Eigen {peak['eigen']:.0f}, PyTorch {peak['torch']:.0f}), "
-        f"FMA {peak['fma']:.0f} GFLOP/s, reading {peak['read']:.1f} GB/s",
+        f"Peaks: GEMM {peak['gemm']:.0f} GFLOP/s (Eigen {peak['eigen']:.0f}, "
+        f"PyTorch {peak['torch']:.0f}), FMA {peak['fma']:.0f} GFLOP/s, "
+        f"reading {peak['read']:.1f} GB/s",
     ]
     if conditions["busy_before"] > BUSY:
-        lines.append(f"Others used {conditions['busy_before']:.0%} of the cores just before: do not cite these figures.")
+        lines.append(
+            f"Others used {conditions['busy_before']:.0%} of the cores just before: "
+            "do not cite these figures."
+        )
     differs = [f"{name} = {goal}" for name, goal in GOAL_SHAPE.items() if sweeps[name] != goal]
     if differs:
         lines.append(f"The goals are for {', '.join(differs)}.")
@@ -85,18 +90,39 @@ def kernel_lines(report, peak):
     rows = [["kernel, one thread", "ms", "GFLOP/s", "of peak"]]
     for row in report["kernels"]:
         rate = 1e-9 * row["FLOP/s"] if "FLOP/s" in row else None
-        rows.append([row["name"], f"{row['real_time']:.2f}",
-                     f"{rate:.1f}" if rate else "", f"{rate / per_thread:.0%}" if rate else ""])
+        rows.append(
+            [
+                row["name"],
+                f"{row['real_time']:.2f}",
+                f"{rate:.1f}" if rate else "",
+                f"{rate / per_thread:.0%}" if rate else "",
+            ]
+        )
     return table(rows)
 
 
 def sweep_lines(report, peak):
-    rows = [["sweep", "ms per head", "M tokens x heads x configurations/s", "GFLOP/s", "of peak", "MB read"]]
+    rows = [
+        [
+            "sweep",
+            "ms per head",
+            "M tokens x heads x configurations/s",
+            "GFLOP/s",
+            "of peak",
+            "MB read",
+        ]
+    ]
     for case in report["sweeps"]["cases"]:
-        rows.append([case["title"], f"{case['ms_per_head']:.2f}",
-                     f"{1e-6 * case['tokens_heads_configurations_per_s']:.3f}",
-                     f"{case['gflop_per_s']:.1f}", f"{case['gflop_per_s'] / peak['gemm']:.0%}",
-                     f"{1e-6 * case['trace_bytes_read']:.0f}"])
+        rows.append(
+            [
+                case["title"],
+                f"{case['ms_per_head']:.2f}",
+                f"{1e-6 * case['tokens_heads_configurations_per_s']:.3f}",
+                f"{case['gflop_per_s']:.1f}",
+                f"{case['gflop_per_s'] / peak['gemm']:.0%}",
+                f"{1e-6 * case['trace_bytes_read']:.0f}",
+            ]
+        )
     return table(rows)
 
 
@@ -109,15 +135,33 @@ def pytorch_lines(report, peak):
         lines.append(f"PyTorch does not use the processor's {widest}: this is no fair baseline.")
     if peak["torch"] < SLOW_BLAS * peak["eigen"]:
         lines.append("PyTorch's GEMM is slower than Eigen's: this is no fair baseline.")
-    rows = [["PyTorch", "processes x threads", "heads", "ms per head", "loss differs by", "error differs by"]]
+    rows = [
+        [
+            "PyTorch",
+            "processes x threads",
+            "heads",
+            "ms per head",
+            "loss differs by",
+            "error differs by",
+        ]
+    ]
     titles = {case["id"]: case["title"] for case in report["sweeps"]["cases"]}
     for run in pytorch["runs"]:
-        rows.append([f"{titles[run['case']]}, {run['variant']}",
-                     f"{run['processes']} x {run['threads_each']}", str(run["heads"]), f"{run['ms_per_head']:.2f}",
-                     f"{run['attention_loss_difference']:.0e}", f"{run['output_error_difference']:.0e}"])
+        rows.append(
+            [
+                f"{titles[run['case']]}, {run['variant']}",
+                f"{run['processes']} x {run['threads_each']}",
+                str(run["heads"]),
+                f"{run['ms_per_head']:.2f}",
+                f"{run['attention_loss_difference']:.0e}",
+                f"{run['output_error_difference']:.0e}",
+            ]
+        )
     lines += table(rows)
-    worst = max(max(run["attention_loss_difference"], run["output_error_difference"])
-                for run in pytorch["runs"])
+    worst = max(
+        max(run["attention_loss_difference"], run["output_error_difference"])
+        for run in pytorch["runs"]
+    )
     if not worst <= AGREEMENT:
         lines.append(f"PyTorch and kvsim DISAGREE by {worst:.0e}: they did not do the same work.")
     if any(run["heads"] < report["sweeps"]["heads"] for run in pytorch["runs"]):
@@ -132,8 +176,11 @@ def ratio(report, case, other):
         return None
     if other in own:
         return own[case] / own[other]
-    times = [run["ms_per_head"] for run in report.get("pytorch", {}).get("runs", [])
-             if run["case"] == case and (run["variant"] == other or other == FASTEST)]
+    times = [
+        run["ms_per_head"]
+        for run in report.get("pytorch", {}).get("runs", [])
+        if run["case"] == case and (run["variant"] == other or other == FASTEST)
+    ]
     return min(times) / own[case] if times else None
 
 
@@ -151,38 +198,66 @@ def goal_lines(report):
     for case, other, sense, goal in GOALS:
         measured = ratio(report, case, other)
         versus = f"time of {titles[other]}" if other in titles else f"speed of {other} PyTorch"
-        rows.append([f"{titles[case]}: {versus}", f"{measured:.2f}x" if measured else "-",
-                     f"{sense} {goal}x" if goal else "", verdict(measured, sense, goal)])
+        rows.append(
+            [
+                f"{titles[case]}: {versus}",
+                f"{measured:.2f}x" if measured else "-",
+                f"{sense} {goal}x" if goal else "",
+                verdict(measured, sense, goal),
+            ]
+        )
     return table(rows)
 
 
 def device_floor(device, case):
-    """ms per head below which the plain way of doing it cannot get on this device: operations at the rate of its
-    fp32 products, or queries, keys and values at that of its memory."""
+    """The least ms per head that the plain computation can take on this device.
+
+    It is the larger of two times: all operations at the device's fp32 GEMM rate, and reading
+    queries, keys and values at its copy rate.
+    """
     ceilings = device["ceilings"]
     flops = 1e6 * case["gflop_per_s"] * case["ms_per_head"]
     read = 12 * device["tokens"] * device["head_dim"]
-    return max(flops / (1e6 * ceilings["fp32_gflop_per_s"]), read / (1e6 * ceilings["copy_gb_per_s"]))
+    return max(
+        flops / (1e6 * ceilings["fp32_gflop_per_s"]), read / (1e6 * ceilings["copy_gb_per_s"])
+    )
 
 
 def device_lines(report):
     device = report["device"]
     ceilings = device["ceilings"]
     lines = [
-        f"{ceilings['device']}: {device['tokens']} tokens, {device['heads']} heads of {device['head_dim']}, "
-        f"{device['threads']} threads",
-        f"Peaks: GEMM {ceilings['fp32_gflop_per_s']:.0f} GFLOP/s in fp32, {ceilings['fp64_gflop_per_s']:.0f} in "
-        f"fp64, copies {ceilings['copy_gb_per_s']:.0f} GB/s, uploads {ceilings['upload_gb_per_s']:.0f} GB/s",
+        f"{ceilings['device']}: {device['tokens']} tokens, {device['heads']} heads of "
+        f"{device['head_dim']}, {device['threads']} threads",
+        f"Peaks: GEMM {ceilings['fp32_gflop_per_s']:.0f} GFLOP/s in fp32, "
+        f"{ceilings['fp64_gflop_per_s']:.0f} in fp64, copies {ceilings['copy_gb_per_s']:.0f} GB/s, "
+        f"uploads {ceilings['upload_gb_per_s']:.0f} GB/s",
     ]
     exact = next(case for case in device["cases"] if case["id"] == "exact")
-    rows = [["on the GPU", "ms per head", "floor", "of fp32 peak", "to exact", "PyTorch ms", "to PyTorch"]]
+    rows = [
+        [
+            "on the GPU",
+            "ms per head",
+            "floor",
+            "of fp32 peak",
+            "to exact",
+            "PyTorch ms",
+            "to PyTorch",
+        ]
+    ]
     for case in device["cases"]:
         pytorch = case.get("pytorch_ms_per_head")
-        rows.append([case["title"], f"{case['ms_per_head']:.3f}", f"{device_floor(device, case):.3f}",
-                     f"{case['gflop_per_s'] / ceilings['fp32_gflop_per_s']:.0%}",
-                     f"{case['ms_per_head'] / exact['ms_per_head']:.2f}x",
-                     f"{pytorch:.3f}" if pytorch else "-",
-                     f"{pytorch / case['ms_per_head']:.1f}x" if pytorch else "-"])
+        rows.append(
+            [
+                case["title"],
+                f"{case['ms_per_head']:.3f}",
+                f"{device_floor(device, case):.3f}",
+                f"{case['gflop_per_s'] / ceilings['fp32_gflop_per_s']:.0%}",
+                f"{case['ms_per_head'] / exact['ms_per_head']:.2f}x",
+                f"{pytorch:.3f}" if pytorch else "-",
+                f"{pytorch / case['ms_per_head']:.1f}x" if pytorch else "-",
+            ]
+        )
     return lines + table(rows)
 
 

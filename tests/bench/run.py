@@ -1,5 +1,7 @@
-"""Runs the benchmarks that were built, and the PyTorch baseline if there is a Python with torch, prints
-one page and writes everything that was measured to build/bench.json. `make bench` builds, then runs it.
+"""Runs the benchmarks, prints one page and writes all measurements to build/bench.json.
+
+It also runs the PyTorch baseline if it finds a Python with torch. `make bench` builds the
+benchmarks and calls this script.
 """
 
 import argparse
@@ -52,7 +54,8 @@ def python_with_torch():
 
 def of_cpuinfo(field):
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "unknown")
+    found = (line.split(":", 1)[1].strip() for line in lines if line.startswith(field))
+    return next(found, "unknown")
 
 
 def widest_vectors(flags):
@@ -61,10 +64,14 @@ def widest_vectors(flags):
 
 
 def busy_share(seconds=3):
-    """The share of the cores' time that others take, a hypervisor's other guests included. The load average
-    would still show the build."""
+    """The share of the cores' time that other processes use, other guests of a hypervisor included.
+
+    The load average would still show the build.
+    """
+
     def idle_and_total():
-        user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split()[1:9])
+        numbers = Path("/proc/stat").read_text().split()[1:9]
+        user, nice, system, idle, iowait, *rest = map(int, numbers)
         return idle + iowait, user + nice + system + idle + iowait + sum(rest)
 
     before = idle_and_total()
@@ -86,8 +93,14 @@ def conditions(options):
 
 
 def google_benchmark(program, file, *arguments):
-    call(program, f"--benchmark_out={file}", "--benchmark_out_format=json", "--benchmark_min_time=0.5",
-         *arguments, quiet=True)
+    call(
+        program,
+        f"--benchmark_out={file}",
+        "--benchmark_out_format=json",
+        "--benchmark_min_time=0.5",
+        *arguments,
+        quiet=True,
+    )
     return json.loads(file.read_text())["benchmarks"]
 
 
@@ -98,7 +111,9 @@ def measure_device(programs, python, options):
     if not program.exists():
         return None
     print("Measuring the GPU", flush=True)
-    call(program, "--heads", options.device_heads, "--tokens", options.device_tokens, "--json", file)
+    call(
+        program, "--heads", options.device_heads, "--tokens", options.device_tokens, "--json", file
+    )
     if not file.exists():
         return None
     if python and answer(python, "-c", "import torch; print(torch.cuda.is_available())") == "True":
@@ -109,17 +124,27 @@ def measure_device(programs, python, options):
 def parse_arguments():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the folder of the build")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build", help="the folder of the build"
+    )
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--head-dim", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=min(2, cores),
-                        help="of kvsim, of PyTorch and of the machine's peaks; the goals are for 2")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=min(2, cores),
+        help="of kvsim, of PyTorch and of the machine's peaks; the goals are for 2",
+    )
     parser.add_argument("--device-heads", type=int, default=1024, help="on a GPU, if there is one")
     parser.add_argument("--device-tokens", type=int, default=4096)
     parser.add_argument("--repeats", type=int, default=5, help="of each case; the median counts")
-    parser.add_argument("--quick", action="store_true", help="fewer heads for the longest PyTorch runs")
-    parser.add_argument("--date", default=datetime.date.today().isoformat(), help="as the file tells it")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer heads for the longest PyTorch runs"
+    )
+    parser.add_argument(
+        "--date", default=datetime.date.today().isoformat(), help="as the file tells it"
+    )
     return parser.parse_args()
 
 
@@ -130,21 +155,24 @@ def main():
     programs = options.build / "bench"
     report = {"conditions": conditions(options)}
     print("Measuring the machine", flush=True)
-    report["machine"] = google_benchmark(programs / "machine", programs / "machine.json", options.threads)
+    report["machine"] = google_benchmark(
+        programs / "machine", programs / "machine.json", options.threads
+    )
     print("Measuring kernels", flush=True)
     report["kernels"] = google_benchmark(programs / "kernels", programs / "kernels.json")
     print("Measuring sweeps", flush=True)
     sweeps, heads = programs / "sweeps.json", programs / "heads.f32"
-    call(programs / "sweeps", "--tokens", options.tokens, "--head-dim", options.head_dim,
-         "--heads", options.heads, "--threads", options.threads, "--repeats", options.repeats,
-         "--json", sweeps, "--heads-file", heads, quiet=True)
+    shape = ["--tokens", options.tokens, "--head-dim", options.head_dim, "--heads", options.heads]
+    effort = ["--threads", options.threads, "--repeats", options.repeats]
+    files = ["--json", sweeps, "--heads-file", heads]
+    call(programs / "sweeps", *shape, *effort, *files, quiet=True)
     report["sweeps"] = json.loads(sweeps.read_text())
     python = python_with_torch()
     if python:
         print("Measuring PyTorch, which takes minutes", flush=True)
         baseline = programs / "pytorch.json"
-        call(python, HERE / "pytorch_baseline.py", sweeps, heads, baseline,
-             *(["--quick"] if options.quick else []))
+        quick = ["--quick"] if options.quick else []
+        call(python, HERE / "pytorch_baseline.py", sweeps, heads, baseline, *quick)
         report["pytorch"] = json.loads(baseline.read_text())
     heads.unlink()
     device = measure_device(programs, python, options)

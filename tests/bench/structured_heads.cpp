@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "traces/synth_head.h"
+#include "traces/synth/synth_head.h"
 
 namespace kvsim::bench {
 namespace {

@@ -12,9 +12,9 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/core/in_parallel.h"
-#include "sim/core/sweep.h"
-#include "sim/core/version.h"
+#include "sim/results/version.h"
+#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/sweep_plan.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/structured_heads.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/cli/rows.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {

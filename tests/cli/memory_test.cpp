@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {
@@ -17,18 +17,18 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// Sweeps a trace that `synth` makes and holds what was announced against what was taken.
+/// Sweeps a trace from `synth` and compares the announced memory with the peak.
 void check_estimate(const std::string& synth, const std::string& sweep) {
   const TemporaryFolder folder;
-  // Not made in here: a child's peak counts from what its parent takes when it starts.
+  // In a process of its own: a child's peak counts from its parent's memory at the start.
   REQUIRE(run(folder.path(), words("synth -o t.h5 --no-output --layers 1 " + synth)).status == 0);
   const Ended swept = run(folder.path(), words("sweep t.h5 -o r.sqlite " + sweep));
   INFO("synth " << synth << "; sweep " << sweep << "\n" << swept.err);
   REQUIRE(swept.status == 0);
   std::smatch match;
   REQUIRE(std::regex_search(swept.err, match, std::regex("about (\\d+) MiB of memory")));
-  // What any run takes may come on top or be in it: libraries of devices are large, and are read
-  // when the program ends, whether or not its own memory has been given back by then.
+  // The memory of an empty run may come on top or not: device libraries are large and are read when
+  // the program ends, before or after it frees its own memory.
   const double least = run(folder.path(), {"--version"}).peak_mib;
   const double announced = std::stod(match[1]);
   CAPTURE(announced, least, swept.peak_mib);

@@ -6,12 +6,12 @@
 
 namespace kvsim::cli_test {
 
-/// How a run of the program ended.
+/// The result of a run of the program.
 struct Ended {
   int status = 0;  ///< exit status; -N if signal N ended it
   std::string out;
   std::string err;
-  double peak_mib = 0;  ///< the most memory that it took
+  double peak_mib = 0;  ///< peak resident memory
 };
 
 /// Starts `kvsim ARGUMENTS` in `folder` and returns its process id. Its output goes to the files
@@ -21,7 +21,7 @@ int start(const std::filesystem::path& folder, const std::vector<std::string>& a
 /// Waits for a process that start() began in `folder`.
 Ended wait(const std::filesystem::path& folder, int process);
 
-/// Both at once.
+/// start(), then wait().
 Ended run(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
 
 /// The bundled trace.

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {
@@ -14,7 +14,7 @@ std::string readme() {
   return text.str();
 }
 
-/// The words of a command line; double quotes hold words together.
+/// The words of a command line; double quotes join words.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
   bool quoted = false;

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "tests/cli/program.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using Catch::Contains;
 using traces_test::TemporaryFolder;
 
-/// Makes the program take `interpreter` for Python while it is there.
+/// Sets KVSIM_PYTHON to `interpreter` for the lifetime of the object.
 class Interpreter {
  public:
   explicit Interpreter(const std::string& interpreter) {

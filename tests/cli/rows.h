@@ -6,8 +6,8 @@
 
 namespace kvsim::cli_test {
 
-/// Whether two rows of `--format json` are of the same replay: equal but for the last digits of
-/// numbers, which may depend on the replays beside it.
+/// Whether two rows of `--format json` are of the same replay: equal up to the last digits of
+/// numbers, which may depend on the other replays of the unit.
 inline bool agree(const nlohmann::json& a, const nlohmann::json& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [name, x] : a.items()) {

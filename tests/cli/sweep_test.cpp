@@ -6,16 +6,16 @@
 #include <thread>
 
 #include "tests/cli/program.h"
-#include "tests/traces/hdf5_edit.h"
-#include "tests/traces/temporary_folder.h"
-#include "traces/synth.h"
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/temporary_folder.h"
+#include "traces/synth/synth.h"
 
 namespace kvsim::cli_test {
 namespace {
 
 using traces_test::TemporaryFolder;
 
-// Eight policies that decide for a head alone at two budgets: a unit's rows arrive at once.
+// Eight policies of scope head at two budgets: a unit's rows are committed together.
 constexpr int kRowsPerUnit = 8 * 2;
 const std::vector<std::string> kSweep{
     "sweep",     "trace.h5", "--policies", "full;window;sink;random;h2o;scissorhands;topk;subgen",
@@ -45,11 +45,11 @@ int num_rows(const TemporaryFolder& folder) {
     SQLite::Database database(folder.path() / "results.sqlite", SQLite::OPEN_READWRITE);
     return database.execAndGet("SELECT count(*) FROM replay").getInt();
   } catch (const SQLite::Exception&) {
-    return 0;  // not there yet, or being written at this moment
+    return 0;  // missing yet, or being written
   }
 }
 
-/// Starts a sweep and sends it `signal` as soon as it has kept something.
+/// Starts a sweep and sends it `signal` as soon as it has stored a row.
 Ended stop_in_the_middle(const TemporaryFolder& folder, int signal) {
   const int process = start(folder.path(), with(kSweep, {"--threads", "1"}));
   while (num_rows(folder) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));

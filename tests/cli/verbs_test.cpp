@@ -3,13 +3,14 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "policies/spec.h"
-#include "sim/core/result.h"
+#include "policies/registry/registry.h"
+#include "policies/registry/spec.h"
+#include "sim/results/result.h"
 #include "tests/cli/program.h"
 #include "tests/cli/rows.h"
-#include "tests/traces/hdf5_edit.h"
-#include "tests/traces/temporary_folder.h"
-#include "traces/synth.h"
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/temporary_folder.h"
+#include "traces/synth/synth.h"
 
 namespace kvsim::cli_test {
 namespace {

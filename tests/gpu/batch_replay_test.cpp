@@ -4,21 +4,21 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "policies/registry.h"
-#include "tests/core/compare.h"
-#include "tests/core/units.h"
-#include "tests/core/variants.h"
+#include "policies/registry/registry.h"
 #include "tests/gpu/devices.h"
 #include "tests/gpu/host_device.h"
-#include "traces/random_stream.h"
+#include "tests/support/compare.h"
+#include "tests/support/units.h"
+#include "tests/support/variants.h"
+#include "traces/synth/random_stream.h"
 #include "traces/trace.h"
 
 namespace kvsim::gpu_test {
 namespace {
 
-using core_test::random_unit;
-using core_test::uniform_unit;
-using core_test::unit_of_logits;
+using test_support::random_unit;
+using test_support::uniform_unit;
+using test_support::unit_of_logits;
 
 // Between two keys, and in one dimension, all cosines are equal: rounding decides which key leaves.
 bool is_decided_by_rounding(const Rules& rules, const Unit& unit, int budget) {
@@ -28,7 +28,7 @@ bool is_decided_by_rounding(const Rules& rules, const Unit& unit, int budget) {
 
 std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& budgets) {
   std::vector<Configuration> configurations;
-  for (const core_test::Variant& variant : core_test::all_variants()) {
+  for (const test_support::Variant& variant : test_support::all_variants()) {
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
     for (const int budget : budgets) {
       const Rules rules = variant.spec.rules({.budget = budget});
@@ -102,7 +102,7 @@ void check_outcomes(const Unit& unit, const std::vector<Configuration>& configur
       ++num_ties;
       continue;
     }
-    CHECK(core_test::differences(tested[i].result, expected[i].result, 1e-4) == "");
+    CHECK(test_support::differences(tested[i].result, expected[i].result, 1e-4) == "");
     CHECK((mine.attention_recall - theirs.attention_recall).isZero(1e-5F));
     CHECK((mine.output_error - theirs.output_error).isZero(1e-5F));
   }
@@ -237,13 +237,13 @@ TEST_CASE("device: caches too large for the chip are replayed beside it") {
 }
 
 TEST_CASE("device: errors are taken at the steps asked for") {
-  const ReplayOptions options{.trajectories = true, .measuring = {.every = 7}};
+  const ReplayOptions options{.trajectories = true, .measuring = {.error_stride = 7}};
   const ManyUnits many;
   HostDevice device;
   const auto tested = gpu::replay_on(device, many.replays(), options);
   const auto expected = replay(many.units[0], many.configurations[0], options, *make_cpu_backend());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    CHECK(core_test::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
+    CHECK(test_support::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
   }
 }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/core/compare.h"
+#include "tests/support/compare.h"
 
 namespace kvsim::gpu_test {
 namespace {
 
-using core_test::close;
+using test_support::close;
 
 // Two fp32 sums of head_dim <= 128 products in different orders, for logits of at most about 10,
 // differ by some 1e-6. A weight takes that over as a relative error, and so do sums of weights.

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "sim/core/attention.h"
+#include "sim/attention/attention.h"
 
 namespace kvsim::gpu_test {
 

@@ -3,16 +3,16 @@
 #include <limits>
 #include <thread>
 
-#include "sim/core/attention_kernels.h"
-#include "tests/core/units.h"
+#include "sim/kernels/attention_kernels.h"
 #include "tests/gpu/block_differences.h"
 #include "tests/gpu/devices.h"
+#include "tests/support/units.h"
 
 namespace kvsim::gpu_test {
 namespace {
 
-using core_test::random_unit;
-using core_test::uniform_unit;
+using test_support::random_unit;
+using test_support::uniform_unit;
 
 // A block of the right shape with wrong content, so that what compute() does not write stays wrong.
 AttentionBlock poisoned(const Unit& unit, int first_step, int num_steps) {
@@ -42,8 +42,8 @@ std::string unit_differences(const Unit& unit, const Backend& tested, int block_
        step += count, count = std::min(block_steps, unit.num_tokens() - step)) {
     AttentionBlock tested_block = poisoned(unit, step, count);
     AttentionBlock cpu_block;
-    tested_pass->compute(step, count, Outputs::now, tested_block);
-    cpu_pass->compute(step, count, Outputs::now, cpu_block);
+    tested_pass->compute(step, count, Outputs::required, tested_block);
+    cpu_pass->compute(step, count, Outputs::required, cpu_block);
     found += differences(unit, tested_block, cpu_block);
   }
   return found;
@@ -73,7 +73,7 @@ TEST_CASE("device: equal logits give equal weights and exact counts") {
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name);
     AttentionBlock block = poisoned(unit, 0, unit.num_tokens());
-    device.backend()->attend(unit)->compute(0, unit.num_tokens(), Outputs::now, block);
+    device.backend()->attend(unit)->compute(0, unit.num_tokens(), Outputs::required, block);
     for (int step = 0; step < unit.num_tokens(); ++step) {
       const int visible = step + 1 - first_visible(unit, step);
       CHECK(block.heads[0].weight_sum[step] == visible);

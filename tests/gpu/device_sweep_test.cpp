@@ -2,17 +2,17 @@
 #include <catch2/catch.hpp>
 
 #include "gpu/device_backend.h"
-#include "tests/core/compare.h"
-#include "tests/core/sweep_requests.h"
-#include "tests/core/trace_files.h"
 #include "tests/gpu/devices.h"
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/compare.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_files.h"
 
 namespace kvsim::gpu_test {
 namespace {
 
-using core_test::request;
-using core_test::write_random_trace;
+using test_support::request;
+using test_support::write_random_trace;
 using traces_test::TemporaryFolder;
 
 std::vector<Result> rows_of(const SweepRequest& wanted, const Backend& backend) {
@@ -44,7 +44,7 @@ void check_rows(const std::vector<Result>& rows, const std::vector<Result>& expe
     });
     REQUIRE(same != expected.end());
     INFO(row.policy << " at " << row.budget);
-    CHECK(core_test::differences(row, *same, 1e-4) == "");
+    CHECK(test_support::differences(row, *same, 1e-4) == "");
   }
 }
 
@@ -89,12 +89,12 @@ TEST_CASE("device: a plan knows which of its policies the CPU replays") {
   write_random_trace(folder / "t.h5", 1);
   SweepRequest wanted = request(folder / "t.h5", "window;strided:h2=0.5;full", {"7"});
   const auto device = tested_devices().front().backend();
-  CHECK(left_to_cpu(plan_sweep(wanted), *device) ==
+  CHECK(policies_on_cpu(plan_sweep(wanted), *device) ==
         std::vector<std::string>{"full", Spec("strided:h2=0.5").text()});
-  CHECK(left_to_cpu(plan_sweep(wanted), *make_cpu_backend()).empty());
+  CHECK(policies_on_cpu(plan_sweep(wanted), *make_cpu_backend()).empty());
   wanted.measuring.reference = Reference::none;
   wanted.policies = parse_specs("window");
-  CHECK(left_to_cpu(plan_sweep(wanted), *device) == std::vector<std::string>{"window"});
+  CHECK(policies_on_cpu(plan_sweep(wanted), *device) == std::vector<std::string>{"window"});
 }
 
 }  // namespace

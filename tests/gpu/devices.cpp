@@ -5,8 +5,8 @@
 #include "gpu/device_backend.h"
 #include "tests/gpu/host_device.h"
 #ifdef KVSIM_WITH_CUDA
-#include "gpu/cuda_backend.h"
-#include "gpu/cuda_device.h"
+#include "gpu/cuda/cuda_backend.h"
+#include "gpu/cuda/cuda_device.h"
 #endif
 
 namespace kvsim::gpu_test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/device.h"
-#include "sim/core/attention.h"
+#include "sim/attention/attention.h"
 
 namespace kvsim::gpu_test {
 

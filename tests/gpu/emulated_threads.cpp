@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/thread_block.h"
+#include "gpu/kernels/thread_block.h"
 
 namespace kvsim::gpu_test {
 namespace {
@@ -56,7 +56,7 @@ const std::array<Warp::Shown, kLanes>& show(const Warp::Shown& shown) {
 
 int EmulatedThreads::index() { return own_index; }
 
-void EmulatedThreads::meet() { block_meeting().arrive_and_wait(); }
+void EmulatedThreads::synchronize() { block_meeting().arrive_and_wait(); }
 
 unsigned EmulatedThreads::from_lane_above(unsigned word, int distance) {
   const auto& shown = show({word, 0, 0});

@@ -4,11 +4,11 @@
 
 namespace kvsim::gpu_test {
 
-/// What gpu::CudaThreads gives a thread, by threads of the host: they run at the same time, and
-/// what is not kept apart by a meeting may happen in any order.
+/// The operations of gpu::CudaThreads, on threads of the host. They run at the same time: what no
+/// barrier separates may happen in any order.
 struct EmulatedThreads {
   static int index();
-  static void meet();
+  static void synchronize();
 
   template <class T>
   static T& shared() {

@@ -7,7 +7,7 @@
 namespace kvsim::gpu_test {
 namespace {
 
-/// What gpu/kernels.h asks of a thread block; gpu/thread_block.h says what each member means.
+/// The operations of gpu/kernels/thread_block.h, on one thread.
 class HostBlock {
  public:
   explicit HostBlock(std::size_t on_chip) : on_chip_(on_chip) {}

@@ -1,7 +1,7 @@
 #ifdef KVSIM_WITH_CUDA
 #include <catch2/catch.hpp>
 
-#include "gpu/cuda_backend.h"
+#include "gpu/cuda/cuda_backend.h"
 
 namespace kvsim {
 namespace {

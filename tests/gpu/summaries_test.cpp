@@ -2,13 +2,13 @@
 
 #include "analysis/analyse_unit.h"
 #include "oracle/remaining_attention.h"
-#include "tests/core/units.h"
 #include "tests/gpu/devices.h"
+#include "tests/support/units.h"
 
 namespace kvsim::gpu_test {
 namespace {
 
-using core_test::random_unit;
+using test_support::random_unit;
 
 void check_summaries(const Unit& unit) {
   const auto analyses = parse_analyses(
@@ -23,7 +23,7 @@ void check_summaries(const Unit& unit) {
       CAPTURE(analyses[i].info->name);
       REQUIRE(tested[i].size() == expected[i].size());
       // The last analysis is none that a device does by itself: it has the device's attention.
-      if (!analyses[i].info->is_summary) continue;
+      if (!analyses[i].info->runs_on_device) continue;
       for (std::size_t row = 0; row < tested[i].size(); ++row) {
         CHECK(tested[i][row].head == expected[i][row].head);
         CHECK(tested[i][row].values == expected[i][row].values);

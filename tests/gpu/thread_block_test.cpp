@@ -1,13 +1,13 @@
-#include "gpu/thread_block.h"
+#include "gpu/kernels/thread_block.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>
 
 #include "gpu/batch_replay.h"
-#include "tests/core/compare.h"
-#include "tests/core/units.h"
 #include "tests/gpu/emulated_threads.h"
 #include "tests/gpu/host_device.h"
+#include "tests/support/compare.h"
+#include "tests/support/units.h"
 
 namespace kvsim::gpu_test {
 namespace {
@@ -24,7 +24,7 @@ class EmulatedDevice final : public HostDevice {
         for (int index = 0; index < num_thread_blocks(kernel, batch); ++index) {
           Block block(on_chip.data(), on_chip.size() * sizeof(double));
           gpu::run_thread_block<kKernel>(block, batch, index);
-          EmulatedThreads::meet();  // as the next block takes the same memory
+          EmulatedThreads::synchronize();  // as the next block takes the same memory
         }
       });
     });
@@ -94,7 +94,7 @@ TEST_CASE("thread block: a tile is the product of its operands") {
 }
 
 TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
-  const Unit unit = core_test::random_unit({.tokens = 8, .head_dim = 3, .group = 2}, 5);
+  const Unit unit = test_support::random_unit({.tokens = 8, .head_dim = 3, .group = 2}, 5);
   std::vector<Configuration> configurations;
   for (const char* spec : {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}) {
     configurations.push_back({Spec(spec), 3});
@@ -107,7 +107,7 @@ TEST_CASE("thread block: threads that run at the same time replay as the CPU doe
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     INFO(configurations[i].policy.text());
     CHECK(tested[0][i].trajectory.evicted_after == expected[i].trajectory.evicted_after);
-    CHECK(core_test::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
+    CHECK(test_support::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
   }
 }
 

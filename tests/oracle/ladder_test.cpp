@@ -1,16 +1,16 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "sim/core/regret.h"
-#include "sim/core/store.h"
-#include "tests/core/sweep_requests.h"
-#include "tests/core/variants.h"
-#include "tests/traces/temporary_folder.h"
+#include "sim/results/regret.h"
+#include "sim/results/store.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/variants.h"
 
 namespace kvsim {
 namespace {
 
-using namespace core_test;
+using namespace test_support;
 using traces_test::TemporaryFolder;
 
 const Result& row_of(const std::vector<Result>& rows, const Result& like, const char* policy) {
@@ -77,9 +77,9 @@ Result row(const char* policy, double recall) {
 TEST_CASE("a row that beats a bound is an error", "[ladder]") {
   const Result optimal = row("optimal", 0.6);
   CHECK_NOTHROW(check_bounds({optimal, row("lru", 0.6), row("full", 1), row("topk", 0.7)}));
-  CHECK_THROWS_AS(check_bounds({row("lru", 0.61), optimal}), BoundBeaten);
-  CHECK_THROWS_AS(check_bounds({row("lru+quant", 0.61), optimal}), BoundBeaten);
-  CHECK_THROWS_AS(check_bounds({row("topk", 0.59), optimal}), BoundBeaten);
+  CHECK_THROWS_AS(check_bounds({row("lru", 0.61), optimal}), BoundExceeded);
+  CHECK_THROWS_AS(check_bounds({row("lru+quant", 0.61), optimal}), BoundExceeded);
+  CHECK_THROWS_AS(check_bounds({row("topk", 0.59), optimal}), BoundExceeded);
   CHECK_THROWS_WITH(
       check_bounds({optimal, row("lru", 0.61)}),
       Catch::Contains("lru:score=cached retains 0.6100000") && Catch::Contains("optimal:recent=0"));

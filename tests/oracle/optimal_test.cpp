@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "oracle/eviction_assignment.h"
-#include "policies/spec.h"
+#include "policies/registry/spec.h"
 #include "tests/oracle/small_attention.h"
 
 namespace kvsim {

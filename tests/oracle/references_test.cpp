@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "oracle/concave.h"
-#include "policies/spec.h"
+#include "policies/registry/spec.h"
 #include "tests/oracle/small_attention.h"
 #include "traces/trace.h"
 

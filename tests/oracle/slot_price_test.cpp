@@ -14,7 +14,7 @@ using namespace oracle_test;
 
 constexpr double kRounding = 1e-5;  // costs are in single precision
 
-double sum_from(const std::vector<double> &prices, int step) {
+double sum_from(const std::vector<double>& prices, int step) {
   double sum = 0;
   for (std::size_t i = static_cast<std::size_t>(step); i < prices.size(); ++i) sum += prices[i];
   return sum;

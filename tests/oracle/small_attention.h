@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "sim/core/planner.h"
+#include "sim/replay/planner.h"
 
 namespace kvsim::oracle_test {
 

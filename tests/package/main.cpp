@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "policies/registry.h"
+#include "policies/registry/registry.h"
 
 int main() {
   for (const kvsim::PolicyInfo& policy : kvsim::policies()) std::cout << policy.name << '\n';

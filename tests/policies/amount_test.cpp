@@ -1,8 +1,8 @@
-#include "policies/amount.h"
+#include "policies/parameters/amount.h"
 
 #include <catch2/catch.hpp>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 
 namespace kvsim {
 namespace {

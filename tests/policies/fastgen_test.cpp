@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "policies/random_bits.h"
-#include "tests/policies/kept_tokens.h"
+#include "policies/parts/random_bits.h"
+#include "tests/support/kept_tokens.h"
 
 namespace kvsim {
 namespace {

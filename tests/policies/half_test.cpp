@@ -1,4 +1,4 @@
-#include "policies/half.h"
+#include "policies/parts/half.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

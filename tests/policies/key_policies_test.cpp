@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "sim/core/replay.h"
-#include "tests/core/units.h"
+#include "sim/replay/replay.h"
+#include "tests/support/units.h"
 
 namespace kvsim {
 namespace {
@@ -10,7 +10,7 @@ using Steps = std::vector<std::int32_t>;
 using Keys = std::vector<std::vector<float>>;
 
 Steps evicted_after(const std::string& spec, int budget, const Keys& keys) {
-  Unit unit = core_test::random_unit({.tokens = static_cast<int>(keys.size())}, 1);
+  Unit unit = test_support::random_unit({.tokens = static_cast<int>(keys.size())}, 1);
   unit.key.resize(static_cast<int>(keys.size()), static_cast<int>(keys.front().size()));
   for (std::size_t t = 0; t < keys.size(); ++t) {
     for (std::size_t d = 0; d < keys[t].size(); ++d) {

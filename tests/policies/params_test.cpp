@@ -1,8 +1,8 @@
-#include "policies/params.h"
+#include "policies/parameters/params.h"
 
 #include <catch2/catch.hpp>
 
-#include "policies/errors.h"
+#include "policies/parameters/errors.h"
 
 namespace kvsim {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "tests/policies/kept_tokens.h"
+#include "tests/support/kept_tokens.h"
 
 namespace kvsim {
 namespace {

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "policies/errors.h"
-#include "policies/spec.h"
+#include "policies/parameters/errors.h"
+#include "policies/registry/registry.h"
+#include "policies/registry/spec.h"
 
 namespace kvsim {
 namespace {

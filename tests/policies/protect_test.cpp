@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "policies/errors.h"
-#include "tests/policies/kept_tokens.h"
+#include "policies/parameters/errors.h"
+#include "tests/support/kept_tokens.h"
 
 namespace kvsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "policies/quantization.h"
+#include "policies/parts/quantization.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -6,10 +6,10 @@
 #include <set>
 #include <vector>
 
-#include "policies/errors.h"
-#include "policies/half.h"
-#include "policies/random_bits.h"
-#include "policies/spec.h"
+#include "policies/parameters/errors.h"
+#include "policies/parts/half.h"
+#include "policies/parts/random_bits.h"
+#include "policies/registry/spec.h"
 
 namespace kvsim {
 namespace {

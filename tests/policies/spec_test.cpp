@@ -1,9 +1,10 @@
-#include "policies/spec.h"
+#include "policies/registry/spec.h"
 
 #include <catch2/catch.hpp>
 
-#include "policies/errors.h"
-#include "policies/nearest.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "policies/registry/registry.h"
 
 namespace kvsim {
 namespace {

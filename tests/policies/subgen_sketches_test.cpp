@@ -3,8 +3,8 @@
 #include <set>
 #include <vector>
 
-#include "policies/matrix_product_sketch.h"
-#include "policies/normalizer_sketch.h"
+#include "policies/parts/matrix_product_sketch.h"
+#include "policies/parts/normalizer_sketch.h"
 #include "tests/policies/chi_square.h"
 
 namespace kvsim {

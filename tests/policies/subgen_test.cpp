@@ -3,8 +3,8 @@
 #include <tuple>
 #include <vector>
 
-#include "policies/random_bits.h"
-#include "policies/spec.h"
+#include "policies/parts/random_bits.h"
+#include "policies/registry/spec.h"
 #include "tests/policies/chi_square.h"
 
 namespace kvsim {

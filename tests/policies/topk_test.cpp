@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "policies/spec.h"
-#include "sim/core/cache.h"
+#include "policies/registry/spec.h"
+#include "sim/cache/cache.h"
 
 namespace kvsim {
 namespace {

@@ -1,4 +1,5 @@
 import io
+import itertools
 import re
 
 import matplotlib.pyplot
@@ -34,8 +35,8 @@ def _require_nothing_cut(figure):
     for axes in figure.axes:
         if axes.get_visible():
             box = axes.get_tightbbox()  # with all its texts, the names of its axes among them
-            assert -1 <= box.x0 and box.x1 <= width + 1, (axes, box)
-            assert -1 <= box.y0 and box.y1 <= height + 1, (axes, box)
+            assert box.x0 >= -1 and box.x1 <= width + 1, (axes, box)
+            assert box.y0 >= -1 and box.y1 <= height + 1, (axes, box)
 
 
 def _pixels(drawing, theme, shape):
@@ -74,7 +75,7 @@ def test_names_beside_lines_do_not_overlap(result_file):
     texts = [t for t in figure.axes[0].texts if t.get_text().startswith("policy")]
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert len(boxes) == 30
-    assert all(below.y1 <= above.y0 + 2 for below, above in zip(boxes, boxes[1:]))
+    assert all(below.y1 <= above.y0 + 2 for below, above in itertools.pairwise(boxes))
 
 
 def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file):
@@ -96,9 +97,7 @@ def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
     assert "Beyond the axis" not in drawing.caption
 
 
-def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(
-    result_file, recwarn
-):
+def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(result_file, recwarn):
     for policy in ("full", "optimal:recent=0", "topk:h2=0", "window"):
         for budget in (4, 8):
             miss = 0.6 if policy == "window" else 0.0

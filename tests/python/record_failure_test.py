@@ -40,21 +40,21 @@ def test_a_text_on_which_the_model_failed_is_left_out_and_named(tmp_path):
 
 def test_a_last_text_that_failed_is_left_out_too(tmp_path):
     model, path = build("llama"), tmp_path / "t.h5"
-    with pytest.warns(RecordWarning, match="sequence-1 is left out"):
-        with recording(model, path), torch.no_grad():
-            model(tokens(8))
-            fail_in_layer_1(model)
-            with pytest.raises(Fails):
-                model(tokens(7))
+    left_out = pytest.warns(RecordWarning, match="sequence-1 is left out")
+    with left_out, recording(model, path), torch.no_grad():
+        model(tokens(8))
+        fail_in_layer_1(model)
+        with pytest.raises(Fails):
+            model(tokens(7))
     assert list(texts(path)) == ["sequence-0"]
 
 
 def test_after_a_refusal_another_text_is_recorded(tmp_path):
     model, path = build("llama"), tmp_path / "t.h5"
     mask = torch.zeros(1, 1, 12, 12)
-    with pytest.warns(RecordWarning, match="sequence-0 is left out"):
-        with recording(model, path), torch.no_grad():
-            with pytest.raises(RecordError, match="the attention mask is not causal"):
-                model(tokens(12), attention_mask=mask)
-            model(tokens(9))
+    left_out = pytest.warns(RecordWarning, match="sequence-0 is left out")
+    with left_out, recording(model, path), torch.no_grad():
+        with pytest.raises(RecordError, match="the attention mask is not causal"):
+            model(tokens(12), attention_mask=mask)
+        model(tokens(9))
     assert [len(ids) for ids in texts(path).values()] == [9]

@@ -111,7 +111,7 @@ def test_an_older_trace_stays_until_the_new_one_is_whole(trace, tmp_path):
     with pytest.raises(KeyboardInterrupt), recording(build("llama"), path):
         raise KeyboardInterrupt
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["t.h5"]
+    assert [file.name for file in tmp_path.iterdir()] == ["t.h5"]
 
 
 SLOW = """

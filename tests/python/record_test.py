@@ -217,16 +217,18 @@ def test_the_recorder_measures_the_error_that_is_there(tmp_path):
             names = [field.name for field in dataclasses.fields(Shape)]
             shape = Shape(**{name: file.attrs.get(name) for name in names})
             layers = file["sequences/sequence-0/layers"].values()
-            found = max(accuracy.worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers)
+            found = max(
+                accuracy.worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers
+            )
         assert found == pytest.approx(worst_error(path), rel=1e-6)
 
 
 def test_an_attention_that_the_recorder_replaces_is_named(tmp_path):
     model = build("llama")
     model.set_attn_implementation("flex_attention")
-    with pytest.warns(RecordWarning, match="attends with flex_attention; .* with sdpa"):
-        with recording(model, tmp_path / "t.h5"), torch.no_grad():
-            model(tokens(5))
+    replaced = pytest.warns(RecordWarning, match="attends with flex_attention; .* with sdpa")
+    with replaced, recording(model, tmp_path / "t.h5"), torch.no_grad():
+        model(tokens(5))
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])

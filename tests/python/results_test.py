@@ -54,7 +54,7 @@ def test_what_does_not_apply_is_nan_and_the_column_a_number(result_file):
 def test_missing_table_names_those_that_are_there_and_what_makes_it(result_file):
     result_file.drop("sparsity", "certificate")
     results = kvsim.load(result_file.path)
-    with pytest.raises(AttributeError, match="no table power_law; it has .*replay.*kvsim analyze"):
+    with pytest.raises(AttributeError, match=r"no table power_law; it has .*replay.*kvsim analyze"):
         _ = results.power_law
     with pytest.raises(KeyError, match="kvsim analyze TRACE --what NAME"):
         results["sparsity"]

@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/small_trace.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
-#include "tests/traces/hdf5_edit.h"
-#include "tests/traces/small_trace.h"
-#include "tests/traces/temporary_folder.h"
 
 namespace kvsim::traces_test {
 namespace {

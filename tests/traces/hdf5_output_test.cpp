@@ -1,8 +1,8 @@
-#include "traces/hdf5_output.h"
+#include "traces/hdf5/hdf5_output.h"
 
 #include <catch2/catch.hpp>
 
-#include "tests/traces/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace kvsim::traces_test {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/traces/temporary_folder.h"
-#include "traces/synth.h"
+#include "tests/support/temporary_folder.h"
+#include "traces/synth/synth.h"
 
 namespace kvsim::traces_test {
 namespace {

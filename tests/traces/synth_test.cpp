@@ -1,4 +1,4 @@
-#include "traces/synth.h"
+#include "traces/synth/synth.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -7,9 +7,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/traces/attention.h"
-#include "tests/traces/hdf5_edit.h"
-#include "tests/traces/temporary_folder.h"
 #include "traces/sha256.h"
 
 namespace kvsim::traces_test {

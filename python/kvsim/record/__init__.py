@@ -1,7 +1,7 @@
-"""Records what the attention heads of a transformers model compute, as a trace for kvsim.
+"""Records the attention heads of a transformers model as a trace for kvsim.
 
-`recording` needs torch and transformers: it is imported when it is asked for, so that the command
-can say what is missing.
+`recording` needs torch and transformers. It is imported on first use, so that the command can
+report a missing library.
 """
 
 from .errors import RecordError, RecordWarning, UsageError

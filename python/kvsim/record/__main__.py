@@ -1,4 +1,4 @@
-"""python -m kvsim.record: lets a model read texts, generate, and records a trace of it."""
+"""python -m kvsim.record: runs a model on texts and records a trace."""
 
 import argparse
 import os
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 
-
 DIGITS = re.compile(r"\+?[0-9]{1,18}")
-DESCRIPTION = "Lets a model read texts, generate, and records a trace of it."
+DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
 
 def parser() -> Parser:
@@ -23,23 +22,27 @@ def parser() -> Parser:
     texts.add_argument("--text", type=Path, metavar="FILE", help="one text")
     texts.add_argument(
         "--prompts", type=Path, metavar="FILE.jsonl",
-        help='a JSON string a line, or {"prompt": "...", "name": "..."}',
+        help='one JSON string per line, or {"prompt": "...", "name": "..."}',
     )  # fmt: skip
     add("-o", "--output", type=Path, required=True, metavar="TRACE.h5",
-        help="the trace to write, in place of one that is there")  # fmt: skip
+        help="the trace to write; replaces an earlier trace")  # fmt: skip
     add("--max-new-tokens", type=natural, default=0, metavar="N",
-        help="generate so many; the last is not recorded (default: only read)")  # fmt: skip
+        help="generate N tokens; the last is not recorded (default: only read)")  # fmt: skip
     add("--max-prompt-tokens", type=positive, metavar="N", help="cut texts to their first N tokens")
-    add("--batch-size", type=positive, default=1, metavar="N", help="texts at once (default: 1)")
+    add("--batch-size", type=positive, default=1, metavar="N", help="texts per batch (default: 1)")
     add("--layers", metavar="LIST", help="layers to record, as in 0-3,7 (default: all)")
     add("--dtype", choices=("float16", "float32"), default="float16",
         help="the type of the trace's numbers (default: float16)")  # fmt: skip
-    add("--model-dtype", choices=("float32", "bfloat16", "float16", "auto"), default="float32",
-        help="the type that the model computes in (default: float32; auto: as it is stored)")
+    add(
+        "--model-dtype",
+        choices=("float32", "bfloat16", "float16", "auto"),
+        default="float32",
+        help="the type that the model computes in (default: float32; auto: as stored)",
+    )
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
     add("--temperature", type=nonnegative, default=0.0, metavar="T",
-        help="sample at T (default: greedy)")  # fmt: skip
-    add("--seed", type=natural, default=0, help="of sampling (default: 0)")
+        help="sample at temperature T (default: greedy)")  # fmt: skip
+    add("--seed", type=natural, default=0, help="seed of sampling (default: 0)")
     return result
 
 
@@ -68,7 +71,7 @@ def nonnegative(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; gives the exit status: 0, 2 usage, 3 data, 1 anything else."""
+    """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:

@@ -1,4 +1,4 @@
-"""Whether the numbers of a sequence, as they stand in the file, give what the model computed."""
+"""Checks that attention recomputed from the stored numbers gives the outputs of the model."""
 
 import warnings
 
@@ -8,16 +8,18 @@ import numpy as np
 from .errors import RecordError, RecordWarning
 from .shape import Shape
 
-MOST_STEPS = 256  # of each head, evenly spaced: enough to find what is systematic
+MOST_STEPS = 256  # per head, evenly spaced: enough to find a systematic error
 KEYS_AT_ONCE = 1024
-LIMITS = {2: 1e-2, 4: 1e-4}  # as `kvsim verify` has them, by the bytes of the narrowest number
+LIMITS = {2: 1e-2, 4: 1e-4}  # of `kvsim verify`: relative error by the bytes of the narrowest type
 
 
 def check_accuracy(
     sequence: str, layers: h5py.Group, windows: dict[int, int | None], shape: Shape, rounded: bool
 ) -> None:
-    """Raises RecordError where `rounded` numbers are too few digits for attention as the model
-    computed it, and warns where the model itself computed less exactly than `kvsim verify` asks.
+    """Compares the outputs of a recorded sequence with attention recomputed from the file.
+
+    If they differ by more than `kvsim verify` allows and the file has fewer digits than the model
+    (`rounded`), it raises RecordError. If the model itself computed with too few digits, it warns.
     """
     for layer, window in windows.items():
         group = layers[str(layer)]
@@ -35,7 +37,7 @@ def check_accuracy(
 
 
 def worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
-    """The largest relative error of a head's output at one of the steps looked at."""
+    """The largest relative error of any head's output at the sampled steps."""
     size = shape.num_query_heads // shape.num_kv_heads
     num_tokens = group["key"].shape[1]
     steps = np.unique(np.linspace(0, num_tokens - 1, MOST_STEPS).astype(int))
@@ -63,8 +65,8 @@ def _outputs(
     window: int | None,
     shape: Shape,
 ) -> np.ndarray:
-    """Attention of the queries [m, dim] of these steps, a block of keys at a time."""
-    largest = np.full(len(query), np.finfo(np.float64).min / 2)  # logit so far
+    """Attention outputs of the queries [m, dim] at these steps, one block of keys at a time."""
+    largest = np.full(len(query), np.finfo(np.float64).min / 2)  # the largest logit so far
     total = np.zeros(len(query))
     output = np.zeros((len(query), shape.value_dim))
     for first in range(0, group["key"].shape[1], KEYS_AT_ONCE):

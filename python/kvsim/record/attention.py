@@ -1,4 +1,4 @@
-"""Stands between a model and its attention, by the interface that transformers has for it."""
+"""Intercepts the attention calls of a model through the AttentionInterface of transformers."""
 
 import sys
 import warnings
@@ -13,13 +13,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .errors import RecordError, RecordWarning
 
-PREFIX = "kvsim_"  # before the name of the attention that does the work
+PREFIX = "kvsim_"  # of the registered name; the name of the attention that computes follows
 SOFTCAP = "attn_logit_softcapping"
 
 
 Vectors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, key, value
 Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
-# Is shown a call: the module, its vectors, the output, the mask and the options.
+# Receives one call: the module, its vectors, the output, the mask and the options.
 Observe = Callable[
     [torch.nn.Module, Vectors, torch.Tensor, torch.Tensor | None, dict[str, Any]], None
 ]
@@ -29,9 +29,10 @@ _observe: Observe | None = None
 
 @contextmanager
 def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
-    """Shows `observe` all attention of the model, and leaves the model as it was.
+    """Calls `observe` after every attention call of the model, until the block ends.
 
-    Raises RecordError for a model that does not use the interface.
+    Then the model has its own attention again. Raises RecordError for a model that does not use
+    the interface.
     """
     global _observe
     if _observe is not None:
@@ -57,12 +58,12 @@ def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
         yield
     finally:
         _observe = None
-        for config, value in before:  # a config hands its value down, so from the outermost in
+        for config, value in before:  # setting a config also sets those inside it: outermost first
             config._attn_implementation = value
 
 
 def is_causal(module: torch.nn.Module, options: dict[str, Any]) -> bool:
-    """Whether attention without a mask looks back only. Eager attention then looks everywhere."""
+    """Whether attention without a mask is causal. Eager attention then sees every key."""
     given = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if given is None else given
     return bool(causal) and module.config._attn_implementation != PREFIX + "eager"
@@ -80,7 +81,7 @@ def _configs(model: torch.nn.Module) -> list[Any]:
 
 
 def _base(model: torch.nn.Module) -> str:
-    """The attention that does the work: eager where SDPA cannot, as with a soft cap."""
+    """The name of the attention that computes: SDPA, or eager where SDPA cannot (soft caps)."""
     if model.config.get_text_config()._attn_implementation == "eager":
         return "eager"
     if any(getattr(module, SOFTCAP, None) is not None for module in model.modules()):
@@ -101,7 +102,7 @@ def _sdpa(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
 
 
 def _eager(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
-    # The interface hands an eager function over only as a default, which never gets here.
+    # A module passes its eager function only as a default, which a registered name overrides.
     attend = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
     if attend is None:
         raise RecordError(f"{type(module).__name__} has no attention but a kernel's")
@@ -109,7 +110,7 @@ def _eager(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
 
 
 def _shown(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention]) -> Attention:
-    """What passes a call on to the attention that `choose` gives, and shows it."""
+    """An attention function that calls the one from `choose`, then the observer."""
 
     def attend(
         module: torch.nn.Module,

@@ -1,4 +1,4 @@
-"""What has to stay true of each layer from one step to the next."""
+"""Checks of each layer's mask and cache from one step to the next."""
 
 from typing import Any
 
@@ -8,25 +8,35 @@ from .attention import is_causal
 from .errors import RecordError
 from .steps import Step
 
+# Models with multi-head latent attention, such as DeepSeek, cache one compressed vector per token
+# and compute all keys from it again at each step, by a matrix product. The order of summation
+# depends on the number of rows and threads, so the same key returns with other rounding. On CPUs we
+# measured up to 1 float32 rounding unit of the largest |key| with 16 compressed dimensions and 5
+# with 2048. Products in half precision are summed in float32 too, then rounded once to their own
+# type. Rounding a float32 key to 8 bits changes it by thousands of units, and exchanging beams by
+# far more.
+SUM_TOLERANCE = 16 * torch.finfo(torch.float32).eps  # relative to the largest |key|
+
 
 class Consistency:
-    """Refuses masks that a trace cannot express and caches that change behind one's back."""
+    """Refuses masks that a trace cannot express, and caches whose old keys change."""
 
     def __init__(self) -> None:
-        self._windows: dict[int, list[int | None]] = {}  # those that the masks so far allow
+        # Of each layer, the windows that agree with all masks so far.
+        self._windows: dict[int, list[int | None]] = {}
         self._last_keys: dict[int, torch.Tensor] = {}
 
     @property
     def layers(self) -> set[int]:
-        """Those that were seen."""
+        """The layers whose attention was called."""
         return set(self._windows)
 
     def window(self, layer: int) -> int | None:
-        """How many tokens a layer looks back, itself included; None: all."""
+        """How many tokens a query of the layer sees, its own included; None: all."""
         return self._windows[layer][0]
 
     def begin(self) -> None:
-        """New sequences: nothing came before."""
+        """Begins new sequences, which have no earlier keys."""
         self._last_keys.clear()
 
     def check_mask(
@@ -52,15 +62,27 @@ class Consistency:
         self._windows[layer] = fitting
 
     def check_past(self, layer: int, key: torch.Tensor, new: int) -> None:
-        """Raises RecordError if the key before the `new` ones is not the last one of before.
+        """Raises RecordError if the cache changed since the last step.
 
-        Beams and candidates exchange what came before; compressed caches round it.
+        It compares the last key of the step before with the same key now, which stands before the
+        `new` ones. Beam search and candidate tokens replace cached keys; quantised caches round
+        them.
         """
         before = self._last_keys.get(layer)
-        if before is not None and key.shape[2] > new:
-            if not torch.equal(before.nan_to_num(), key[:, :, -new - 1].nan_to_num()):
-                raise RecordError(
-                    f"layer {layer}: the cache changed since the last step; record without beams, "
-                    "candidates and compressed caches"
-                )
+        has_past = before is not None and key.shape[2] > new
+        if has_past and not _nearly_equal(before, key[:, :, -new - 1]):
+            raise RecordError(
+                f"layer {layer}: the cache changed since the last step; record without beams, "
+                "candidates and compressed caches"
+            )
         self._last_keys[layer] = key[:, :, -1].detach().clone()
+
+
+def _nearly_equal(before: torch.Tensor, now: torch.Tensor) -> bool:
+    """Whether two keys differ by no more than the rounding of a matrix product."""
+    if before.shape != now.shape:
+        return False
+    last_rounding = torch.finfo(now.dtype).eps if now.dtype.itemsize < 4 else 0.0
+    before, now = (key.nan_to_num().float() for key in (before, now))
+    difference, largest = (before - now).abs().max(), now.abs().max()
+    return bool(difference <= (SUM_TOLERANCE + last_rounding) * largest)

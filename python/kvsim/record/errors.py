@@ -1,15 +1,15 @@
-"""What can go wrong while a trace is recorded, and what is worth a line."""
+"""The errors and the warning of the recorder."""
 
 from ..errors import KvsimError
 
 
 class RecordError(KvsimError):
-    """The model, its input or its numbers cannot be recorded; the message is one line."""
+    """The model, its input or its numbers cannot be recorded. The message is one line."""
 
 
 class UsageError(RecordError):
-    """The recorder was asked for something that does not exist or does not fit together."""
+    """The arguments name something that does not exist, or they contradict each other."""
 
 
 class RecordWarning(UserWarning):
-    """The trace is right, but not all that was expected; the message is one line."""
+    """The trace has a limitation, which the message states in one line."""

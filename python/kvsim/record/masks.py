@@ -1,4 +1,4 @@
-"""Whether an attention mask is one that a trace can express: causal, with padding and a window."""
+"""Decides whether a trace can express an attention mask: causal, with padding and a window."""
 
 import torch
 
@@ -13,19 +13,19 @@ def is_expressible(
     window: int | None,
     causal_without_mask: bool,
 ) -> bool:
-    """Whether every real query sees exactly the real keys up to itself that its window lets it see.
+    """Whether every real query sees exactly the real keys up to itself within its window.
 
     `mask` is [batch or 1, heads or 1, queries, at least keys], boolean (true: visible) or added to
-    the logits; None is what the attention function does without one. `real` is a boolean
-    [batch, tokens] over all tokens so far, false for padding; the last `num_queries` of them ask
-    and the last `num_keys` are there to be seen.
+    the logits. None means that the attention function has no mask. `real` is a boolean
+    [batch, tokens] over all tokens so far, false for padding. The last `num_queries` tokens are
+    the queries; the cache holds the keys of the last `num_keys` tokens.
     """
     tokens = real.shape[1]
     first_query, first_key = tokens - num_queries, tokens - num_keys
     if first_key < 0:
         return False
     if first_key > 0 and (window is None or first_query - first_key + 1 < window):
-        return False  # a key that should be seen is no longer there
+        return False  # the cache has dropped a key that a query should see
     if mask is None:
         if num_queries > 1 and not (causal_without_mask and num_queries == num_keys):
             return False
@@ -51,7 +51,7 @@ def is_expressible(
 
 
 def _visible(rows: torch.Tensor) -> torch.Tensor | None:
-    """As booleans; None where a number neither shows nor hides, as a bias by distance does."""
+    """The mask as booleans. None if it holds other numbers, such as a bias by distance."""
     if rows.dtype == torch.bool:
         return rows
     visible = rows == 0

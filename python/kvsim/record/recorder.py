@@ -1,4 +1,4 @@
-"""Turns the steps of a model and the calls of its attention into a trace."""
+"""Turns the forward passes and attention calls of a model into a trace."""
 
 import warnings
 from collections.abc import Iterator
@@ -23,23 +23,23 @@ from .trace_file import Attribute, TraceFile
 
 @dataclass(frozen=True)
 class Label:
-    """What the caller says of a sequence that is to come."""
+    """What the caller says about a sequence before it begins."""
 
     name: str
     source: str
-    prompt_length: int | None  # None: as `generate` is given it
+    prompt_length: int | None  # None: the length of the input of `generate`
 
 
 @dataclass
 class Generation:
-    """A call of the model's `generate`."""
+    """A running call of the model's `generate`."""
 
-    prompt_columns: int  # of its input, padding included
+    prompt_columns: int  # tokens of its input, padding included
     has_begun: bool = False
 
 
 class Recorder:
-    """Records what the model attends to, step by step. Memory does not grow with a sequence."""
+    """Records the attention of the model step by step, in memory that does not grow."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class Recorder:
     ) -> None:
         self._file, self._witness = file, witness
         self._layers, self._dtype, self._ends = set(layers), dtype, ends
-        self._source = source  # of sequences without a label
+        self._source = source  # the source of sequences without a label
         self._model_name = type(model).__name__
         self._text_config = model.config.get_text_config()
         self._labels: list[Label] = []
         self._done: list[Sequence] = []
         self._batch: list[Sequence] = []
-        self._step: Step | None = None  # the one under way, or that failed
+        self._step: Step | None = None  # the forward pass that runs or that failed
         self._generation: Generation | None = None
         self._first: list[int] = []  # the position of each sequence's first new token
         self._num_columns = 0  # tokens so far, padding included
@@ -69,15 +69,16 @@ class Recorder:
 
     @property
     def layers(self) -> set[int]:
-        """Those whose attention was seen."""
+        """The layers whose attention was called."""
         return self._consistency.layers
 
     def label(
         self, names: Several[str], source: str = "", prompt_length: int | None = None
     ) -> None:
-        """Names the sequences that come next; unnamed ones are sequence-0, sequence-1, ...
+        """Names the next sequences. Unnamed ones are sequence-0, sequence-1, ...
 
-        `generate` says itself how long a prompt is; a loop of one's own has to say it here.
+        Give `prompt_length` if you run your own generation loop. With `generate`, the prompt is
+        its input.
         """
         if isinstance(names, str):
             raise UsageError(f"names: expected a list of names, found the text {names!r}")
@@ -88,7 +89,7 @@ class Recorder:
 
     @contextmanager
     def generation(self, prompt_columns: int) -> Iterator[None]:
-        """Surrounds a call of `generate` whose input has so many columns."""
+        """Surrounds a call of `generate` whose input has `prompt_columns` columns."""
         self._generation = Generation(prompt_columns)
         try:
             yield
@@ -98,7 +99,7 @@ class Recorder:
     def before_forward(
         self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """A hook: takes the tokens of the step that begins."""
+        """A hook on forward: reads the tokens of the step that begins."""
         step = read_step(model, args, kwargs)
         if step.seen == 0:
             self._end_batch()
@@ -116,7 +117,8 @@ class Recorder:
         self._num_columns = step.real.shape[1]
         self._positions_known &= step.positions_known
         self._first = [sequence.num_tokens for sequence in self._batch]
-        # A text alone ends with its recording; a member of a batch goes on as padding.
+        # A single text ends with its last forward pass. In a batch, a text that has ended is fed
+        # padding until the longest one ends.
         ends = self._ends if batch > 1 else set()
         for index, sequence in enumerate(self._batch):
             ids = None if step.ids is None else step.ids[index]
@@ -124,7 +126,7 @@ class Recorder:
             sequence.feed(ids, step.real_new[index], in_prompt, ends)
 
     def after_forward(self, *_: Any) -> None:
-        """A hook: the step has ended well."""
+        """A hook on forward: the step succeeded."""
         self._step = None
         self._witness.forget()
 
@@ -158,9 +160,9 @@ class Recorder:
         mask: torch.Tensor | None,
         options: dict[str, Any],
     ) -> None:
-        """Takes one call of attention: q, k, v [batch, heads, tokens, dim] and its output."""
+        """Records one attention call: q, k, v [batch, heads, tokens, dim] and its output."""
         if type(module.config) is not type(self._text_config):
-            return  # another part of the model, as one that looks at images
+            return  # another part of the model, such as an image encoder
         layer = getattr(module, "layer_idx", None)
         if layer is None:
             raise RecordError(f"{type(module).__name__} does not say which layer it is")
@@ -174,7 +176,7 @@ class Recorder:
             )
         query, key, value = vectors
         if query.shape[2] != step.new or query.shape[0] != len(self._batch):
-            raise RecordError(f"layer {layer} attends across: its queries are not the new tokens")
+            raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")
         shape = shape_of(layer, vectors, output, options)
         if self._shape is None:
             self._shape = shape
@@ -207,7 +209,7 @@ class Recorder:
         self._batch = []
 
     def _leave_out(self, batch: list[Sequence]) -> None:
-        """A trace holds whole sequences: not those of a forward pass that raised."""
+        """Removes sequences whose forward pass raised: a trace holds only whole sequences."""
         for sequence in batch:
             del self._file.h5[f"sequences/{sequence.name}"]
             reason = "a forward pass on it failed"
@@ -215,7 +217,7 @@ class Recorder:
         self._batch, self._step = [], None
 
     def finish(self, header: dict[str, Attribute], tokenizer: Any) -> None:
-        """Writes all that is not vectors. Raises RecordError if nothing was recorded."""
+        """Writes everything except the vectors. Raises RecordError if nothing was recorded."""
         self._end_batch()
         if self._shape is None and self._done:
             everything = len(self._layers) == self._text_config.num_hidden_layers

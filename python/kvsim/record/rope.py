@@ -1,4 +1,4 @@
-"""How a model rotates its keys, found by watching it do so."""
+"""Finds the rotary embedding of a model by comparing keys before and after its rotation."""
 
 import sys
 from collections.abc import Callable
@@ -8,20 +8,20 @@ from typing import Any
 import torch
 
 FUNCTION = "apply_rotary_pos_emb"
-LARGEST_POSITION = 31  # enough to tell rotations apart, and near enough for exact angles
-TOLERANCE = 2e-2  # what bfloat16 leaves of a rotation; a wrong one is off by more than 0.1
+LARGEST_POSITION = 31  # large enough to tell rotations apart, small enough for exact angles
+TOLERANCE = 2e-2  # relative; above the error of bfloat16, below the 0.1 of a wrong rotation
 
 
 @dataclass(frozen=True)
 class Rope:
-    """Turns the first dimensions by position * inv_freq [rotary_dim / 2], times the factor."""
+    """Rotates the first dimensions by position * inv_freq, then multiplies by the factor."""
 
-    inv_freq: tuple[float, ...]
-    style: str  # half: dimension i with i + rotary_dim / 2; interleaved: 2 i with 2 i + 1
+    inv_freq: tuple[float, ...]  # [rotary_dim / 2]
+    style: str  # half: pairs (i, i + rotary_dim / 2); interleaved: pairs (2 i, 2 i + 1)
     attention_factor: float
 
     def unrotate(self, keys: torch.Tensor, position: int) -> torch.Tensor:
-        """Keys [..., dim] of one position as they were before; the rest of the dimensions stays."""
+        """Keys [..., dim] at `position` as they were before the rotation."""
         half = len(self.inv_freq)
         angle = position * torch.tensor(self.inv_freq, dtype=torch.float64)
         cos, sin = angle.cos(), angle.sin()
@@ -37,11 +37,12 @@ class Rope:
 
 
 class RopeWitness:
-    """Compares the keys before and after the model's own rotation with every rotation it may be.
+    """Compares keys before and after the model's own rotation with each candidate rotation.
 
-    The model's modules rotate through a function of a common name; until `close` it is replaced by
-    one that notes its last keys. A layer's rotation counts as known only if what came out is what
-    the layer then attended to: some layers do not rotate, some change the keys afterwards.
+    Models rotate in a module-level function of one common name. Until `close`, a wrapper replaces
+    this function and keeps its last keys. The rotation of a layer counts as known only if the
+    layer then attends to exactly the rotated keys: some layers do not rotate, and some change the
+    keys afterwards.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -58,7 +59,7 @@ class RopeWitness:
 
     @property
     def rotates(self) -> bool:
-        """Whether the model has anything that rotates."""
+        """Whether the model has a rotary embedding."""
         return bool(_candidates(self._model))
 
     def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +74,7 @@ class RopeWitness:
     def look(
         self, layer: int, keys: torch.Tensor, real_new: torch.Tensor, first: list[int]
     ) -> None:
-        """Judges a layer by the new keys [batch, heads, new, dim] that it attends to, once.
+        """Finds the rotation of a layer, once, from the new keys [batch, heads, new, dim].
 
         `first` is the position of each sequence's first new real token.
         """
@@ -82,7 +83,7 @@ class RopeWitness:
             return
         place = _place(real_new, first)
         if place is None:
-            return  # position 0 is not rotated: wait for another token
+            return  # the rotation leaves position 0 unchanged: wait for another token
         sequence, row, position = place
         self._found[layer] = None
         if last is None:
@@ -105,17 +106,17 @@ class RopeWitness:
             self._found[layer] = best
 
     def forget(self) -> None:
-        """Lets go of the last keys."""
+        """Releases the last keys."""
         self._last = None
 
     def result(self, layers: list[int]) -> Rope | None:
-        """The rotation, where all of these layers have the same and it did not change meanwhile."""
+        """The rotation, if all these layers share it and the model has not changed it since."""
         found = {self._found.get(layer) for layer in layers}
         rope = found.pop() if len(found) == 1 else None
         return rope if rope in _candidates(self._model) else None
 
     def close(self) -> None:
-        """Gives the model its own functions back."""
+        """Restores the model's own functions."""
         for source, function in self._replaced:
             setattr(source, FUNCTION, function)
         self._replaced.clear()
@@ -123,7 +124,7 @@ class RopeWitness:
 
 
 def _place(real_new: torch.Tensor, first: list[int]) -> tuple[int, int, int] | None:
-    """Sequence, row and position of a new token that is rotated: of position 1 or more."""
+    """Sequence, row and position of one new token at position 1 or later."""
     for sequence, start in enumerate(first):
         rows = real_new[sequence].nonzero().flatten().tolist()
         index = min(len(rows) - 1, max(0, LARGEST_POSITION - start))

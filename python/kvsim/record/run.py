@@ -1,4 +1,4 @@
-"""Loads a model, lets it read and generate, and records it."""
+"""Loads a model, runs it on texts and records a trace."""
 
 import argparse
 import logging
@@ -16,10 +16,10 @@ from .trace_file import TraceFile
 
 
 def run(options: argparse.Namespace) -> None:
-    """Does what the command line asks. Raises RecordError, or UsageError for the caller's part."""
+    """Executes the command line. Raises UsageError for wrong options, RecordError otherwise."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of each attempt
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it logs every attempt
     texts = read_text(options.text) if options.text else read_prompts(options.prompts)
     device = _device(options.device)
     _require_folder(options.model)
@@ -28,9 +28,10 @@ def run(options: argparse.Namespace) -> None:
         raise RecordError(f"{options.model} is an encoder-decoder; a trace holds decoders alone")
     layers = _layers(options.layers, config)
     with TraceFile(options.output):
-        pass  # whether it can be written is said before the model is loaded, which takes long
+        pass  # reports an unwritable file before the model is loaded, which takes long
     tokenizer = _load(transformers.AutoTokenizer, options.model)
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what is made up without its files
+    # Without the files of a tokenizer, transformers makes one that has only special tokens.
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise RecordError(f"{options.model}: the tokenizer has no vocabulary; add its files there")
     encoded = [_encode(tokenizer, text, options.max_prompt_tokens) for text in texts]
     _require_room(config, texts, encoded, options.max_new_tokens)
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     loaded = kind if kind == "auto" else getattr(torch, kind)
     model = _load(transformers.AutoModelForCausalLM, options.model, dtype=loaded)
     model.to(device).eval()
-    model.generation_config.cache_implementation = None  # the default, which can be recorded
+    model.generation_config.cache_implementation = None  # the default cache can be recorded
 
     torch.manual_seed(options.seed)
     with recording(
@@ -68,7 +69,7 @@ def _generate(
         model.generate(
             input_ids=torch.tensor(ids, device=model.device),
             attention_mask=torch.tensor(mask, device=model.device),
-            max_new_tokens=max(1, options.max_new_tokens),  # one is enough to read the prompt
+            max_new_tokens=max(1, options.max_new_tokens),  # 1: only read the prompt
             pad_token_id=padding,
             num_beams=1,
             **sampling,
@@ -92,7 +93,7 @@ def _require_room(config: Any, texts: list[Text], encoded: list[list[int]], new:
     room = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not room:
         return
-    left = room - max(0, new - 1)  # the last new token is not read
+    left = room - max(0, new - 1)  # the model does not read the last new token
     if left < 1:
         raise UsageError(f"--max-new-tokens: the model has {room} positions, found {new}")
     for text, ids in zip(texts, encoded, strict=True):
@@ -112,14 +113,16 @@ def _device(name: str) -> torch.device:
         raise UsageError(f"--device {name}: PyTorch finds no CUDA device here; use --device cpu")
     try:
         torch.zeros(1, device=device).item()
-    except Exception as error:  # each kind of device fails in a way of its own
+    except Exception as error:  # the type of the error depends on the device
         raise UsageError(f"--device {name}: cannot be computed on; use --device cpu") from error
     return device
 
 
 def _require_folder(model: str) -> None:
-    """Raises RecordError for what can only be a folder, if it is not there: the hub would tell of
-    names instead."""
+    """Raises RecordError if `model` is the path of a missing folder.
+
+    The hub would complain about an invalid name instead.
+    """
     is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
     if is_path and not Path(model).is_dir():
         raise RecordError(f"{model}: there is no such folder")
@@ -128,7 +131,7 @@ def _require_folder(model: str) -> None:
 
 
 def _load(kind: Any, name: str, **options: Any) -> Any:
-    """What `kind` loads by that name. Raises RecordError with what it says, as a rule a line."""
+    """Loads `name` with `kind`. Raises RecordError with the first line of its message."""
     try:
         return kind.from_pretrained(name, **options)
     except (OSError, ValueError, ImportError) as error:

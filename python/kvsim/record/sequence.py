@@ -7,12 +7,12 @@ import torch
 from .errors import RecordError
 from .trace_file import HeadStream
 
-ROWS_AT_ONCE = 4096  # are copied from the model: a bound on the memory of a long prompt
+ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
 class Sequence:
-    """Tokens and the vectors of each layer. The file has what it is given but a chunk per head."""
+    """The tokens and the vectors of each layer. All but the last chunk per head is in the file."""
 
     def __init__(
         self, group: h5py.Group, source: str, dtype: str, known_prompt: int | None = None
@@ -21,11 +21,11 @@ class Sequence:
         self.source = source
         self.num_tokens = 0
         self.prompt_length = known_prompt or 0
-        self.known_prompt = known_prompt  # None: nobody has said how long it is
+        self.known_prompt = known_prompt  # None: the caller has not given it
         self.ids: list[int] | None = []  # None: unknown
-        self.finished = False  # what a batch goes on to feed after the end of a text is padding
+        self.finished = False  # the text has ended; what the batch still feeds is padding
         self.rounded = False  # whether the file has fewer digits than the model
-        self.new_rows = torch.empty(0, dtype=torch.long)  # of the present step's columns
+        self.new_rows = torch.empty(0, dtype=torch.long)  # the current step's real tokens
         self._group = group.create_group("layers")
         self._dtype = dtype
         self._streams: dict[int, dict[str, HeadStream]] = {}
@@ -33,16 +33,16 @@ class Sequence:
     def feed(
         self, ids: torch.Tensor | None, real: torch.Tensor, in_prompt: bool | None, ends: set[int]
     ) -> None:
-        """Takes the tokens of a step: ids [new] and which of them are no padding.
+        """Adds the tokens of a step: ids [new] and which of them are not padding.
 
-        `in_prompt` says whether they are of the prompt or generated; None: that is not known. A
-        generated token that is in `ends` ends the sequence before it.
+        `in_prompt` says whether they belong to the prompt or are generated; None: unknown. A
+        generated token in `ends` ends the sequence and is not part of it.
         """
         if in_prompt is False and ids is not None:
             self.finished |= int(ids[0]) in ends
         self.new_rows = real.nonzero().flatten()[: 0 if self.finished else None]
         count = len(self.new_rows)
-        # The prompt is what comes before the first generated token, not the turns of a talk.
+        # The prompt ends at the first generated token; later turns of a chat are not part of it.
         if in_prompt and self.known_prompt is None and self.prompt_length == self.num_tokens:
             self.prompt_length += count
         self.num_tokens += count
@@ -53,7 +53,7 @@ class Sequence:
 
     @property
     def vectors(self) -> h5py.Group:
-        """What has been written: a group for each layer."""
+        """The vectors in the file: one group per layer."""
         return self._group
 
     def append(self, layer: int, vectors: dict[str, torch.Tensor]) -> None:
@@ -68,8 +68,8 @@ class Sequence:
                 streams[name].append(self._numbers(layer, name, tensor[:, rows]))
 
     def _type_of(self, name: str, tensor: torch.Tensor) -> str:
-        # What a model computes in half precision has no more digits, however it is stored: the
-        # type of the output says so to who compares.
+        # An output computed in half precision is stored as float16, whatever the type of the trace:
+        # `kvsim verify` chooses its limit by this type.
         return "float16" if name == "output" and tensor.dtype.itemsize == 2 else self._dtype
 
     def _numbers(self, layer: int, name: str, rows: torch.Tensor) -> np.ndarray:
@@ -90,9 +90,9 @@ class Sequence:
         return sorted(self._streams)
 
     def close(self) -> None:
-        """Writes what is held back. Raises RecordError if a layer has not seen every token."""
+        """Writes the last chunks. Raises RecordError if a layer has not seen every token."""
         if self.prompt_length >= self.num_tokens:
-            self.prompt_length = 0  # nothing came after it
+            self.prompt_length = 0  # no token follows, so there is no prompt
         for layer, streams in self._streams.items():
             for name, stream in streams.items():
                 if stream.rows != self.num_tokens:

@@ -35,14 +35,22 @@ def recording(
         with kvsim.recording(model, "trace.h5", tokenizer=tokenizer):
             model.generate(**inputs, max_new_tokens=100)
 
-    Every forward pass with an empty cache begins new sequences, one for each member of the batch,
-    without its padding; `names` are theirs, in order, and `source` is where they come from. The
-    last token that is generated is not recorded, since the model never attends with it. What
-    `generate` is given is the prompt; of a loop of one's own, `label` of the recorder that the
-    block is given tells its length. `layers` are those to record (all), `end_tokens` those that,
-    generated, end a member of a batch (the model's end tokens). A text on which a forward pass
-    fails is left out, with a RecordWarning. The trace gets its name when the block ends without
-    an exception; it replaces an earlier trace, and no other file.
+    Every forward pass with an empty cache begins new sequences, one per member of the batch,
+    without its padding. The prompt is the input of `generate`. If you run your own generation
+    loop, give the length of the prompt to `label` of the recorder that the block receives. The
+    last generated token is not recorded, since the model never attends with it. A text on which a
+    forward pass raises is left out, with a RecordWarning.
+
+    The file appears under its name when the block ends without an exception. It replaces an
+    earlier trace, but no other file.
+
+    tokenizer: gives the text of each token; without it the trace has only token ids.
+    layers: the layers to record; all by default.
+    dtype: the type of the stored numbers, float16 or float32.
+    names: the names of the sequences, in order.
+    source: where the sequences come from.
+    end_tokens: the tokens that end a member of a batch when they are generated; the model's end
+        tokens by default.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -82,18 +90,19 @@ def recording(
 
 @contextmanager
 def _told_of_generation(model: torch.nn.Module, recorder: Recorder) -> Iterator[None]:
-    """Tells the recorder of each call of `generate`, which alone knows what the prompt is."""
+    """Tells the recorder about each call of `generate`, whose input is the prompt."""
     generate = getattr(model, "generate", None)
     if generate is None:
         yield
         return
-    own = vars(model).get("generate")  # of this model rather than of its class
+    own = vars(model).get("generate")  # set on this object, not on its class
 
     def told(inputs: torch.Tensor | None = None, *args: Any, **options: Any) -> Any:
         prompt = options.get("inputs_embeds")
         if prompt is None:
             prompt = options.get("input_ids") if inputs is None else inputs
-        with recorder.generation(1 if prompt is None else prompt.shape[1]):  # 1: a start token
+        # Without an input, `generate` begins with a start token.
+        with recorder.generation(1 if prompt is None else prompt.shape[1]):
             return generate(inputs, *args, **options)
 
     model.generate = told
@@ -106,7 +115,7 @@ def _told_of_generation(model: torch.nn.Module, recorder: Recorder) -> Iterator[
 
 
 def _require_decoder(model: torch.nn.Module) -> Any:
-    """The configuration of the part that handles text. Raises RecordError if there is none."""
+    """The configuration of the text decoder. Raises RecordError if there is none."""
     name = type(model).__name__
     if not isinstance(model, transformers.PreTrainedModel):
         parts = model.modules() if isinstance(model, torch.nn.Module) else ()
@@ -130,9 +139,10 @@ def _end_tokens(model: torch.nn.Module) -> list[int]:
 
 
 def _name(model: torch.nn.Module) -> str:
-    """As the hub calls it, or its folder without the way there."""
+    """The name of the model on the hub, or the last part of its folder."""
     name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return Path(name).resolve().name if os.path.isdir(name) else str(name)
+    is_folder = os.path.isdir(name)  # noqa: PTH112  Path.is_dir raises for what it may not read
+    return Path(name).resolve().name if is_folder else str(name)
 
 
 def _versions() -> str:

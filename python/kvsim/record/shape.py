@@ -1,4 +1,4 @@
-"""What all layers of a trace have in common, and the attention that has no place in one."""
+"""The shape that all layers of a trace share. Refuses attention that a trace cannot express."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 from .errors import RecordError
 
-UNKNOWN_TO_A_TRACE = {  # options of attention functions that change its numbers
+UNKNOWN_TO_A_TRACE = {  # options of attention functions that change the result
     "s_aux": "attention sinks that are no tokens",
     "position_bias": "a bias by position",
     "head_mask": "a mask of heads",
@@ -18,7 +18,7 @@ UNKNOWN_TO_A_TRACE = {  # options of attention functions that change its numbers
 
 @dataclass(frozen=True)
 class Shape:
-    """The attributes of a trace that each call of attention shows."""
+    """The attributes of a trace that are known from one attention call."""
 
     num_query_heads: int
     num_kv_heads: int
@@ -28,7 +28,7 @@ class Shape:
     logit_softcap: float | None
 
     def require_same(self, other: "Shape", layer: int) -> None:
-        """Raises RecordError naming the first difference."""
+        """Raises RecordError that names the first difference."""
         for attribute in fields(self):
             expected, found = getattr(self, attribute.name), getattr(other, attribute.name)
             if expected != found:
@@ -60,7 +60,7 @@ def shape_of(
     expected = (query.shape[0], query.shape[2], heads, value.shape[3])
     if tuple(output.shape) != expected:
         raise RecordError(
-            f"layer {layer} puts out {tuple(output.shape)}, expected {expected}: batch, tokens, "
+            f"layer {layer} returns {tuple(output.shape)}, expected {expected}: batch, tokens, "
             "heads, dimensions"
         )
     scale = options.get("scaling")

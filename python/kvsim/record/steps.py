@@ -1,4 +1,4 @@
-"""What one forward pass of the model adds to the sequences."""
+"""Reads from the arguments of a forward pass which tokens it adds to the sequences."""
 
 import inspect
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())
 
 @dataclass
 class Step:
-    """One forward pass over [batch, new] tokens, of which `seen` came before."""
+    """One forward pass over [batch, new] tokens, after `seen` tokens in the cache."""
 
     ids: torch.Tensor | None  # [batch, new] on the CPU; None: the model was given embeddings
     real: torch.Tensor  # boolean [batch, seen + new], false for padding
     seen: int
-    positions_known: bool  # whether token i of each sequence stands at position i
+    positions_known: bool  # whether token i of each sequence has position i
     checked: dict[tuple[int, ...], bool] = field(default_factory=dict)
-    masks: list[torch.Tensor | None] = field(default_factory=list)  # kept, so that no id is reused
+    masks: list[torch.Tensor | None] = field(default_factory=list)  # kept, so that ids stay unique
 
     @property
     def new(self) -> int:
@@ -36,7 +36,7 @@ class Step:
     def expresses(
         self, mask: torch.Tensor | None, num_keys: int, window: int | None, causal: bool
     ) -> bool:
-        """`is_expressible`, once per mask: layers share theirs."""
+        """`is_expressible`, computed once per mask, since layers share masks."""
         key = (id(mask), num_keys, window or 0, int(causal))
         if key not in self.checked:
             self.masks.append(mask)
@@ -45,7 +45,7 @@ class Step:
 
 
 def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-    """What `model(*args, **kwargs)` adds. Raises RecordError where its cache hides tokens."""
+    """Reads the step of `model(*args, **kwargs)`. Raises RecordError if it cannot be recorded."""
     given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
     given |= given.pop("kwargs", {})
     ids, embeddings = given.get("input_ids"), given.get("inputs_embeds")
@@ -86,7 +86,7 @@ def _seen(cache: Any) -> int:
 
 
 def _require_unbroken(real: torch.Tensor) -> None:
-    """Tokens of a sequence stand together: distances would not be those of the model otherwise."""
+    """Raises RecordError for padding between tokens, which would change their distances."""
     starts = (real[:, 1:] & ~real[:, :-1]).sum(1) + real[:, 0]
     if bool((starts > 1).any()):
         raise RecordError(
@@ -97,7 +97,7 @@ def _require_unbroken(real: torch.Tensor) -> None:
 def _positions_known(positions: Any, real: torch.Tensor, seen: int) -> bool:
     new = real[:, seen:]
     if positions is None:
-        return bool(real[:, 0].all())  # the model counts from the first column
+        return bool(real[:, 0].all())  # the model counts positions from the first column
     if not isinstance(positions, torch.Tensor) or positions.dim() != 2:
         return False
     expected = (real.long().cumsum(1) - 1)[:, seen:]

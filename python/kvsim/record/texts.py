@@ -1,4 +1,4 @@
-"""Reads what the model is to read, as the command line names it."""
+"""Reads the texts and the list of layers that the command line names."""
 
 import json
 import re
@@ -12,13 +12,13 @@ LAYERS_FORM = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 
 @dataclass(frozen=True)
 class Text:
-    name: str  # of the sequence
+    name: str  # the name of the sequence
     text: str
     source: str
 
 
 def read_text(path: Path) -> list[Text]:
-    """A file as one text. Raises RecordError if there is none."""
+    """Reads a file as one text. Raises RecordError if it is empty or unreadable."""
     text = _read(path)
     if not text.strip():
         raise RecordError(f"{path}: expected a text, found an empty file")
@@ -26,11 +26,12 @@ def read_text(path: Path) -> list[Text]:
 
 
 def read_prompts(path: Path) -> list[Text]:
-    """A JSON value a line: a string, or an object with `prompt` (or `text`) and maybe `name`; a
-    prompt without one is named by its line.
+    """Reads one JSON value per line: a string, or an object with `prompt` (or `text`).
+
+    The object may have a `name`. A prompt without a name is called prompt-LINE.
     """
     texts = []
-    # Not splitlines: JSON may hold U+2028 and other ends of lines within a string.
+    # Not splitlines: a JSON string may contain U+2028 and other line separators.
     for number, line in enumerate(_read(path).split("\n"), 1):
         if not line.strip():
             continue
@@ -57,7 +58,7 @@ def read_prompts(path: Path) -> list[Text]:
 
 
 def read_layers(text: str, num_layers: int) -> list[int]:
-    """Layers as in 0-3,7, of a model that has so many. Raises UsageError for anything else."""
+    """Parses a list such as 0-3,7 for a model with `num_layers` layers. Raises UsageError."""
     if not LAYERS_FORM.fullmatch(text):
         raise UsageError(f"--layers: expected layers as in 0-3,7, found {text}")
     layers: set[int] = set()
@@ -73,7 +74,7 @@ def read_layers(text: str, num_layers: int) -> list[int]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")  # some editors begin a file with a mark of UTF-8
+        return path.read_text("utf-8-sig")  # some editors begin a file with a byte order mark
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

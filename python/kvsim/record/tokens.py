@@ -6,9 +6,9 @@ SENTENCEPIECE_SPACE = "\u2581"
 
 
 def token_texts(tokenizer: Any, ids: list[int]) -> list[str]:
-    """The text of each token, as it adds to the text before it: a leading space stays.
+    """The text that each token adds to the text before it, its leading space included.
 
-    A token that is part of a character gives the replacement character.
+    A token that is only a part of a character becomes the replacement character.
     """
     known: dict[int, str] = {}
     for token in ids:
@@ -20,6 +20,6 @@ def token_texts(tokenizer: Any, ids: list[int]) -> list[str]:
 def _text(tokenizer: Any, token: int) -> str:
     piece = tokenizer.convert_ids_to_tokens(token)
     if isinstance(piece, str) and SENTENCEPIECE_SPACE in piece:
-        return piece.replace(SENTENCEPIECE_SPACE, " ")  # decoding one token alone would strip it
+        return piece.replace(SENTENCEPIECE_SPACE, " ")  # decoding a single token would strip it
     text = tokenizer.decode([token], clean_up_tokenization_spaces=False)
     return str(text)

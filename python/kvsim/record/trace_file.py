@@ -1,4 +1,4 @@
-"""Writes a trace while it grows; traces/README.md is the format."""
+"""Writes a trace while it grows. traces/README.md defines the format."""
 
 import os
 from pathlib import Path
@@ -18,9 +18,10 @@ Attribute = int | float | str
 
 
 class HeadStream:
-    """A dataset [heads, n, dim] whose n grows. Holds back less than one chunk of rows per head.
+    """A dataset [heads, n, dim] whose n grows. It buffers less than one chunk of rows per head.
 
-    A chunk is written once and whole: HDF5 would unpack and pack it again for every row.
+    It writes each chunk once, when it is full: HDF5 would decompress and compress a partial chunk
+    again for every row.
     """
 
     def __init__(self, group: h5py.Group, name: str, heads: int, dim: int, dtype: np.dtype) -> None:
@@ -35,11 +36,11 @@ class HeadStream:
 
     @property
     def rows(self) -> int:
-        """How many rows have been appended."""
+        """The number of rows appended so far."""
         return self._dataset.shape[1] + self._num_waiting
 
     def append(self, rows: np.ndarray) -> None:
-        """Adds rows [heads, m, dim] of the dataset's type."""
+        """Appends rows [heads, m, dim] of the dataset's type."""
         room = self._waiting.shape[1]
         start = 0
         while start < rows.shape[1]:
@@ -51,20 +52,20 @@ class HeadStream:
                 self.flush()
 
     def flush(self) -> None:
-        """Writes what is held back. Only the last call may leave a chunk in part."""
+        """Writes the buffered rows. Only the last call may write a partial chunk."""
         first = self._dataset.shape[1]
         self._dataset.resize(first + self._num_waiting, axis=1)
         self._dataset[:, first:] = self._waiting[:, : self._num_waiting]
         self._num_waiting = 0
 
     def close(self) -> None:
-        """Writes the rest and lets go of the memory."""
+        """Writes the rest and releases the buffer."""
         self.flush()
         self._waiting = self._waiting[:, :0]
 
 
 class TraceFile:
-    """A trace under a temporary name. `commit` gives it its own; left without, it is removed."""
+    """A trace under a temporary name. `commit` renames it; leaving without `commit` removes it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -77,7 +78,7 @@ class TraceFile:
                 "name another"
             )
         try:
-            # Whole chunks are written, so HDF5 needs no cache of its own for each dataset.
+            # Chunks are written whole, so HDF5 needs no chunk cache per dataset.
             self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
@@ -85,7 +86,7 @@ class TraceFile:
         self.h5.create_group("sequences")
 
     def write_attributes(self, path: str, attributes: dict[str, Attribute]) -> None:
-        """Numbers become 64 bits wide, strings UTF-8."""
+        """Writes numbers with 64 bits and strings as UTF-8."""
         for name, value in attributes.items():
             wide = value if isinstance(value, str) else np.asarray(value)
             self.h5[path].attrs.create(name, wide)
@@ -94,17 +95,17 @@ class TraceFile:
         self.h5.create_dataset(path, data=numbers, track_times=False)
 
     def write_texts(self, path: str, texts: list[str]) -> None:
-        """UTF-8 strings. HDF5 ends one at a zero byte: that character becomes its picture."""
+        """Writes UTF-8 strings. HDF5 ends a string at a zero byte, so U+2400 replaces U+0000."""
         clean = [text.replace("\0", "\u2400").encode("utf-8", "replace") for text in texts]
         type_ = h5py.string_dtype("utf-8")
         self.h5.create_dataset(path, data=np.array(clean, object), dtype=type_, track_times=False)
 
     def commit(self) -> None:
-        """Names the numbers, closes the file and gives it its name."""
+        """Writes the trace_id, closes the file and renames it to its final name."""
         self.h5.flush()
         self.h5["/"].attrs["trace_id"] = trace_id(self.h5)
         self.h5.close()
-        os.replace(self._partial, self.path)
+        self._partial.replace(self.path)
 
     def __enter__(self) -> "TraceFile":
         return self
@@ -122,7 +123,7 @@ class TraceFile:
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Whether nothing but a trace is lost: not the text that is read, nor the results of hours."""
+    """Whether the file is empty or a trace. Any other file may be the input or valuable."""
     if path.stat().st_size == 0:
         return True
     try:

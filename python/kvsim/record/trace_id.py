@@ -1,4 +1,4 @@
-"""The name of a trace's numbers, as traces/README.md defines it."""
+"""The trace_id, a digest of all numbers of a trace. traces/README.md defines it."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ ROWS_AT_ONCE = 1024
 def trace_id(file: h5py.File) -> str:
     """The SHA-256 over the lines `PATH DIGEST` of all datasets, sorted by path.
 
-    Reads at most ROWS_AT_ONCE rows of one head at a time, whatever the file's size.
+    It reads at most ROWS_AT_ONCE rows of one head at a time.
     """
     digests: dict[str, str] = {}
 

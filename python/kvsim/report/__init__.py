@@ -1,6 +1,6 @@
-"""Figures and a page from a result file: `python -m kvsim.report RESULTS.sqlite -o DIR`.
+"""Draws figures and a page from a result file: `python -m kvsim.report RESULTS.sqlite -o DIR`.
 
-What draws is imported when it is asked for, so that the command can say what is missing.
+The modules that draw are imported on first use, so that the command can report a missing library.
 """
 
 from .choice import Choice, ChoiceError

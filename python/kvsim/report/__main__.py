@@ -13,25 +13,27 @@ from .choice import Choice, ChoiceError
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="kvsim report",
-        description="Draws the figures of a result file and one page that shows them. Of several "
-        "traces, modes and seeds the one with the most rows is shown, unless one is chosen.",
+        description="Draws the figures of a result file and one page that shows them. If the file "
+        "has several traces, modes or seeds, it shows the one with the most rows by default.",
     )
-    parser.add_argument("results", metavar="RESULTS.sqlite", help="what kvsim sweep has written")
+    parser.add_argument("results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep")
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="the folder to write to"
     )
-    parser.add_argument("--trace-id", metavar="ID", help="its first characters are enough")
+    parser.add_argument("--trace-id", metavar="ID", help="the first characters of the trace_id")
     parser.add_argument(
         "--sequence",
         action="append",
         default=[],
         metavar="NAME",
-        help="again for each; default: all",
+        help="a sequence to show; repeat the option for more; default: all",
     )
-    parser.add_argument("--mode", metavar="MODE", help="as rows name it: stream, prefill, stream:every=10")
-    parser.add_argument("--seed", type=int, metavar="N", help="of random choices")
     parser.add_argument(
-        "--budget", metavar="B", help="of maps and table, 20%% or 102; default: the largest"
+        "--mode", metavar="MODE", help="the mode of the rows: stream, prefill, stream:every=10"
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of random choices")
+    parser.add_argument(
+        "--budget", metavar="B", help="budget of maps and table, 20%% or 102; default: the largest"
     )
     parser.add_argument(
         "--policies",
@@ -40,9 +42,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SPEC;SPEC",
         help="names or canonical specs; default: all",
     )
-    parser.add_argument("--layer", type=int, metavar="L", help="of the attention map")
-    parser.add_argument("--query-head", type=int, metavar="H", help="of the attention map")
-    parser.add_argument("--trace", metavar="FILE", help="where the trace is now")
+    parser.add_argument("--layer", type=int, metavar="L", help="the layer of the attention map")
+    parser.add_argument("--query-head", type=int, metavar="H", help="the head of the attention map")
+    parser.add_argument("--trace", metavar="FILE", help="the trace file, if it has moved")
     return parser
 
 
@@ -54,7 +56,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; gives the exit status: 0, 2 usage, 3 data, 1 anything else."""
+    """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
     options = _parser().parse_args(arguments)
     choice = Choice(
         trace_id=options.trace_id,

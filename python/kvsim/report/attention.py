@@ -1,4 +1,4 @@
-"""The attention of one head, recomputed from its trace file."""
+"""Recomputes the attention of one head from its trace file."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ import numpy as np
 
 from ..errors import KvsimError
 
-_BLOCK = 256  # steps computed at once
+_BLOCK = 256  # steps computed at a time
 
 
 class TraceError(KvsimError):
-    """The trace is not there, or is another one."""
+    """The trace is missing, or it is not the trace of the result file."""
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Head:
     """One query head of a trace."""
 
     query: np.ndarray  # [n, head_dim]
-    key: np.ndarray  # [n, head_dim], of the KV head that it reads
+    key: np.ndarray  # [n, head_dim], of its KV head
     scale: float
     softcap: float | None
     window: int | None  # token j is visible at step t while t - j < window
     prompt_length: int
 
     def attention(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Blocks of full attention in order: the first step, and [steps, n] in 0..1."""
+        """Yields blocks of the full attention: the first step, and weights [steps, n] in 0..1."""
         tokens = np.arange(len(self.key))
         for first in range(0, len(self.query), _BLOCK):
             logits = self.scale * (self.query[first : first + _BLOCK] @ self.key.T)
@@ -43,8 +43,10 @@ class Head:
 
 
 def find_trace(named: str, beside: Path, trace_id: str) -> Path:
-    """The file that rows name: as it is named, else beside the result file. Raises TraceError if it
-    is not there or holds another trace."""
+    """Finds the trace file that the rows name: at this path, or beside the result file.
+
+    Raises TraceError if the file is missing or has another trace_id.
+    """
     candidates = [Path(named), beside / named, beside / Path(named).name]
     error = TraceError(f"the trace {named} is not there")
     for path in filter(Path.is_file, candidates):
@@ -58,7 +60,7 @@ def find_trace(named: str, beside: Path, trace_id: str) -> Path:
 
 
 def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
-    """Raises TraceError if the trace does not have the head."""
+    """Reads one query head and its keys. Raises TraceError if the trace lacks the head."""
     try:
         with h5py.File(path, "r") as file:
             text = file["sequences"][sequence]
@@ -89,7 +91,7 @@ def _id(path: Path) -> str:
     if name is not None:
         return name.decode() if isinstance(name, bytes) else str(name)
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
@@ -97,7 +99,7 @@ def _id(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Map:
-    """Attention in square cells, for drawing: a cell holds the largest attention in it."""
+    """Attention in square cells, for drawing. A cell has the largest attention inside it."""
 
     attention: np.ndarray  # [cells, cells], step by token, 0..1
     visible: np.ndarray  # [cells, cells], bool
@@ -106,7 +108,7 @@ class Map:
 
 
 def cells_of(head: Head, most: int) -> Map:
-    """At most `most` cells to a side."""
+    """Reduces the attention of a head to at most `most` cells per side."""
     n = len(head.key)
     width = -(-n // most)
     count = -(-n // width)
@@ -121,8 +123,10 @@ def cells_of(head: Head, most: int) -> Map:
 
 
 def kept_cells(evicted_after: np.ndarray, width: int) -> np.ndarray:
-    """[cells, cells]: the share of a cell's tokens that its middle step attends to. A token is
-    attended to up to the step after which it leaves."""
+    """The share of each cell's tokens that are in the cache at its middle step, [cells, cells].
+
+    A token is in the cache up to and including the step after which it is evicted.
+    """
     n = len(evicted_after)
     starts = np.arange(0, n, width)
     steps = np.minimum(starts + width // 2, n - 1)
@@ -131,7 +135,7 @@ def kept_cells(evicted_after: np.ndarray, width: int) -> np.ndarray:
 
 
 def retained(head: Head, evicted_after: np.ndarray, first_measured: int) -> float:
-    """attention_recall of this query head, 0..1: the mean over measured steps."""
+    """The attention_recall of this query head, 0..1, the mean over measured steps."""
     shares = [
         np.where(evicted_after >= first + np.arange(len(weights))[:, None], weights, 0).sum(axis=1)
         for first, weights in head.attention()

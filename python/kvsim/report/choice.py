@@ -1,4 +1,4 @@
-"""What of a result file a report shows."""
+"""Selects what a report shows of a result file."""
 
 from dataclasses import dataclass
 
@@ -6,20 +6,23 @@ from ..errors import KvsimError
 
 
 class ChoiceError(KvsimError):
-    """Something was chosen that the result file does not have."""
+    """The result file does not have what was chosen."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to show of a result file. None: the trace, mode and seed with the most rows, all
-    sequences and policies, the largest budget, the head in which policies differ most."""
+    """What to show of a result file.
+
+    By default: the trace, mode and seed with the most rows, all sequences and policies, the largest
+    budget, and the head in which the policies differ most.
+    """
 
     trace_id: str | None = None  # its first characters are enough
     sequences: tuple[str, ...] = ()
     mode: str | None = None
     seed: int | None = None
-    budget: str | None = None  # as it was asked for, or in tokens
+    budget: str | None = None  # as requested in the sweep, or in tokens
     policies: tuple[str, ...] = ()  # canonical specs, labels or names
     layer: int | None = None
     query_head: int | None = None
-    trace: str | None = None  # where the trace file is now
+    trace: str | None = None  # the trace file, if it has moved

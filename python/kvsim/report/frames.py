@@ -1,4 +1,4 @@
-"""What a report shows: which rows of a result file, and their means over units."""
+"""Selects the rows of a result file that a report shows, and averages them over units."""
 
 from functools import cached_property
 
@@ -25,12 +25,17 @@ _NEEDED += ["token_accesses", "token_misses", "kvsim_version"]
 
 
 class Comparison:
-    """The chosen rows of `replay`. `means` has one row per policy and budget: the MEASURES, each
-    the mean over all units, that is sequences, layers and KV heads; `miss_rate` of all their
-    pivotal tokens; `regret` and `gap_closed` of the mean recalls; `holds`, whether no head held
-    more tokens than the budget, or not their mean where the budget is split over them.
+    """The chosen rows of the table `replay`.
 
-    Raises ChoiceError for a choice that is not there, ResultsError for a file without rows.
+    A unit is one KV head of one layer of one sequence. A point is a budget as the sweep requested
+    it. `means` has one row per policy and point:
+    - the MEASURES, each the mean over all units;
+    - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
+    - `regret` and `gap_closed`, computed from the mean recalls;
+    - `holds`, whether no unit held more tokens than its budget. If the policy splits the budget
+      over layers and heads, the mean over units has to hold.
+
+    Raises ChoiceError if the file lacks a choice, ResultsError if it has no rows.
     """
 
     def __init__(self, results: Results, choice: Choice = Choice()):
@@ -55,14 +60,14 @@ class Comparison:
         rows = rows[rows["seed"] == self.seed]
         rows = _with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
-        self._measured = self._of_the_same_units(rows)  # with the yardsticks that are not shown
+        self._measured = self._of_the_same_units(rows)  # includes oracles that are not shown
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
 
     @cached_property
     def means(self) -> pd.DataFrame:
-        """Indexed by policy and point; ordered by policy, then budget."""
+        """The means of the shown policies, indexed by policy and point, in this order."""
         means = self._means_of_all
         shown = pd.MultiIndex.from_frame(self.rows[["policy", "point"]].drop_duplicates())
         return means[means.index.isin(shown)]
@@ -73,11 +78,11 @@ class Comparison:
         means = groups[MEASURES].mean()
         applies = groups["bound_mean"].count() == groups.size()
         means["bound_mean"] = means["bound_mean"].where(applies)
-        # As of one unit: of all pivotal tokens, not the mean of shares.
+        # Of all pivotal tokens together, not the mean of the shares of units.
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
         means["miss_rate"] = misses.fillna(0.0).where(groups["token_accesses"].count() > 0)
-        # `full` and retrieval bounds keep every token: they are no rivals at the same budget.
+        # `full` and the retrieval bound keep every token, so they do not compete at the budget.
         over = (self._measured["peak_tokens"] - self._measured["budget"]).rename("over")
         over = over.groupby([self._measured["policy"], self._measured["point"]])
         split = means.index.get_level_values("policy").map(allocation_of) != ""
@@ -97,22 +102,22 @@ class Comparison:
 
     @property
     def base_mode(self) -> str:
-        """stream or prefill, whatever is measured."""
+        """stream or prefill: the mode without its suffix."""
         return self.mode.split(":")[0]
 
     @property
     def has_reference(self) -> bool:
-        """Whether the chosen mode compares with the full attention."""
+        """Whether the rows compare with the full attention."""
         return bool(self.rows["attention_recall"].notna().any())
 
     @property
     def splits(self) -> bool:
-        """Whether a policy that is shown splits its budget over layers or heads."""
+        """Whether a shown policy splits its budget over layers or heads."""
         return any(map(allocation_of, self.policies))
 
     @cached_property
     def yardstick(self) -> str | None:
-        """The oracle that regret is measured against, without its allocation."""
+        """The oracle that regret refers to, without the allocation of its budget."""
         measured = set(self._measured["policy"])
         there = sorted({spec.split("@")[0] for spec in self.oracles & measured})
         preferred = [s for s in there if s == OPTIMAL] + [
@@ -121,22 +126,26 @@ class Comparison:
         return next(iter(preferred + there), None)
 
     def at(self, point: str) -> pd.DataFrame:
-        """`means` at one budget, indexed by policy, the least regret first; without an oracle the
-        most attention first."""
+        """`means` at one budget, indexed by policy: the least regret first.
+
+        Without an oracle, the highest recall comes first.
+        """
         rows = self.means.xs(point, level="point")
         rows = rows.sort_values("attention_recall", ascending=False, kind="stable")
         return rows.sort_values("regret", kind="stable")
 
     def budget_name(self, point: str) -> str:
-        """`102 tokens (20%)`: what a budget of the figures is."""
+        """The name of a budget in figures, as `102 tokens (20%)`."""
         tokens = self.points[point]
         if self.rows[self.rows["point"] == point]["budget"].nunique() > 1:
             return f"{point} ({tokens:.4g} tokens, the mean over sequences)"
         return f"{tokens:g} tokens" if point.isdigit() else f"{tokens:.4g} tokens ({point})"
 
     def analysis(self, table: str, columns: list[str]) -> pd.DataFrame | None:
-        """The rows of an analysis for the same trace and sequences; None: there are none. Raises
-        ResultsError if it lacks one of the columns."""
+        """The rows of an analysis for the same trace and sequences, or None if there are none.
+
+        Raises ResultsError if the table lacks one of the columns.
+        """
         if table not in self.results:
             return None
         rows = _with_columns(self.results, table, ["trace_id", "sequence", *columns])
@@ -149,7 +158,7 @@ class Comparison:
 
     @property
     def trace(self) -> str:
-        """The trace file, as the sweep was given it."""
+        """The trace file, as named for the sweep."""
         return str(self.rows["trace"].iloc[0])
 
     def _one(self, rows: pd.DataFrame, column: str, wanted: object) -> object:
@@ -160,7 +169,7 @@ class Comparison:
         if wanted is not None and wanted not in counts.index:
             raise ChoiceError(f"{option}: {self.results.path} has no {wanted}; it has {there}")
         if wanted is None and len(counts) > 1:
-            length = 12 if column == "trace_id" else None  # digests are long
+            length = 12 if column == "trace_id" else None  # a digest is long
             shown, *others = (str(value)[:length] for value in counts.index)
             self.notes.append(
                 f"{column} is {shown}, which has the most rows; there are also rows of "
@@ -193,7 +202,7 @@ class Comparison:
         return (spec, self.styles[spec].label, base_name(spec))
 
     def _complete(self, rows: pd.DataFrame) -> pd.DataFrame:
-        # A mean over fewer units is of other heads, and says nothing beside the others.
+        # A mean over fewer units covers other heads and cannot be compared with the others.
         units = rows.groupby(["policy", "point"]).size()
         self.num_units = int(units.max()) if len(units) else 0
         partial = units[units < self.num_units]
@@ -211,7 +220,7 @@ class Comparison:
         return rows[chosen]
 
     def _of_the_same_units(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Of all policies the rows that can stand beside those that are shown."""
+        """The rows of all policies that have the units and points of the shown ones."""
         units = pd.MultiIndex.from_frame(self.rows[UNIT].drop_duplicates())
         rows = rows[pd.MultiIndex.from_frame(rows[UNIT]).isin(units)]
         rows = rows[rows["point"].isin(self.rows["point"])]
@@ -230,8 +239,11 @@ class Comparison:
 
     @staticmethod
     def _recalls_of(means: pd.DataFrame, *specs: str) -> pd.DataFrame:
-        """The recall of each spec, beside each row: of the same way to split the budget, as in the
-        view regret, or, where one of them is missing, of an even one: the tokens are as many."""
+        """The recall of each spec at the budget of each row.
+
+        It takes the specs with the allocation of the row's policy, as the view `regret` does. If
+        one of them is missing, it takes all with an even split of the same number of tokens.
+        """
         recall = means["attention_recall"]
         alike, even = means[[]].copy(), means[[]].copy()
         for spec in specs:
@@ -242,7 +254,7 @@ class Comparison:
 
 
 def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:
-    """The table, which has these columns: raises ResultsError if not."""
+    """The table. Raises ResultsError if it lacks one of the columns."""
     frame = results[table]
     for column in columns:
         if column not in frame:
@@ -254,9 +266,9 @@ def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFr
 
 
 def _with_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column `point`, the budget as it was asked for."""
-    # A point is a budget as it was asked for: a share is other tokens in each sequence. Where two
-    # requests came to the same tokens, rows carry whichever was first: the most frequent is meant.
+    """The rows with a column `point`: the budget as requested in the sweep."""
+    # A share gives another number of tokens in each sequence, so a point is a request. If two
+    # requests give the same tokens, a row has the one that came first: take the most frequent one.
     counts = rows.groupby(["sequence", "budget", "budget_request"]).size()
     order = counts.reset_index(name="rows").sort_values("rows", ascending=False, kind="stable")
     meant = order.drop_duplicates(["sequence", "budget"]).set_index(["sequence", "budget"])

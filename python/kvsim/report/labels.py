@@ -1,25 +1,26 @@
-"""Short names for canonical specs. Figures use them; the page's legend has the full specs."""
+"""Short names for canonical specs, for figures. The legend of the page has the full specs."""
 
-import os
 from collections import defaultdict
 
-LONGEST = 24  # characters; what fits beside a figure on a phone
+LONGEST = 24  # characters that fit beside a figure on a phone
 
 
 def base_name(spec: str) -> str:
-    """The policy itself: `h2o` of `h2o:recent=0.5+quant:bits=4@pyramid`."""
+    """The name of the policy: `h2o` in `h2o:recent=0.5+quant:bits=4@pyramid`."""
     return spec.split("@")[0].split("+")[0].split(":")[0]
 
 
 def allocation_of(spec: str) -> str:
-    """The part from '@' on; empty: the budget is split evenly."""
+    """The part from '@' on. It is empty if the budget is split evenly."""
     at = spec.find("@")
     return "" if at < 0 else spec[at:]
 
 
 def labels(specs: list[str]) -> dict[str, str]:
-    """A label for each spec, all different and none longer than LONGEST: the name and, where
-    several share it, the parameters in which they differ."""
+    """A label for each spec: its name and, if specs share it, the parameters that differ.
+
+    All labels are different, and none is longer than LONGEST.
+    """
     parsed = {spec: _parts(spec) for spec in specs}
     same = defaultdict(list)
     for spec in specs:
@@ -58,7 +59,7 @@ def _distinct(spec: str, group: list[list[tuple[str, dict[str, str]]]]) -> str:
 
 
 def _short(value: str) -> str:
-    value = os.path.basename(value.rstrip("/"))
+    value = value.rstrip("/").rpartition("/")[2]
     is_digest = len(value) == 64 and all(digit in "0123456789abcdef" for digit in value)
     return value[:6] if is_digest else value
 

@@ -1,9 +1,8 @@
-"""Figure files and the page that shows them."""
+"""Writes the figure files and the page that shows them."""
 
 import base64
 import io
 import itertools
-import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,29 +19,31 @@ from .style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, Theme, setti
 _PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
 _PNG_DPI = 200
 _ENDINGS = ("svg", "png")
-# Nothing that differs from run to run, and no addresses, goes into a file.
+# Omitted from SVG files, because they differ between runs or contain addresses.
 _SVG_FACTS = dict.fromkeys(("Date", "Creator", "Type", "Format"))
 
 
 def plans(comparison: Comparison) -> list[Plan]:
-    """All figures of the report, in its order."""
+    """All figures of the report, in order."""
     return [plan for module in _PLANS for plan in module(comparison)]
 
 
 def write_report(comparison: Comparison, folder: Path) -> Path:
-    """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which needs none of them.
-    Figures of an earlier report that are not drawn now are removed. Returns the page. Raises
-    OSError if it cannot."""
+    """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which embeds its figures.
+
+    It removes figures of an earlier report that it does not draw now. Returns the path of the page.
+    Raises OSError if it cannot write.
+    """
     shown = plans(comparison)
     folder.mkdir(parents=True, exist_ok=True)
-    # All is drawn aside first: a run that is stopped leaves the earlier report as it was.
+    # Draw everything in a temporary folder: an interrupted run leaves the earlier report intact.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".kvsim-") as aside:
         page = _write(comparison, shown, Path(aside))
         (folder / "figures").mkdir(exist_ok=True)
         for plan, theme, ending in itertools.product(shown, THEMES, _ENDINGS):
             place = folder / "figures" / _file_name(plan, theme, ending)
             if isinstance(plan, Drawing):
-                os.replace(Path(aside) / place.name, place)
+                (Path(aside) / place.name).replace(place)
             else:
                 place.unlink(missing_ok=True)
         return page.replace(folder / page.name)
@@ -72,7 +73,7 @@ def _write(comparison: Comparison, shown: list[Plan], folder: Path) -> Path:
 
 
 def render(drawing: Drawing, theme: Theme, shape: Shape, endings: Iterable[str]) -> list[bytes]:
-    """The bytes of a file for each ending, png or svg."""
+    """Draws a figure. Returns the bytes of one file per ending, png or svg."""
     files = []
     with matplotlib.rc_context(settings(theme)):
         figure = drawing.draw(theme, shape)
@@ -80,7 +81,7 @@ def render(drawing: Drawing, theme: Theme, shape: Shape, endings: Iterable[str])
             buffer = io.BytesIO()
             facts = _SVG_FACTS if ending == "svg" else {}
             figure.savefig(buffer, format=ending, dpi=_PNG_DPI, metadata=facts)
-            figure.set_layout_engine("none")  # has done its work
+            figure.set_layout_engine("none")  # the layout is done; later formats keep it
             files.append(buffer.getvalue())
     return files
 
@@ -90,7 +91,7 @@ def _file_name(plan: Plan, theme: Theme, ending: str) -> str:
 
 
 def _sources(drawing: Drawing, folder: Path) -> dict[str, str]:
-    """Writes the files of a figure. Returns data URIs by theme and shape: light-wide and so on."""
+    """Writes the files of a figure. Returns data URIs by theme and shape, such as light-wide."""
     found = {}
     for theme in THEMES:
         wide = render(drawing, theme, WIDE, _ENDINGS)
@@ -123,7 +124,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _points(comparison: Comparison) -> list[str]:
-    """The chosen budget first."""
+    """All budgets, the chosen one first."""
     others = [point for point in comparison.points.index if point != comparison.point]
     return [comparison.point, *others]
 
@@ -140,7 +141,7 @@ def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
 def _number(value: float | None, digits: int) -> str:
     if pd.isna(value):
         return "–"
-    value = round(value, digits) + 0.0  # no minus before a zero
+    value = round(value, digits) + 0.0  # no minus sign before a zero
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
@@ -150,7 +151,7 @@ def _shown_styles(comparison: Comparison) -> list[Style]:
 
 
 def _sample(style: Style) -> dict[str, str]:
-    """A line with its marker, as SVG attributes: the same dashes and shape as in the figures."""
+    """SVG attributes of a line with its marker, as the figures draw them."""
     dashes = "" if isinstance(style.line, str) else " ".join(f"{1.6 * x:g}" for x in style.line[1])
     marker = MarkerStyle(style.marker)
     path = marker.get_path().transformed(marker.get_transform())

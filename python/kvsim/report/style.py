@@ -1,4 +1,4 @@
-"""How figures look: two themes, two shapes, and for every policy one colour, line and marker."""
+"""The look of figures: two themes, two shapes, and one colour, line and marker per policy."""
 
 import itertools
 from collections.abc import Iterable
@@ -8,8 +8,9 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
 from .labels import base_name, labels
 
-# Light and dark theme: one hue, a contrast of 3:1 with the paper. The first ones are far apart for
-# every kind of colour vision; later ones less and less, so that line and marker have to tell.
+# Pairs for the light and the dark theme: one hue, at a contrast of at least 3:1 with the paper. The
+# first pairs are easy to tell apart for every kind of colour vision. Later ones are closer to each
+# other, so that line and marker have to distinguish them.
 _PAIRS = (
     "#2574b0 #6fbbfc,#68130b #b65c4e,#b58b2b #fed277,#430889 #835ed8,#ad3a52 #fd8295,"
     "#3f9e94 #89e6db,#5c2f59 #a4719f,#4f36c7 #8e8cfe,#6a4d01 #b19253,#a3640f #eeaa62,"
@@ -20,13 +21,13 @@ _PAIRS = (
 PALETTE = [tuple(pair.split()) for pair in _PAIRS.split(",")]
 MARKERS = "osD^vP*Xph<>d8H"
 LINES = ("-", (0, (6, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (7, 1.2, 1, 1.2, 1, 1.2)))
-# A policy has one colour in all files: its place here. Variants of it take places that are free.
+# The place in this list gives a policy its colour in all files. Variants of it take free places.
 POLICIES = (
     "window h2o tova sink scissorhands snapkv lru lfu subgen kcenter keydiff knorm fastgen spatten "
     "random strided fixed schedule full"
 ).split()
 ORACLES = "optimal certificate belady future greedy h2o-global topk".split()
-# Oracles are no competitors: they have no colour, and tell by dash and marker.
+# Oracles do not compete with policies: they are grey, and dash and marker distinguish them.
 ORACLE_LINES = ((0, (1, 1)), (0, (3, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 
 
@@ -35,11 +36,11 @@ class Theme:
     name: str
     paper: str
     ink: str
-    muted: str  # text of less weight, 4.5:1 on paper
+    muted: str  # secondary text, contrast 4.5:1 with the paper
     grid: str
-    shade: str  # areas that are not the matter
-    oracle: tuple[str, str]  # without colour: the first and the last oracle
-    index: int  # of the colour in a pair
+    shade: str  # background of secondary areas
+    oracle: tuple[str, str]  # greys of the first and the last oracle
+    index: int  # of this theme's colour in a pair
 
 
 LIGHT = Theme(
@@ -53,7 +54,7 @@ THEMES = (LIGHT, DARK)
 
 @dataclass(frozen=True)
 class Shape:
-    """Widths are in inches; text sizes, in points, are the same in both."""
+    """The width of a figure in inches. Text has the same size in points in both shapes."""
 
     name: str
     width: float
@@ -80,13 +81,16 @@ class Style:
         return self.colors[theme.index]
 
     def line_in(self, theme: Theme) -> dict[str, object]:
-        """What matplotlib is told to draw the policy's line."""
+        """The arguments of matplotlib's `plot` for the line of the policy."""
         return {"color": self.color(theme), "linestyle": self.line, "marker": self.marker}
 
 
 def styles(specs: Iterable[str], oracles: Iterable[str] = ORACLES) -> dict[str, Style]:
-    """One style for each spec or name of a policy. It does not depend on what else is there, but
-    for variants of a policy that is there already."""
+    """One style for each spec or policy name.
+
+    The style of a policy does not depend on the other specs, except if several specs are variants
+    of one policy.
+    """
     specs = sorted(specs)
     names, above = labels(specs), set(oracles)
     found = {}
@@ -104,9 +108,9 @@ def styles(specs: Iterable[str], oracles: Iterable[str] = ORACLES) -> dict[str, 
 
 
 def _places(specs: list[str], known: list[str]) -> dict[str, int]:
-    """The place of its name for the first spec of a name, and the next free one for the others."""
+    """The first spec of a known name gets the place of the name, others the next free place."""
     found: dict[str, int] = {}
-    # The bare policy comes before what is added to it.
+    # The plain policy comes before its variants with '+' or '@'.
     for spec in sorted(specs, key=lambda spec: ("+" in spec or "@" in spec, spec)):
         name = base_name(spec)
         if name in known and known.index(name) not in found.values():
@@ -122,7 +126,7 @@ def _pair(place: int) -> tuple[str, str]:
     size = len(PALETTE)
     if place < size:
         return PALETTE[place]
-    # Beyond the palette: between neighbours. Line and marker tell where the eye cannot.
+    # Beyond the palette, mix neighbouring colours. Line and marker distinguish what colours cannot.
     turn, here = divmod(place, size)
     share = 1 / (turn + 1)
     first, second = PALETTE[here], PALETTE[(here + 1) % size]
@@ -136,12 +140,12 @@ def mix(first: str, second: str, share: float) -> str:
 
 
 def ink_map(theme: Theme) -> LinearSegmentedColormap:
-    """From paper to ink."""
+    """A colour map from paper to ink."""
     return LinearSegmentedColormap.from_list("ink", [theme.paper, theme.ink])
 
 
 def settings(theme: Theme) -> dict[str, object]:
-    """What matplotlib is told; holds for both shapes."""
+    """The rcParams of matplotlib for a theme, the same for both shapes."""
     return {
         "font.family": "DejaVu Sans",  # comes with matplotlib
         "font.size": 8,

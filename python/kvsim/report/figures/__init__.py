@@ -1,7 +1,7 @@
 """The figures of the report, one module each.
 
-A module has `plan(comparison)`, which returns what can be drawn (Drawing) or what is not there to
-be drawn (Missing).
+Each module has `plan(comparison)`. It returns a Drawing for each figure that the result file allows
+and a Missing for each figure that lacks its data.
 """
 
 from collections.abc import Callable
@@ -16,37 +16,37 @@ from ..style import Shape, Style, Theme
 
 @dataclass(frozen=True)
 class Drawing:
-    name: str  # of its files
+    name: str  # the beginning of its file names
     title: str
     caption: str
-    alt: str  # for those who cannot see it: what it shows, in numbers
+    alt: str  # the alternative text: what the figure shows, in numbers
     draw: Callable[[Theme, Shape], Figure]
 
 
 @dataclass(frozen=True)
 class Missing:
-    name: str  # of the files that a drawing would have
+    name: str  # as of a Drawing
     title: str
     why: str
-    command: str  # what would fill it; empty: nothing would
+    command: str  # writes the missing data; empty if there is none
 
 
 Plan = Drawing | Missing
 
 
 def without_reference(comparison: Comparison, name: str, title: str) -> Missing:
-    """Of a figure that compares with the full attention, in a mode that has none."""
+    """For a figure that needs the full attention, in a mode that does not compute it."""
     command = (
         f"kvsim sweep {comparison.trace} --policies '{';'.join(comparison.policies)}' "
         f"--budgets {','.join(comparison.points.index)} --mode {comparison.base_mode} "
         f"--seed {comparison.seed} -o {comparison.results.path}"
     )
-    why = f"Rows of the mode {comparison.mode} hold nothing that the full attention tells."
+    why = f"Rows of the mode {comparison.mode} were computed without the full attention."
     return Missing(name, title, why, command)
 
 
 def line_style(style: Style, theme: Theme) -> dict[str, object]:
-    """What draws a policy's line in any figure."""
+    """The arguments of `plot` for the line of a policy, the same in all figures."""
     return {
         **style.line_in(theme),
         "markersize": marker_size(style),
@@ -57,7 +57,7 @@ def line_style(style: Style, theme: Theme) -> dict[str, object]:
 
 
 def marker_size(style: Style, times: float = 1.0) -> float:
-    """In points: marks of different shapes are drawn to look equally large."""
+    """The size in points at which markers of different shapes look equally large."""
     larger = {"*": 1.7, "P": 1.25, "X": 1.25, "p": 1.2, "d": 1.2, "h": 1.15, "H": 1.15}
     return 4.5 * times * larger.get(style.marker, 1.0)
 
@@ -67,11 +67,11 @@ def dot_style(style: Style, theme: Theme) -> dict[str, object]:
 
 
 def spread(places: list[float], distance: float) -> list[float]:
-    """The places, in ascending order, moved as little as needed to be `distance` apart."""
+    """Moves ascending places as little as needed to be `distance` apart."""
     blocks: list[list[float]] = []  # [sum of wished starts, number of places]
     for index, place in enumerate(places):
         blocks.append([place - index * distance, 1])
-        # Blocks that overlap move together, to the mean of what their places wish for.
+        # Blocks that overlap merge and move to the mean of the wished starts.
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
             total, count = blocks.pop()
             blocks[-1][0] += total
@@ -81,7 +81,7 @@ def spread(places: list[float], distance: float) -> list[float]:
 
 
 def bare(axes: Axes) -> None:
-    """No grid, no frame: for maps."""
+    """Removes grid and frame, for maps."""
     axes.grid(False)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
@@ -89,6 +89,6 @@ def bare(axes: Axes) -> None:
 
 
 def bar_size(figure: Figure, shape: Shape) -> dict[str, float]:
-    """What keeps a colour bar above maps equally high, however high the figure is."""
+    """Arguments that keep the colour bar above maps at one height for every figure height."""
     height = figure.get_figheight()
     return {"fraction": 0.2 / height, "pad": 0.1 / height, "shrink": 1 if shape.narrow else 0.6}

@@ -1,4 +1,4 @@
-"""Recall, miss rate and output error against the budget, the oracle ladder among them."""
+"""Draws recall, miss rate and output error against the budget, oracles included."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from ..labels import base_name
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
-_MANY = 12  # lines, of which the eye cannot follow each
+_MANY = 12  # with more lines, the caption tells how to draw fewer
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -39,7 +39,7 @@ _CURVES = {
 
 def plan(comparison: Comparison) -> list[Plan]:
     ladder = _ladder(comparison)
-    few = ""  # what to do about many lines, beside the first figure of them
+    few = ""  # in the first caption: how to draw fewer lines
     if len(comparison.policies) > _MANY:
         few = " Fewer lines: kvsim report … --policies 'h2o;tova'."
     drawings: list[Plan] = []
@@ -60,7 +60,7 @@ def plan(comparison: Comparison) -> list[Plan]:
 
 
 def _ladder(comparison: Comparison) -> str:
-    """What the lines without colour are."""
+    """The sentence of the caption about the lines without colour."""
     bounds = comparison.oracles & set(comparison.policies)
     if not bounds:
         return " No oracle is in the file: kvsim sweep … --policies 'all;oracles' adds the ladder."
@@ -71,12 +71,12 @@ def _ladder(comparison: Comparison) -> str:
 
 
 def _values(comparison: Comparison, measure: str) -> pd.DataFrame:
-    """[policies, points]"""
+    """The means of one measure, [policies, points]."""
     return comparison.means[measure].unstack("point")[list(comparison.points.index)]
 
 
 def _beyond(comparison: Comparison, measure: str) -> list[str]:
-    """The names of the lines that leave the axis."""
+    """The labels of lines that exceed the end of the axis."""
     if len(comparison.points) == 1:
         return []
     largest = _values(comparison, measure).max(axis=1)
@@ -137,12 +137,14 @@ def _back_to_front(comparison: Comparison, specs: pd.Index) -> list[str]:
 
 
 def _top(comparison: Comparison, measure: str) -> float:
-    """Where the axis ends: a few errors that are many times the others (that of an estimator can be
-    any number) must not press these flat. Infinity: everything fits."""
+    """The end of the axis, so that a few very large errors do not flatten all other lines.
+
+    The error of an estimator has no limit. Infinity means that every value fits.
+    """
     if measure != "output_error_mean":
         return float("inf")  # shares are 1 at most
     largest = _values(comparison, measure).max(axis=1)
-    # What a policy is like is asked of the policies: oracles and `full` lose next to nothing.
+    # Typical errors are those of policies: oracles and `full` have almost none.
     rivals = largest[(largest > 0) & ~largest.index.isin(comparison.oracles)]
     typical = rivals[rivals <= 5 * rivals.median()]
     top = 1.08 * typical.max() if len(typical) else float("inf")
@@ -152,8 +154,7 @@ def _top(comparison: Comparison, measure: str) -> float:
 def _name_lines(
     axes: Axes, comparison: Comparison, ends: pd.Series, names: dict[str, str], theme: Theme
 ) -> None:
-    """Names beside the ends of the lines, apart from each other, which a legend of many lines
-    cannot match."""
+    """Writes the names at the ends of the lines, without overlap, in place of a long legend."""
     height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
     low, high = axes.get_ylim()
     ends = ends.sort_values(kind="stable")

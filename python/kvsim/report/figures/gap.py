@@ -1,5 +1,6 @@
-"""How much of the way from the window to the optimum each policy goes."""
+"""Draws how much of the gap between `window` and `optimal` each policy closes."""
 
+import itertools
 from functools import partial
 
 import pandas as pd
@@ -10,7 +11,7 @@ from ..style import Shape, Theme
 from . import Drawing, Missing, Plan, dot_style, marker_size
 
 NAME, TITLE = "gap-closed", "Gap closed"
-_LEAST = -1.0  # further to the left only the number is of interest
+_LEAST = -1.0  # the figure cuts lower values and prints them as numbers
 
 
 def plan(comparison: Comparison) -> list[Plan]:
@@ -20,7 +21,7 @@ def plan(comparison: Comparison) -> list[Plan]:
             f"kvsim sweep {comparison.trace} --policies 'window;optimal' "
             f"--budgets {','.join(comparison.points.index)} -o {comparison.results.path}"
         )
-        why = "It takes rows of window, of optimal and of another policy at the same budgets."
+        why = "It needs rows of window, of optimal and of another policy at the same budgets."
         return [Missing(NAME, TITLE, why, command)]
     point = _point(comparison, rows)
     values = _at(rows, point).dropna().sort_values(ascending=False)
@@ -29,17 +30,17 @@ def plan(comparison: Comparison) -> list[Plan]:
     )
     caption = (
         "(recall − window) / (optimal − window): 0 is the plain window, 1 the best eviction "
-        "sequence there is. One mark per budget, larger for a larger budget. Left out: what "
-        "keeps more tokens than the budget allows."
+        "sequence there is. One mark per budget, larger for a larger budget. Policies that keep "
+        "more tokens than the budget are left out."
     )
     if comparison.splits:
-        caption += " A policy that splits its budget (@) is held against a window and an optimum "
-        caption += "that split it alike or, where there are none, evenly."
+        caption += " A policy that splits its budget (@) is compared with a window and an "
+        caption += "optimum that split it alike or, if there are none, evenly."
     return [Drawing(NAME, TITLE, caption, alt, partial(_draw, comparison))]
 
 
 def _rows(comparison: Comparison) -> pd.DataFrame:
-    """Indexed by point, one column per policy; policies ordered by the chosen budget."""
+    """The gap closed, [points, policies], the policies ordered by their value at `_point`."""
     means = comparison.means
     rivals = means[means["holds"] & means["gap_closed"].notna()]
     anchors = [spec for spec in comparison.policies if spec.split("@")[0] in ("window", OPTIMAL)]
@@ -51,7 +52,7 @@ def _rows(comparison: Comparison) -> pd.DataFrame:
 
 
 def _point(comparison: Comparison, rows: pd.DataFrame) -> str:
-    """The chosen budget, or the largest of those that have a gap."""
+    """The chosen budget or, if it has no gap, the largest one that has."""
     return comparison.point if comparison.point in rows.index else rows.index[-1]
 
 
@@ -63,7 +64,7 @@ def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
     rows = _rows(comparison)
     figure = Figure(figsize=(shape.width, 0.19 * rows.shape[1] + 0.95), layout="constrained")
     axes = figure.add_subplot()
-    longest_gap = 1.5 / (shape.width - 1.5)  # what the text takes, of the axis
+    longest_gap = 1.5 / (shape.width - 1.5)  # the width of the number, as a share of the axis
     sizes = [0.8 + 0.9 * place / max(1, len(rows) - 1) for place in range(len(rows))]
     for place, spec in enumerate(rows.columns):
         style = comparison.styles[spec]
@@ -106,9 +107,9 @@ def _draw(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
 
 
 def _free_place(marks: list[float], needed: float) -> float:
-    """The mark with so much room to its right, the first from the left; else the last."""
+    """The first mark from the left with `needed` room to its right, else the last mark."""
     marks = sorted(marks)
-    for mark, other in zip(marks, marks[1:]):
+    for mark, other in itertools.pairwise(marks):
         if other - mark >= needed:
             return mark
     return marks[-1]

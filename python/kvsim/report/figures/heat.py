@@ -1,4 +1,4 @@
-"""Attention recall per layer, and per layer and KV head, at the chosen budget."""
+"""Draws attention recall per layer, and per layer and KV head, at the chosen budget."""
 
 import textwrap
 from functools import partial
@@ -13,7 +13,7 @@ from ..frames import Comparison
 from ..style import Shape, Theme
 from . import Drawing, Plan, bar_size, bare, without_reference
 
-_MAP = "cividis"  # reads the same with and without colour vision, and in print
+_MAP = "cividis"  # readable with every kind of colour vision, and in print
 _LABEL = "attention recall (share of attention, 0–1)"
 
 
@@ -46,7 +46,7 @@ def _order(comparison: Comparison) -> list[str]:
 
 
 def _values(comparison: Comparison, spec: str) -> np.ndarray:
-    """[layers, KV heads]; NaN: not replayed."""
+    """The recall of a policy, [layers, KV heads]; NaN if the head was not replayed."""
     rows = comparison.rows
     axes = [np.arange(rows[column].max() + 1) for column in ("layer", "kv_head")]
     chosen = rows[(rows["policy"] == spec) & (rows["point"] == comparison.point)]
@@ -55,7 +55,7 @@ def _values(comparison: Comparison, spec: str) -> np.ndarray:
 
 
 def _scale(comparison: Comparison) -> Normalize:
-    """One for layers and heads, so that a colour is the same recall in both."""
+    """The colour scale, shared by both figures, so that a colour means the same recall."""
     chosen = comparison.rows[comparison.rows["point"] == comparison.point]["attention_recall"]
     return Normalize(np.floor(chosen.min() * 10) / 10, max(np.ceil(chosen.max() * 10) / 10, 0.1))
 
@@ -91,7 +91,7 @@ def _draw_layers(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
 
 
 def _few(indices: list[int]) -> tuple[list[float], list[str]]:
-    """Places and names of at most a dozen ticks."""
+    """Places and names of at most twelve ticks."""
     step = -(-len(indices) // 12)
     shown = range(0, len(indices), step)
     return [place + 0.5 for place in shown], [str(indices[place]) for place in shown]
@@ -128,7 +128,7 @@ def _draw_heads(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
         edges = {"edgecolor": theme.paper, "linewidth": 0.8 if layers <= 16 else 0}
         image = axes.pcolormesh(values, cmap=_MAP, norm=scale, **edges)
         bare(axes)
-        label = comparison.styles[spec].label.replace("+", " +")  # may break before it
+        label = comparison.styles[spec].label.replace("+", " +")  # a line may break before a +
         title = textwrap.fill(label, 16, break_on_hyphens=False).replace(" +", "+")
         axes.set_title(title, fontsize=7.5)
         axes.set_yticks(*_few(list(range(layers))))

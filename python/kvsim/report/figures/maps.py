@@ -1,4 +1,4 @@
-"""The attention map of one head with what policies kept drawn over it."""
+"""Draws the attention map of one head, tinted where the cache held the tokens."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from . import Drawing, Missing, Plan, bar_size, bare
 NAME, TITLE = "attention-map", "Attention map"
 _MOST_CELLS = 512
 _MOST_POLICIES = 3
-_LEAST = 1e-3  # attention below it leaves no ink
+_LEAST = 1e-3  # the map shows attention below it as blank
 _TINT = {"light": 0.32, "dark": 0.5}
 _REPLAY_KEY = ["policy", "budget"]
 _NEEDED = ["layer", "query_head", *_REPLAY_KEY, "mode", "seed", "token", "evicted_after"]
@@ -39,7 +39,7 @@ _NEEDED += ["future_mass"]
 class _Panel:
     spec: str
     budget: int
-    evicted_after: np.ndarray  # [n]; n: never
+    evicted_after: np.ndarray  # [n], the step; n: never evicted
     recall: float
 
 
@@ -77,8 +77,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         for panel in panels
     )
     caption = (
-        f"Sequence {sequence}, layer {layer}, query head {query_head}: ink is full attention, "
-        "step by token. Tinted is what the cache held; ink elsewhere is attention that was lost."
+        f"Sequence {sequence}, layer {layer}, query head {query_head}: ink shows the full "
+        "attention, step by token. The tint shows the tokens in the cache; ink without tint shows "
+        "lost attention."
     )
     if others := [comparison.styles[spec].label for spec in order[_MOST_POLICIES:]]:
         caption += f" Of the policies, the {_MOST_POLICIES} with the most attention over all heads "
@@ -88,8 +89,10 @@ def plan(comparison: Comparison) -> list[Plan]:
 
 
 def _require_chosen(comparison: Comparison, rows: pd.DataFrame | None) -> None:
-    """Raises ChoiceError for a head or a trace that is not there. Without evictions nothing is
-    known of query heads."""
+    """Raises ChoiceError if the chosen head or trace does not exist.
+
+    Without a table of evictions the file does not know query heads.
+    """
     choice, file = comparison.choice, comparison.results.path
     if choice.trace is not None:
         try:
@@ -109,14 +112,14 @@ def _require_chosen(comparison: Comparison, rows: pd.DataFrame | None) -> None:
 
 
 def _best_first(comparison: Comparison, rows: pd.DataFrame) -> list[str]:
-    """The policies of the rows, by what they keep of the attention of all heads."""
+    """The policies of the rows, ordered by their recall over all heads, highest first."""
     recall = comparison.at(comparison.point)["attention_recall"]
     found = recall.reindex(rows["policy"].unique())
     return list(found.sort_values(ascending=False, kind="stable").index)
 
 
 def _command(comparison: Comparison) -> str:
-    """What would write evictions of the first policies; empty: none of the file evicts."""
+    """The command that writes evictions of two policies. Empty if no policy evicts."""
     holding = comparison.at(comparison.point).query("holds").index
     rivals = sorted(holding, key=lambda spec: spec in comparison.oracles)[:2]
     if not rivals:
@@ -128,13 +131,13 @@ def _command(comparison: Comparison) -> str:
 
 
 def _at_budget(rows: pd.DataFrame, tokens: float) -> pd.DataFrame:
-    """Of each sequence the budget nearest to the chosen one."""
+    """The rows of each sequence at the budget nearest to the chosen one."""
     distance = (rows["budget"] - tokens).abs()
     return rows[distance == distance.groupby(rows["sequence"]).transform("min")]
 
 
 def _telling_head(rows: pd.DataFrame) -> tuple[str, int, int]:
-    """Where the policies lose the most different amounts; of one policy, where it loses most."""
+    """The head in which the policies' losses differ most. With one policy, its largest loss."""
     head = ["sequence", "layer", "query_head"]
     lost = rows.groupby([*head, "policy"])["future_mass"].sum().unstack("policy")
     differ = lost.max(axis=1) - (lost.min(axis=1) if lost.shape[1] > 1 else 0)

@@ -1,4 +1,4 @@
-"""Persistence and sparsity per layer, as the analyses of these names measured them."""
+"""Draws persistence and sparsity per layer, from the analyses of these names."""
 
 from functools import partial
 
@@ -16,14 +16,14 @@ _TABLES = {
         "share of tokens (0–1)",
         "Persistence ratio: of the tokens that are pivotal in the second part of the text, the "
         "share that was pivotal in the first part too. Pivotal share: of all tokens of the first "
-        "part, the share that was pivotal there. Persistence says something where it is well above "
-        "that share (Scissorhands section 3.2).",
+        "part, the share that was pivotal there. Persistence is informative where it is well "
+        "above that share (Scissorhands section 3.2).",
     ),
     "sparsity": (
         {"sparsity": "sparsity"},
         "sparsity (share of entries, 0–1)",
-        "The share of the attention matrix that is next to nothing, below the threshold times its "
-        "row's largest entry (H2O section 3.1).",
+        "The share of entries of the attention matrix that are below the threshold times the "
+        "largest entry of their row (H2O section 3.1).",
     ),
 }
 
@@ -53,7 +53,7 @@ def plan(comparison: Comparison) -> list[Plan]:
 
 
 def _one_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The rows of the most frequent threshold and, of each sequence, the middle split."""
+    """The rows with the most frequent threshold and the middle split of each sequence."""
     threshold = rows["threshold"].value_counts().sort_index().idxmax()
     rows = rows[rows["threshold"] == threshold]
     name = f"Threshold {threshold}."
@@ -71,7 +71,7 @@ def _draw(rows: pd.DataFrame, columns: dict, label: str, theme: Theme, shape: Sh
     figure = Figure(figsize=(shape.width, 3.0), layout="constrained")
     axes = figure.add_subplot()
     offset = 0.12 if len(columns) > 1 else 0.0
-    # No policy is meant: ink and grey, so that no policy's colour seems to be.
+    # Ink and grey: a colour would suggest a policy.
     for place, (column, name) in enumerate(columns.items()):
         color = (theme.ink, theme.muted)[place]
         shift = offset * (2 * place - 1)

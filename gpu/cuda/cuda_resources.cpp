@@ -1,0 +1,20 @@
+#include "gpu/cuda/cuda_resources.h"
+
+namespace kvsim::gpu {
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return Stream(stream);
+}
+
+Blas make_blas(cudaStream_t stream) {
+  cublasHandle_t handle = nullptr;
+  check(cublasCreate(&handle), "cublasCreate");
+  Blas blas(handle);
+  check(cublasSetStream(handle, stream), "cublasSetStream");
+  check(cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+  return blas;
+}
+
+}  // namespace kvsim::gpu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "gpu/kernels/batch.h"
+
+namespace kvsim::gpu {
+
+/// Sums over the tokens that a step attends to. Weights are those of the full attention.
+struct Attended {
+  double weight_sum;
+  int num_pivotal;
+  int num_visible;
+};
+
+struct Sum {
+  template <class T>
+  KVSIM_DEVICE T operator()(T a, T b) const {
+    return a + b;
+  }
+  KVSIM_DEVICE Attended operator()(const Attended& a, const Attended& b) const {
+    return {a.weight_sum + b.weight_sum, a.num_pivotal + b.num_pivotal,
+            a.num_visible + b.num_visible};
+  }
+};
+
+struct Larger {
+  KVSIM_DEVICE float operator()(float a, float b) const { return a < b ? b : a; }
+};
+
+/// Writes the attention loss and the misses of one row of a replay. Called by one thread.
+KVSIM_DEVICE inline void record_loss(const Batch& batch, int replay, int row,
+                                     const Attended& attended, bool is_missing) {
+  const int unit = batch.replays[replay].unit;
+  const double full_weight = batch.weight_sum[batch.block_row(unit, row)];
+  const double share = (full_weight - attended.weight_sum) / full_weight;
+  const double lost = share < 0 ? 0 : share > 1 ? 1 : share;
+  const int accesses = batch.num_pivotal[batch.text_row(unit, row)];
+  const std::size_t in_text = batch.text_row(replay, row);
+  batch.attention_loss[in_text] = is_missing ? lost : 0;
+  batch.num_misses[in_text] = is_missing ? accesses - attended.num_pivotal : 0;
+}
+
+KVSIM_DEVICE inline int min_of(int a, int b) { return a < b ? a : b; }
+
+}  // namespace kvsim::gpu

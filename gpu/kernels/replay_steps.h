@@ -1,0 +1,266 @@
+#pragma once
+
+#include <cmath>
+
+#include "gpu/kernels/attended.h"
+#include "gpu/kernels/remembered_scores.h"
+#include "sim/attention/pivotal.h"
+#include "sim/attention/rescaled_step.h"
+#include "sim/kernels/score_kernels.h"
+
+namespace kvsim::gpu {
+
+/// The bytes of a slot: score, token and attention.
+inline constexpr std::size_t kBytesPerSlot = sizeof(double) + sizeof(std::int32_t) + sizeof(float);
+
+/// Replays the steps of a block on one cache. An evicted token leaves a gap, scored kEvictedScore,
+/// until the end of the block. CPU counterparts: ScoreReplay in sim/replay/score_replay.h and
+/// SlotCache in sim/cache/slot_cache.h.
+template <class Block>
+class CacheReplay {
+ public:
+  KVSIM_DEVICE CacheReplay(Block& block, const Batch& batch, int index)
+      : block_(block),
+        batch_(batch),
+        index_(index),
+        task_(batch.replays[index]),
+        num_heads_(batch.shape.group_size),
+        evicted_after_(batch.evicted_after + batch.tokens_of(index)),
+        remembered_(block, batch, task_) {
+    use_slots();
+  }
+
+  KVSIM_DEVICE void run() {
+    load();
+    if (task_.selects) {
+      keep_all();
+      return;
+    }
+    for (int row = 0; row < batch_.num_steps; ++row) {
+      const int step = batch_.first_step + row;
+      admit(step);
+      for (int head = 0; head < num_heads_; ++head) attend(step, row * num_heads_ + head, head);
+      const Lowest lowest = score(step);
+      if (evicts_after(step)) evict(step, lowest);
+    }
+    store();
+  }
+
+ private:
+  struct Lowest {
+    double score;
+    int slot;
+  };
+
+  /// How the attention of one query head, divided by the number of heads, follows from weights.
+  struct HeadWeights {
+    const float* weight;  // by token; the logits if is_rescaled
+    float scale;
+    float offset;
+    bool is_rescaled;
+  };
+
+  KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff}; }
+
+  KVSIM_DEVICE static Lowest lower(const Lowest& a, const Lowest& b) {
+    return b.score < a.score || (b.score == a.score && b.slot < a.slot) ? b : a;
+  }
+
+  KVSIM_DEVICE void use_slots() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    slots_ = {batch_.slot_token + first, batch_.slot_score + first, batch_.slot_attention + first};
+    auto* on_chip = static_cast<double*>(block_.on_chip(kBytesPerSlot * batch_.capacity));
+    if (on_chip == nullptr) return;
+    slots_.score = on_chip;
+    slots_.token = reinterpret_cast<std::int32_t*>(on_chip + batch_.capacity);
+    slots_.attention = reinterpret_cast<float*>(slots_.token + batch_.capacity);
+  }
+
+  KVSIM_DEVICE void load() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    if (batch_.first_step == 0) {
+      block_.each(batch_.shape.num_tokens,
+                  [&](int token) { evicted_after_[token] = batch_.shape.num_tokens; });
+    } else {
+      slots_.num_held = slots_.count = batch_.num_held[index_];
+    }
+    block_.each(slots_.count, [&](int slot) {
+      slots_.token[slot] = batch_.held_token[first + slot];
+      slots_.score[slot] = batch_.held_score[first + slot];
+    });
+    std::uint64_t* missing = batch_.missing + static_cast<std::size_t>(index_) * batch_.words();
+    block_.each(batch_.words(), [&](int word) {
+      std::uint64_t bits = 0;
+      const int end = min_of(64, batch_.shape.num_tokens - 64 * word);
+      for (int bit = 0; bit < end; ++bit) {
+        const bool is_evicted = evicted_after_[64 * word + bit] < batch_.first_step;
+        bits |= static_cast<std::uint64_t>(is_evicted) << bit;
+      }
+      missing[word] = bits;
+    });
+  }
+
+  // select_tokens() measures the loss of a replay that selects.
+  KVSIM_DEVICE void keep_all() {
+    block_.each(batch_.rows(),
+                [&](int row) { batch_.loss[batch_.block_row(index_, row)] = Loss::nothing; });
+    store();
+  }
+
+  KVSIM_DEVICE void admit(int step) {
+    const bool is_scored_now = task_.rule.kind == ScoreRule::Kind::newest;
+    const std::size_t scores = batch_.tokens_of(task_.arrival_row);
+    block_.once([&] {
+      slots_.token[slots_.count] = step;
+      slots_.score[slots_.count] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
+    });
+    ++slots_.count;
+    ++slots_.num_held;
+  }
+
+  KVSIM_DEVICE void attend(int step, int row, int head) {
+    const std::size_t of_unit = batch_.block_row(task_.unit, row);
+    const float* weight = batch_.weight + of_unit * batch_.shape.num_tokens;
+    const float* logit = batch_.logit + of_unit * batch_.shape.num_tokens;
+    const double full_sum = batch_.weight_sum[of_unit];
+    const int begin = batch_.first_visible(task_.unit, step);
+    const Attended attended = block_.reduce(
+        slots_.count, Attended{0, 0, 0},
+        [&](int slot) -> Attended {
+          if (slots_.score[slot] == kEvictedScore) return {0, 0, 0};
+          const int token = slots_.token[slot];
+          return {weight[token], is_pivotal(weight[token], full_sum, step), token >= begin};
+        },
+        Sum());
+    const bool is_missing = attended.num_visible < step + 1 - begin;
+    double kept = is_missing ? attended.weight_sum : full_sum;
+    float offset = 0;
+    const bool is_rescaled = is_missing && attended.weight_sum < kMinWeightSum;
+    if (is_rescaled) {
+      offset = largest_logit(logit, begin);
+      kept = rescaled_weight_sum(logit, begin, offset);
+    }
+    const bool full = task_.sees_full_attention;
+    const HeadWeights weights{is_rescaled && !full ? logit : weight,
+                              attention_scale(full ? full_sum : kept, num_heads_), offset,
+                              is_rescaled && !full};
+    if (task_.rule.reads_attention()) add_attention(weights, begin, head == 0);
+    const std::size_t in_block = batch_.block_row(index_, row);
+    block_.once([&] {
+      batch_.kept[in_block] = kept;
+      batch_.offset[in_block] = offset;
+      batch_.loss[in_block] = is_rescaled  ? Loss::nearly_all
+                              : is_missing ? Loss::tokens
+                                           : Loss::nothing;
+      record_loss(batch_, index_, row, attended, is_missing);
+    });
+  }
+
+  KVSIM_DEVICE float largest_logit(const float* logit, int begin) {
+    return block_.reduce(
+        slots_.count, -INFINITY,
+        [&](int slot) {
+          const bool counts = slots_.score[slot] != kEvictedScore && slots_.token[slot] >= begin;
+          return counts ? logit[slots_.token[slot]] : -INFINITY;
+        },
+        Larger());
+  }
+
+  KVSIM_DEVICE double rescaled_weight_sum(const float* logit, int begin, float largest) {
+    return block_.reduce(
+        slots_.count, 0.0,
+        [&](int slot) -> double {
+          const bool counts = slots_.score[slot] != kEvictedScore && slots_.token[slot] >= begin;
+          return counts ? std::exp(logit[slots_.token[slot]] - largest) : 0.0F;
+        },
+        Sum());
+  }
+
+  KVSIM_DEVICE void add_attention(const HeadWeights& weights, int begin, bool is_first) {
+    block_.each(slots_.count, [&](int slot) {
+      const int token = slots_.token[slot];
+      float weight = weights.weight[token];
+      if (weights.is_rescaled) weight = token < begin ? 0.0F : std::exp(weight - weights.offset);
+      const float attention = weight * weights.scale;
+      slots_.attention[slot] = is_first ? attention : slots_.attention[slot] + attention;
+    });
+  }
+
+  KVSIM_DEVICE bool is_candidate(int slot) const {
+    return task_.protect_first <= slot && slot < slots_.count - task_.protect_newest;
+  }
+
+  KVSIM_DEVICE Lowest score(int step) {
+    const bool remembers = task_.rule.needs_history();
+    if (remembers) remembered_.update(step, evicts_after(step) ? overflow() : 0, slots_);
+    const bool is_scored = remembers || task_.rule.kind == ScoreRule::Kind::newest;
+    const ScoredStep scored{
+        step, static_cast<std::size_t>(task_.sees_full_attention ? step + 1 : slots_.num_held)};
+    return block_.reduce(
+        slots_.count, none(),
+        [&](int slot) {
+          double& score = slots_.score[slot];
+          if (score == kEvictedScore) return none();
+          if (!is_scored) {
+            const float attention = task_.rule.reads_attention() ? slots_.attention[slot] : 0;
+            score = next_score(task_.rule, scored, slots_.token[slot], score, attention);
+          }
+          return is_candidate(slot) ? Lowest{score, slot} : none();
+        },
+        lower);
+  }
+
+  KVSIM_DEVICE bool evicts_after(int step) const { return step + 1 >= batch_.shape.prompt_length; }
+
+  // The same as Cache::overflow() in sim/cache/cache.h.
+  KVSIM_DEVICE int overflow() const {
+    const int excess = slots_.num_held - task_.budget;
+    if (excess <= 0) return 0;
+    const int drops = (excess + task_.drop - 1) / task_.drop;
+    return min_of(drops * task_.drop, slots_.num_held - task_.protect_first - task_.protect_newest);
+  }
+
+  KVSIM_DEVICE void evict(int step, Lowest lowest) {
+    for (int remaining = overflow(); remaining > 0; --remaining) {
+      block_.once([&] {
+        slots_.score[lowest.slot] = kEvictedScore;
+        evicted_after_[slots_.token[lowest.slot]] = step;
+      });
+      --slots_.num_held;
+      if (remaining == 1) break;
+      lowest = block_.reduce(
+          slots_.count, none(),
+          [&](int slot) {
+            return is_candidate(slot) ? Lowest{slots_.score[slot], slot} : none();
+          },
+          lower);
+    }
+  }
+
+  KVSIM_DEVICE void store() {
+    const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
+    block_.select(
+        slots_.count, [&](int slot) { return slots_.score[slot] != kEvictedScore; },
+        [&](int slot, int place) {
+          batch_.held_token[first + place] = slots_.token[slot];
+          batch_.held_score[first + place] = slots_.score[slot];
+        });
+    block_.once([&] { batch_.num_held[index_] = slots_.num_held; });
+  }
+
+  Block& block_;
+  const Batch& batch_;
+  int index_;
+  ReplayTask task_;
+  int num_heads_;
+  std::int32_t* evicted_after_;
+  Slots slots_ = {};
+  RememberedScores<Block> remembered_;
+};
+
+template <class Block>
+KVSIM_DEVICE void replay_steps(Block& block, const Batch& batch, int index) {
+  CacheReplay<Block>(block, batch, index).run();
+}
+
+}  // namespace kvsim::gpu

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstring>
+
+#include "gpu/kernels/sum_values.h"
+
+namespace kvsim::gpu {
+
+/// What a thread block can do; the kernels are written in these operations. All threads of a block
+/// call each member, with the same counts, and each member synchronises them: what a thread wrote
+/// before is visible to all threads afterwards.
+///
+/// `Threads` is what the hardware offers: the thread's `index()` among kThreads, a barrier, memory
+/// shared by the block, and for warps of 32 threads a shuffle, a ballot and a step of a matrix
+/// product. gpu/cuda/cuda_threads.cuh defines each member.
+template <class Threads>
+class ThreadBlock {
+ public:
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / 32;
+
+  KVSIM_DEVICE ThreadBlock(void* on_chip, std::size_t on_chip_bytes)
+      : on_chip_(on_chip), on_chip_bytes_(on_chip_bytes) {}
+
+  /// Calls work(i) for i < count, each on one thread. The same thread has the same i in every call.
+  template <class Work>
+  KVSIM_DEVICE void each(int count, Work work) {
+    for (int i = Threads::index(); i < count; i += kThreads) work(i);
+    Threads::synchronize();
+  }
+
+  /// Calls work() on one thread.
+  template <class Work>
+  KVSIM_DEVICE void once(Work work) {
+    if (Threads::index() == 0) work();
+    Threads::synchronize();
+  }
+
+  /// Combines value(0) .. value(count - 1) in an order that depends on `count` alone; the threads
+  /// call value() as each() calls work(). All threads get the result. Two calls in a row need no
+  /// barrier between them, as they alternate between two buffers.
+  template <class T, class Value, class Combine>
+  KVSIM_DEVICE T reduce(int count, T identity, Value value, Combine combine) {
+    T mine = identity;
+    for (int i = Threads::index(); i < count; i += kThreads) mine = combine(mine, value(i));
+    for (int distance = 16; distance > 0; distance /= 2) {
+      mine = combine(mine, from_lane_above(mine, distance));
+    }
+    turn_ = 1 - turn_;
+    T* parts = Threads::template shared<PerWarp<T>>().items[turn_];
+    if (lane() == 0) parts[warp()] = mine;
+    Threads::synchronize();
+    T all = parts[0];
+    for (int i = 1; i < kWarps; ++i) all = combine(all, parts[i]);
+    return all;
+  }
+
+  /// Calls take(i, place) for each i < count for which holds(i), where `place` numbers them in
+  /// ascending order. Returns how many there are.
+  template <class Holds, class Take>
+  KVSIM_DEVICE int select(int count, Holds holds, Take take) {
+    int num_taken = 0;
+    for (int first = 0; first < count; first += kThreads) {
+      const int i = first + Threads::index();
+      const bool is_held = i < count && holds(i);
+      const unsigned held = Threads::ballot(is_held);
+      turn_ = 1 - turn_;
+      int* counts = Threads::template shared<PerWarp<int>>().items[turn_];
+      if (lane() == 0) counts[warp()] = count_bits(held);
+      Threads::synchronize();
+      int place = num_taken + count_bits(held & ((1U << lane()) - 1));
+      for (int w = 0; w < kWarps; ++w) {
+        if (w < warp()) place += counts[w];
+        num_taken += counts[w];
+      }
+      if (is_held) take(i, place);
+    }
+    Threads::synchronize();
+    return num_taken;
+  }
+
+  /// Fast memory of the block (CUDA: dynamic shared memory), uninitialised and aligned for double;
+  /// null if the block has fewer bytes.
+  KVSIM_DEVICE void* on_chip(std::size_t bytes) {
+    return bytes <= on_chip_bytes_ ? on_chip_ : nullptr;
+  }
+
+  /// A tile [kTileRows, kTileDims] of a matrix product, in fp64; each warp computes eight rows.
+  class Tile {
+   public:
+    KVSIM_DEVICE explicit Tile(ThreadBlock&) : operands_(Threads::template shared<Operands>()) {}
+
+    /// The operands of the next multiply_add().
+    KVSIM_DEVICE double& left(int row, int term) { return operands_.left[row][term]; }
+    KVSIM_DEVICE double& right(int term, int dim) { return operands_.right[term][dim]; }
+
+    /// sum += left * right.
+    KVSIM_DEVICE void multiply_add() {
+      for (int first = 0; first < kTileTerms; first += 4) {
+        const double a = left(8 * warp() + lane() / 4, first + lane() % 4);
+        for (int i = 0; i < kDimParts; ++i) {
+          Threads::multiply_add(sum_[i], a, right(first + lane() % 4, 8 * i + lane() / 4));
+        }
+      }
+      Threads::synchronize();
+    }
+
+    /// visit(row, dim, sum) for all elements.
+    template <class Visit>
+    KVSIM_DEVICE void for_each(Visit visit) {
+      const int row = 8 * warp() + lane() / 4;
+      for (int i = 0; i < kDimParts; ++i) {
+        const int dim = 8 * i + 2 * (lane() % 4);
+        visit(row, dim, sum_[i][0]);
+        visit(row, dim + 1, sum_[i][1]);
+      }
+    }
+
+   private:
+    static constexpr int kDimParts = kTileDims / 8;
+    static_assert(kTileRows == 8 * kWarps);
+
+    // Padded, so that lanes that read at the same time read from different banks.
+    struct Operands {
+      double left[kTileRows][kTileTerms + 4];
+      double right[kTileTerms][kTileDims + 4];
+    };
+
+    Operands& operands_;
+    double sum_[kDimParts][2] = {};
+  };
+
+ private:
+  template <class T>
+  struct PerWarp {
+    T items[2][kWarps];
+  };
+
+  KVSIM_DEVICE static int lane() { return Threads::index() % 32; }
+  KVSIM_DEVICE static int warp() { return Threads::index() / 32; }
+
+  template <class T>
+  KVSIM_DEVICE static T from_lane_above(const T& item, int distance) {
+    static_assert(sizeof(T) % sizeof(unsigned) == 0);
+    constexpr int kWords = sizeof(T) / sizeof(unsigned);
+    unsigned words[kWords];
+    memcpy(words, &item, sizeof(T));
+    for (int i = 0; i < kWords; ++i) words[i] = Threads::from_lane_above(words[i], distance);
+    T result;
+    memcpy(&result, words, sizeof(T));
+    return result;
+  }
+
+  void* on_chip_;
+  std::size_t on_chip_bytes_;
+  int turn_ = 0;
+};
+
+}  // namespace kvsim::gpu

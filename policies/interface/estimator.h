@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kvsim {
+
+/// One arriving token, as an estimator sees it.
+struct Arrival {
+  int token = 0;                 ///< text position
+  std::span<const float> key;    ///< [head_dim], as recorded
+  std::span<const float> value;  ///< [value_dim]
+  int room = 0;                  ///< most vectors, keys plus values, that may be held afterwards
+};
+
+/// What an estimator holds of one token: its key, possibly its value, and their weights.
+struct Entry {
+  std::int32_t token = 0;  ///< text position
+  bool has_value = false;  ///< counts as a second vector
+  double numerator = 0;    ///< w, weight of e^l v; only with a value
+  double denominator = 0;  ///< u, weight of e^l
+};
+
+/// Estimates attention from weighted entries instead of keeping a subset of the tokens. With l the
+/// logit of an entry's key, the output is sum(w e^l v) / sum(u e^l) (SubGen, Zandieh et al. 2024,
+/// Algorithm 1). One object follows one replay of one unit. Tokens arrive one by one, each before
+/// the attention of its own step.
+class Estimator {
+ public:
+  virtual ~Estimator() = default;
+
+  virtual void update(const Arrival& arrival) = 0;
+
+  /// All entries, one per token, ascending by token.
+  virtual std::span<const Entry> entries() const = 0;
+
+  /// Bytes held beside the vectors: counters, sums.
+  virtual std::size_t counter_bytes() const = 0;
+};
+
+}  // namespace kvsim

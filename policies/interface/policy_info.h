@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policies/interface/estimator.h"
+#include "policies/interface/policy.h"
+#include "policies/parameters/params.h"
+
+namespace kvsim {
+
+class Planner;  // sim/replay/planner.h
+
+/// What a policy knows of the replay for which it is made.
+struct Context {
+  int budget = 1;          ///< B, in tokens
+  std::uint64_t seed = 0;  ///< from the user's seed and the unit's coordinates
+
+  /// For a policy that follows a schedule: per token, the step after which it is evicted.
+  std::span<const std::int32_t> schedule = {};
+};
+
+/// Parameters as a paper or a program sets them: `POLICY:preset=NAME`.
+struct Preset {
+  std::string name;
+  std::string settings;    ///< "key=value,key=value"; empty: the defaults
+  std::string reproduces;  ///< whose variant this is, and which of its features are not reproduced
+  bool acausal = false;  ///< it needs later steps: help lists it, a spec that names it is an error
+};
+
+/// PolicyInfo::nests of a policy whose caches nest with any parameters.
+inline bool always_nests(const Params&) { return true; }
+
+/// Everything the program knows about a policy: help, parsing, tests and the README's table are
+/// derived from it. Exactly one of `make` and `make_estimator` is set.
+struct PolicyInfo {
+  std::string name;
+  std::string keeps;        ///< what stays in the cache, in one line
+  std::string source;       ///< paper and section
+  std::string sees;         ///< which data of a step it reads
+  std::string differences;  ///< known differences from the paper or its code; may be empty
+  std::vector<Param> params;
+  std::vector<Preset> presets = {};
+  bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
+
+  /// Whether its caches nest: at every step the tokens kept at one budget are a subset of those
+  /// kept at any larger budget, without exception for rounding. Mattson, Gecsei, Slutz and Traiger,
+  /// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970, call this
+  /// inclusion. Caches nest if neither the scores nor the number of protected tokens depend on the
+  /// budget or on what the cache holds. Null: no.
+  bool (*nests)(const Params& params) = nullptr;
+  std::string nests_with = {};  ///< settings with which its caches nest, if the defaults do not
+
+  /// Set for an oracle: makes the planner of the schedule that the policy of `make` follows.
+  std::unique_ptr<Planner> (*make_planner)(const Params& params) = nullptr;
+  /// Whether no policy can retain more attention at the same budget. Null: no.
+  bool (*bounds_recall)(const Params& params) = nullptr;
+  /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
+  bool (*plans_every_budget)(const Params& params) = nullptr;
+
+  std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
+  std::unique_ptr<Estimator> (*make_estimator)(const Params& params,
+                                               const Context& context) = nullptr;
+};
+
+template <class P>
+std::unique_ptr<Policy> make_policy(const Params& params, const Context& context) {
+  return std::make_unique<P>(params, context);
+}
+
+template <class E>
+std::unique_ptr<Estimator> make_estimator(const Params& params, const Context& context) {
+  return std::make_unique<E>(params, context);
+}
+
+/// A change to the rules of any policy, written behind it: `POLICY+NAME:key=value`.
+struct CombinatorInfo {
+  std::string name;
+  std::string does;         ///< in one line
+  std::string source;       ///< paper and section
+  std::string differences;  ///< known differences from the paper; may be empty
+  std::vector<Param> params;
+  void (*change)(Rules& rules, const Params& params, const Context& context);
+};
+
+/// The policy that follows Context::schedule.
+std::unique_ptr<Policy> make_scheduled(const Params& params, const Context& context);
+
+}  // namespace kvsim

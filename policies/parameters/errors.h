@@ -1,0 +1,14 @@
+#pragma once
+
+#include <stdexcept>
+
+namespace kvsim {
+
+/// An invalid request: an unknown name, a value out of range. The message names the option or the
+/// policy, what is allowed and the nearest valid spelling. The program exits with 2.
+class UsageError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+}  // namespace kvsim

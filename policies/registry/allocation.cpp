@@ -1,0 +1,56 @@
+#include "policies/registry/allocation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+
+namespace kvsim {
+
+std::span<const AllocationInfo> allocations() {
+  static const std::vector<AllocationInfo> table{
+      {"uniform", "every head gets the budget", "the default", ""},
+      {"pyramid",
+       "less for later layers, falling evenly from nearly twice the budget to a twentieth",
+       "PyramidKV section 4.1 (beta = 20)",
+       "the paper first gives every layer its newest tokens and splits the rest"},
+      {"persistence", "more for layers in which less of what is important stays so",
+       "Scissorhands section 4.1, \"Allocating Budgets Across Attention Heads\"",
+       "the paper gives a rule of thumb; here in proportion to 1 / persistence ratio, measured "
+       "over "
+       "the prompt, or in stream mode over the whole text, the future included"},
+      {"adaptive",
+       "a fifth of the budget for every head, the rest of a layer where its heads attend",
+       "AdaKV Algorithm 1",
+       "not pooled; measured over the prompt's last 32 steps, or in stream mode the text's, the "
+       "future included"}};
+  return table;
+}
+
+std::vector<std::string> allocation_names() {
+  std::vector<std::string> names;
+  for (const AllocationInfo& allocation : allocations()) names.push_back(allocation.name);
+  return names;
+}
+
+const std::string& allocation_name(Allocation allocation) {
+  return allocations()[static_cast<std::size_t>(allocation)].name;
+}
+
+Allocation parse_allocation(std::string_view name) {
+  const std::vector<std::string> names = allocation_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    throw UsageError(fmt::format("unknown allocation '{}'; did you mean '{}'? There are: {}", name,
+                                 nearest(name, names), fmt::join(names, ", ")));
+  }
+  return static_cast<Allocation>(found - names.begin());
+}
+
+bool needs_measurement(Allocation allocation) {
+  return allocation == Allocation::persistence || allocation == Allocation::adaptive;
+}
+
+}  // namespace kvsim

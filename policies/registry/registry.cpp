@@ -1,0 +1,91 @@
+#include "policies/registry/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+
+namespace kvsim {
+
+// One line per policy or combinator: NAME stands for the function NAME_policy() or
+// NAME_combinator() that its file defines. A table is used because a linker drops objects that
+// register themselves from a static library if nothing refers to them.
+#define KVSIM_POLICIES(POLICY) \
+  POLICY(full)                 \
+  POLICY(window)               \
+  POLICY(sink)                 \
+  POLICY(random)               \
+  POLICY(lru)                  \
+  POLICY(lfu)                  \
+  POLICY(h2o)                  \
+  POLICY(strided)              \
+  POLICY(fixed)                \
+  POLICY(topk)                 \
+  POLICY(spatten)              \
+  POLICY(scissorhands)         \
+  POLICY(tova)                 \
+  POLICY(subgen)               \
+  POLICY(kcenter)              \
+  POLICY(fastgen)              \
+  POLICY(snapkv)               \
+  POLICY(knorm)                \
+  POLICY(keydiff)              \
+  POLICY(schedule)
+
+#define KVSIM_COMBINATORS(COMBINATOR) \
+  COMBINATOR(protect)                 \
+  COMBINATOR(quant)
+
+#define KVSIM_DECLARE_POLICY(name) PolicyInfo name##_policy();
+#define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();
+KVSIM_POLICIES(KVSIM_DECLARE_POLICY)
+KVSIM_COMBINATORS(KVSIM_DECLARE_COMBINATOR)
+
+namespace {
+
+template <class Info>
+const Info& find(std::span<const Info> table, std::string_view name, std::string_view kind) {
+  std::vector<std::string> names;
+  for (const Info& info : table) {
+    if (info.name == name) return info;
+    names.push_back(info.name);
+  }
+  throw UsageError(fmt::format("unknown {} '{}'; did you mean '{}'? (kvsim policies lists them)",
+                               kind, name, nearest(name, names)));
+}
+
+std::vector<PolicyInfo>& policy_table() {
+#define KVSIM_CALL(name) name##_policy(),
+  static std::vector<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
+#undef KVSIM_CALL
+  return table;
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> policies() { return policy_table(); }
+
+void add_to_registry(const std::vector<PolicyInfo>& oracles) {
+  std::vector<PolicyInfo>& table = policy_table();
+  for (const PolicyInfo& oracle : oracles) {
+    const auto same = [&](const PolicyInfo& known) { return known.name == oracle.name; };
+    if (std::none_of(table.begin(), table.end(), same)) table.push_back(oracle);
+  }
+}
+
+std::span<const CombinatorInfo> combinators() {
+#define KVSIM_CALL(name) name##_combinator(),
+  static const std::vector<CombinatorInfo> table{KVSIM_COMBINATORS(KVSIM_CALL)};
+#undef KVSIM_CALL
+  return table;
+}
+
+const PolicyInfo& find_policy(std::string_view name) { return find(policies(), name, "policy"); }
+
+const CombinatorInfo& find_combinator(std::string_view name) {
+  return find(combinators(), name, "combinator");
+}
+
+}  // namespace kvsim

@@ -1,0 +1,194 @@
+#include "policies/registry/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "policies/parameters/split.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::string_view kPreset = "preset";  // reserved: no parameter may have this name
+
+std::string_view name_of(std::string_view part) {
+  return part.substr(0, part.find_first_of(":+@"));
+}
+
+using Settings = std::vector<std::pair<std::string_view, std::string_view>>;
+
+// Names and values of "key=value,key=value". Throws UsageError for a name given twice.
+Settings parse_settings(std::string_view text, const std::string& owner) {
+  Settings settings;
+  std::set<std::string_view> seen;
+  for (std::string_view setting : split(text, ',')) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string_view::npos) {
+      throw UsageError(fmt::format("{}: '{}' is not of the form key=value", owner, setting));
+    }
+    const std::string_view name = setting.substr(0, equals);
+    if (!seen.insert(name).second) {
+      throw UsageError(fmt::format("{}: '{}' is given twice", owner, name));
+    }
+    settings.emplace_back(name, setting.substr(equals + 1));
+  }
+  return settings;
+}
+
+// The settings after the colon of `part`, if it has one.
+Settings settings_of(std::string_view part, const std::string& owner) {
+  const std::size_t colon = part.find(':');
+  return colon == std::string_view::npos ? Settings()
+                                         : parse_settings(part.substr(colon + 1), owner);
+}
+
+const Preset& find_preset(const PolicyInfo& policy, std::string_view name) {
+  if (policy.presets.empty()) {
+    throw UsageError(fmt::format("policy {} has no presets, found 'preset={}'", policy.name, name));
+  }
+  std::vector<std::string> names;
+  for (const Preset& preset : policy.presets) {
+    if (preset.name == name) return preset;
+    names.push_back(preset.name);
+  }
+  throw UsageError(fmt::format("policy {} has no preset '{}'; did you mean '{}'? It has: {}",
+                               policy.name, name, nearest(name, names), fmt::join(names, ", ")));
+}
+
+void apply_preset(Params& params, const PolicyInfo& policy, std::string_view name) {
+  const Preset& preset = find_preset(policy, name);
+  const std::string owner = fmt::format("preset {} of policy {}", preset.name, policy.name);
+  if (preset.acausal) {
+    throw UsageError(fmt::format("{} sees the future ({}); it belongs to the oracles", owner,
+                                 preset.reproduces));
+  }
+  if (preset.settings.empty()) return;
+  for (const auto& [key, value] : parse_settings(preset.settings, owner)) {
+    params.set(key, value, owner);
+  }
+}
+
+std::string joined(const std::string& name, const Params& params) {
+  const std::string values = params.text();
+  return values.empty() ? name : name + ':' + values;
+}
+
+}  // namespace
+
+Spec::Spec(std::string_view text) : Spec(find_policy(name_of(text))) {
+  const std::size_t at = text.find('@');
+  if (at != std::string_view::npos) allocation_ = parse_allocation(text.substr(at + 1));
+  const std::vector<std::string_view> parts = split(text.substr(0, at), '+');
+  const std::string owner = "policy " + policy_->name;
+  const Settings settings = settings_of(parts.front(), owner);
+  for (const auto& [name, value] : settings) {
+    if (name == kPreset) apply_preset(params_, *policy_, value);
+  }
+  for (const auto& [name, value] : settings) {
+    if (name != kPreset) params_.set(name, value, owner);
+  }
+  if (policy_->follows_schedule && schedule_file().empty()) {
+    throw UsageError(owner + " needs a file: " + policy_->name + ":file=PATH");
+  }
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const CombinatorInfo& combinator = find_combinator(name_of(parts[i]));
+    auto& [info, params] = combinators_.emplace_back(&combinator, combinator.params);
+    const std::string what = "combinator " + combinator.name;
+    for (const auto& [name, value] : settings_of(parts[i], what)) params.set(name, value, what);
+  }
+}
+
+Spec Spec::with(const CombinatorInfo& combinator) const {
+  Spec changed = *this;
+  changed.combinators_.emplace_back(&combinator, combinator.params);
+  return changed;
+}
+
+Spec Spec::allocated(Allocation allocation) const {
+  Spec changed = *this;
+  if (!allocation_) changed.allocation_ = allocation;
+  return changed;
+}
+
+Spec Spec::with_schedule(const std::string& sha256) const {
+  Spec changed = *this;
+  changed.params_.set("sha256", sha256, "policy " + policy_->name);
+  return changed;
+}
+
+std::string Spec::text() const {
+  std::string text = joined(policy_->name, params_);
+  for (const auto& [combinator, params] : combinators_) {
+    text += '+' + joined(combinator->name, params);
+  }
+  if (allocation() != Allocation::uniform) text += '@' + allocation_name(allocation());
+  return text;
+}
+
+const std::string& Spec::schedule_file() const { return params_.text("file"); }
+
+const std::string& Spec::schedule_sha256() const { return params_.text("sha256"); }
+
+std::unique_ptr<Policy> Spec::make(const Context& context) const {
+  return policy_->make == nullptr ? nullptr : policy_->make(params_, context);
+}
+
+std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
+  return is_estimator() ? policy_->make_estimator(params_, context) : nullptr;
+}
+
+// Without combinators and allocation, whose effects may depend on the budget.
+bool Spec::is_bare() const { return combinators_.empty() && allocation() == Allocation::uniform; }
+
+bool Spec::nests() const {
+  return policy_->nests != nullptr && is_bare() && policy_->nests(params_);
+}
+
+bool Spec::plans_every_budget() const {
+  return policy_->plans_every_budget != nullptr && is_bare() &&
+         policy_->plans_every_budget(params_);
+}
+
+bool Spec::bounds_recall() const {
+  return policy_->bounds_recall != nullptr && policy_->bounds_recall(params_) &&
+         combinators_.empty();
+}
+
+Rules Spec::rules(const Context& context) const {
+  Rules rules;
+  if (const auto policy = make(context)) rules = policy->rules();
+  for (const auto& [combinator, params] : combinators_) combinator->change(rules, params, context);
+  return rules;
+}
+
+std::vector<Spec> each_once(std::vector<Spec> specs) {
+  std::vector<Spec> once;
+  for (Spec& spec : specs) {
+    const auto same = [&](const Spec& other) { return other.text() == spec.text(); };
+    if (std::none_of(once.begin(), once.end(), same)) once.push_back(std::move(spec));
+  }
+  return once;
+}
+
+std::vector<Spec> parse_specs(std::string_view list) {
+  std::vector<Spec> specs;
+  for (std::string_view part : split(list, ';')) {
+    if (part.empty()) continue;
+    if (part == "all" || part == "oracles") {
+      for (const PolicyInfo& policy : policies()) {
+        const bool is_oracle = policy.make_planner != nullptr;
+        if (!policy.follows_schedule && is_oracle == (part == "oracles"))
+          specs.emplace_back(policy);
+      }
+    } else {
+      specs.emplace_back(part);
+    }
+  }
+  if (specs.empty()) throw UsageError("no policy is named; kvsim policies lists them");
+  return each_once(std::move(specs));
+}
+
+}  // namespace kvsim

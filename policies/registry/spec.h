@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policies/registry/allocation.h"
+#include "policies/registry/registry.h"
+
+namespace kvsim {
+
+/// A policy with its parameters, as a user names it: `name` or `name:key=value,key=value`, followed
+/// by the combinators that change it, each after a '+': `h2o+protect:first=10%`. `preset=NAME` is
+/// applied first, wherever it stands; the other settings override it.
+class Spec {
+ public:
+  /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
+  /// allowed, or a preset that sees the future.
+  explicit Spec(std::string_view text);
+  explicit Spec(const PolicyInfo& policy) : policy_(&policy), params_(policy.params) {}
+
+  /// The same spec with one more combinator, at its defaults.
+  Spec with(const CombinatorInfo& combinator) const;
+
+  /// The same spec with this split of the budget over layers and heads (`spec@pyramid`), unless it
+  /// names a split itself.
+  Spec allocated(Allocation allocation) const;
+  Allocation allocation() const { return allocation_.value_or(Allocation::uniform); }
+
+  /// The canonical form: every parameter with its value, in declared order. Presets appear as the
+  /// values that they set.
+  std::string text() const;
+
+  const PolicyInfo& policy() const { return *policy_; }
+  const Params& params() const { return params_; }
+
+  /// Only for a policy that follows a schedule: the path of its file, and the SHA-256 that the file
+  /// must have (empty: any).
+  const std::string& schedule_file() const;
+  const std::string& schedule_sha256() const;
+  Spec with_schedule(const std::string& sha256) const;
+
+  /// make() returns null for an estimator, make_estimator() for every other policy.
+  std::unique_ptr<Policy> make(const Context& context) const;
+  std::unique_ptr<Estimator> make_estimator(const Context& context) const;
+
+  /// The rules of the policy, changed by the combinators. An estimator starts from the default
+  /// rules.
+  Rules rules(const Context& context) const;
+  bool is_estimator() const { return policy_->make_estimator != nullptr; }
+
+  /// Whether its caches nest (PolicyInfo::nests). False with a combinator or an allocation.
+  bool nests() const;
+
+  bool is_oracle() const { return policy_->make_planner != nullptr; }
+  /// PolicyInfo::bounds_recall. False with a combinator.
+  bool bounds_recall() const;
+  /// PolicyInfo::plans_every_budget. False with a combinator or an allocation.
+  bool plans_every_budget() const;
+
+ private:
+  bool is_bare() const;
+
+  const PolicyInfo* policy_;  // entries of the registry live as long as the program
+  Params params_;
+  std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // in the order written
+  std::optional<Allocation> allocation_;  // none: the spec names none; means uniform
+};
+
+/// `specs` without duplicates, which have equal text().
+std::vector<Spec> each_once(std::vector<Spec> specs);
+
+/// Parses specs separated by ';' and drops duplicates. "all" stands for every policy that is not an
+/// oracle and needs no file, "oracles" for every oracle, each at its defaults. Throws UsageError as
+/// Spec() does, and for an empty list.
+std::vector<Spec> parse_specs(std::string_view list);
+
+}  // namespace kvsim

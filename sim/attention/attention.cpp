@@ -1,0 +1,146 @@
+#include "sim/attention/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "sim/kernels/attention_kernels.h"
+#include "sim/kernels/value_kernels.h"
+
+namespace kvsim {
+namespace {
+
+// The largest float weight that is not pivotal: weight > threshold is equivalent to is_pivotal().
+float pivotal_threshold(double weight_sum, int step) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto threshold = static_cast<float>(weight_sum / (step + 1));
+  while (is_pivotal(threshold, weight_sum, step)) threshold = std::nextafter(threshold, 0.0F);
+  for (float next = threshold; !is_pivotal(next, weight_sum, step);) {
+    threshold = next;
+    next = std::nextafter(threshold, kInfinity);
+  }
+  return threshold;
+}
+
+class CpuPass final : public AttentionPass {
+ public:
+  explicit CpuPass(const Unit& unit)
+      : unit_(unit), keys_(unit.key, unit.scale), longest_value_(longest_values(unit)) {}
+
+  void compute(int first_step, int num_steps, Outputs outputs, AttentionBlock& block) override {
+    block.first_step = first_step;
+    block.num_steps = num_steps;
+    const auto longest = longest_value_.begin() + first_step;
+    block.longest_value.assign(longest, longest + num_steps);
+    block.heads.resize(unit_.query.size());
+    for (std::size_t i = 0; i < unit_.query.size(); ++i) {
+      HeadAttention& head = block.heads[i];
+      weigh(unit_.query[i], block, head);
+      head.output.resize(0, 0);
+      if (outputs == Outputs::required) compute_output(head);
+    }
+  }
+
+ private:
+  void weigh(const Matrix& query, const AttentionBlock& block, HeadAttention& head) const {
+    const int width = block.first_step + block.num_steps;
+    head.logit.resize(block.num_steps, width);
+    keys_.multiply(query.row(block.first_step).data(), block.num_steps, width, head.logit.data());
+    if (unit_.logit_softcap) {
+      const float cap = *unit_.logit_softcap;
+      head.logit = cap * (head.logit.array() / cap).tanh();
+    }
+    head.weight.resize(block.num_steps, width);
+    head.weight_sum.resize(block.num_steps);
+    for (int row = 0; row < block.num_steps; ++row) weigh_row(block.first_step + row, row, head);
+    summarise_weights(block.first_step, head);
+  }
+
+  void weigh_row(int step, int row, HeadAttention& head) const {
+    const int begin = first_visible(unit_, step);
+    const auto visible = static_cast<std::size_t>(step + 1 - begin);
+    float* weight = head.weight.row(row).data();
+    std::fill_n(weight, begin, 0.0F);
+    std::fill(weight + step + 1, weight + head.weight.cols(), 0.0F);
+    head.weight_sum[row] =
+        exponentials({head.logit.row(row).data() + begin, visible}, weight + begin);
+  }
+
+  void compute_output(HeadAttention& head) {
+    const auto width = static_cast<std::size_t>(head.weight.cols());
+    const auto dims = static_cast<int>(unit_.value.cols());
+    if (!values_) values_ = pad_values(unit_.value);
+    terms_.clear();
+    for (std::size_t token = 0; token < width; ++token) {
+      terms_.push_back({head.weight_by_token.row(token), values_->row(token)});
+    }
+    sums_.setZero(dims, kBlockSteps);
+    add_products(terms_, {}, 0, dims, sums_.data(), sums_.data());
+    head.output.resize(head.weight.rows(), dims);
+    for (int row = 0; row < head.output.rows(); ++row) {
+      head.output.row(row) = sums_.col(row).transpose() / head.weight_sum[row];
+    }
+    set_output_norms(head);
+  }
+
+  const Unit& unit_;
+  KeyPanels keys_;
+  std::vector<double> longest_value_;
+  std::optional<AlignedRows> values_;  // set by the first compute_output()
+  std::vector<Term> terms_;
+  MatrixDouble sums_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  std::string device() const override { return "cpu"; }
+
+  std::unique_ptr<AttentionPass> attend(const Unit& unit) const override {
+    return std::make_unique<CpuPass>(unit);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+std::vector<double> longest_values(const Unit& unit) {
+  std::vector<double> result;
+  double longest = 0;
+  for (int token = 0; token < unit.num_tokens(); ++token) {
+    longest = std::max(longest, unit.value.row(token).cast<double>().norm());
+    result.push_back(longest);
+  }
+  return result;
+}
+
+void set_output_norms(HeadAttention& head) {
+  head.output_norm.resize(static_cast<std::size_t>(head.output.rows()));
+  for (int row = 0; row < head.output.rows(); ++row) {
+    head.output_norm[row] = head.output.row(row).norm();
+  }
+}
+
+void summarise_weights(int first_step, HeadAttention& head) {
+  const auto num_steps = static_cast<int>(head.weight.rows());
+  const auto width = static_cast<int>(head.weight.cols());
+  arrange_by_token(head.weight.data(), num_steps, width, head.weight_by_token);
+  head.weight_norm.resize(num_steps);
+  head.num_pivotal.resize(num_steps);
+  head.pivotal.resize(num_steps);
+  for (int row = 0; row < num_steps; ++row) {
+    head.weight_norm[row] = head.weight.row(row).norm();
+    head.pivotal[row].resize((width + 63) / 64);
+    const float threshold = pivotal_threshold(head.weight_sum[row], first_step + row);
+    head.num_pivotal[row] =
+        mark_above({head.weight.row(row).data(), static_cast<std::size_t>(width)}, threshold,
+                   head.pivotal[row].data());
+  }
+}
+
+int first_visible(const Unit& unit, int step) {
+  return unit.sliding_window ? std::max(0, step + 1 - *unit.sliding_window) : 0;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,125 @@
+#include "sim/cache/cache.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "sim/kernels/score_kernels.h"
+
+namespace kvsim {
+
+Cache::Cache(int num_tokens, int budget, const Rules& rules)
+    : budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
+      protect_first_(std::min(rules.protect_first, budget_)),
+      protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      drop_(rules.drop),
+      prunes_(rules.prunes),
+      evicted_after_(num_tokens, num_tokens) {}
+
+void Cache::admit(std::int32_t token) {
+  tokens_.push_back(token);
+  scores_.push_back(0);
+}
+
+int Cache::overflow(int leaving) const {
+  const int excess = static_cast<int>(tokens_.size()) - leaving - budget_;
+  if (excess <= 0) return 0;
+  const int drops = (excess + drop_ - 1) / drop_;
+  const auto candidates = static_cast<int>(candidates_end() - candidates_begin());
+  return std::min(drops * drop_, candidates - leaving);
+}
+
+void Cache::evict(int count, int step) {
+  if (prunes_) count = std::max(count, num_pruned());
+  if (count == 1) {
+    evict_lowest(step);
+  } else if (count > 1) {
+    evict_several(count, step);
+  }
+}
+
+int Cache::num_pruned() const {
+  if (tokens_.size() <= static_cast<std::size_t>(protect_first_ + protect_newest_)) return 0;
+  return static_cast<int>(std::count(scores_.begin() + candidates_begin(),
+                                     scores_.begin() + candidates_end(),
+                                     -std::numeric_limits<double>::infinity()));
+}
+
+void Cache::remove(const std::vector<std::int32_t>& tokens, int step) {
+  for (const std::int32_t token : tokens) {
+    const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
+    if (slot == std::ssize(tokens_) || tokens_[slot] != token) continue;
+    record_eviction(token, step);
+    tokens_.erase(tokens_.begin() + slot);
+    scores_.erase(scores_.begin() + slot);
+  }
+}
+
+void Cache::record_eviction(std::int32_t token, int step) {
+  evicted_after_[token] = step;
+  evictions_.push_back({token, step});
+}
+
+void Cache::evict_lowest(int step) {
+  const std::span<const double> scores = scores_;
+  const std::size_t begin = candidates_begin();
+  const auto slot =
+      static_cast<std::ptrdiff_t>(begin + lowest(scores.subspan(begin, candidates_end() - begin)));
+  record_eviction(tokens_[slot], step);
+  tokens_.erase(tokens_.begin() + slot);
+  scores_.erase(scores_.begin() + slot);
+}
+
+void Cache::evict_several(int count, int step) {
+  std::vector<std::size_t> slots(candidates_end() - candidates_begin());
+  std::iota(slots.begin(), slots.end(), candidates_begin());
+  std::partial_sort(slots.begin(), slots.begin() + count, slots.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
+                    });
+  for (int i = 0; i < count; ++i) record_eviction(tokens_[slots[i]], step);
+  std::size_t kept = 0;
+  for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
+    if (evicted_after_[tokens_[slot]] == step) continue;
+    tokens_[kept] = tokens_[slot];
+    scores_[kept++] = scores_[slot];
+  }
+  tokens_.resize(kept);
+  scores_.resize(kept);
+}
+
+std::vector<std::int32_t> Cache::select(int count) const {
+  const std::size_t num_older = tokens_.size() - 1;
+  const std::size_t chosen = std::min(static_cast<std::size_t>(count), num_older);
+  const std::size_t first = std::min(static_cast<std::size_t>(protect_first_), chosen);
+  // The protected window includes the newest token.
+  const auto window = static_cast<std::size_t>(std::max(0, protect_newest_ - 1));
+  const std::size_t newest = std::min({window, chosen - first, num_older - first});
+  const std::span<const double> scores(scores_.data() + first, num_older - first - newest);
+  std::size_t places = chosen - first - newest;
+  double cutoff = std::numeric_limits<double>::infinity();
+  if (places > 0) {
+    std::vector<double> ranked(scores.begin(), scores.end());
+    const auto last = ranked.begin() + static_cast<std::ptrdiff_t>(places - 1);
+    std::nth_element(ranked.begin(), last, ranked.end(), std::greater<>());
+    cutoff = *last;
+    places -= static_cast<std::size_t>(
+        std::count_if(ranked.begin(), last, [&](double score) { return score > cutoff; }));
+  }
+  // From the newest to the oldest: the later of equals come first.
+  std::vector<std::int32_t> selected{tokens_.back()};
+  for (std::size_t slot = num_older; slot-- > 0;) {
+    const bool is_protected = slot < first || slot >= num_older - newest;
+    const double score = scores_[slot];
+    if (is_protected || score > cutoff || (score == cutoff && places > 0)) {
+      selected.push_back(tokens_[slot]);
+      if (!is_protected && score == cutoff) --places;
+    }
+  }
+  std::reverse(selected.begin(), selected.end());
+  return selected;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policies/interface/policy.h"
+
+namespace kvsim {
+
+/// A token and the step after which it was evicted.
+struct Eviction {
+  std::int32_t token;
+  std::int32_t step;
+};
+
+/// The tokens that one KV cache holds, with the scores of its policy. Tokens enter only by admit(),
+/// in text order, so an evicted token cannot return.
+class Cache {
+ public:
+  /// A cache of at most `budget` tokens over a sequence of `num_tokens`.
+  Cache(int num_tokens, int budget, const Rules& rules);
+
+  /// Adds `token`, which is later in the text than all before, with score 0.
+  void admit(std::int32_t token);
+
+  /// The number of tokens to evict now: 0 within the budget, else the smallest sufficient multiple
+  /// of the policy's drop, limited to the candidates. `leaving` tokens, which are removed in any
+  /// case, do not count.
+  int overflow(int leaving = 0) const;
+
+  /// Evicts the `count` candidates with the lowest scores after step `step`, the lower text
+  /// position first among equals. If the policy prunes, evicts at least all candidates with
+  /// score -infinity.
+  void evict(int count, int step);
+
+  /// Evicts those of `tokens` that the cache holds, protected or not, after step `step`.
+  void remove(const std::vector<std::int32_t>& tokens, int step);
+
+  /// Selects the newest token and `count` older ones, ascending: protected tokens first, then the
+  /// highest scores, the higher text position first among equals.
+  std::vector<std::int32_t> select(int count) const;
+
+  std::span<const std::int32_t> tokens() const { return tokens_; }  ///< ascending
+  std::span<double> scores() { return scores_; }                    ///< parallel to tokens()
+
+  /// Evictions since begin_block(), in the order of the steps.
+  void begin_block() { evictions_.clear(); }
+  const std::vector<Eviction>& evictions() const { return evictions_; }
+
+  /// Per token: the step after which it was evicted; num_tokens if it never was.
+  const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
+
+ private:
+  void evict_lowest(int step);
+  void evict_several(int count, int step);
+  int num_pruned() const;
+  void record_eviction(std::int32_t token, int step);
+  std::size_t candidates_begin() const { return protect_first_; }
+  std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
+
+  int budget_;
+  int protect_first_;
+  int protect_newest_;
+  int drop_;
+  bool prunes_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<double> scores_;
+  std::vector<std::int32_t> evicted_after_;
+  std::vector<Eviction> evictions_;
+};
+
+}  // namespace kvsim

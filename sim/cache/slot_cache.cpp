@@ -1,0 +1,119 @@
+#include "sim/cache/slot_cache.h"
+
+#include <algorithm>
+
+#include "sim/kernels/score_kernels.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::size_t kGroupSlots = 64;  // slots that share one score bound
+
+}  // namespace
+
+SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
+    : budget_(std::min(budget, num_tokens)),
+      rule_(*rules.score),
+      protect_first_(std::min(rules.protect_first, budget_)),
+      protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
+      // Rules of the kind `newest` gather no weights by slot, so closing gaps costs little.
+      max_slots_per_token_(rule_.kind == ScoreRule::Kind::newest ? 1 : 2),
+      held_(num_tokens),
+      evicted_after_(num_tokens, num_tokens) {}
+
+void SlotCache::begin_block(std::int32_t first, int count) {
+  if (num_slots_ > max_slots_per_token_ * static_cast<std::size_t>(num_held_)) close_gaps();
+  evictions_.clear();
+  for (int i = 0; i < count; ++i) {
+    tokens_.push_back(first + i);
+    scores_.push_back(0);
+  }
+}
+
+void SlotCache::admit() {
+  held_.insert(tokens_[num_slots_++]);
+  ++num_held_;
+}
+
+void SlotCache::score(const ScoredStep& step, std::span<const float> weight, float scale) {
+  const Slots slots{tokens(), weight, scale, {scores_.data(), num_slots_}};
+  lowest_ = update_scores(rule_, step, slots, candidates_begin(), candidates_end());
+}
+
+void SlotCache::evict(int step) {
+  const int count = overflow();
+  if (count == 0) return;
+  if (count == 1) {
+    remove(rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_, step);
+    return;
+  }
+  std::vector<std::size_t> candidates;
+  for (std::size_t slot = candidates_begin(); slot < candidates_end(); ++slot) {
+    if (scores_[slot] != kEvictedScore) candidates.push_back(slot);
+  }
+  const auto last = candidates.begin() + std::min<std::ptrdiff_t>(count, std::ssize(candidates));
+  std::nth_element(candidates.begin(), last, candidates.end(), [&](std::size_t a, std::size_t b) {
+    return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
+  });
+  for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
+}
+
+// For fixed scores, the lowest score of a group stays a lower bound after evictions. Only groups
+// with a bound below the lowest score found so far have to be searched.
+std::size_t SlotCache::find_lowest() {
+  const std::size_t begin = candidates_begin();
+  const std::size_t end = candidates_end();
+  const auto lowest_of = [&](std::size_t first, std::size_t last) {
+    return first + lowest(std::span(scores_).subspan(first, last - first));
+  };
+  const std::size_t first_group = (begin + kGroupSlots - 1) / kGroupSlots;
+  const std::size_t num_groups = end / kGroupSlots;
+  if (num_groups <= first_group) return lowest_of(begin, end);
+  group_bound_.resize(std::max(group_bound_.size(), num_groups), -kEvictedScore);
+  std::size_t found = end;
+  const auto search = [&](std::size_t first, std::size_t last) {
+    if (first == last) return kEvictedScore;
+    const std::size_t slot = lowest_of(first, last);
+    const bool is_first = found == end || scores_[slot] < scores_[found] ||
+                          (scores_[slot] == scores_[found] && slot < found);
+    if (is_first) found = slot;
+    return scores_[slot];
+  };
+  search(begin, first_group * kGroupSlots);
+  search(num_groups * kGroupSlots, end);
+  const std::span<const double> bounds(group_bound_.data() + first_group, num_groups - first_group);
+  while (true) {
+    const std::size_t group = first_group + lowest(bounds);
+    const bool can_be_first =
+        found == end || group_bound_[group] < scores_[found] ||
+        (group_bound_[group] == scores_[found] && group * kGroupSlots < found);
+    const bool is_known = found / kGroupSlots == group && found != end;
+    if (!can_be_first || is_known) return found;
+    group_bound_[group] = search(group * kGroupSlots, (group + 1) * kGroupSlots);
+  }
+}
+
+void SlotCache::remove(std::size_t slot, int step) {
+  const std::int32_t token = tokens_[slot];
+  scores_[slot] = kEvictedScore;
+  held_.erase(token);
+  --num_held_;
+  evicted_after_[token] = step;
+  evictions_.push_back({token, step});
+}
+
+void SlotCache::close_gaps() {
+  std::size_t kept = 0;
+  for (std::size_t slot = 0; slot < num_slots_; ++slot) {
+    if (scores_[slot] == kEvictedScore) continue;
+    tokens_[kept] = tokens_[slot];
+    scores_[kept++] = scores_[slot];
+  }
+  tokens_.resize(kept);
+  scores_.resize(kept);
+  slots_are_tokens_ = slots_are_tokens_ && kept == num_slots_;
+  num_slots_ = kept;
+  group_bound_.clear();
+}
+
+}  // namespace kvsim

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policies/interface/policy.h"
+#include "sim/cache/cache.h"
+#include "sim/cache/token_set.h"
+
+namespace kvsim {
+
+/// Like Cache, for policies that drop one token at a time and do not prune. An evicted token leaves
+/// a gap with score kEvictedScore, so that kernels run over all slots without branches.
+/// begin_block() closes the gaps once they outnumber the tokens.
+class SlotCache {
+ public:
+  SlotCache(int num_tokens, int budget, const Rules& rules);
+
+  /// Appends slots for tokens first .. first + count - 1; admit() puts them in use one by one.
+  void begin_block(std::int32_t first, int count);
+
+  /// Adds the next of these tokens.
+  void admit();
+
+  /// Updates the scores by the policy's rule after a step at which slot i gets attention
+  /// weight[i] * scale. Not for rules of the kind `newest`: see newest_score().
+  void score(const ScoredStep& step, std::span<const float> weight, float scale);
+
+  /// The newest token, and its score.
+  std::span<const std::int32_t> newest() const { return tokens().last(1); }
+  std::span<double> newest_score() { return {scores_.data() + num_slots_ - 1, 1}; }
+
+  /// Evicts down to the budget after step `step`: the lowest scores first, the lower text position
+  /// first among equals.
+  void evict(int step);
+
+  /// The number of tokens that evict() would evict.
+  int overflow() const { return num_held_ > budget_ ? num_held_ - budget_ : 0; }
+
+  int num_held() const { return num_held_; }
+  const TokenSet& held() const { return held_; }
+  /// Whether slot i is that of token i, for all slots.
+  bool slots_are_tokens() const { return slots_are_tokens_; }
+
+  /// The tokens of the slots in use, ascending, gaps included. block_slots() adds the slots of
+  /// tokens that are still to arrive in the block.
+  std::span<const std::int32_t> tokens() const { return {tokens_.data(), num_slots_}; }
+  std::span<const std::int32_t> block_slots() const { return tokens_; }
+
+  /// Evictions of this block, in the order of the steps.
+  const std::vector<Eviction>& evictions() const { return evictions_; }
+
+  /// Per token: the step after which it was evicted; num_tokens if it never was.
+  const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
+
+ private:
+  std::size_t candidates_begin() const { return std::min(protect_first_, num_slots_); }
+  std::size_t candidates_end() const {
+    return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
+  }
+  void close_gaps();
+  std::size_t find_lowest();
+  void remove(std::size_t slot, int step);
+
+  int budget_;
+  ScoreRule rule_;
+  std::size_t protect_first_;
+  std::size_t protect_newest_;
+  std::size_t max_slots_per_token_;
+  int num_held_ = 0;
+  std::size_t num_slots_ = 0;
+  bool slots_are_tokens_ = true;
+  std::vector<std::int32_t> tokens_;
+  std::vector<double> scores_;
+  TokenSet held_;
+  std::size_t lowest_ = 0;           // slot of the lowest candidate after score()
+  std::vector<double> group_bound_;  // per group of slots: a lower bound of its scores, for rules
+                                     // of the kind `newest`
+  std::vector<std::int32_t> evicted_after_;
+  std::vector<Eviction> evictions_;
+};
+
+}  // namespace kvsim

@@ -1,7 +1,0 @@
-#include "sim/core/version.h"
-
-namespace kvsim {
-
-std::string version() { return KVSIM_VERSION; }
-
-}  // namespace kvsim

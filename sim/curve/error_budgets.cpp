@@ -1,0 +1,61 @@
+#include "sim/curve/error_budgets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/split.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::string_view kEvery = "every:";
+
+Amount parse_amount(std::string_view text, const std::string& option) {
+  const Amount amount = Amount::parse(text, option);
+  if (amount.value() == 0) {
+    throw UsageError(fmt::format("{}: '{}' keeps nothing; 1 is the least", option, text));
+  }
+  return amount;
+}
+
+}  // namespace
+
+ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) {
+  if (text == "none") return;
+  if (text == "all") {
+    step_ = 1;
+  } else if (text.starts_with(kEvery)) {
+    const Amount step = parse_amount(text.substr(kEvery.size()), option);
+    if (step.is_share()) {
+      throw UsageError(
+          fmt::format("{}: '{}' is not a number of tokens; write every:32", option, text));
+    }
+    step_ = step.of(1);
+  } else {
+    for (const std::string_view part : split(text, ',')) {
+      if (part.empty()) {
+        throw UsageError(fmt::format(
+            "{}: '{}' has an empty entry; write none, all, every:32 or 5%,10%,256", option, text));
+      }
+      listed_.push_back(parse_amount(part, option));
+    }
+  }
+}
+
+std::vector<int> ErrorBudgets::of(int num_tokens, int base) const {
+  std::vector<int> budgets;
+  if (step_ > 0) {
+    for (int budget = step_; budget < num_tokens; budget += std::min(step_, num_tokens - budget)) {
+      budgets.push_back(budget);
+    }
+    budgets.push_back(num_tokens);
+  }
+  for (const Amount& amount : listed_) budgets.push_back(std::min(amount.of(base), num_tokens));
+  std::sort(budgets.begin(), budgets.end());
+  budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
+  return budgets;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/attention/attention.h"
+
+namespace kvsim {
+
+/// One query head's attention at one step, with the earlier tokens in the order of a BudgetStack.
+struct StepInStackOrder {
+  const HeadAttention& head;
+  int row;
+  int step;
+  std::span<const std::int32_t> order;  ///< [step]
+  std::span<const float> weight;        ///< exp(l - max l), [step], parallel to the order
+};
+
+/// In: one step in stack order. Out: |o - o'| in fp64, per budget, o' being the output of its
+/// cache. For the steps at which the rounding of BlockDifferences is too large.
+class ExactStepDifferences {
+ public:
+  /// `unit` has to outlive the object. `budgets` are ascending.
+  ExactStepDifferences(const Unit& unit, std::vector<int> budgets)
+      : unit_(unit), budgets_(std::move(budgets)), difference_(budgets_.size()) {}
+
+  /// |o - o'| of the first `count` budgets, [count]; each of them misses some token.
+  std::span<const double> compute(const StepInStackOrder& step, std::size_t count);
+
+  /// The same where these caches keep less weight than kMinWeightSum: takes their weights
+  /// relative to their own largest logit.
+  std::span<const double> compute_rescaled(const StepInStackOrder& step, std::size_t count);
+
+ private:
+  void sum_weights(float own, std::span<const float> weight, std::size_t count);
+  void compute_from_kept(float own, std::span<const float> weight, std::size_t from,
+                         std::size_t to);
+  void compute_from_missing(std::size_t from, std::size_t to);
+  std::size_t rescale_largest(std::size_t count);
+  void add_values_of(std::span<const float> weight, std::size_t segment);
+  void store_difference(std::size_t budget, double weight);
+  std::size_t begin_of(std::size_t segment) const {
+    return segment == 0 ? 0 : budgets_[segment - 1];
+  }
+
+  const Unit& unit_;
+  std::vector<int> budgets_;
+  std::vector<double> difference_;  // per budget
+
+  // Of the current step. Segment i of the order: the tokens that budget i keeps and budget i - 1
+  // does not; the last segment: the tokens that no budget keeps.
+  const StepInStackOrder* step_ = nullptr;
+  std::vector<double> segment_weight_;  // per segment: sum of weights
+  std::vector<double> kept_weight_;     // per budget, the step's own token included
+  std::vector<double> missing_weight_;  // per budget, relative to the largest logit of the step
+  std::vector<float> rescaled_weight_;  // relative to the largest logit of a prefix of the order
+  Eigen::RowVectorXd value_sum_;        // of weighted values
+};
+
+}  // namespace kvsim

@@ -1,0 +1,133 @@
+#include "sim/kernels/error_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "sim/kernels/tolerances.h"
+#include "sim/kernels/vector_targets.h"
+
+namespace kvsim {
+namespace {
+
+using Doubles = double __attribute__((vector_size(8 * sizeof(double))));
+
+// The inner loops are branch-free so that they vectorise.
+template <class Target>
+KVSIM_INLINE void half_budgets(const float* __restrict weight, int num_places,
+                               BlockWeights& __restrict sums) {
+  StepDoubles kept = sums.newest;
+  StepDoubles squares;
+  StepDoubles count{};
+  for (int s = 0; s < kBlockSteps; ++s) squares[s] = kept[s] * kept[s];
+  for (int place = 0; place < num_places; ++place, weight += kBlockSteps) {
+    for (int s = 0; s < kBlockSteps; ++s) {
+      const double w = weight[s];
+      count[s] += 2 * kept[s] < sums.total[s] ? 1.0 : 0.0;
+      kept[s] += w;
+      squares[s] += w * w;
+    }
+  }
+  for (int s = 0; s < kBlockSteps; ++s) sums.half_budget[s] = static_cast<std::int32_t>(count[s]);
+  sums.total_squares = squares;
+}
+KVSIM_KERNEL(void, half_budgets, (const float* weight, int num_places, BlockWeights& sums),
+             (weight, num_places, sums))
+
+template <class Target>
+KVSIM_INLINE void missing(const float* __restrict weight, int num_places, double* __restrict sum,
+                          double* __restrict squares) {
+  for (int place = num_places - 1; place >= 0; --place) {
+    const float* row = weight + static_cast<std::ptrdiff_t>(place) * kBlockSteps;
+    for (int s = 0; s < kBlockSteps; ++s) {
+      const double w = row[s];
+      sum[s] += w;
+      squares[s] += w * w;
+    }
+  }
+}
+KVSIM_KERNEL(void, missing, (const float* weight, int num_places, double* sum, double* squares),
+             (weight, num_places, sum, squares))
+
+// Rounding is proportional to the expected norm of a sum of independent values with these weights.
+// It may matter where the actual sum is much smaller.
+template <class Target>
+KVSIM_INLINE void differences(const BlockWeights& __restrict weights,
+                              const MissingWeight& __restrict missing,
+                              const float* __restrict square,
+                              const DifferenceScale& __restrict scale,
+                              double* __restrict difference, std::int32_t* __restrict inaccurate) {
+  for (int s = 0; s < kBlockSteps; ++s) {
+    const double kept = weights.total[s] - missing.weight[s];
+    difference[s] = double{std::sqrt(square[s])} * scale.unit / kept;
+    const double kept_squares = weights.total_squares[s] - missing.squares[s];
+    const double summed =
+        missing.budget < weights.half_budget[s] ? kept_squares : missing.squares[s];
+    const int is_small = square[s] < scale.inaccurate_below * summed ? 1 : 0;
+    const int matters = summed > scale.relevant_above[s] * kept * kept ? 1 : 0;
+    inaccurate[s] |= is_small & matters & (kept >= kMinWeightSum ? 1 : 0);
+  }
+}
+KVSIM_KERNEL(void, differences,
+             (const BlockWeights& weights, const MissingWeight& missing, const float* square,
+              const DifferenceScale& scale, double* difference, std::int32_t* inaccurate),
+             (weights, missing, square, scale, difference, inaccurate))
+
+KVSIM_INLINE double sum_of(const double* x) {
+  Doubles part[kBlockSteps / 8];
+  std::memcpy(part, x, sizeof part);
+  const Doubles all = (part[0] + part[1]) + (part[2] + part[3]);
+  double sum = 0;
+  for (int i = 0; i < 8; ++i) sum += all[i];
+  return sum;
+}
+
+template <class Target>
+KVSIM_INLINE void errors(const double* __restrict difference, const double* __restrict missing,
+                         const ErrorScale& __restrict scale, float* __restrict error,
+                         ErrorSums& sums) {
+  constexpr double kMaxError = std::numeric_limits<float>::max();
+  double exact[kBlockSteps];
+  double bound[kBlockSteps];
+  std::int32_t is_above[kBlockSteps];
+  for (int s = 0; s < kBlockSteps; ++s) {
+    exact[s] = difference[s] * scale.error[s];
+    error[s] = static_cast<float>(std::min(exact[s], kMaxError));
+    bound[s] = std::min(missing[s] * scale.bound[s], scale.max_bound[s]);
+    is_above[s] = exact[s] > bound[s] * (1 + kBoundTolerance) + scale.slack[s] ? 1 : 0;
+  }
+  sums.error += sum_of(exact);
+  sums.bound += sum_of(bound);
+  for (int s = 0; s < kBlockSteps; ++s) {
+    sums.max_error = std::max(sums.max_error, exact[s]);
+    sums.violations += is_above[s];
+  }
+}
+KVSIM_KERNEL(void, errors,
+             (const double* difference, const double* missing, const ErrorScale& scale,
+              float* error, ErrorSums& sums),
+             (difference, missing, scale, error, sums))
+
+}  // namespace
+
+void find_half_budgets(const float* weight, int num_places, BlockWeights& sums) {
+  best_half_budgets(weight, num_places, sums);
+}
+
+void add_missing(const float* weight, int num_places, StepDoubles& sum, StepDoubles& squares) {
+  best_missing(weight, num_places, sum.data(), squares.data());
+}
+
+void take_differences(const BlockWeights& weights, const MissingWeight& missing,
+                      const float* square, const DifferenceScale& scale, StepDoubles& difference,
+                      std::array<std::int32_t, kBlockSteps>& inaccurate) {
+  best_differences(weights, missing, square, scale, difference.data(), inaccurate.data());
+}
+
+void add_errors(const StepDoubles& difference, const StepDoubles& missing, const ErrorScale& scale,
+                float* error, ErrorSums& sums) {
+  best_errors(difference.data(), missing.data(), scale, error, sums);
+}
+
+}  // namespace kvsim

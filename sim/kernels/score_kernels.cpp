@@ -1,0 +1,217 @@
+#include "sim/kernels/score_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/kernels/attention_kernels.h"
+#include "sim/kernels/transpose_tile.h"
+#include "sim/kernels/vector_targets.h"
+
+namespace kvsim {
+namespace {
+
+template <class Target>
+KVSIM_INLINE void set_scaled(const float* weight, std::size_t count, float scale, float* mean) {
+  for (std::size_t i = 0; i < count; ++i) mean[i] = weight[i] * scale;
+}
+KVSIM_KERNEL(void, set_scaled, (const float* weight, std::size_t count, float scale, float* mean),
+             (weight, count, scale, mean))
+
+template <class Target>
+KVSIM_INLINE void add_scaled(const float* weight, std::size_t count, float scale, float* mean) {
+  for (std::size_t i = 0; i < count; ++i) mean[i] += weight[i] * scale;
+}
+KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float scale, float* mean),
+             (weight, count, scale, mean))
+
+// Slots that are reduced together, before their lowest scores are compared with those so far.
+constexpr std::size_t kGroup = 32;
+constexpr std::size_t kScores = 8;
+
+using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
+using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
+
+KVSIM_INLINE void load(Scores& scores, const double* from) {
+  std::memcpy(&scores, from, sizeof scores);
+}
+
+KVSIM_INLINE void lower(Scores& scores, const Scores& by) { scores = by < scores ? by : scores; }
+
+// Per lane, the lowest score and the first group that has it. Groups are scanned in order.
+class LowestByLane {
+ public:
+  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Places{} + std::int64_t(begin)) {}
+
+  /// `count` is a multiple of kScores.
+  KVSIM_INLINE void scan(const double* score, std::size_t begin, std::size_t count) {
+    Scores next;
+    load(next, score + begin);
+    for (std::size_t i = kScores; i < count; i += kScores) {
+      Scores more;
+      load(more, score + begin + i);
+      lower(next, more);
+    }
+    group_ = next < low_ ? Places{} + std::int64_t(begin) : group_;
+    lower(low_, next);
+  }
+
+  /// Scans the rest, begin .. end - 1, and returns the first of the lowest scores.
+  KVSIM_INLINE std::size_t finish(const double* score, std::size_t begin, std::size_t end) {
+    for (; begin + kScores <= end; begin += kScores) scan(score, begin, kScores);
+    double low = low_[0];
+    std::int64_t group = group_[0];
+    for (std::size_t lane = 1; lane < kScores; ++lane) {
+      if (low_[lane] > low || (low_[lane] == low && group_[lane] > group)) continue;
+      low = low_[lane];
+      group = group_[lane];
+    }
+    auto lowest = static_cast<std::size_t>(group);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (score[i] >= low) continue;
+      low = score[i];
+      lowest = i;
+    }
+    while (lowest < end && score[lowest] != low) ++lowest;
+    return lowest;
+  }
+
+ private:
+  Scores low_ = Scores{} + kEvictedScore;
+  Places group_;
+};
+
+template <ScoreRule::Kind kKind>
+KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, const Slots& slots,
+                               std::size_t begin, std::size_t end) {
+  ScoreRule rule = any;
+  rule.kind = kKind;
+  const float* weight = slots.weight.data() + begin;
+  const std::int32_t* token = slots.tokens.data() + begin;
+  double* scores = slots.scores.data() + begin;
+  const std::size_t count = end - begin;
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const double score = scores[i];
+    const float attention = rule.reads_attention() ? weight[i] * slots.scale : 0;
+    const double next = next_score(rule, step, token[i], score, attention);
+    scores[i] = score == kEvictedScore ? kEvictedScore : next;
+  }
+}
+
+template <ScoreRule::Kind kKind>
+KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step,
+                                   const Slots& slots, std::size_t begin, std::size_t end) {
+  const double* score = slots.scores.data();
+  update_range<kKind>(rule, step, slots, 0, begin);
+  LowestByLane lowest(begin);
+  std::size_t i = begin;
+  for (; i + kGroup <= end; i += kGroup) {
+    update_range<kKind>(rule, step, slots, i, i + kGroup);
+    lowest.scan(score, i, kGroup);
+  }
+  update_range<kKind>(rule, step, slots, i, slots.scores.size());
+  return lowest.finish(score, i, end);
+}
+
+template <class Target>
+KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+                                std::size_t begin, std::size_t end) {
+  switch (rule.kind) {
+    case ScoreRule::Kind::attention:
+      return update_by<ScoreRule::Kind::attention>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::sum:
+      return update_by<ScoreRule::Kind::sum>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::mean:
+      return update_by<ScoreRule::Kind::mean>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::recency:
+      return update_by<ScoreRule::Kind::recency>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::frequency:
+      return update_by<ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::random:
+      return update_by<ScoreRule::Kind::random>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::columns:
+      return update_by<ScoreRule::Kind::columns>(rule, step, slots, begin, end);
+    case ScoreRule::Kind::blocks:
+      return update_by<ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
+    default:
+      return update_by<ScoreRule::Kind::newest>(rule, step, slots, begin, end);
+  }
+}
+
+KVSIM_KERNEL(std::size_t, update,
+             (const ScoreRule& rule, const ScoredStep& step, const Slots& slots, std::size_t begin,
+              std::size_t end),
+             (rule, step, slots, begin, end))
+
+using StepSums = double __attribute__((vector_size(kBlockSteps * sizeof(double))));
+using StepRow = float __attribute__((vector_size(kBlockSteps * sizeof(float))));
+
+template <class Target>
+KVSIM_INLINE void sum_rows(const float* rows, const std::int32_t* tokens, std::size_t count,
+                           double sign, double* sum) {
+  StepSums sums = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    StepRow row;
+    std::memcpy(&row, rows + static_cast<std::ptrdiff_t>(tokens[i]) * kBlockSteps, sizeof row);
+    sums += __builtin_convertvector(row, StepSums);
+  }
+  for (int step = 0; step < kBlockSteps; ++step) sum[step] += sign * sums[step];
+}
+KVSIM_KERNEL(void, sum_rows,
+             (const float* rows, const std::int32_t* tokens, std::size_t count, double sign,
+              double* sum),
+             (rows, tokens, count, sign, sum))
+
+template <class Target>
+KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
+  LowestByLane lowest(0);
+  std::size_t i = 0;
+  for (; i + kGroup <= count; i += kGroup) lowest.scan(score, i, kGroup);
+  return lowest.finish(score, i, count);
+}
+KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
+
+}  // namespace
+
+void set_attention(std::span<const float> weight, float scale, float* mean) {
+  best_set_scaled(weight.data(), weight.size(), scale, mean);
+}
+
+void add_attention(std::span<const float> weight, float scale, float* mean) {
+  best_add_scaled(weight.data(), weight.size(), scale, mean);
+}
+
+std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+                          std::size_t begin, std::size_t end) {
+  return best_update(rule, step, slots, begin, end);
+}
+
+std::size_t lowest(std::span<const double> scores) {
+  return best_find_lowest(scores.data(), scores.size());
+}
+
+void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,
+                 AlignedRows& rows) {
+  const std::size_t whole = tokens.size() / kTile * kTile;
+  for (std::size_t slot = 0; slot < whole; slot += kTile) {
+    const float* from[kTile];
+    for (int i = 0; i < kTile; ++i) from[i] = by_token.row(tokens[slot + i]);
+    for (int step = 0; step < kBlockSteps; step += kTile) {
+      float* to[kTile];
+      for (int i = 0; i < kTile; ++i) to[i] = rows.row(step + i) + slot;
+      transpose_tile(from, step, to, 0);
+    }
+  }
+  for (std::size_t slot = whole; slot < tokens.size(); ++slot) {
+    for (int step = 0; step < kBlockSteps; ++step) {
+      rows.row(step)[slot] = by_token.row(tokens[slot])[step];
+    }
+  }
+}
+
+void add_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens, double sign,
+              double* sum) {
+  best_sum_rows(by_token.row(0), tokens.data(), tokens.size(), sign, sum);
+}
+
+}  // namespace kvsim

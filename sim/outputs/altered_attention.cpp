@@ -1,0 +1,108 @@
+#include "sim/outputs/altered_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/outputs/output_difference.h"
+
+namespace kvsim {
+
+AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int first_stored)
+    : MeasuredAttention(unit), first_stored_(first_stored) {
+  unit.require_outputs();
+  if (rules.stored) stored_ = &unit.stored(*rules.stored);
+  if (rules.slot_positions) rotation_.emplace(unit_);
+}
+
+void AlteredAttention::attend(int head, int row, std::span<const std::int32_t> tokens) {
+  begin(head, row, tokens);
+  weight_sum_ = weigh(head, tokens);
+  if (!takes_error()) return;
+  sum_.setZero(unit_.value.cols());
+  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+    add_value(weight_[slot], value_of(tokens[slot]), tokens[slot]);
+  }
+  output_ = sum_ / weight_sum_;
+}
+
+void AlteredAttention::estimate(int head, int row, std::span<const Entry> entries) {
+  entry_tokens_.clear();
+  value_tokens_.clear();
+  for (const Entry& entry : entries) {
+    entry_tokens_.push_back(entry.token);
+    if (entry.has_value) value_tokens_.push_back(entry.token);
+  }
+  begin(head, row, value_tokens_);
+  if (!takes_error()) return;
+  weight_.resize(entries.size());
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    weight_[i] = logit(head, entry_tokens_, i);
+    // Entries without weight must not set the offset: the others might underflow.
+    if (entries[i].denominator > 0 || entries[i].numerator > 0) {
+      largest = std::max(largest, weight_[i]);
+    }
+  }
+  double normalizer = 0;
+  sum_.setZero(unit_.value.cols());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    if (std::isinf(weight_[i]) || weight_[i] > largest) continue;
+    // In fp64: value samples can have much larger logits than all key samples.
+    const double weight = std::exp(double{weight_[i]} - double{largest});
+    normalizer += entry.denominator * weight;
+    if (entry.has_value) add_value(entry.numerator * weight, value_of(entry.token), entry.token);
+  }
+  // All samples may lie outside the sliding window.
+  output_ = normalizer > 0 ? Eigen::VectorXd(sum_ / normalizer) : sum_;
+}
+
+Measurement AlteredAttention::measure() {
+  Measurement result = measure_recall();
+  if (!takes_error()) return result;
+  const double difference = (full_->output.row(row_).transpose() - output_).norm();
+  set_error(difference, replayed_.block(), head_, row_, result);
+  return result;
+}
+
+// Computes exp(logit - largest logit) of `tokens`; returns the sum.
+double AlteredAttention::weigh(int head, std::span<const std::int32_t> tokens) {
+  weight_.resize(tokens.size());
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+    weight_[slot] = logit(head, tokens, slot);
+    largest = std::max(largest, weight_[slot]);
+  }
+  double sum = 0;
+  for (float& weight : weight_) {
+    // If all logits are minus infinity, logit - largest is NaN.
+    weight = std::isinf(weight) ? 0.0F : std::exp(weight - largest);
+    sum += weight;
+  }
+  return sum;
+}
+
+float AlteredAttention::logit(int head, std::span<const std::int32_t> tokens, std::size_t slot) {
+  const std::int32_t token = tokens[slot];
+  if (token < first_visible_) return -std::numeric_limits<float>::infinity();
+  const int shift = step_ - token - static_cast<int>(tokens.size() - 1 - slot);
+  if (!rotation_ || shift == 0) {
+    return (is_stored(token) ? stored_->block.heads[head] : *full_).logit(row_, token);
+  }
+  const Matrix& key = (is_stored(token) ? stored_->unit : unit_).key;
+  const float product = unit_.scale * rotation_->product(unit_.query[head].row(step_).data(),
+                                                         key.row(token).data(), shift);
+  const auto cap = unit_.logit_softcap;
+  return cap ? *cap * std::tanh(product / *cap) : product;
+}
+
+bool AlteredAttention::is_stored(std::int32_t token) const {
+  return stored_ != nullptr && token != step_ && step_ >= first_stored_;
+}
+
+const Matrix& AlteredAttention::value_of(std::int32_t token) const {
+  return (is_stored(token) ? stored_->unit : unit_).value;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,93 @@
+#include "sim/outputs/output_difference.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "sim/kernels/value_kernels.h"
+
+namespace kvsim {
+namespace {
+
+std::vector<std::int32_t> tokens_between(std::int32_t begin, std::int32_t end,
+                                         std::span<const std::int32_t> without) {
+  std::vector<std::int32_t> tokens;
+  for (const std::int32_t token : without) {
+    for (; begin < token; ++begin) tokens.push_back(begin);
+    begin = std::max(begin, token + 1);
+  }
+  for (; begin < end; ++begin) tokens.push_back(begin);
+  return tokens;
+}
+
+// Sum of weighted values of `tokens`. Skips the smallest weights, which together make up less than
+// 1e-8 of `weight_sum`.
+Eigen::VectorXd weighted_values(const Unit& unit, const HeadAttention& full, int row,
+                                std::span<const std::int32_t> tokens, double weight_sum) {
+  const double cutoff = 1e-8 * weight_sum / static_cast<double>(tokens.size());
+  std::vector<std::int32_t> summed;
+  std::vector<float> weight;
+  for (const std::int32_t token : tokens) {
+    if (full.weight(row, token) < cutoff) continue;
+    summed.push_back(token);
+    weight.push_back(full.weight(row, token));
+  }
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit.value.cols());
+  add_values(unit.value, summed, weight, sum.data());
+  return sum;
+}
+
+}  // namespace
+
+// With N, W the sums of weighted values and of weights over the kept and the missing tokens,
+// o' = N_kept / W_kept and o - o' = (N_missing - W_missing o) / W_kept. The sum over the part with
+// less weight has the smaller rounding error.
+double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                         std::span<const std::int32_t> tokens, double weight_sum) {
+  const HeadAttention& full = block.heads[head];
+  const auto output = full.output.row(row).transpose();
+  if (2 * weight_sum < full.weight_sum[row]) {
+    const Eigen::VectorXd sum = weighted_values(unit, full, row, tokens, weight_sum);
+    return (output - sum / weight_sum).norm();
+  }
+  const int step = block.first_step + row;
+  const auto missing = tokens_between(first_visible(unit, step), step + 1, tokens);
+  double missing_sum = 0;
+  for (const std::int32_t token : missing) missing_sum += full.weight(row, token);
+  const Eigen::VectorXd sum = weighted_values(unit, full, row, missing, missing_sum);
+  return (sum - missing_sum * output).norm() / weight_sum;
+}
+
+// The error is about 1e-7 of the summed terms: of the norm of the output or, where values cancel,
+// of the norm of a random sum. The norm of a share of the weights is about sqrt(share) of the norm
+// of all weights, but at most their sum. Below a share of 1e-8 the rounding of fp64 dominates.
+double rounding_of_sum(const AttentionBlock& block, int head, int row, double share) {
+  const HeadAttention& full = block.heads[head];
+  share = std::max(share, 1e-8);
+  const double norm = std::sqrt(share) * full.weight_norm[row] / full.weight_sum[row];
+  const double random_sum = block.longest_value[row] * std::min(share, norm);
+  return 1e-7 * (share * full.output_norm[row] + random_sum);
+}
+
+double output_difference(const Unit& unit, const Eigen::VectorXd& output,
+                         const RescaledStep& kept) {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit.value.cols());
+  add_values(unit.value, kept.tokens, kept.weight, sum.data());
+  return (output - sum / kept.weight_sum).norm();
+}
+
+void set_error(double difference, double output_norm, double longest_value,
+               Measurement& measurement) {
+  // An output of exactly 0 has no relative error; the smallest normal double keeps it finite.
+  const double norm = std::max(output_norm, std::numeric_limits<double>::min());
+  measurement.error = difference / norm;
+  measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
+  measurement.bound_slack = kDoubleRounding * longest_value / norm;
+}
+
+void set_error(double difference, const AttentionBlock& block, int head, int row,
+               Measurement& measurement) {
+  set_error(difference, block.heads[head].output_norm[row], block.longest_value[row], measurement);
+}
+
+}  // namespace kvsim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sim/attention/attention.h"
+#include "sim/attention/rescaled_step.h"
+#include "sim/outputs/measurement.h"
+
+namespace kvsim {
+
+/// Rounding error of differences of fp64 sums, relative to the longest value.
+inline constexpr double kDoubleRounding = 1e-12;
+
+/// |o - o'| of query head `head` at row `row` of a block, in fp64. o' attends to `tokens`
+/// (ascending); their weights in the full attention sum to `weight_sum`.
+double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                         std::span<const std::int32_t> tokens, double weight_sum);
+
+/// Estimated rounding error, as a distance of outputs, of a sum of weighted values over a share
+/// `share` of the attention, part of which is summed in fp32.
+double rounding_of_sum(const AttentionBlock& block, int head, int row, double share);
+
+/// |o - o'| for a rescaled step; `output` is o.
+double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescaledStep& kept);
+
+/// Sets the error and its bound (Lemma B.4). `difference` is |o - o'|, `output_norm` |o|, and
+/// `longest_value` the largest |v_j| so far.
+void set_error(double difference, double output_norm, double longest_value,
+               Measurement& measurement);
+
+/// The same for query head `head` at row `row` of a block.
+void set_error(double difference, const AttentionBlock& block, int head, int row,
+               Measurement& measurement);
+
+}  // namespace kvsim

@@ -1,0 +1,270 @@
+#include "sim/outputs/retained_outputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/outputs/output_difference.h"
+
+namespace kvsim {
+namespace {
+
+// Dimensions that are summed at a time, so that the sums of all caches stay in the processor's
+// cache.
+constexpr int kTileDims = 24;
+
+// A difference is recomputed in fp64 if its rounding error may exceed 1 / precision of it. The
+// limit is stricter for caches that keep less than half of the attention: most hold few tokens, so
+// their sums are cheap.
+constexpr double kPrecisionIfMostKept = 5e4;
+constexpr double kPrecisionIfLittleKept = 2e5;
+
+// The node of the empty cache: its missing tokens are all tokens, so its sum is the full output.
+constexpr int kEmptyCache = 0;
+
+}  // namespace
+
+void CacheContents::reset(int num_tokens, int num_heads, int num_steps) {
+  tokens = TokenSet(num_tokens);
+  evictions.clear();
+  rescaled.clear();
+  weight_sum.setZero(num_heads, num_steps);
+  difference.setZero(num_heads, num_steps);
+}
+
+const RescaledStep* CacheContents::find_rescaled(int head, int row) const {
+  const auto found = std::find_if(rescaled.begin(), rescaled.end(), [&](const RescaledStep& step) {
+    return step.head == head && step.row == row;
+  });
+  return found == rescaled.end() ? nullptr : &*found;
+}
+
+CacheContents& RetainedOutputs::add_cache() {
+  return *caches_.emplace_back(std::make_unique<CacheContents>());
+}
+
+void RetainedOutputs::compute(AttentionBlock& block) {
+  incomplete_.clear();
+  for (const auto& contents : caches_) {
+    if (contents->difference.hasNaN()) incomplete_.push_back(contents.get());
+  }
+  if (incomplete_.empty()) return;
+  const bool has_outputs = block.heads.front().output.rows() > 0;
+  if (!values_) {
+    values_ = pad_values(unit_.value);
+    zeros_.assign(std::size_t{kTileDims} * kBlockSteps, 0);
+  }
+  const int num_tokens = block.first_step + block.num_steps;
+  missing_.clear();
+  missing_.push_back(TokenSet(unit_.num_tokens()).complement(num_tokens));
+  for (const CacheContents* contents : incomplete_) {
+    missing_.push_back(contents->tokens.complement(num_tokens));
+  }
+  edges_ = spanning_tree(missing_, std::span(&kEmptyCache, has_outputs ? 1 : 0), num_tokens);
+  sums_.resize(std::max(sums_.size(), missing_.size()));
+  for (std::size_t head = 0; head < block.heads.size(); ++head) {
+    compute_head(block, static_cast<int>(head));
+  }
+}
+
+void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
+  HeadAttention& head = block.heads[index];
+  const bool has_output = head.output.rows() > 0;
+  const auto value_dim = static_cast<int>(unit_.value.cols());
+  if (!has_output) head.output.resize(block.num_steps, value_dim);
+  list_terms(head, block.first_step + block.num_steps);
+  list_evictions(head, block);
+  scale_sums(head, index);
+  std::vector<StepRow> squares(incomplete_.size(), StepRow{});
+  for (int first = 0; first < value_dim; first += kTileDims) {
+    const int dims = std::min(kTileDims, value_dim - first);
+    if (has_output) use_full_output(head, first, dims);
+    sum_tile(first, dims);
+    if (!has_output) set_full_output(head, first, dims);
+    for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+      add_squared_differences({sums_[i + 1].data(), scales_[i].missing.data()}, evicted_terms_[i],
+                              first, {sums_[kEmptyCache].data(), scales_[i].full.data()}, dims,
+                              squares[i].data());
+    }
+  }
+  if (!has_output) set_output_norms(head);
+  finish_differences(block, index, squares);
+}
+
+// With N, W the sums of weighted values and of weights over the kept and the missing tokens,
+// o' = N_kept / W_kept, so o - o' = (N_missing - W_missing o) / W_kept.
+void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
+  scales_.assign(incomplete_.size(), {});
+  for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+    for (std::size_t row = 0; row < head.weight_sum.size(); ++row) {
+      const double kept = incomplete_[i]->weight_sum(index, static_cast<int>(row));
+      scales_[i].missing[row] = 1 / kept;
+      scales_[i].full[row] = (head.weight_sum[row] - kept) / (kept * head.weight_sum[row]);
+    }
+  }
+}
+
+void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
+                                         const std::vector<StepRow>& squares) {
+  const HeadAttention& head = block.heads[index];
+  const std::vector<StepRow> missing = max_missing_share(head, index);
+  std::vector<StepRow> kept;  // computed on demand
+  for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+    CacheContents& contents = *incomplete_[i];
+    for (int row = 0; row < block.num_steps; ++row) {
+      double& difference = contents.difference(index, row);
+      if (!std::isnan(difference)) continue;
+      if (const RescaledStep* rescaled = contents.find_rescaled(index, row)) {
+        difference = output_difference(unit_, head.output.row(row).transpose(), *rescaled);
+        continue;
+      }
+      difference = std::sqrt(squares[i][row]);
+      const double kept_share = contents.weight_sum(index, row) / head.weight_sum[row];
+      const double precision = kept_share < 0.5 ? kPrecisionIfLittleKept : kPrecisionIfMostKept;
+      const double allowed = difference / precision;
+      const auto rounding = [&](double share) {
+        return rounding_of_sum(block, index, row, share) / kept_share;
+      };
+      if (rounding(missing[i + 1][row]) <= allowed) continue;
+      if (kept.empty()) kept = max_kept_share(block, index);
+      if (rounding(kept[i + 1][row]) + rounding_of_sum(block, index, row, 1) > allowed) {
+        difference = exact_difference(block, index, contents, row);
+      }
+    }
+  }
+}
+
+// Per node, the largest missing share of the attention on the path from its root: it determines the
+// rounding error of the node's sums.
+std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_missing_share(const HeadAttention& head,
+                                                                         int index) const {
+  std::vector<StepRow> most(missing_.size());
+  most[kEmptyCache].fill(1);
+  for (const auto& [node, parent] : edges_) {
+    if (node == kEmptyCache) continue;
+    for (int row = 0; row < head.output.rows(); ++row) {
+      const double kept = incomplete_[node - 1]->weight_sum(index, row) / head.weight_sum[row];
+      most[node][row] = std::max(1 - kept, parent < 0 ? 0 : most[parent][row]);
+    }
+  }
+  return most;
+}
+
+// Per node, the largest kept share of the attention on the path between it and the full output. The
+// rounding errors of terms that both sums share cancel in the difference of the outputs.
+std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_kept_share(const AttentionBlock& block,
+                                                                      int index) const {
+  std::vector<StepRow> most(missing_.size());
+  std::vector<char> is_known(missing_.size(), 0);
+  is_known[kEmptyCache] = 1;
+  const auto follow = [&](int node, int neighbour) {
+    if (is_known[node]) return;
+    is_known[node] = 1;
+    if (neighbour >= 0) most[node] = most[neighbour];
+    if (neighbour < 0) most[node].fill(1);
+    const StepRow kept = kept_share_at_begin(block, index, *incomplete_[node - 1]);
+    for (int row = 0; row < block.num_steps; ++row) {
+      most[node][row] = std::max(most[node][row], kept[row]);
+    }
+  };
+  std::vector<int> parents(missing_.size(), -1);
+  for (const auto& [node, parent] : edges_) parents[node] = parent;
+  for (int node = kEmptyCache; parents[node] >= 0; node = parents[node]) {
+    follow(parents[node], node);
+  }
+  for (const auto& [node, parent] : edges_) follow(node, parent);
+  return most;
+}
+
+// The share of the attention to the tokens that the cache held when the block began or that arrived
+// since.
+RetainedOutputs::StepRow RetainedOutputs::kept_share_at_begin(const AttentionBlock& block,
+                                                              int index,
+                                                              const CacheContents& contents) const {
+  const HeadAttention& head = block.heads[index];
+  StepRow kept{};
+  for (int row = 0; row < block.num_steps; ++row) kept[row] = contents.weight_sum(index, row);
+  for (const Eviction& eviction : contents.evictions) {
+    const float* weight = head.weight_by_token.row(eviction.token);
+    for (int row = eviction.step - block.first_step + 1; row < block.num_steps; ++row) {
+      kept[row] += weight[row];
+    }
+  }
+  for (int row = 0; row < block.num_steps; ++row) kept[row] /= head.weight_sum[row];
+  return kept;
+}
+
+void RetainedOutputs::list_terms(const HeadAttention& head, int num_tokens) {
+  added_.resize(std::max(added_.size(), edges_.size()));
+  removed_.resize(added_.size());
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    added_[i].clear();
+    removed_[i].clear();
+    const auto& child = missing_[edges_[i].child].words();
+    for (std::int32_t first = 0; first < num_tokens; first += 64) {
+      const std::uint64_t here = child[first >> 6];
+      const std::uint64_t there =
+          edges_[i].parent < 0 ? 0 : missing_[edges_[i].parent].words()[first >> 6];
+      const auto term = [&](std::int32_t token) {
+        return Term{head.weight_by_token.row(token), values_->row(token)};
+      };
+      for_each_token(here & ~there, first, [&](auto token) { added_[i].push_back(term(token)); });
+      for_each_token(there & ~here, first, [&](auto token) { removed_[i].push_back(term(token)); });
+    }
+  }
+}
+
+void RetainedOutputs::sum_tile(int first_dim, int dims) {
+  const std::size_t size = static_cast<std::size_t>(dims) * kBlockSteps;
+  for (std::size_t i = 0; i < edges_.size(); ++i) {
+    Sums& sums = sums_[edges_[i].child];
+    sums.resize(size);
+    const double* from = edges_[i].parent < 0 ? zeros_.data() : sums_[edges_[i].parent].data();
+    add_products(added_[i], removed_[i], first_dim, dims, from, sums.data());
+  }
+}
+
+void RetainedOutputs::use_full_output(const HeadAttention& head, int first_dim, int dims) {
+  sums_[kEmptyCache].assign(static_cast<std::size_t>(dims) * kBlockSteps, 0);
+  for (int d = 0; d < dims; ++d) {
+    for (int row = 0; row < head.output.rows(); ++row) {
+      sums_[kEmptyCache][d * kBlockSteps + row] =
+          head.output(row, first_dim + d) * head.weight_sum[row];
+    }
+  }
+}
+
+void RetainedOutputs::set_full_output(HeadAttention& head, int first_dim, int dims) const {
+  for (int d = 0; d < dims; ++d) {
+    for (int row = 0; row < head.output.rows(); ++row) {
+      head.output(row, first_dim + d) =
+          sums_[kEmptyCache][d * kBlockSteps + row] / head.weight_sum[row];
+    }
+  }
+}
+
+void RetainedOutputs::list_evictions(const HeadAttention& head, const AttentionBlock& block) {
+  evicted_terms_.resize(std::max(evicted_terms_.size(), incomplete_.size()));
+  for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+    evicted_terms_[i].clear();
+    for (const Eviction& eviction : incomplete_[i]->evictions) {
+      const int next = eviction.step - block.first_step + 1;
+      if (next >= block.num_steps) break;
+      evicted_terms_[i].push_back(
+          {head.weight_by_token.row(eviction.token), values_->row(eviction.token), next});
+    }
+  }
+}
+
+double RetainedOutputs::exact_difference(const AttentionBlock& block, int index,
+                                         const CacheContents& contents, int row) const {
+  const int step = block.first_step + row;
+  TokenSet tokens = contents.tokens;
+  for (const Eviction& eviction : contents.evictions) {
+    if (eviction.step < step) tokens.erase(eviction.token);
+  }
+  std::vector<std::int32_t> attended;
+  for_each_token_of(tokens, step + 1, true, [&](auto token) { attended.push_back(token); });
+  return output_difference(unit_, block, index, row, attended, contents.weight_sum(index, row));
+}
+
+}  // namespace kvsim

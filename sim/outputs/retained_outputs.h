@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/attention/attention.h"
+#include "sim/attention/rescaled_step.h"
+#include "sim/cache/cache.h"
+#include "sim/cache/spanning_tree.h"
+#include "sim/kernels/value_kernels.h"
+
+namespace kvsim {
+
+/// The tokens and weights of one cache during a block of steps, which a replay fills in, and the
+/// differences of its outputs from those of the full cache, which RetainedOutputs fills in.
+struct CacheContents {
+  TokenSet tokens;                  ///< held before the block or arriving in it
+  std::vector<Eviction> evictions;  ///< during the block, in the order of the steps
+  MatrixDouble weight_sum;          ///< [heads, steps]: sum of the weights attended to
+
+  std::vector<RescaledStep> rescaled;  ///< steps with rescaled weights
+  MatrixDouble difference;             ///< |o - o'|, [heads, steps]; NaN requests it
+
+  /// Sets no tokens, no evictions, and weight sums and differences of 0.
+  void reset(int num_tokens, int num_heads, int num_steps);
+
+  /// Null unless the step is rescaled.
+  const RescaledStep* find_rescaled(int head, int row) const;
+};
+
+/// Computes the outputs of all caches of one unit together. Neighbouring budgets and policies hold
+/// similar tokens, so the sum for a cache is the sum for the most similar cache plus the tokens by
+/// which they differ, along a minimum spanning tree. The output of the full cache is one such sum.
+class RetainedOutputs {
+ public:
+  /// `unit` has to outlive the object.
+  explicit RetainedOutputs(const Unit& unit) : unit_(unit) {}
+
+  /// Adds a cache to every later compute(). The reference stays valid.
+  CacheContents& add_cache();
+
+  /// Fills in the requested differences, and the outputs of the full cache if they are missing.
+  void compute(AttentionBlock& block);
+
+ private:
+  using Sums = std::vector<double>;  // [dims of a tile, kBlockSteps]
+  using StepRow = std::array<double, kBlockSteps>;
+
+  /// Per step, the factors of the sums over missing tokens and over all tokens.
+  struct Scales {
+    StepRow missing = {};
+    StepRow full = {};
+  };
+
+  void compute_head(AttentionBlock& block, int head);
+  void list_terms(const HeadAttention& head, int num_tokens);
+  void sum_tile(int first_dim, int dims);
+  void list_evictions(const HeadAttention& head, const AttentionBlock& block);
+  void scale_sums(const HeadAttention& head, int index);
+  void use_full_output(const HeadAttention& head, int first_dim, int dims);
+  void set_full_output(HeadAttention& head, int first_dim, int dims) const;
+  void finish_differences(const AttentionBlock& block, int head,
+                          const std::vector<StepRow>& squares);
+  std::vector<StepRow> max_missing_share(const HeadAttention& head, int index) const;
+  std::vector<StepRow> max_kept_share(const AttentionBlock& block, int head) const;
+  StepRow kept_share_at_begin(const AttentionBlock& block, int head,
+                              const CacheContents& contents) const;
+  double exact_difference(const AttentionBlock& block, int head, const CacheContents& contents,
+                          int row) const;
+
+  const Unit& unit_;
+  std::vector<std::unique_ptr<CacheContents>> caches_;
+
+  std::optional<AlignedRows> values_;
+
+  // Of one block. A node of the tree is the set of tokens that a cache misses, so that the sums of
+  // a nearly full cache are small and accurate. Node 0 is the empty cache, which misses all tokens;
+  // node i + 1 is incomplete_[i].
+  std::vector<CacheContents*> incomplete_;  // caches with requested differences
+  std::vector<TokenSet> missing_;           // per node
+  std::vector<TreeEdge> edges_;
+  std::vector<std::vector<Term>> added_;    // per edge
+  std::vector<std::vector<Term>> removed_;  // per edge
+  std::vector<Sums> sums_;                  // per node: weighted values of its missing tokens
+  Sums zeros_;
+
+  // Of one head, parallel to incomplete_.
+  std::vector<std::vector<EvictedTerm>> evicted_terms_;
+  std::vector<Scales> scales_;
+};
+
+}  // namespace kvsim

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "policies/interface/policy.h"
+#include "sim/outputs/measurement.h"
+#include "sim/outputs/replayed_unit.h"
+
+namespace kvsim {
+
+/// Attention of one query head at one step over the tokens that a cache holds.
+class StepAttention {
+ public:
+  virtual ~StepAttention() = default;
+
+  /// Computes the attention of query head `head` at row `row` of the unit's block over `tokens`:
+  /// ascending, the last one being the step of the row.
+  virtual void attend(int head, int row, std::span<const std::int32_t> tokens) = 0;
+
+  /// Adds the softmax weights, divided by `num_heads`, to `mean`, which is parallel to the tokens.
+  void add_to_mean(double num_heads, std::vector<float>& mean) const;
+
+ protected:
+  std::vector<float> weight_;  // exp(logit - offset) of each token
+  double weight_sum_ = 0;
+};
+
+/// Attention over the tokens of a cache, compared with the full attention.
+class MeasuredAttention : public StepAttention {
+ public:
+  explicit MeasuredAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
+
+  /// Call after attend().
+  virtual Measurement measure() = 0;
+
+  /// A measurement without error and bound. Call after attend().
+  Measurement measure_recall() const;
+
+  /// Records what RetainedOutputs needs for the error of this step. Call after attend().
+  virtual void record(CacheContents&) const {}
+
+ protected:
+  /// Sets the step, and gathers and sums the weights of `tokens` in the full attention.
+  void begin(int head, int row, std::span<const std::int32_t> tokens);
+
+  bool is_missing_any() const;
+  bool takes_error() const { return replayed_.takes_error(step_); }
+  void add_value(double weight, const Matrix& value, int token);
+
+  const ReplayedUnit& replayed_;
+  const Unit& unit_;
+  const HeadAttention* full_ = nullptr;
+  int head_ = 0;
+  int row_ = 0;
+  int step_ = 0;
+  int first_visible_ = 0;
+  std::span<const std::int32_t> tokens_;
+  double attended_weight_ = 0;  // sum of the weights of tokens_ in the full attention
+  Eigen::VectorXd sum_;         // of weighted values, [value_dim]
+};
+
+/// CachedAttention if the rules attend to keys and values as recorded, else AlteredAttention, for
+/// which see `first_stored`. Throws as AlteredAttention.
+std::unique_ptr<MeasuredAttention> make_measured_attention(ReplayedUnit& unit, const Rules& rules,
+                                                           int first_stored);
+
+}  // namespace kvsim

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "sim/replay/planner.h"
+#include "sim/replay/replay.h"
+
+namespace kvsim {
+
+/// The plans of all configurations that are oracles, for every unit. Plans once per unit and
+/// oracle, for all its budgets.
+class OraclePlans {
+ public:
+  /// Throws Interrupted.
+  OraclePlans(std::span<const Unit> units, const std::vector<Configuration>& configurations,
+              const ReplayOptions& options, const Backend& backend);
+
+  /// `configuration` with its schedules, if it is an oracle's.
+  Configuration with_schedules(std::size_t index, const Configuration& configuration) const;
+
+  /// Adds the plan's recall bound, and to trajectories its slot prices, to the outcome of
+  /// configuration `index` on a unit; nothing if it is no oracle.
+  void annotate(std::size_t index, std::size_t unit, bool trajectories, Outcome& outcome) const;
+
+ private:
+  std::vector<std::vector<Plan>> plans_;  // per configuration and unit; empty: no oracle
+};
+
+}  // namespace kvsim

@@ -1,0 +1,97 @@
+#include "sim/replay/replay.h"
+
+#include <algorithm>
+
+#include "policies/parts/random_bits.h"
+#include "sim/kernels/attention_kernels.h"
+#include "sim/replay/configuration_replay.h"
+#include "sim/replay/oracle_plans.h"
+#include "sim/replay/replay_checks.h"
+
+namespace kvsim {
+namespace {
+
+template <class T>
+std::vector<T> part_of(const std::vector<T>& all, std::size_t begin, std::size_t count) {
+  if (all.empty()) return {};
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+}  // namespace
+
+Configuration Configuration::part(std::size_t begin, std::size_t count) const {
+  const bool is_for_model = policy.rules({.budget = budget}).scope == Scope::model;
+  return {.policy = policy,
+          .budget = is_for_model ? budget : budget_of(begin),
+          .budgets = part_of(budgets, begin, count),
+          .schedules = part_of(schedules, begin, count)};
+}
+
+std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
+                                                  const std::vector<Configuration>& configurations,
+                                                  const ReplayOptions& options,
+                                                  const Backend& backend, const Backend* planning) {
+  const Unit& first = units.front();
+  const int num_tokens = first.num_tokens();
+  check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
+  for (const Configuration& configuration : configurations) {
+    check_reference(configuration.policy, options.measuring);
+  }
+  std::vector<std::unique_ptr<ReplayedUnit>> replayed;
+  for (const Unit& unit : units) {
+    replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend, options.measuring));
+  }
+  std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
+  const OraclePlans plans(units, configurations, options,
+                          planning != nullptr ? *planning : backend);
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
+  }
+  for (int step = 0; step < num_tokens; step += kBlockSteps) {
+    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    for (const auto& unit : replayed) unit->compute(step, std::min(kBlockSteps, num_tokens - step));
+    for (const auto& configuration : replays) {
+      for (const auto& replay : configuration) replay->advance();
+    }
+    for (const auto& unit : replayed) unit->compute_outputs();
+    for (const auto& configuration : replays) {
+      for (const auto& replay : configuration) replay->measure();
+    }
+  }
+  std::vector<std::vector<Outcome>> outcomes;
+  for (std::size_t i = 0; i < replays.size(); ++i) {
+    std::vector<Outcome>& of_configuration = outcomes.emplace_back();
+    for (const auto& replay : replays[i]) {
+      for (Outcome& outcome : replay->finish()) {
+        plans.annotate(i, of_configuration.size(), options.trajectories, outcome);
+        of_configuration.push_back(std::move(outcome));
+      }
+    }
+  }
+  return outcomes;
+}
+
+std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
+                            const ReplayOptions& options, const Backend& backend) {
+  std::vector<Outcome> outcomes;
+  for (auto& of_units : replay_together({&unit, 1}, configurations, options, backend)) {
+    outcomes.push_back(std::move(of_units.front()));
+  }
+  return outcomes;
+}
+
+Context context_of(const Configuration& configuration, const Unit& unit,
+                   const ReplayOptions& options) {
+  Context context{.budget = configuration.budget, .seed = unit_seed(options.seed, unit.name)};
+  if (!configuration.schedules.empty()) context.schedule = configuration.schedules.front();
+  return context;
+}
+
+std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit) {
+  const std::uint64_t of_sequence = random_bits(seed, unit.sequence);
+  const std::uint64_t of_layer = random_bits(of_sequence, static_cast<std::uint64_t>(unit.layer));
+  return random_bits(of_layer, static_cast<std::uint64_t>(unit.kv_head));
+}
+
+}  // namespace kvsim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "policies/registry/spec.h"
+#include "sim/attention/attention.h"
+#include "sim/attention/mode.h"
+#include "sim/outputs/measure_options.h"
+#include "sim/results/result.h"
+#include "sim/results/trajectory.h"
+
+namespace kvsim {
+
+/// One policy at one budget.
+struct Configuration {
+  Spec policy;
+  int budget = 1;                 ///< tokens per KV head; of an estimator: vectors
+  std::vector<int> budgets = {};  ///< per unit; empty: `budget` for each
+
+  /// Per unit, for a policy that follows a schedule: see Context.
+  std::vector<std::vector<std::int32_t>> schedules = {};
+
+  int budget_of(std::size_t unit) const { return budgets.empty() ? budget : budgets[unit]; }
+
+  /// The same policy for `count` units from unit `begin` on. A policy for the model keeps the
+  /// model's budget.
+  Configuration part(std::size_t begin, std::size_t count) const;
+};
+
+struct ReplayOptions {
+  Mode mode = Mode::stream;
+  std::uint64_t seed = 0;  ///< see unit_seed()
+  bool trajectories = false;
+  MeasureOptions measuring = {};
+  const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
+};
+
+struct Outcome {
+  Result result;          ///< the measured columns; the caller fills in the others
+  Trajectory trajectory;  ///< empty unless asked for
+
+  /// A proven upper bound of every policy's attention_recall; of some oracles only.
+  std::optional<double> recall_bound;
+};
+
+/// A run ended because its `interrupted` flag was set.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Replays units of one sequence through every configuration. The full attention, if there is a
+/// reference, is computed once, block by block, and shared by all. A policy whose scope is a layer
+/// or the model decides for all units given, which are those of one layer or of several, ordered by
+/// layer; one whose scope is a head, for each alone. Returns outcomes [configuration][unit].
+/// Oracles plan with the attention of `planning`, if that is not null, else of `backend`. Throws
+/// UsageError for what check_mode() and check_reference() refuse, and Interrupted.
+std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
+                                                  const std::vector<Configuration>& configurations,
+                                                  const ReplayOptions& options,
+                                                  const Backend& backend,
+                                                  const Backend* planning = nullptr);
+
+/// The same for one unit; one outcome per configuration.
+std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
+                            const ReplayOptions& options, const Backend& backend);
+
+/// The context in which a policy is made for its replay on `unit`.
+Context context_of(const Configuration& configuration, const Unit& unit,
+                   const ReplayOptions& options);
+
+/// The seed of a unit's random choices: a hash of the user's seed and the unit's name.
+std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit);
+
+}  // namespace kvsim

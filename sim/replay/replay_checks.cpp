@@ -1,0 +1,61 @@
+#include "sim/replay/replay_checks.h"
+
+#include <fmt/format.h>
+
+#include "policies/parameters/errors.h"
+
+namespace kvsim {
+namespace {
+
+/// Why a policy cannot be replayed without the full attention, and what to do; empty: it can.
+std::string why_reference_is_needed(const Spec& policy) {
+  const Rules rules = policy.rules({});
+  if (policy.is_oracle()) return "it plans with the attention of the whole text; leave it out";
+  if (policy.is_estimator())
+    return "its estimates are made beside the full attention; leave it out";
+  if (rules.selects) return "it chooses by the attention to all tokens; leave it out";
+  if (rules.sees_full_attention) {
+    return "it scores by the attention to all tokens; take a score other than full";
+  }
+  if (rules.stored) return "what +quant does shows only beside the full attention; leave it out";
+  if (rules.slot_positions) return "keys stay at the positions of the text; use positions=text";
+  if (needs_measurement(policy.allocation())) {
+    return "its budget is split by the full attention; use @pyramid or @uniform";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool needs_reference(const Spec& policy) { return !why_reference_is_needed(policy).empty(); }
+
+void check_reference(const Spec& policy, const MeasureOptions& measuring) {
+  if (measuring.has_reference()) return;
+  const std::string reason = why_reference_is_needed(policy);
+  if (reason.empty()) return;
+  throw UsageError(fmt::format("--reference none cannot replay {}: {}", policy.text(), reason));
+}
+
+void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode) {
+  if (mode == Mode::stream) return;
+  if (prompt_length == 0) {
+    throw UsageError(fmt::format(
+        "sequence '{}' has no prompt, so --mode prefill cannot replay it; use --mode stream",
+        sequence));
+  }
+  if (prompt_length == num_tokens) {
+    throw UsageError(fmt::format(
+        "sequence '{}' ends with its prompt, so --mode prefill has no step to measure; use --mode "
+        "stream",
+        sequence));
+  }
+}
+
+std::string mode_name(Mode mode, const MeasureOptions& measuring) {
+  const std::string name = mode == Mode::stream ? "stream" : "prefill";
+  if (!measuring.has_reference()) return name + ":reference=none";
+  return measuring.error_stride == 1 ? name
+                                     : fmt::format("{}:every={}", name, measuring.error_stride);
+}
+
+}  // namespace kvsim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "policies/registry/spec.h"
+#include "sim/attention/mode.h"
+#include "sim/outputs/measure_options.h"
+
+namespace kvsim {
+
+/// Throws UsageError if the mode is prefill and the unit has no prompt or nothing after it.
+void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode);
+
+/// Whether the policy, or what it is combined with, needs the full attention.
+bool needs_reference(const Spec& policy);
+
+/// Throws UsageError if there is no reference and the policy, or what it is combined with, needs
+/// the full attention.
+void check_reference(const Spec& policy, const MeasureOptions& measuring);
+
+/// The column `mode`: "stream" or "prefill", followed by non-default measuring options:
+/// "stream:every=10", "prefill:reference=none".
+std::string mode_name(Mode mode, const MeasureOptions& measuring = {});
+
+}  // namespace kvsim

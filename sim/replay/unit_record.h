@@ -1,0 +1,45 @@
+#pragma once
+
+#include "policies/interface/policy.h"
+#include "sim/outputs/retained_outputs.h"
+#include "sim/replay/metrics.h"
+#include "sim/replay/replay.h"
+
+namespace kvsim {
+
+/// The use of one unit's cache over a replay.
+struct CacheUsage {
+  std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
+  std::size_t peak_tokens = 0;  ///< largest number after a measured step; of an estimator: vectors
+  std::size_t peak_bytes = 0;   ///< largest size, as stored
+};
+
+/// Collects the measurements of one configuration on one unit and turns them into its Outcome.
+class UnitRecord {
+ public:
+  /// Steps before `first_measured` are not recorded.
+  UnitRecord(const Unit& unit, int first_measured, const ReplayOptions& options);
+
+  void add(int head, int step, Measurement measurement);
+
+  /// Adds the measured steps of a block, after filling in errors and bounds from the differences of
+  /// `contents`. `pending` is [steps, heads].
+  void add_block(const AttentionBlock& block, const CacheContents& contents,
+                 std::span<Measurement> pending);
+
+  /// Without `has_bound` (replays that are not exact) the bound's columns are NULL. Without a
+  /// reference, all columns that compare with it are NULL.
+  Outcome finish(CacheUsage usage, bool has_bound) &&;
+
+ private:
+  bool takes_error(int step) const { return measuring_.takes_error(step, num_tokens_); }
+
+  int num_tokens_;
+  int first_measured_;
+  bool keep_trajectory_;
+  MeasureOptions measuring_;
+  Metrics metrics_;
+  Trajectory trajectory_;
+};
+
+}  // namespace kvsim

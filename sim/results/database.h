@@ -1,0 +1,43 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "sim/results/result.h"
+
+namespace kvsim {
+
+/// The SQLite file behind a ResultStore.
+class Database {
+ public:
+  /// Throws UsageError if `file` is empty, DataError if it does not exist and `writing` is false.
+  Database(std::filesystem::path file, bool writing);
+
+  /// Runs `action` on the connection and translates errors of SQLite: DataError if the file is
+  /// not a result file, std::runtime_error if it cannot be read or written.
+  template <class Action>
+  auto run(Action action) const {
+    try {
+      return action(*connection_);
+    } catch (const SQLite::Exception& error) {
+      fail(error);
+    }
+  }
+
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  [[noreturn]] void fail(const SQLite::Exception& error) const;
+
+  std::filesystem::path file_;
+  std::unique_ptr<SQLite::Database> connection_;
+};
+
+Value read_value(const SQLite::Column& column);
+
+/// `index` counts from 1.
+void bind_value(SQLite::Statement& statement, int index, const Value& value);
+
+}  // namespace kvsim

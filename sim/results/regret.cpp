@@ -1,0 +1,88 @@
+#include "sim/results/regret.h"
+
+#include <fmt/format.h>
+
+#include "policies/registry/registry.h"
+#include "policies/registry/spec.h"
+
+namespace kvsim {
+namespace {
+
+// Recall comes from attention in single precision.
+constexpr double kRounding = 1e-6;
+
+bool is_bound_for(const Spec& bound, const Spec& policy, int budget) {
+  const Rules rules = policy.rules({.budget = budget});
+  return bound.allocation() == policy.allocation() && rules.bounded && !rules.selects;
+}
+
+void check_against(const Result& bound, const std::vector<Result>& rows) {
+  if (!bound.attention_recall) return;
+  const Spec bounding(bound.policy);
+  for (const Result& row : rows) {
+    if (row.budget != bound.budget || row.attention_recall <= *bound.attention_recall + kRounding ||
+        !is_bound_for(bounding, Spec(row.policy), static_cast<int>(row.budget))) {
+      continue;
+    }
+    throw BoundExceeded(fmt::format(
+        "{} layer {} KV head {} at budget {}: {} retains {:.7f} of the attention and {} no more "
+        "than {:.7f}, which bounds it; please report this, with the trace",
+        row.sequence, row.layer, row.kv_head, row.budget, row.policy, *row.attention_recall,
+        bound.policy, *bound.attention_recall));
+  }
+}
+
+/// The part of a canonical spec from '@' on.
+std::string allocation_of(const std::string& table) {
+  return fmt::format(
+      "CASE instr({0}.policy, '@') WHEN 0 THEN '' ELSE substr({0}.policy, instr({0}.policy, '@')) "
+      "END",
+      table);
+}
+
+std::string join_on_unit(const std::string& table) {
+  std::string conditions;
+  for (const char* column :
+       {"trace_id", "sequence", "layer", "kv_head", "budget", "mode", "seed"}) {
+    if (!conditions.empty()) conditions += " AND ";
+    conditions += fmt::format("{0}.{1} = r.{1}", table, column);
+  }
+  return conditions;
+}
+
+std::string is_oracle(const std::string& table) {
+  std::vector<std::string> patterns;
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.make_planner == nullptr && policy.bounds_recall == nullptr) continue;
+    patterns.push_back(fmt::format("{0}.policy || ':' GLOB '{1}[:+@]*'", table, policy.name));
+  }
+  return fmt::format("({})", fmt::join(patterns, " OR "));
+}
+
+}  // namespace
+
+void check_bounds(const std::vector<Result>& rows) {
+  for (const Result& row : rows) {
+    if (Spec(row.policy).bounds_recall()) check_against(row, rows);
+  }
+}
+
+std::string regret_view() {
+  return fmt::format(
+      "CREATE VIEW regret AS SELECT r.trace_id, r.sequence, r.layer, r.kv_head, r.policy, "
+      "r.budget, "
+      "r.mode, r.seed, o.policy AS oracle, r.attention_recall, o.attention_recall AS "
+      "oracle_recall, "
+      "o.attention_recall - r.attention_recall AS regret, "
+      "(r.attention_recall - w.attention_recall) / "
+      "NULLIF(best.attention_recall - w.attention_recall, 0) AS gap_closed "
+      "FROM replay AS r JOIN replay AS o ON {} AND {} AND {} = {} "
+      "LEFT JOIN replay AS w ON {} AND w.policy = 'window' || {} "
+      "LEFT JOIN replay AS best ON {} AND best.policy = 'optimal:recent=0' || {} "
+      "ORDER BY r.trace_id, r.sequence, r.layer, r.kv_head, r.policy, r.budget, r.mode, r.seed, "
+      "o.policy",
+      join_on_unit("o"), is_oracle("o"), allocation_of("o"), allocation_of("r"), join_on_unit("w"),
+      allocation_of("r"), join_on_unit("best"), allocation_of("r"));
+}
+
+}  // namespace kvsim

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/results/result.h"
+
+namespace kvsim {
+
+/// A row's attention_recall exceeds an upper bound for all policies: one of the two is wrong.
+class BoundExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Checks the attention_recall of the rows of one unit, mode and seed against those rows among them
+/// that bound every policy at the same budget and allocation. Policies that do not keep to the
+/// budget are not checked. Throws BoundExceeded.
+void check_bounds(const std::vector<Result>& rows);
+
+/// The SQL of the view `regret`: for every row and every oracle that was replayed at the same unit,
+/// budget, allocation, mode and seed, `regret` = the oracle's attention_recall - the row's, and
+/// `gap_closed` = (the row's - `window`'s) / (`optimal`'s - `window`'s), NULL where one of these is
+/// missing or they are equal.
+std::string regret_view();
+
+}  // namespace kvsim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kvsim {
+
+/// One row of the table `replay`: one unit under one policy at one budget. Means are over all query
+/// heads and measured steps.
+struct Result {
+  // The key.
+  std::string trace_id;
+  std::string sequence;
+  std::int64_t layer = 0;
+  std::int64_t kv_head = 0;
+  std::string policy;       ///< canonical spec
+  std::int64_t budget = 0;  ///< tokens
+  std::string mode;         ///< mode_name()
+  std::int64_t seed = 0;
+
+  std::string trace;           ///< the file, as named by the user
+  std::string budget_request;  ///< the budget, as written by the user
+  std::int64_t steps = 0;      ///< measured steps
+
+  // Comparisons with the full attention; empty without a reference.
+  std::optional<double> attention_recall = 0;  ///< share of the full attention on cached tokens
+  std::optional<double> attention_loss = 0;    ///< 1 - attention_recall
+  std::optional<double> miss_rate = 0;  ///< token_misses / token_accesses; 0: nothing was accessed
+  std::optional<std::int64_t> token_accesses = 0;  ///< pivotal tokens, a[t,j] > 1/(t+1)
+  std::optional<std::int64_t> token_misses = 0;    ///< of these, those not in the cache
+  std::optional<double> output_error_mean = 0;     ///< |o - o'| / |o|, o' of the evicting cache
+  std::optional<double> output_error_p50 = 0;
+  std::optional<double> output_error_p95 = 0;
+  std::optional<double> output_error_max = 0;
+
+  // Scissorhands Lemma B.4, relative to |o|. Empty for estimators, and if keys and values were
+  // quantised or moved to other positions.
+  std::optional<double> bound_mean = 0;
+  std::optional<std::int64_t> bound_violations = 0;  ///< errors above their bound; 0 unless wrong
+
+  std::int64_t evictions = 0;    ///< tokens
+  std::int64_t peak_tokens = 0;  ///< most tokens in the cache after any step
+  std::int64_t cache_bytes = 0;  ///< K and V of peak_tokens at the trace's element size
+
+  std::string device;
+  std::string kvsim_version;
+};
+
+/// The value of a column; std::monostate (NULL): the column does not apply to the row.
+using Value = std::variant<std::int64_t, double, std::string, std::monostate>;
+
+Value value_of(std::optional<double> number);
+Value value_of(std::optional<std::int64_t> number);
+
+/// One column of the table `replay`: its name and its member of Result.
+struct Column {
+  const char* name;
+  std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
+               std::optional<double> Result::*, std::optional<std::int64_t> Result::*>
+      member;
+
+  /// Whether the column may be NULL.
+  bool can_be_null() const;
+
+  Value get(const Result& result) const;
+  /// Throws std::bad_variant_access if `value` and the column differ in type.
+  void set(Result& result, const Value& value) const;
+};
+
+/// All columns in order; the first `kKeyColumns` are the primary key. The store and every printer
+/// are derived from this table.
+std::span<const Column> result_columns();
+inline constexpr std::size_t kKeyColumns = 8;
+
+}  // namespace kvsim

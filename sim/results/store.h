@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/results/table.h"
+#include "sim/results/table_schema.h"
+
+namespace kvsim {
+
+class Database;
+
+/// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
+/// columns of a Result, the view `regret` of it (regret.h), the table `certificate` of proven
+/// recall bounds, and the tables of analyses and curves, which the table `about` explains
+/// (table_schema.h). Rows survive a crash of the program once add() or replace() has returned.
+///
+/// All members throw DataError if the file is not a result file, std::runtime_error if the database
+/// cannot be read or written.
+class ResultStore {
+ public:
+  enum class Access { read, write };
+
+  /// Access::write creates the file and the table if they are missing. Throws UsageError if
+  /// `file` is empty.
+  ResultStore(const std::filesystem::path& file, Access access);
+  ~ResultStore();
+
+  /// Throws DataError if the file, of an earlier version, does not accept NULL in the columns that
+  /// need a reference.
+  void check_accepts_unmeasured() const;
+
+  /// Adds all rows or, on failure, none. A row whose key exists is left unchanged.
+  void add(const std::vector<Result>& results);
+
+  /// Adds to the table `certificate` that no policy exceeds `recall_bound` on the unit, at the
+  /// budget, mode and seed of `result`, whose policy is the oracle that proved it.
+  void add_certificate(const Result& result, double recall_bound);
+
+  /// The bound that add_certificate() has added for this row, if any.
+  std::optional<double> recall_bound(const Result& result) const;
+
+  /// All rows of the unit, mode and seed of `key`.
+  std::vector<Result> unit_results(const Result& key) const;
+
+  /// The policies and budgets of all rows of the unit, mode and seed of `key`.
+  std::set<std::pair<std::string, std::int64_t>> finished(const Result& key) const;
+
+  /// The rows of one trace in this mode and with this seed, ordered by key.
+  std::vector<Result> results(const std::string& trace_id, const std::string& mode,
+                              std::int64_t seed) const;
+
+  /// Creates the table if it is missing and writes its meaning to the table `about`. Throws
+  /// DataError if the file has a table of that name with other columns.
+  void create(const TableSchema& schema);
+
+  /// Adds all rows to tables that create() has made, or on failure none. Replaces rows with the
+  /// same key.
+  void replace(const std::vector<TableRows>& tables);
+
+  /// Any table or view of the file, ordered by its key. Throws UsageError if it does not exist.
+  Table table(const std::string& name) const;
+
+ private:
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace kvsim

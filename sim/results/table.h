@@ -1,0 +1,33 @@
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/results/result.h"
+
+namespace kvsim {
+
+/// Named columns and rows of values, to print.
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<Value>> rows;
+};
+
+/// One row per result, with all columns of result_columns().
+Table to_table(std::span<const Result> results);
+
+/// RFC 4180, with a header line; numbers in the shortest form that reads back to the same value,
+/// NULL as an empty field.
+void write_csv(std::ostream& out, const Table& table);
+
+/// An array of objects, one per line. NULL and numbers that JSON cannot hold (NaN, infinity) become
+/// null.
+void write_json(std::ostream& out, const Table& table);
+
+/// Aligned columns for people: text to the left, numbers to the right with four decimals, "-" for
+/// NULL.
+void write_aligned(std::ostream& out, const Table& table);
+
+}  // namespace kvsim

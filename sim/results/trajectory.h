@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "traces/unit.h"
+
+namespace kvsim {
+
+/// The step-by-step record of one replay on one unit. Matrices are [query heads, measured steps].
+struct Trajectory {
+  std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
+  Matrix attention_recall;                  ///< empty without a reference
+  Matrix output_error;                      ///< empty without a reference; NaN: not taken
+  std::vector<double> slot_price;           ///< Plan::slot_price of an oracle; may be empty
+};
+
+}  // namespace kvsim

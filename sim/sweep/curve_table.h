@@ -1,0 +1,26 @@
+#pragma once
+
+#include "sim/curve/curve.h"
+#include "sim/results/table_schema.h"
+
+namespace kvsim {
+
+/// The table `curve`: a row per unit, policy and budget.
+TableSchema curve_schema();
+
+/// The columns of a curve's rows that do not come from the Curve.
+struct CurveLabels {
+  std::string trace_id;
+  UnitName unit;
+  std::string policy;
+  Mode mode = Mode::stream;
+  std::int64_t seed = 0;
+  std::size_t bytes_per_token = 0;  ///< K and V at the trace's element size
+  std::string trace;
+  std::string device;
+};
+
+/// One row per budget, values parallel to the columns of curve_schema().
+std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels& labels);
+
+}  // namespace kvsim

@@ -1,0 +1,94 @@
+#include "sim/sweep/load_jobs.h"
+
+#include <algorithm>
+
+#include "sim/results/schedule_file.h"
+#include "sim/sweep/in_parallel.h"
+
+namespace kvsim {
+
+JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
+                     const std::atomic<bool>& interrupted)
+    : plan_(plan) {
+  std::map<SequenceKey, bool> is_measured;
+  for (const SweepJob& job : jobs) {
+    for (const PlannedReplay& replay : job.replays) {
+      const Allocation allocation = plan.policy_of(replay).allocation();
+      if (allocation == Allocation::uniform) continue;
+      is_measured[sequence_of(job)] |= needs_measurement(allocation);
+    }
+  }
+  std::vector<std::pair<UnitProfile*, const Trace*>> to_measure;
+  for (const auto& [sequence, measure] : is_measured) {
+    const Trace& trace = plan.traces[sequence.first];
+    std::vector<UnitProfile>& units = profiles_[sequence];
+    for (UnitName& name : recorded_units(trace, sequence.second)) {
+      units.push_back({.name = std::move(name)});
+    }
+    if (!measure) continue;
+    for (UnitProfile& unit : units) to_measure.emplace_back(&unit, &trace);
+  }
+  in_parallel(to_measure.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+    auto& [profile, trace] = to_measure[i];
+    *profile = measure_profile(trace->read_unit(profile->name), plan.request.mode, backend);
+  });
+}
+
+ReplayJob JobLoader::load(const SweepJob& job) const {
+  const auto sees_kinds = [&](const PlannedReplay& replay) {
+    return plan_.policy_of(replay).rules({}).sees_kinds;
+  };
+  const UnitParts parts{.values = plan_.request.measuring.has_reference(),
+                        .text = std::any_of(job.replays.begin(), job.replays.end(), sees_kinds)};
+  ReplayJob loaded;
+  for (const JobUnit& unit : job.units) {
+    loaded.units.push_back(plan_.traces[job.trace].read_unit(unit.name, parts));
+  }
+  for (const PlannedReplay& replay : job.replays) {
+    loaded.configurations.push_back(configuration_of(job, replay, loaded.units));
+  }
+  return loaded;
+}
+
+JobLoader::SequenceKey JobLoader::sequence_of(const SweepJob& job) {
+  return {job.trace, job.units.front().name.sequence};
+}
+
+Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedReplay& replay,
+                                          const std::vector<Unit>& units) const {
+  const Spec& policy = plan_.policy_of(replay);
+  const int num_tokens = units.front().num_tokens();
+  Configuration configuration{policy, replay.budget};
+  if (policy.allocation() != Allocation::uniform) {
+    configuration.budgets = budgets_of(job, replay, num_tokens);
+  }
+  if (!policy.policy().follows_schedule) return configuration;
+  const ScheduleFile file(policy.schedule_file());
+  const bool is_prefill = plan_.request.mode == Mode::prefill;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const int first_eviction = is_prefill ? units[i].prompt_length - 1 : 0;
+    configuration.schedules.push_back(
+        file.read(units[i].name, num_tokens, first_eviction, configuration.budget_of(i)));
+  }
+  return configuration;
+}
+
+// The budgets of the job's units after the split over the whole sequence.
+std::vector<int> JobLoader::budgets_of(const SweepJob& job, const PlannedReplay& replay,
+                                       int num_tokens) const {
+  const Spec& policy = plan_.policy_of(replay);
+  const std::vector<UnitProfile>& sequence = profiles_.at(sequence_of(job));
+  // An estimator's budget counts keys and values.
+  const int most = policy.is_estimator() ? 2 * num_tokens : num_tokens;
+  const std::vector<int> shares = allocate(policy.allocation(), replay.budget, most, sequence);
+  std::vector<int> budgets;
+  for (const JobUnit& of_job : job.units) {
+    const auto unit = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {
+      return u.name.layer == of_job.name.layer && u.name.kv_head == of_job.name.kv_head;
+    });
+    budgets.push_back(shares[unit - sequence.begin()]);
+  }
+  return budgets;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <span>
+
+#include "sim/sweep/allocate.h"
+#include "sim/sweep/replay_jobs.h"
+#include "sim/sweep/sweep_jobs.h"
+
+namespace kvsim {
+
+/// Turns a SweepJob into a ReplayJob: reads the units, splits budgets by the allocation, and reads
+/// schedules.
+class JobLoader {
+ public:
+  /// Measures the units that the allocations of these jobs depend on, in parallel. `plan` has to
+  /// outlive the object. Throws DataError for a unit that cannot be read, and Interrupted.
+  JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
+            const std::atomic<bool>& interrupted);
+
+  /// May be called by several threads at once. Throws DataError for a unit or a schedule that
+  /// cannot be read.
+  ReplayJob load(const SweepJob& job) const;
+
+ private:
+  using SequenceKey = std::pair<std::size_t, std::string>;  // trace, sequence
+
+  static SequenceKey sequence_of(const SweepJob& job);
+  Configuration configuration_of(const SweepJob& job, const PlannedReplay& replay,
+                                 const std::vector<Unit>& units) const;
+  std::vector<int> budgets_of(const SweepJob& job, const PlannedReplay& replay,
+                              int num_tokens) const;
+
+  const SweepPlan& plan_;
+  std::map<SequenceKey, std::vector<UnitProfile>>
+      profiles_;  // of sequences whose budgets are split
+};
+
+}  // namespace kvsim

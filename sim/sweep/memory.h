@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+
+namespace kvsim {
+
+/// The sizes on which the memory of one unit's replays depends.
+struct ReplayShape {
+  std::size_t num_tokens = 0;  ///< of the text
+  std::size_t group_size = 1;
+  std::size_t head_dim = 0;
+  std::size_t value_dim = 0;
+  std::size_t configurations = 1;
+  std::size_t held = 0;          ///< tokens in the caches of all configurations, in sum
+  std::size_t remembered = 0;    ///< bytes that their policies remember, by their Rules
+  std::size_t gathered = 0;      ///< slots of the largest cache of a ScoreReplay
+  std::size_t stored_forms = 0;  ///< different quantisations among the configurations
+  std::size_t every = 1;         ///< MeasureOptions::every
+  bool has_reference = true;
+  bool needs_outputs = false;  ///< some configuration needs outputs before the block ends
+  bool trajectories = false;
+  bool oracles = false;  ///< some configuration is an oracle
+};
+
+/// An estimate of the memory of one unit's replays, in bytes: the unit, one block of full
+/// attention, the state of each configuration, and for oracles three tables of the whole
+/// attention's size.
+std::size_t replay_memory(const ReplayShape& shape);
+
+/// The resident memory of this process, in bytes; 0 if unknown.
+std::size_t resident_bytes();
+
+}  // namespace kvsim

@@ -1,0 +1,102 @@
+#include "sim/sweep/run_curves.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "sim/kernels/attention_kernels.h"
+#include "sim/sweep/curve_table.h"
+#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/memory.h"
+
+namespace kvsim {
+namespace {
+
+std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
+  const TraceHeader& header = plan.sweep.traces[planned.trace].header();
+  const SweepRequest& request = plan.sweep.request;
+  const auto n = static_cast<std::size_t>(planned.unit.num_tokens);
+  const auto group = static_cast<std::size_t>(header.group_size());
+  const auto value_dim = static_cast<std::size_t>(header.value_dim);
+  const bool oracles = std::any_of(request.policies.begin(), request.policies.end(),
+                                   [](const Spec& policy) { return policy.is_oracle(); });
+  std::size_t errors = 0;
+  const auto budgets =
+      plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
+  const int first = request.mode == Mode::prefill ? planned.unit.prompt_length : 0;
+  for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
+  // Values, and per policy a block's orders, weights and distances by place.
+  const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);
+  if (!budgets.empty()) {
+    errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
+  }
+  // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
+  const std::size_t plans = oracles ? 16 * n * n : 0;
+  constexpr std::size_t kBytesPerRow = 2048;
+  return replay_memory({.num_tokens = n,
+                        .group_size = group,
+                        .head_dim = static_cast<std::size_t>(header.head_dim),
+                        .value_dim = value_dim,
+                        .configurations = request.policies.size(),
+                        .oracles = oracles}) +
+         values + plans + request.policies.size() * (errors + n * kBytesPerRow);
+}
+
+std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit& planned,
+                                        const Unit& unit, const std::vector<Curve>& curves,
+                                        const std::string& device) {
+  const Trace& trace = plan.sweep.traces[planned.trace];
+  const SweepRequest& request = plan.sweep.request;
+  CurveLabels labels{.trace_id = trace.id(),
+                     .unit = unit.name,
+                     .policy = {},
+                     .mode = request.mode,
+                     .seed = request.seed,
+                     .bytes_per_token = static_cast<std::size_t>(
+                         unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes),
+                     .trace = trace.file().string(),
+                     .device = device};
+  std::vector<std::vector<Value>> rows;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    labels.policy = request.policies[i].text();
+    auto of_curve = curve_rows(curves[i], labels);
+    std::move(of_curve.begin(), of_curve.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::size_t CurvePlan::memory_bytes() const {
+  std::size_t largest = 0;
+  for (const PlannedUnit& unit : sweep.units) {
+    largest = std::max(largest, unit_memory(*this, unit));
+  }
+  return largest * std::min(static_cast<std::size_t>(sweep.request.threads), sweep.units.size());
+}
+
+CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
+  for (const Spec& policy : request.policies) check_has_curve(policy);
+  request.budgets = {Amount::parse("1.0", "budget")};
+  return {plan_sweep(std::move(request)), std::move(errors)};
+}
+
+void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+                const CurvesFinished& finished) {
+  const SweepRequest& request = plan.sweep.request;
+  std::mutex reporting;
+  in_parallel(plan.sweep.units.size(), request.threads, interrupted, [&](std::size_t i) {
+    const PlannedUnit& planned = plan.sweep.units[i];
+    const Unit unit = plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+    const CurveOptions options{
+        .mode = request.mode,
+        .seed = static_cast<std::uint64_t>(request.seed),
+        .error_budgets = plan.errors.of(unit.num_tokens(), budget_base(planned.unit, request.mode)),
+        .interrupted = &interrupted};
+    const std::vector<Curve> curves = curves_of(unit, request.policies, options, backend);
+    const auto rows = rows_of(plan, planned, unit, curves, backend.device());
+    const std::lock_guard<std::mutex> lock(reporting);
+    finished(planned, curves, rows);
+  });
+}
+
+}  // namespace kvsim

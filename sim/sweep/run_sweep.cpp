@@ -1,0 +1,115 @@
+#include "sim/sweep/run_sweep.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "sim/sweep/device_replays.h"
+#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/load_jobs.h"
+
+namespace kvsim {
+namespace {
+
+/// How many jobs like this one to replay at once on the device; 1 if it replays none of it.
+std::size_t jobs_at_once(const SweepPlan& plan, const SweepJob& job, const Backend& backend) {
+  const DeviceReplays* device = backend.replays();
+  if (device == nullptr || job.units.size() > 1 || !plan.request.measuring.has_reference()) {
+    return 1;
+  }
+  std::vector<Rules> rules;
+  for (const PlannedReplay& replay : job.replays) {
+    rules.push_back(plan.policy_of(replay).rules({.budget = replay.budget}));
+    if (!device->can_replay(rules.back())) rules.pop_back();
+  }
+  if (rules.empty()) return 1;
+  return device->units_at_once(replay_shape(plan, job), rules, plan.request.threads);
+}
+
+/// Runs of consecutive jobs to replay at once: jobs_at_once(), but few enough that every thread has
+/// some.
+std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
+                                                  std::span<const SweepJob> jobs,
+                                                  const Backend& backend) {
+  const auto threads = static_cast<std::size_t>(plan.request.threads);
+  const std::size_t share = (jobs.size() + threads - 1) / threads;
+  std::vector<std::span<const SweepJob>> groups;
+  for (std::size_t begin = 0; begin < jobs.size(); begin += groups.back().size()) {
+    const std::size_t most = std::min(share, jobs_at_once(plan, jobs[begin], backend));
+    std::size_t count = 1;
+    while (count < most && begin + count < jobs.size() && jobs[begin + count].units.size() == 1) {
+      ++count;
+    }
+    groups.push_back(jobs.subspan(begin, count));
+  }
+  return groups;
+}
+
+void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
+            const UnitFinished& finished) {
+  for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
+    if (!job.units[unit].planned) continue;
+    const PlannedUnit& planned = plan.units[*job.units[unit].planned];
+    std::vector<Outcome> of_unit;
+    for (std::size_t r = 0; r < job.replays.size(); ++r) {
+      Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
+      describe(plan, planned, job.replays[r], outcome.result);
+    }
+    finished(planned, std::move(of_unit));
+  }
+}
+
+ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& interrupted) {
+  return {.mode = request.mode,
+          .seed = static_cast<std::uint64_t>(request.seed),
+          .trajectories = request.trajectories,
+          .measuring = request.measuring,
+          .interrupted = &interrupted};
+}
+
+}  // namespace
+
+void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+               const UnitFinished& finished) {
+  std::vector<SweepJob> jobs = jobs_of(plan);
+  const ReplayOptions options = options_of(plan.request, interrupted);
+  std::mutex reporting;
+  const auto run_all = [&](std::span<const SweepJob> part) {
+    const JobLoader loader(plan, part, backend, interrupted);
+    const auto groups = group_jobs(plan, part, backend);
+    in_parallel(groups.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+      std::vector<ReplayJob> loaded;
+      for (const SweepJob& job : groups[i]) loaded.push_back(loader.load(job));
+      std::vector<JobOutcomes> outcomes = replay_jobs(loaded, options, backend);
+      // Not an OpenMP critical section: `finished` may throw out of it.
+      const std::lock_guard<std::mutex> lock(reporting);
+      for (std::size_t j = 0; j < groups[i].size(); ++j) {
+        report(plan, groups[i][j], std::move(outcomes[j]), finished);
+      }
+    });
+  };
+  // Jobs that need no measurement of whole sequences first: their rows are kept even if a sequence
+  // cannot be read.
+  const auto measured = std::stable_partition(
+      jobs.begin(), jobs.end(), [](const SweepJob& job) { return !job.needs_profiles; });
+  const auto first = static_cast<std::size_t>(measured - jobs.begin());
+  run_all(std::span(jobs).first(first));
+  run_all(std::span(jobs).subspan(first));
+}
+
+std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& backend) {
+  const DeviceReplays* device = backend.replays();
+  std::set<std::string> names;
+  if (device == nullptr) return {};
+  for (const PlannedUnit& unit : plan.units) {
+    for (const PlannedReplay& replay : unit.remaining) {
+      const Spec& policy = plan.policy_of(replay);
+      const Rules rules = policy.rules({.budget = replay.budget});
+      const bool has_reference = plan.request.measuring.has_reference();
+      if (!has_reference || !device->can_replay(rules)) names.insert(policy.text());
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace kvsim

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "sim/sweep/sweep_plan.h"
+
+namespace kvsim {
+
+/// Called with the outcomes of one unit as soon as it is finished, by one thread at a time.
+using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>)>;
+
+/// Replays what remains of the plan, jobs in parallel. After a failure or an interruption no
+/// further job begins; finished units have been reported. Then throws the failure of the first such
+/// job in the order of jobs_of(), or Interrupted.
+void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
+               const UnitFinished& finished);
+
+/// The policies of the plan that the CPU replays because the back-end's device cannot; none if the
+/// back-end is the CPU.
+std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& backend);
+
+}  // namespace kvsim

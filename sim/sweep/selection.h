@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "traces/trace.h"
+
+namespace kvsim {
+
+/// Which part of a trace to replay; an empty list selects all.
+struct Selection {
+  std::vector<std::string> sequences;
+  std::vector<int> layers;
+  std::vector<int> kv_heads;
+};
+
+/// One selected unit, before it is read.
+struct SelectedUnit {
+  UnitName name;
+  int num_tokens = 0;
+  int prompt_length = 0;
+};
+
+/// The selected units, ordered by sequence, layer and KV head. A layer or head that is missing in
+/// some sequence is skipped there. Throws UsageError, which lists the valid choices, if a sequence,
+/// layer or head is in no selected sequence; DataError if the selected sequences have no head.
+std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& selection);
+
+}  // namespace kvsim

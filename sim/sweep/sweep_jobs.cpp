@@ -1,0 +1,145 @@
+#include "sim/sweep/sweep_jobs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "sim/replay/score_replay.h"
+
+namespace kvsim {
+namespace {
+
+Scope scope_of(const SweepPlan& plan, const PlannedReplay& replay) {
+  return plan.policy_of(replay).rules({.budget = replay.budget}).scope;
+}
+
+// The units that a policy of this scope decides for together with the unit `name`, that included.
+std::vector<JobUnit> units_decided_together(const Trace& trace, const UnitName& name, Scope scope) {
+  if (scope == Scope::head) return {{name}};
+  std::vector<JobUnit> units;
+  for (UnitName& unit : recorded_units(trace, name.sequence)) {
+    if (scope == Scope::model || unit.layer == name.layer) units.push_back({std::move(unit)});
+  }
+  return units;
+}
+
+// Replays with the same key belong to one job: needs_profiles, scope, trace, sequence, layer, head.
+using JobKey = std::tuple<bool, Scope, std::size_t, std::string, int, int>;
+
+JobKey key_of(const PlannedUnit& planned, Scope scope, bool needs_profiles) {
+  const UnitName& name = planned.unit.name;
+  return {needs_profiles,
+          scope,
+          planned.trace,
+          name.sequence,
+          scope == Scope::model ? 0 : name.layer,
+          scope == Scope::head ? name.kv_head : 0};
+}
+
+void add(std::vector<PlannedReplay>& replays, const PlannedReplay& wanted) {
+  const auto same = [&](const PlannedReplay& other) {
+    return other.policy == wanted.policy && other.budget == wanted.budget;
+  };
+  if (std::none_of(replays.begin(), replays.end(), same)) replays.push_back(wanted);
+}
+
+}  // namespace
+
+std::vector<UnitName> recorded_units(const Trace& trace, const std::string& sequence) {
+  std::vector<UnitName> names;
+  Selection all;
+  all.sequences = {sequence};
+  for (const SelectedUnit& unit : select_units(trace, all)) names.push_back(unit.name);
+  return names;
+}
+
+std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
+  std::vector<SweepJob> jobs;
+  std::map<JobKey, std::size_t> index;
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    const PlannedUnit& planned = plan.units[i];
+    const UnitName& name = planned.unit.name;
+    for (const PlannedReplay& replay : planned.remaining) {
+      const Scope scope = scope_of(plan, replay);
+      const bool needs_profiles = needs_measurement(plan.policy_of(replay).allocation());
+      const auto [entry, is_new] =
+          index.emplace(key_of(planned, scope, needs_profiles), jobs.size());
+      if (is_new) {
+        jobs.push_back({.trace = planned.trace,
+                        .units = units_decided_together(plan.traces[planned.trace], name, scope),
+                        .replays = {},
+                        .needs_profiles = needs_profiles});
+      }
+      SweepJob& job = jobs[entry->second];
+      const auto unit =
+          std::find_if(job.units.begin(), job.units.end(), [&](const JobUnit& candidate) {
+            return candidate.name.layer == name.layer && candidate.name.kv_head == name.kv_head;
+          });
+      unit->planned = i;
+      add(job.replays, replay);
+    }
+  }
+  // Jobs of few units first: their rows are kept soonest, and a unit that cannot be read fails only
+  // its own job.
+  std::stable_sort(jobs.begin(), jobs.end(), [](const SweepJob& a, const SweepJob& b) {
+    return a.units.size() < b.units.size();
+  });
+  return jobs;
+}
+
+std::size_t num_reports(const std::vector<SweepJob>& jobs) {
+  std::size_t count = 0;
+  for (const SweepJob& job : jobs) {
+    count += std::count_if(job.units.begin(), job.units.end(),
+                           [](const JobUnit& unit) { return unit.planned.has_value(); });
+  }
+  return count;
+}
+
+std::size_t memory_bytes(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
+  std::size_t largest = 0;
+  for (const SweepJob& job : jobs) {
+    largest = std::max(largest, job.units.size() * replay_memory(replay_shape(plan, job)));
+  }
+  return largest * std::min(static_cast<std::size_t>(plan.request.threads), jobs.size());
+}
+
+ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
+  const TraceHeader& header = plan.traces[job.trace].header();
+  const MeasureOptions& measuring = plan.request.measuring;
+  ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
+                    .head_dim = static_cast<std::size_t>(header.head_dim),
+                    .value_dim = static_cast<std::size_t>(header.value_dim),
+                    .configurations = job.replays.size(),
+                    .every = static_cast<std::size_t>(measuring.error_stride),
+                    .has_reference = measuring.has_reference(),
+                    .trajectories = plan.request.trajectories};
+  int prompt = 0;
+  for (const JobUnit& of_job : job.units) {
+    if (!of_job.planned) continue;
+    const SelectedUnit& unit = plan.units[*of_job.planned].unit;
+    shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
+    prompt = plan.request.mode == Mode::prefill ? unit.prompt_length : 0;
+  }
+  std::set<std::pair<int, int>> stored;
+  for (const PlannedReplay& replay : job.replays) {
+    const Spec& policy = plan.policy_of(replay);
+    const Rules rules = policy.rules({.budget = replay.budget});
+    const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
+    const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
+    shape.held += held;
+    const auto steps = static_cast<std::size_t>(rules.remembered.steps);
+    shape.remembered += std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token;
+    // Up to half of the slots are gaps.
+    const std::size_t slots = std::min(2 * held, shape.num_tokens);
+    if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);
+    if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
+    shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
+    shape.oracles |= policy.is_oracle();
+  }
+  shape.stored_forms = stored.size();
+  return shape;
+}
+
+}  // namespace kvsim

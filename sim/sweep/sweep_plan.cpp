@@ -1,0 +1,140 @@
+#include "sim/sweep/sweep_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "policies/parameters/errors.h"
+#include "sim/replay/replay_checks.h"
+#include "sim/results/schedule_file.h"
+#include "sim/results/version.h"
+#include "traces/hdf5/errors.h"
+#include "traces/sha256.h"
+
+namespace kvsim {
+namespace {
+
+std::vector<PlannedReplay> replays_of(const SweepRequest& request, const SelectedUnit& unit) {
+  std::vector<PlannedReplay> replays;
+  for (const Amount& amount : request.budgets) {
+    const int budget = amount.of(budget_base(unit, request.mode));
+    const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
+    if (std::any_of(replays.begin(), replays.end(), same)) continue;
+    for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
+      replays.push_back({policy, budget, amount.written()});
+    }
+  }
+  return replays;
+}
+
+void add_trace(SweepPlan& plan, Trace trace) {
+  const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
+  if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
+  for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
+    check_mode(unit.name.sequence, unit.num_tokens, unit.prompt_length, plan.request.mode);
+    PlannedUnit& planned = plan.units.emplace_back();
+    planned.trace = plan.traces.size();
+    planned.replays = replays_of(plan.request, unit);
+    planned.remaining = planned.replays;
+    planned.unit = std::move(unit);
+  }
+  plan.traces.push_back(std::move(trace));
+}
+
+void check_allocation(const Spec& policy) {
+  const Scope scope = policy.rules({}).scope;
+  if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
+    throw UsageError(fmt::format(
+        "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
+        "it out, or use another allocation",
+        policy.text()));
+  }
+}
+
+// The spec in a row identifies the schedule by its SHA-256, not by its path alone.
+Spec with_schedule_hash(const Spec& policy) {
+  const ScheduleFile file(policy.schedule_file());
+  const std::string found = sha256_of_file(policy.schedule_file());
+  const std::string& expected = policy.schedule_sha256();
+  if (!expected.empty() && expected != found) {
+    throw DataError(
+        fmt::format("{}: expected the schedule with SHA-256 {}, found {}; it has changed",
+                    policy.schedule_file(), expected, found));
+  }
+  return policy.with_schedule(found);
+}
+
+void check_positions(const Spec& policy, const Trace& trace) {
+  if (policy.rules({}).slot_positions && !trace.header().rope) {
+    throw DataError(
+        fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
+                    "record it, or keep text positions",
+                    trace.file().string(), policy.text()));
+  }
+}
+
+}  // namespace
+
+std::size_t SweepPlan::num_replays() const {
+  return std::accumulate(
+      units.begin(), units.end(), std::size_t{0},
+      [](std::size_t sum, const PlannedUnit& u) { return sum + u.replays.size(); });
+}
+
+std::size_t SweepPlan::num_remaining() const {
+  return std::accumulate(
+      units.begin(), units.end(), std::size_t{0},
+      [](std::size_t sum, const PlannedUnit& u) { return sum + u.remaining.size(); });
+}
+
+SweepPlan plan_sweep(SweepRequest request) {
+  if (request.policies.empty() || request.budgets.empty()) {
+    throw UsageError("a sweep takes at least one policy and one budget");
+  }
+  SweepPlan plan;
+  plan.request = std::move(request);
+  for (Spec& policy : plan.request.policies) {
+    check_allocation(policy);
+    check_reference(policy, plan.request.measuring);
+    if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
+  }
+  for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
+  for (const Spec& policy : plan.request.policies) {
+    for (const Trace& trace : plan.traces) check_positions(policy, trace);
+  }
+  return plan;
+}
+
+void skip_finished(SweepPlan& plan, const ResultStore& store) {
+  for (PlannedUnit& unit : plan.units) {
+    Result key;
+    describe(plan, unit, unit.replays.front(), key);
+    const auto finished = store.finished(key);
+    std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
+      return finished.contains({plan.policy_of(replay).text(), replay.budget});
+    });
+  }
+}
+
+int budget_base(const SelectedUnit& unit, Mode mode) {
+  return mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
+}
+
+void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+              Result& result) {
+  const Trace& trace = plan.traces[unit.trace];
+  result.trace_id = trace.id();
+  result.sequence = unit.unit.name.sequence;
+  result.layer = unit.unit.name.layer;
+  result.kv_head = unit.unit.name.kv_head;
+  result.policy = plan.policy_of(replay).text();
+  result.budget = replay.budget;
+  result.mode = mode_name(plan.request.mode, plan.request.measuring);
+  result.seed = plan.request.seed;
+  result.trace = trace.file().string();
+  result.budget_request = replay.budget_request;
+  result.kvsim_version = version();
+}
+
+}  // namespace kvsim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "policies/parameters/amount.h"
+#include "policies/registry/spec.h"
+#include "sim/replay/replay.h"
+#include "sim/results/store.h"
+#include "sim/sweep/selection.h"
+
+namespace kvsim {
+
+/// Policies times budgets over the selected units of some traces. `kvsim replay` is a sweep of one
+/// policy and one budget.
+struct SweepRequest {
+  std::vector<std::filesystem::path> traces;
+  std::vector<Spec> policies;
+  std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
+  Selection selection;
+  Mode mode = Mode::stream;
+  std::int64_t seed = 0;
+  int threads = 1;
+  bool trajectories = false;
+  MeasureOptions measuring = {};
+};
+
+/// One policy at one budget.
+struct PlannedReplay {
+  std::size_t policy = 0;  ///< index into the request's policies
+  int budget = 1;
+  std::string budget_request;  ///< the budget as written by the user
+};
+
+/// One unit and its replays. Amounts that come to the same budget are replayed once.
+struct PlannedUnit {
+  std::size_t trace = 0;  ///< index into the plan's traces
+  SelectedUnit unit;
+  std::vector<PlannedReplay> replays;    ///< all that the request asks for
+  std::vector<PlannedReplay> remaining;  ///< those that are not in the result file
+};
+
+/// A request with open traces and the replays of every selected unit.
+struct SweepPlan {
+  SweepRequest request;
+  std::vector<Trace> traces;
+  std::vector<PlannedUnit> units;
+
+  std::size_t num_replays() const;
+  std::size_t num_remaining() const;
+
+  const Spec& policy_of(const PlannedReplay& replay) const {
+    return request.policies[replay.policy];
+  }
+};
+
+/// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
+/// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
+/// for `adaptive` where heads share a cache, and for what check_mode() and check_reference()
+/// refuse; DataError for a trace without the rotation that `positions=slot` needs, and for a
+/// schedule file whose SHA-256 differs from the spec's.
+SweepPlan plan_sweep(SweepRequest request);
+
+/// Removes from `remaining` the replays whose rows are in `store`.
+void skip_finished(SweepPlan& plan, const ResultStore& store);
+
+/// The number of tokens that a budget share refers to: of the sequence in stream mode, of the
+/// prompt in prefill mode.
+int budget_base(const SelectedUnit& unit, Mode mode);
+
+/// Fills in the columns of a row that are known before the replay: all but the measurements and the
+/// device.
+void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+              Result& result);
+
+}  // namespace kvsim

@@ -1,0 +1,64 @@
+#include "sim/sweep/verify.h"
+
+#include <algorithm>
+
+#include "sim/attention/attention_blocks.h"
+#include "sim/sweep/in_parallel.h"
+
+namespace kvsim {
+namespace {
+
+double worst_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend) {
+  double worst = 0;
+  for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
+    for (int head = 0; head < unit.group_size(); ++head) {
+      for (int row = 0; row < block.num_steps; ++row) {
+        const auto expected = recorded[head].row(block.first_step + row).cast<double>();
+        const double difference = (block.heads[head].output.row(row) - expected).norm();
+        if (difference > 0) worst = std::max(worst, difference / expected.norm());
+      }
+    }
+  });
+  return worst;
+}
+
+const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
+  const auto sequence =
+      std::find_if(trace.sequences().begin(), trace.sequences().end(),
+                   [&](const SequenceInfo& s) { return s.name == unit.sequence; });
+  return *std::find_if(sequence->layers.begin(), sequence->layers.end(),
+                       [&](const LayerInfo& layer) { return layer.index == unit.layer; });
+}
+
+}  // namespace
+
+std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
+                               const Backend& backend, int threads) {
+  const std::vector<SelectedUnit> units = select_units(trace, selection);
+  std::vector<double> errors(units.size(), 0);
+  const std::atomic<bool> interrupted = false;
+  in_parallel(units.size(), threads, interrupted, [&](std::size_t i) {
+    const Unit unit = trace.read_unit(units[i].name);
+    if (!find_layer(trace, unit.name).has_output) return;
+    errors[i] = worst_error(unit, trace.read_output(unit.name), backend);
+  });
+
+  std::vector<LayerCheck> checks;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const UnitName& name = units[i].name;
+    if (checks.empty() || checks.back().sequence != name.sequence ||
+        checks.back().layer != name.layer) {
+      const LayerInfo& layer = find_layer(trace, name);
+      const bool is_half = std::min({layer.key_bytes, layer.value_bytes, layer.output_bytes}) == 2;
+      checks.push_back({.sequence = name.sequence,
+                        .layer = name.layer,
+                        .has_output = layer.has_output,
+                        .worst_error = 0,
+                        .limit = is_half ? 1e-2 : 1e-4});
+    }
+    checks.back().worst_error = std::max(checks.back().worst_error, errors[i]);
+  }
+  return checks;
+}
+
+}  // namespace kvsim

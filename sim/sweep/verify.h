@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/attention/attention.h"
+#include "sim/sweep/selection.h"
+
+namespace kvsim {
+
+/// How far the recomputed head outputs of one layer are from the recorded ones.
+struct LayerCheck {
+  std::string sequence;
+  int layer = 0;
+  bool has_output = false;  ///< false: no output was recorded
+  double worst_error = 0;   ///< max over query heads and steps of |o - recorded| / |recorded|
+  double limit = 0;         ///< 1e-2 if keys, values or outputs are float16, else 1e-4
+
+  bool agrees() const { return worst_error <= limit; }
+};
+
+/// Reads every selected unit, which checks its numbers, and compares outputs; one check per
+/// sequence and layer. Throws DataError for data that cannot be read.
+std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
+                               const Backend& backend, int threads);
+
+}  // namespace kvsim

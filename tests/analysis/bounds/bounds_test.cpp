@@ -1,0 +1,280 @@
+#include <Eigen/SVD>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numbers>
+#include <random>
+
+#include "analysis/bounds/scissorhands_theorem.h"
+#include "oracle/oracles.h"
+#include "tests/analysis/analysed.h"
+#include "tests/support/reference_replay.h"
+#include "tests/support/units.h"
+
+namespace kvsim::analysis_test {
+namespace {
+
+using test_support::random_unit;
+using test_support::unit_of_logits;
+
+/// Expected share of the smallest `missing` of the mass, for the law c (x + b)^-k without end:
+/// integrals of x (x + b)^-k up to the quantile, over that to infinity.
+double exact_loss(double k, double b, double missing) {
+  const double gamma = b * (std::pow(1 - missing, 1 / (1 - k)) - 1);
+  const auto integral = [&](double x) {
+    return -std::pow(x + b, 1 - k) * ((k - 1) * x + b) / ((k - 1) * (k - 2));
+  };
+  return 1 - integral(gamma) / integral(0);
+}
+
+TEST_CASE("scissorhands-bound: the loss of the law is its integral", "[analysis]") {
+  for (const double k : {2.5, 3.0, 6.0}) {
+    for (const double share : {0.1, 0.5, 0.8}) {
+      const auto endless = scissorhands_theorem({k, 2, 1e12}, share, 1e-9, 1000, 2000);
+      CHECK(endless.law_loss == Approx(exact_loss(k, 2, 1 - share)).epsilon(1e-4));
+    }
+  }
+  // With an end, by summing over quantiles.
+  const AssumedLaw law{3, 1, 5};
+  double missing = 0;
+  double all = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const double p = (i + 0.5) / 100'000;
+    const double x = std::pow(1 - p * (1 - 1 / 25.0), -0.5) - 1;
+    all += x;
+    if (p < 0.7) missing += x;
+  }
+  CHECK(scissorhands_theorem(law, 0.3, 1e-9, 1000, 2000).law_loss ==
+        Approx(missing / all).epsilon(1e-4));
+}
+
+TEST_CASE(
+    "scissorhands-bound: equation (11) bounds the loss of the law for budgets of half and more",
+    "[analysis]") {
+  for (const double k : {2.5, 3.0, 4.0, 6.0}) {
+    const auto at = [&](double share) {
+      return scissorhands_theorem({k, 1, 1e12}, share, 1e-9, 1000, 2000);
+    };
+    CHECK(at(0.5).loss * 0.98 == Approx(at(0.5).law_loss).epsilon(1e-4));
+    CHECK(at(0.6).loss > at(0.6).law_loss);
+    CHECK(at(0.9).loss > at(0.9).law_loss);
+    // Its last step replaces B / T_max by 1 - B / T_max.
+    CHECK(at(0.4).loss < at(0.4).law_loss);
+    CHECK(at(0.6).error == Approx(at(0.6).loss * 0.98 * 2.1));
+  }
+  CHECK(scissorhands_theorem({3, 1, 1e9}, 0.2, 0.05, 1000, 2000).loss < 0);
+}
+
+TEST_CASE("scissorhands-bound: with a larger epsilon the right side falls below the exact loss",
+          "[analysis]") {
+  CHECK(exact_loss(3, 1, 0.5) == Approx(0.0858).epsilon(1e-3));
+  CHECK(scissorhands_theorem({3, 1, 1e9}, 0.5, 1e-9, 1000, 2000).loss ==
+        Approx(0.0875).epsilon(1e-3));
+  CHECK(scissorhands_theorem({3, 1, 1e9}, 0.5, 0.01, 1000, 2000).loss ==
+        Approx(0.0818).epsilon(1e-3));
+}
+
+TEST_CASE("scissorhands-bound: the probability is that of the theorem", "[analysis]") {
+  // epsilon b / ((k - 2) (u - b)) = 0.1 / 4, (1 - share) / (1 - epsilon) = 0.5 / 0.9.
+  const auto theorem = scissorhands_theorem({3, 1, 5}, 0.5, 0.1, 10'001, 20'000);
+  const double first = 20'000 * std::exp(-0.025 * 0.025 * 10'000);
+  const double second = 20'000 * std::exp(-2 * std::pow(0.5 / 0.9, 2) * 10'000);
+  CHECK(theorem.probability == Approx(1 - first - second));
+}
+
+/// Attention whose scores are drawn from (x + b)^-k, k = 3.
+Unit power_law_unit(int tokens) {
+  std::mt19937_64 bits(12);
+  return unit_of_logits(tokens, [&](int, int) {
+    const double uniform = (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53;
+    return std::log(1 / std::sqrt(uniform) - 1);
+  });
+}
+
+TEST_CASE("scissorhands-bound: planted scores give back their law and lose what it says",
+          "[analysis]") {
+  const Unit unit = power_law_unit(700);
+  const Row row =
+      analyse("scissorhands-bound:sample=4000", unit, {run_of("window", 350, unit)}).at(0);
+  CHECK(row.real("exponent") == Approx(3).epsilon(0.15));
+  CHECK(row.real("p_value") >= 0.1);
+  CHECK(row.real("budget_share") == 0.5);
+  // Between half and all of the scores are in the cache.
+  CHECK(row.real("loss_of_largest") < 0.0858);
+  CHECK(row.real("loss_of_largest") > 0.0858 / 4);
+  CHECK(row.real("loss") > 2 * row.real("loss_of_largest"));
+  CHECK(row.integer("assumptions_hold") == 0);
+  CHECK(row.text("broken_assumptions") ==
+        "the largest scores are not always kept; the probability is 0");
+  CHECK(row.real("loss_of_law") == Approx(0.0858).epsilon(0.4));
+  CHECK(row.real("keeps_largest") < 0.5);
+}
+
+TEST_CASE("scissorhands-bound: the loss is that of the tokens before the step", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 30, .group = 2}, 6);
+  const PolicyRun run = run_of("h2o", 6, unit);
+  const std::vector<Row> rows = analyse("scissorhands-bound:start=10", unit, {run});
+  REQUIRE(rows.size() == 2);
+  for (const Row& row : rows) {
+    const test_support::ReferenceAttention reference(unit, row.head);
+    double loss = 0;
+    double least = 0;
+    double error = 0;
+    for (int t = 10; t < 30; ++t) {
+      std::vector<double> before(reference.full[t].begin(), reference.full[t].begin() + t);
+      double sum = 0;
+      double kept = 0;
+      for (int j = 0; j < t; ++j) {
+        sum += before[j];
+        if (run.trajectory.evicted_after[j] >= t) kept += before[j];
+      }
+      std::sort(before.begin(), before.end(), std::greater<>());
+      loss += 1 - kept / sum;
+      least += 1 - (before[0] + before[1] + before[2] + before[3] + before[4] + before[5]) / sum;
+      error += run.trajectory.output_error(row.head, t);
+    }
+    CHECK(row.real("loss") == Approx(loss / 20).epsilon(1e-5));
+    CHECK(row.real("loss_of_largest") == Approx(least / 20).epsilon(1e-5));
+    CHECK(row.real("output_error") == Approx(error / 20));
+  }
+}
+
+/// The largest value of h of a sum of `budget` of the scores, by trying all sets.
+double best_by_brute_force(const std::vector<double>& scores, int budget) {
+  double best = 0;
+  for (unsigned set = 0; set < 1U << scores.size(); ++set) {
+    if (__builtin_popcount(set) > budget) continue;
+    double sum = 0;
+    for (std::size_t j = 0; j < scores.size(); ++j) sum += (set >> j & 1U) != 0 ? scores[j] : 0;
+    best = std::max(best, sum);
+  }
+  return best;
+}
+
+TEST_CASE("h2o-bound: ratio, theta and gamma are those of the definitions", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 12, .group = 2}, 21);
+  const int budget = 4;
+  const bool accumulates = GENERATE(true, false);
+  const std::string h = GENERATE("identity", "sqrt", "log1p");
+  const PolicyRun run = run_of("h2o:recent=0,score=full", budget, unit);
+  const test_support::ReferenceAttention a(unit, 0);
+  const test_support::ReferenceAttention b(unit, 1);
+  const auto value = [&](double sum) {
+    return h == "sqrt" ? std::sqrt(sum) : h == "log1p" ? std::log1p(sum) : sum;
+  };
+  std::vector<double> scores(12, 0);
+  std::vector<double> ratios;
+  std::vector<double> optima;
+  double theta = 0;
+  for (int t = 0; t < 12; ++t) {
+    const std::vector<double> previous = scores;
+    if (!accumulates) scores.assign(12, 0);
+    for (int j = 0; j <= t; ++j) scores[j] += (a.full[t][j] + b.full[t][j]) / 2;
+    if (t < budget) continue;
+    double kept = 0;
+    double kept_before = 0;
+    for (int j = 0; j <= t; ++j) {
+      if (run.trajectory.evicted_after[j] <= t) continue;
+      kept += scores[j];
+      kept_before += previous[j];
+    }
+    optima.push_back(value(best_by_brute_force({scores.begin(), scores.begin() + t + 1}, budget)));
+    ratios.push_back(value(kept) / optima.back());
+    theta = std::max(theta, 1 - value(kept) / value(kept_before));
+  }
+  double gamma = 0;
+  double printed = 0;
+  for (std::size_t i = 1; i < optima.size(); ++i) {
+    gamma = std::max(gamma, 1 - optima[i - 1] / optima[i]);
+    printed = std::max(printed, 1 - optima[i] / optima[i - 1]);
+  }
+  const std::string spec =
+      std::string("h2o-bound:h=") + h + ",score=" + (accumulates ? "accumulated" : "step");
+  const std::vector<Row> rows = analyse(spec, unit, {run});
+  REQUIRE(rows.size() == 2);
+  for (const Row& row : rows) {
+    CHECK(row.integer("steps") == 8);
+    CHECK(row.real("ratio_min") ==
+          Approx(*std::min_element(ratios.begin(), ratios.end())).epsilon(1e-5));
+    CHECK(row.real("theta") == Approx(theta).margin(1e-6));
+    CHECK(row.real("gamma") == Approx(gamma).margin(1e-6));
+    CHECK(row.real("gamma_printed") == Approx(printed).margin(1e-6));
+    CHECK(row.real("alpha") == Approx(120 * std::max(theta, gamma)).epsilon(1e-4));
+    CHECK(row.is_null("bound"));
+    CHECK(row.integer("assumptions_hold") == 0);
+    if (accumulates) CHECK(row.real("greedy_share") == 1);
+    CHECK(row.real("ratio_min") >= row.real("induction_bound"));
+  }
+}
+
+TEST_CASE("h2o-bound: attention to one token alone meets the theorem's assumptions", "[analysis]") {
+  // Everything goes to token 0: scores of a step never fall, so theta = gamma = 0.
+  const Unit unit = unit_of_logits(40, [](int, int j) { return j == 0 ? 60.0 : 0.0; });
+  const Row row =
+      analyse("h2o-bound:score=step", unit, {run_of("h2o:recent=0,score=full", 4, unit)}).at(0);
+  CHECK(row.real("ratio_min") == Approx(1));
+  CHECK(row.real("bound") == Approx(1 - 1 / std::numbers::e).epsilon(1e-3));
+  CHECK(row.integer("holds") == 1);
+}
+
+TEST_CASE("h2o-bound: under an allocation a head is measured by its own budget", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 40}, 3);
+  PolicyRun run = run_of("h2o:recent=0,score=full", 20, unit);
+  run.budget = 10;  // the mean over heads
+  const Row row = analyse("h2o-bound", unit, {run}).at(0);
+  CHECK(row.integer("peak_tokens") == 20);
+  CHECK(row.integer("steps") == 20);
+  CHECK(row.real("ratio_mean") <= 1);
+}
+
+TEST_CASE("subgen-bound: measured epsilon is the error over its unit", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 25, .head_dim = 3, .value_dim = 3}, 14);
+  const PolicyRun run = run_of("subgen:delta=2,t=2", 20, unit);
+  const Row row = analyse("subgen-bound:epsilon=0.3", unit, {run}).at(0);
+  const test_support::ReferenceAttention reference(unit, 0);
+  std::vector<double> epsilons;
+  for (int t = 0; t < 25; ++t) {
+    double squares = 0;
+    for (int j = 0; j <= t; ++j) squares += reference.full[t][j] * reference.full[t][j];
+    const Eigen::MatrixXd values = unit.value.topRows(t + 1).cast<double>();
+    const double spectral = Eigen::JacobiSVD<Eigen::MatrixXd>(values).singularValues()[0];
+    epsilons.push_back(run.trajectory.output_error(0, t) * test_support::norm(reference.output[t]) /
+                       (std::sqrt(squares) * spectral));
+  }
+  std::sort(epsilons.begin(), epsilons.end());
+  CHECK(row.real("measured_max") == Approx(epsilons.back()).epsilon(1e-5));
+  CHECK(row.real("measured_p50") == Approx(epsilons[12]).epsilon(1e-5));
+  const auto within =
+      std::count_if(epsilons.begin(), epsilons.end(), [](double e) { return e <= 0.3; });
+  CHECK(row.real("within") == Approx(within / 25.0));
+  const double radius = unit.query[0].rowwise().norm().maxCoeff() * unit.scale;
+  CHECK(row.real("query_radius") == Approx(radius));
+  CHECK(row.real("t_asked") ==
+        std::ceil(std::exp(4 * row.real("query_radius")) * std::log(25) / 0.3 / 0.3));
+  CHECK(row.real("s_asked") == std::ceil(3 / 0.3 / 0.3));
+}
+
+TEST_CASE("subgen-bound: where its assumptions hold, so does the theorem", "[analysis]") {
+  // Equal keys form one cluster of width 0, and then a handful of samples is enough.
+  Unit unit = random_unit({.tokens = 400, .head_dim = 2, .value_dim = 2}, 5);
+  unit.key.rowwise() = Eigen::RowVector2f(0.5F, -0.25F);
+  const Row row =
+      analyse("subgen-bound:epsilon=0.9", unit, {run_of("subgen:delta=0,t=8,s=100", 209, unit)})
+          .at(0);
+  CHECK(row.integer("clusters") == 1);
+  CHECK(row.real("t_asked") == 8);
+  CHECK(row.integer("assumptions_hold") == 1);
+  CHECK(row.integer("holds") == 1);
+  const Row starved =
+      analyse("subgen-bound:epsilon=0.9", unit, {run_of("subgen:delta=0,t=4", 20, unit)}).at(0);
+  CHECK(starved.integer("assumptions_hold") == 0);
+  CHECK(starved.text("broken_assumptions") == "t is too small");
+  unit.sliding_window = 50;
+  const Row hidden =
+      analyse("subgen-bound:epsilon=0.9", unit, {run_of("subgen:delta=0,t=8,s=2", 209, unit)})
+          .at(0);
+  CHECK(hidden.text("broken_assumptions") == "s is too small; a window hides tokens");
+  CHECK(analyse("subgen-bound", unit, {run_of("subgen+quant", 209, unit)}).empty());
+}
+
+}  // namespace
+}  // namespace kvsim::analysis_test

@@ -1,0 +1,161 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "policies/parameters/errors.h"
+#include "policies/registry/registry.h"
+#include "sim/replay/replay_checks.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_files.h"
+#include "tests/support/units.h"
+#include "tests/support/variants.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+constexpr MeasureOptions kNoReference{.reference = Reference::none};
+
+bool can_do_without(const Spec& policy) {
+  try {
+    check_reference(policy, kNoReference);
+  } catch (const UsageError&) {
+    return false;
+  }
+  return true;
+}
+
+std::vector<Configuration> all_that_can_do_without(const std::vector<int>& budgets) {
+  std::vector<Configuration> configurations;
+  for (const Variant& variant : all_variants()) {
+    if (!can_do_without(variant.spec)) continue;
+    for (const int budget : budgets) configurations.push_back({variant.spec, budget});
+  }
+  return configurations;
+}
+
+void check_evictions(const std::vector<Unit>& units, Mode mode) {
+  const std::vector<Configuration> configurations = all_that_can_do_without({1, 2, 9, 40, 1000});
+  ReplayOptions options{.mode = mode, .seed = 5, .trajectories = true};
+  const auto beside = replay_together(units, configurations, options, *make_cpu_backend());
+  options.measuring = kNoReference;
+  const auto alone = replay_together(units, configurations, options, *make_cpu_backend());
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    CAPTURE(configurations[i].policy.text(), configurations[i].budget);
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      const Outcome& found = alone[i][unit];
+      const Outcome& expected = beside[i][unit];
+      CHECK(found.trajectory.evicted_after == expected.trajectory.evicted_after);
+      CHECK(found.result.steps == expected.result.steps);
+      CHECK(found.result.evictions == expected.result.evictions);
+      CHECK(found.result.peak_tokens == expected.result.peak_tokens);
+      CHECK(found.result.cache_bytes == expected.result.cache_bytes);
+    }
+  }
+}
+
+TEST_CASE("without a reference every policy evicts as beside it") {
+  const int tokens = GENERATE(1, 70, 131);
+  const int group = GENERATE(1, 3);
+  const int dim = GENERATE(1, 24);
+  check_evictions(
+      random_units({.tokens = tokens, .head_dim = dim, .value_dim = dim, .group = group}, 40),
+      Mode::stream);
+}
+
+TEST_CASE("without a reference every policy evicts as beside it where a layer has a window") {
+  std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 41);
+  const int window = GENERATE(1, 30);
+  for (Unit& unit : units) unit.sliding_window = window;
+  check_evictions(units, Mode::stream);
+}
+
+TEST_CASE("without a reference every policy evicts as beside it where logits have a soft cap") {
+  std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 42);
+  for (Unit& unit : units) unit.logit_softcap = 2.0F;
+  check_evictions(units, Mode::stream);
+}
+
+TEST_CASE("without a reference every policy evicts as beside it after a prompt") {
+  const int prompt = GENERATE(1, 33, 90);
+  check_evictions(random_units({.tokens = 120, .group = 2, .prompt_length = prompt}, 43),
+                  Mode::prefill);
+}
+
+TEST_CASE("without a reference a schedule is followed") {
+  const Unit unit = random_unit({.tokens = 50}, 44);
+  ReplayOptions options{.trajectories = true};
+  const Outcome h2o = replay(unit, {{Spec("h2o"), 8}}, options, *make_cpu_backend()).front();
+  options.measuring = kNoReference;
+  const std::vector<std::int32_t>& schedule = h2o.trajectory.evicted_after;
+  const Configuration follow{Spec(find_policy("schedule")), 8, {}, {schedule}};
+  CHECK(replay(unit, {follow}, options, *make_cpu_backend()).front().trajectory.evicted_after ==
+        schedule);
+}
+
+TEST_CASE("without a reference what compares with it is not there, and all else is") {
+  const Unit unit = random_unit({.tokens = 50}, 45);
+  const ReplayOptions options{.trajectories = true, .measuring = kNoReference};
+  const Outcome outcome = replay(unit, {{Spec("tova"), 8}}, options, *make_cpu_backend()).front();
+  std::set<std::string> missing;
+  for (const Column& column : result_columns()) {
+    if (std::holds_alternative<std::monostate>(column.get(outcome.result))) {
+      missing.insert(column.name);
+    }
+  }
+  CHECK(missing == std::set<std::string>{"attention_recall", "attention_loss", "miss_rate",
+                                         "token_accesses", "token_misses", "output_error_mean",
+                                         "output_error_p50", "output_error_p95", "output_error_max",
+                                         "bound_mean", "bound_violations"});
+  CHECK(outcome.result.steps == 50);
+  CHECK(outcome.result.evictions == 42);
+  CHECK(outcome.result.peak_tokens == 8);
+  CHECK(outcome.trajectory.attention_recall.size() == 0);
+  CHECK(outcome.trajectory.output_error.size() == 0);
+}
+
+TEST_CASE("a policy that needs the reference is refused with the reason and a way out") {
+  const auto refused = [](const std::string& spec, const std::string& part) {
+    CAPTURE(spec);
+    CHECK_THROWS_WITH(check_reference(Spec(spec), kNoReference),
+                      Catch::StartsWith("--reference none cannot replay " + Spec(spec).text()) &&
+                          Catch::Contains(part));
+    CHECK_NOTHROW(check_reference(Spec(spec), {}));
+  };
+  refused("optimal", "plans");
+  refused("subgen", "leave it out");
+  refused("topk", "all tokens");
+  refused("h2o:score=full", "a score other than full");
+  refused("h2o+quant", "+quant");
+  refused("sink:positions=slot", "positions=text");
+  refused("h2o@adaptive", "@pyramid");
+  CHECK(can_do_without(Spec("h2o@pyramid")));
+  std::set<std::string> names;
+  for (const auto& [policy, budget, budgets, schedules] : all_that_can_do_without({1})) {
+    names.insert(policy.policy().name);
+  }
+  CHECK(names == std::set<std::string>{"fastgen", "fixed", "full", "h2o", "kcenter", "keydiff",
+                                       "knorm", "lfu", "lru", "random", "scissorhands", "sink",
+                                       "snapkv", "spatten", "strided", "tova", "window"});
+}
+
+TEST_CASE("a sweep without a reference needs no values and refuses before any work", "[sweep]") {
+  const traces_test::TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  const Unit unit = Trace(folder / "t.h5").read_unit({"a", 0, 0}, {.values = false});
+  CHECK(unit.num_tokens() > 0);
+  CHECK((unit.value.rows() == 0 && unit.value.cols() > 0));
+  SweepRequest wanted = request(folder / "t.h5", "h2o", {"5"});
+  wanted.measuring = kNoReference;
+  for (const Result& row : rows_of(wanted)) {
+    CHECK(row.mode == "stream:reference=none");
+    CHECK(row.cache_bytes ==
+          5 * (unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes));
+  }
+  wanted.policies = parse_specs("h2o;topk");
+  CHECK_THROWS_AS(plan_sweep(wanted), UsageError);
+}
+
+}  // namespace
+}  // namespace kvsim

@@ -1,0 +1,209 @@
+#include <catch2/catch.hpp>
+
+#include "policies/registry/registry.h"
+#include "tests/support/compare.h"
+#include "tests/support/spy.h"
+#include "tests/support/units.h"
+#include "tests/support/variants.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+const UnitShape kShape{.tokens = 70, .group = 2, .prompt_length = 20};
+
+Outcome replay_one(const Unit& unit, const Spec& policy, int budget, Mode mode = Mode::stream,
+                   std::uint64_t seed = 1) {
+  const ReplayOptions options{.mode = mode, .seed = seed, .trajectories = true};
+  return replay(unit, {{policy, budget}}, options, *make_cpu_backend()).front();
+}
+
+/// Two layers of two heads, for coupled policies.
+std::vector<Outcome> replay_model(const std::vector<Unit>& units, const Spec& policy, int budget,
+                                  Mode mode = Mode::stream) {
+  const ReplayOptions options{.mode = mode, .seed = 1, .trajectories = true};
+  return replay_together(units, {{policy, budget}}, options, *make_cpu_backend()).front();
+}
+
+bool same_results(const std::vector<Outcome>& a, const std::vector<Outcome>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return identical(x.result, y.result); });
+}
+
+bool is_bounded(const Spec& policy) { return policy.rules({.budget = 8}).bounded; }
+
+/// Whether with a budget of the whole text the policy computes the full attention.
+bool is_exact_with_room(const Spec& policy) {
+  const Rules rules = policy.rules({.budget = 8});
+  return !policy.is_estimator() && rules.is_exact() && (!rules.prunes || policy.is_oracle());
+}
+
+TEST_CASE("no policy keeps more than its budget after a step", "[registry]") {
+  const std::vector<Unit> units = random_units(kShape, 21);
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const int n = units.front().num_tokens();
+  const int first = mode == Mode::stream ? 0 : units.front().prompt_length - 1;
+  for (const Variant& variant : all_variants()) {
+    if (!is_bounded(variant.spec)) continue;
+    for (const int budget : {1, 2, 9, 33}) {
+      CAPTURE(variant.spec.text(), budget);
+      for (const Outcome& outcome : replay_model(units, variant.spec, budget, mode)) {
+        const auto& left = outcome.trajectory.evicted_after;
+        for (int t = first; t < n; ++t) {
+          const auto kept = std::count_if(left.begin(), left.begin() + t + 1,
+                                          [&](std::int32_t step) { return step > t; });
+          REQUIRE(kept <= budget);
+        }
+        CHECK(outcome.result.peak_tokens <= budget);
+      }
+    }
+  }
+}
+
+TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[registry]") {
+  Unit unit = random_unit(kShape, 22);
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const int first_eviction = mode == Mode::stream ? 0 : unit.prompt_length - 1;
+  if (GENERATE(false, true)) unit.sliding_window = 12;
+  for (const Variant& variant : all_variants()) {
+    if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
+    const bool prunes = variant.spec.rules({}).prunes;
+    for (const int budget : {1, 9, 33}) {
+      CAPTURE(variant.spec.text(), budget);
+      Recording seen;
+      const Outcome outcome = replay_one(unit, spied(variant.spec, seen), budget, mode);
+      CHECK(seen.complaints == "");
+      REQUIRE(seen.tokens.size() == static_cast<std::size_t>(unit.num_tokens()));
+      for (int t = 0; t < unit.num_tokens(); ++t) {
+        std::vector<std::int32_t> resident;
+        for (int j = 0; j <= t; ++j) {
+          const auto left = outcome.trajectory.evicted_after[static_cast<std::size_t>(j)];
+          if (left >= t) resident.push_back(j);
+        }
+        const auto step = static_cast<std::size_t>(t);
+        REQUIRE(seen.tokens[step] == resident);
+        const auto leaving = std::count(outcome.trajectory.evicted_after.begin(),
+                                        outcome.trajectory.evicted_after.end(), t);
+        REQUIRE((prunes ? seen.overflow[step] <= leaving : seen.overflow[step] == leaving));
+        if (t < first_eviction) REQUIRE(leaving == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("with room for every token each policy equals full", "[registry]") {
+  const Unit unit = random_unit(kShape, 23);
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const Outcome full = replay_one(unit, Spec("full"), 1, mode);
+  CHECK(full.result.attention_recall == 1);
+  CHECK(full.result.attention_loss == 0);
+  CHECK(full.result.token_misses == 0);
+  CHECK(full.result.output_error_max == 0);
+  CHECK(full.result.bound_mean == 0);
+  CHECK(full.result.evictions == 0);
+  CHECK(full.result.peak_tokens == unit.num_tokens());
+  for (const Variant& variant : all_variants()) {
+    if (!is_exact_with_room(variant.spec)) continue;
+    for (const int budget : {unit.num_tokens(), unit.num_tokens() + 1, 1000000000}) {
+      CAPTURE(variant.spec.text(), budget);
+      const Outcome outcome = replay_one(unit, variant.spec, budget, mode);
+      CHECK(identical(outcome.result, full.result));
+      CHECK(outcome.trajectory.evicted_after == full.trajectory.evicted_after);
+      CHECK(outcome.trajectory.output_error.isZero(0));
+    }
+  }
+}
+
+TEST_CASE("every parameter of every policy changes some result", "[registry]") {
+  for (const PolicyInfo& policy : policies()) {
+    for (const Param& param : policy.params) {
+      if (policy.follows_schedule) continue;
+      int changes = 0;
+      for (const Variant& variant : variants(policy)) {
+        if (variant.param != param.name) continue;
+        for (const unsigned seed : {24U, 25U, 26U}) {
+          const std::vector<Unit> units = random_units(kShape, seed);
+          for (const int budget : {3, 9, 33}) {
+            changes += !same_results(replay_model(units, Spec(policy), budget),
+                                     replay_model(units, variant.spec, budget));
+          }
+        }
+      }
+      CAPTURE(policy.name, param.name);
+      CHECK(changes > 0);
+    }
+  }
+}
+
+TEST_CASE("every parameter of every combinator changes some result", "[registry]") {
+  const std::vector<Unit> units = random_units(kShape, 24);
+  for (const CombinatorInfo& combinator : combinators()) {
+    for (const Param& param : combinator.params) {
+      int changes = 0;
+      for (const std::string& value : alternatives(param)) {
+        const std::string changed = "+" + combinator.name + ":" + param.name + "=" + value;
+        for (const PolicyInfo& policy : policies()) {
+          if (policy.follows_schedule) continue;
+          changes += !same_results(replay_model(units, Spec(policy).with(combinator), 33),
+                                   replay_model(units, Spec(policy.name + changed), 33));
+        }
+      }
+      CAPTURE(combinator.name, param.name);
+      CHECK(changes > 0);
+    }
+  }
+}
+
+TEST_CASE("no policy that evicts retains more attention than topk attends to", "[registry]") {
+  const Unit unit = random_unit(kShape, 27);
+  for (const int budget : {1, 9, 33}) {
+    const Outcome topk = replay_one(unit, Spec("topk"), budget);
+    for (const Variant& variant : all_variants()) {
+      if (!is_bounded(variant.spec)) continue;
+      CAPTURE(variant.spec.text(), budget);
+      const Outcome outcome = replay_one(unit, variant.spec, budget);
+      CHECK(outcome.result.attention_recall <= *topk.result.attention_recall + 1e-12);
+    }
+  }
+}
+
+TEST_CASE("the seed alone decides what a policy draws", "[registry]") {
+  const Unit unit = random_unit(kShape, 25);
+  Unit elsewhere = unit;
+  elsewhere.name.kv_head += 1;
+  int drawing = 0;
+  for (const Variant& variant : all_variants()) {
+    CAPTURE(variant.spec.text());
+    const auto first = replay_one(unit, variant.spec, 20, Mode::stream, 1).trajectory.evicted_after;
+    const auto again = replay_one(unit, variant.spec, 20, Mode::stream, 1).trajectory.evicted_after;
+    const auto other = replay_one(unit, variant.spec, 20, Mode::stream, 2).trajectory.evicted_after;
+    CHECK(first == again);
+    if (first == other) continue;
+    ++drawing;
+    // Units with the same random draws would have dependent results.
+    const auto moved = replay_one(elsewhere, variant.spec, 20, Mode::stream, 1);
+    CHECK(moved.trajectory.evicted_after != first);
+  }
+  CHECK(drawing >= 1);
+}
+
+TEST_CASE("a replay does not depend on the replays beside it", "[registry]") {
+  const Unit unit = random_unit(kShape, 26);
+  std::vector<Configuration> configurations;
+  for (const Variant& variant : all_variants()) {
+    for (const int budget : {5, 40}) configurations.push_back({variant.spec, budget});
+  }
+  const ReplayOptions options{.seed = 1};
+  const auto together = replay(unit, configurations, options, *make_cpu_backend());
+  REQUIRE(together.size() == configurations.size());
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    CAPTURE(configurations[i].policy.text());
+    const Outcome alone = replay_one(unit, configurations[i].policy, configurations[i].budget);
+    CHECK(agree(alone.result, together[i].result));
+    CHECK(together[i].trajectory.evicted_after.empty());
+  }
+}
+
+}  // namespace
+}  // namespace kvsim

@@ -1,0 +1,120 @@
+#include <H5Cpp.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "policies/parameters/errors.h"
+#include "sim/results/per_step_file.h"
+#include "sim/results/schedule_file.h"
+#include "tests/support/compare.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_files.h"
+#include "tests/support/variants.h"
+#include "traces/hdf5/errors.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+using traces_test::TemporaryFolder;
+
+std::map<std::string, Result> write_schedule(const SweepRequest& wanted,
+                                             const std::filesystem::path& file) {
+  SweepRequest request = wanted;
+  request.trajectories = true;
+  PerStepFile record(file);
+  std::map<std::string, Result> rows;
+  const std::atomic<bool> interrupted = false;
+  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
+            [&](const PlannedUnit& unit, const std::vector<Outcome>& outcomes) {
+              record.add(outcomes.front().result, outcomes.front().trajectory);
+              rows.emplace(name_of(unit.unit.name), outcomes.front().result);
+            });
+  record.close();
+  return rows;
+}
+
+TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule]") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  for (const Variant& variant : all_variants()) {
+    const Rules rules = variant.spec.rules({});
+    // A schedule says which tokens stay, not which are read or attended to.
+    if (!rules.is_exact() || rules.selects || variant.spec.is_estimator()) continue;
+    CAPTURE(variant.spec.text());
+    SweepRequest wanted = request(folder / "t.h5", variant.spec.text(), {"6"});
+    if (!rules.bounded) wanted.budgets = {Amount::parse("100%", "")};
+    wanted.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
+    const auto rows = write_schedule(wanted, folder / "s.h5");
+    wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
+    if (!rules.bounded) wanted.budgets = {Amount::parse("40", "")};
+    for (auto [unit, row] : write_schedule(wanted, folder / "again.h5")) {
+      row.policy = rows.at(unit).policy;
+      row.budget = rows.at(unit).budget;
+      row.budget_request = rows.at(unit).budget_request;
+      CHECK(agree(row, rows.at(unit)));
+    }
+  }
+}
+
+std::string refused(const SweepRequest& wanted) {
+  const std::atomic<bool> interrupted = false;
+  try {
+    run_sweep(plan_sweep(wanted), *make_cpu_backend(), interrupted, [](const auto&, auto) {});
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[schedule]") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  SweepRequest wanted = request(folder / "t.h5", "window", {"6"});
+  wanted.selection.layers = {0};
+  write_schedule(wanted, folder / "s.h5");
+  wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
+  CHECK(refused(wanted) == "");
+  SECTION("it keeps more than the budget") {
+    wanted.budgets = {Amount::parse("5", "")};
+    CHECK_THAT(refused(wanted),
+               Catch::Contains("keeps at most 5 tokens") && Catch::Contains("6 after step 5"));
+  }
+  SECTION("it lacks a unit") {
+    wanted.selection.layers = {1};
+    CHECK_THAT(refused(wanted), Catch::Contains("/sequences/a/layers/1"));
+  }
+  SECTION("it is of another length") {
+    write_random_trace(folder / "other.h5", 2);
+    H5::H5File file((folder / "s.h5").string(), H5F_ACC_RDWR);
+    const char* path = "/sequences/a/layers/0/kv_heads/0/evicted_after";
+    file.unlink(path);
+    const hsize_t count = 3;
+    file.createDataSet(path, H5::PredType::STD_I32LE, H5::DataSpace(1, &count));
+    file.close();
+    CHECK_THAT(refused(wanted), Catch::Contains(path) && Catch::Contains("shape [40]"));
+  }
+  SECTION("a token leaves before it comes") {
+    H5::H5File file((folder / "s.h5").string(), H5F_ACC_RDWR);
+    std::vector<std::int32_t> steps(40, 7);
+    file.openDataSet("/sequences/a/layers/0/kv_heads/0/evicted_after")
+        .write(steps.data(), H5::PredType::NATIVE_INT32);
+    file.close();
+    CHECK_THAT(refused(wanted), Catch::Contains("a step in 8..40") && Catch::Contains("7 at [8]"));
+  }
+  SECTION("it is another file") {
+    wanted.policies = {Spec("schedule:file=" + (folder / "t.h5").string())};
+    CHECK_THAT(refused(wanted), Catch::Contains("kv_heads"));
+    wanted.policies = {Spec("schedule:file=" + (folder / "none.h5").string())};
+    CHECK_THAT(refused(wanted), Catch::Contains("no such file"));
+  }
+}
+
+TEST_CASE("a schedule needs a file", "[schedule]") {
+  CHECK_THROWS_WITH(Spec("schedule"), Catch::Contains("schedule:file=PATH"));
+  CHECK_THROWS_AS(Spec("schedule:file="), UsageError);
+}
+
+}  // namespace
+}  // namespace kvsim

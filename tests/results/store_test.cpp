@@ -1,0 +1,180 @@
+#include "sim/results/store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <limits>
+
+#include "policies/parameters/errors.h"
+#include "sim/replay/replay.h"
+#include "sim/replay/replay_checks.h"
+#include "tests/support/compare.h"
+#include "tests/support/temporary_folder.h"
+#include "traces/hdf5/errors.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+using traces_test::TemporaryFolder;
+using Access = ResultStore::Access;
+
+// A row with a different value in every column.
+Result distinct_result() {
+  Result result;
+  std::int64_t number = 100;
+  for (const Column& column : result_columns()) {
+    const Value type = column.get(result);
+    ++number;
+    if (std::holds_alternative<std::int64_t>(type)) column.set(result, number);
+    if (std::holds_alternative<double>(type)) column.set(result, 1.0 / static_cast<double>(number));
+    if (std::holds_alternative<std::string>(type)) {
+      column.set(result, fmt::format("{} 'quoted\", \n\xc3\xa9", column.name));
+    }
+  }
+  return result;
+}
+
+Result row(const std::string& policy, std::int64_t budget) {
+  Result result;
+  result.trace_id = std::string("id");
+  result.sequence = std::string("text");
+  result.policy = policy;
+  result.budget = budget;
+  result.mode = mode_name(Mode::stream);
+  return result;
+}
+
+TEST_CASE("a stored row comes back with every column", "[store]") {
+  const TemporaryFolder folder;
+  Result result = distinct_result();
+  result.seed = std::numeric_limits<std::int64_t>::min();
+  result.cache_bytes = std::numeric_limits<std::int64_t>::max();
+  result.attention_loss = std::numeric_limits<double>::denorm_min();
+  result.output_error_max = std::numeric_limits<double>::infinity();
+  result.miss_rate = 1;  // an integer value in a real column
+  ResultStore(folder / "r.sqlite", Access::write).add({result});
+  const ResultStore store(folder / "r.sqlite", Access::read);
+  const auto results = store.results(result.trace_id, result.mode, result.seed);
+  REQUIRE(results.size() == 1);
+  for (const Column& column : result_columns()) {
+    CAPTURE(column.name);
+    CHECK(column.get(results[0]) == column.get(result));
+  }
+}
+
+TEST_CASE("a row whose key is there is left as it is", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  Result first = row("h2o", 10);
+  first.attention_recall = 0.5;
+  Result second = first;
+  second.attention_recall = 0.75;
+  store.add({first});
+  store.add({second, row("h2o", 20)});
+  const auto results = store.results("id", "stream", 0);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].attention_recall == 0.5);
+}
+
+TEST_CASE("rows that differ in any key column live beside each other", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  const Result base = distinct_result();
+  std::vector<Result> rows = {base};
+  for (const Column& column : result_columns().first(kKeyColumns)) {
+    Result other = base;
+    const Value value = column.get(base);
+    if (const auto* number = std::get_if<std::int64_t>(&value)) column.set(other, *number + 1);
+    if (std::holds_alternative<std::string>(value)) column.set(other, std::string("other"));
+    rows.push_back(other);
+  }
+  store.add(rows);
+  CHECK(store.table("replay").rows.size() == 1 + kKeyColumns);
+  // finished() is per unit: of the key's columns only policy and budget differ in its rows.
+  CHECK(store.finished(base) ==
+        std::set<std::pair<std::string, std::int64_t>>{
+            {base.policy, base.budget}, {"other", base.budget}, {base.policy, base.budget + 1}});
+}
+
+TEST_CASE("all rows of an addition are stored or none", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  store.add({row("window", 1)});
+  Result wrong = row("h2o", 2);
+  wrong.attention_recall = std::numeric_limits<double>::quiet_NaN();  // SQLite has no such number
+  CHECK_THROWS_AS(store.add({row("h2o", 1), wrong, row("h2o", 3)}), std::runtime_error);
+  CHECK(store.results("id", "stream", 0).size() == 1);
+  store.add({row("h2o", 1), row("h2o", 3)});
+  CHECK(store.results("id", "stream", 0).size() == 3);
+}
+
+TEST_CASE("rows come ordered by key", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  store.add({row("window", 9), row("h2o", 100), row("h2o", 20)});
+  const auto results = store.results("id", "stream", 0);
+  REQUIRE(results.size() == 3);
+  CHECK((results[0].policy == "h2o" && results[0].budget == 20));
+  CHECK((results[1].policy == "h2o" && results[1].budget == 100));
+  CHECK(results[2].policy == "window");
+  const Table table = store.table("replay");
+  CHECK(table.columns == to_table(results).columns);
+  CHECK(table.rows == to_table(results).rows);
+}
+
+TEST_CASE("two programs may write to the same file", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore one(folder / "r.sqlite", Access::write);
+  ResultStore two(folder / "r.sqlite", Access::write);
+  one.add({row("h2o", 1)});
+  two.add({row("h2o", 2), row("h2o", 1)});
+  one.add({row("h2o", 3)});
+  CHECK(one.finished(row("", 0)).size() == 3);
+  CHECK(two.finished(row("", 0)).size() == 3);
+}
+
+TEST_CASE("a file that is no database is refused and left alone", "[store]") {
+  const TemporaryFolder folder;
+  const std::string text(5000, 'x');
+  std::ofstream(folder / "r.txt") << text;
+  const Access access = GENERATE(Access::read, Access::write);
+  CHECK_THROWS_AS(ResultStore(folder / "r.txt", access), DataError);
+  CHECK_THROWS_WITH(ResultStore(folder / "r.txt", access), Catch::Contains("r.txt"));
+  std::string after;
+  std::getline(std::ifstream(folder / "r.txt"), after);
+  CHECK(after == text);
+}
+
+TEST_CASE("a database whose table replay is another one is refused", "[store]") {
+  const TemporaryFolder folder;
+  SQLite::Database(folder / "r.sqlite", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+      .exec("CREATE TABLE replay (film TEXT)");
+  const Access access = GENERATE(Access::read, Access::write);
+  CHECK_THROWS_AS(ResultStore(folder / "r.sqlite", access), DataError);
+}
+
+TEST_CASE("reading a file that is not there fails and creates none", "[store]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(ResultStore(folder / "none.sqlite", Access::read), DataError);
+  CHECK_FALSE(std::filesystem::exists(folder / "none.sqlite"));
+}
+
+TEST_CASE("writing where no file can be fails", "[store]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(ResultStore(folder / "none/r.sqlite", Access::write),
+                    Catch::Contains("r.sqlite"));
+}
+
+TEST_CASE("an unknown table is refused with one that is there", "[store]") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r.sqlite", Access::write);
+  CHECK(store.table("replay").rows.empty());
+  CHECK_THROWS_AS(store.table("replays"), UsageError);
+  CHECK_THROWS_WITH(store.table("replays"), Catch::Contains("'replay'"));
+}
+
+}  // namespace
+}  // namespace kvsim

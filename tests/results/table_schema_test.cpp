@@ -1,0 +1,79 @@
+#include "sim/results/table_schema.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/results/store.h"
+#include "tests/support/temporary_folder.h"
+#include "traces/hdf5/errors.h"
+
+namespace kvsim::test_support {
+namespace {
+
+TableSchema colours() {
+  return {"colours",
+          "a colour",
+          "a paper, section 1",
+          {text_column("name", "what it is called").key(), integer_column("number", "of it").key(),
+           real_column("length", "of its wave, in nm")}};
+}
+
+TEST_CASE("store: a table comes back with its rows in the order of the key", "[store]") {
+  const traces_test::TemporaryFolder folder;
+  const TableSchema schema = colours();
+  ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
+  store.create(schema);
+  store.replace(
+      {{&schema, {{"red", std::int64_t{2}, 700.0}, {"red", std::int64_t{1}, std::monostate()}}}});
+  const Table table = store.table("colours");
+  CHECK(table.columns == std::vector<std::string>{"name", "number", "length"});
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0] == std::vector<Value>{"red", std::int64_t{1}, std::monostate()});
+  CHECK(table.rows[1] == std::vector<Value>{"red", std::int64_t{2}, 700.0});
+}
+
+TEST_CASE("store: a row with a key that is there takes its place", "[store]") {
+  const traces_test::TemporaryFolder folder;
+  const TableSchema schema = colours();
+  ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
+  store.create(schema);
+  store.create(schema);
+  store.replace({{&schema, {{"red", std::int64_t{1}, 700.0}}}});
+  store.replace({{&schema, {{"red", std::int64_t{1}, 650.0}}}});
+  CHECK(store.table("colours").rows.size() == 1);
+  CHECK(store.table("colours").rows[0][2] == Value(650.0));
+}
+
+TEST_CASE("store: tables are replaced together or not at all", "[store]") {
+  const traces_test::TemporaryFolder folder;
+  const TableSchema schema = colours();
+  ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
+  store.create(schema);
+  // A key is never NULL.
+  const TableRows good{&schema, {{"red", std::int64_t{1}, 700.0}}};
+  const TableRows bad{&schema, {{"blue", std::monostate(), 450.0}}};
+  CHECK_THROWS(store.replace({good, bad}));
+  CHECK(store.table("colours").rows.empty());
+}
+
+TEST_CASE("store: the table about says what every column means", "[store]") {
+  const traces_test::TemporaryFolder folder;
+  ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
+  store.create(colours());
+  const Table about = store.table("about");
+  REQUIRE(about.rows.size() == 4);
+  CHECK(about.rows[0] == std::vector<Value>{"colours", "", "a colour", "a paper, section 1"});
+  CHECK(about.rows[1] ==
+        std::vector<Value>{"colours", "length", "of its wave, in nm", "a paper, section 1"});
+}
+
+TEST_CASE("store: a table of the same name with other columns is refused", "[store]") {
+  const traces_test::TemporaryFolder folder;
+  ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
+  store.create(colours());
+  TableSchema other = colours();
+  other.columns.push_back(real_column("width", "in nm"));
+  CHECK_THROWS_AS(store.create(other), DataError);
+}
+
+}  // namespace
+}  // namespace kvsim::test_support

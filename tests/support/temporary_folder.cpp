@@ -1,0 +1,16 @@
+#include "tests/support/temporary_folder.h"
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace kvsim::traces_test {
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "kvsim-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
+
+}  // namespace kvsim::traces_test

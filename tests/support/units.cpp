@@ -1,0 +1,61 @@
+#include "tests/support/units.h"
+
+#include <cmath>
+#include <random>
+
+namespace kvsim::test_support {
+namespace {
+
+// Sums of uniform numbers: unlike std::normal_distribution the same in every standard library.
+Matrix normal_matrix(int rows, int cols, double deviation, std::mt19937_64& bits) {
+  Matrix matrix(rows, cols);
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < cols; ++c) {
+      double sum = 0;
+      for (int i = 0; i < 12; ++i) sum += static_cast<double>(bits() >> 11) * 0x1p-53;
+      matrix(r, c) = static_cast<float>(deviation * (sum - 6));
+    }
+  }
+  return matrix;
+}
+
+}  // namespace
+
+Unit random_unit(const UnitShape& shape, std::uint64_t seed) {
+  std::mt19937_64 bits(seed);
+  Unit unit;
+  unit.name = {"random", 1, 2};
+  unit.prompt_length = shape.prompt_length;
+  unit.scale = static_cast<float>(1 / std::sqrt(shape.head_dim));
+  for (int h = 0; h < shape.group; ++h) {
+    unit.query.push_back(normal_matrix(shape.tokens, shape.head_dim, shape.spread, bits));
+  }
+  unit.key = normal_matrix(shape.tokens, shape.head_dim, 1, bits);
+  unit.value = normal_matrix(shape.tokens, shape.value_dim, 1, bits);
+  // Outputs near zero would turn rounding into large relative errors.
+  unit.value.col(0).array() += 2;
+  unit.rope.emplace();
+  unit.rope->style = "half";
+  if (shape.head_dim >= 2) unit.rope->inverse_frequency.push_back(1);
+  if (shape.head_dim >= 4) unit.rope->inverse_frequency.push_back(0.1);
+  return unit;
+}
+
+std::vector<Unit> random_units(const UnitShape& shape, std::uint64_t seed) {
+  std::vector<Unit> units;
+  for (const int layer : {0, 1}) {
+    for (const int kv_head : {0, 1}) {
+      units.push_back(random_unit(shape, 1000 * seed + units.size()));
+      units.back().name = {"random", layer, kv_head};
+    }
+  }
+  return units;
+}
+
+Unit uniform_unit(const UnitShape& shape) {
+  Unit unit = random_unit(shape, 3);
+  for (Matrix& query : unit.query) query.setZero();
+  return unit;
+}
+
+}  // namespace kvsim::test_support

@@ -1,0 +1,40 @@
+#include "traces/hdf5/place.h"
+
+#include <fmt/format.h>
+
+#include "traces/hdf5/errors.h"
+
+namespace kvsim {
+namespace {
+
+std::string on_one_line(std::string text) {
+  for (char& character : text) {
+    if (static_cast<unsigned char>(character) < ' ' || character == '\x7f') character = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+Place Place::child(const std::string& name) const {
+  return {file, path == "/" ? path + name : path + "/" + name};
+}
+
+Place Place::attribute(const std::string& name) const {
+  return {file, fmt::format("{}: attribute {}", path, name)};
+}
+
+void Place::fail(const std::string& expected, const std::string& found,
+                 const std::string& fix) const {
+  throw DataError(
+      on_one_line(fmt::format("{}{}{}: expected {}, found {}{}{}", file, path.empty() ? "" : ": ",
+                              path, expected, found, fix.empty() ? "" : "; ", fix)));
+}
+
+std::string in_quotes(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  const bool fits = text.size() <= kLongest;
+  return fmt::format("\"{}{}\"", on_one_line(text.substr(0, kLongest)), fits ? "" : "...");
+}
+
+}  // namespace kvsim
