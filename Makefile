@@ -92,7 +92,7 @@ lint: check-format tidy
 tidy:
 	@.ci/dependencies clang clang-tidy
 	@cmake --preset lint >/dev/null
-	@$(ALONE) cmake --build --preset lint -j $(JOBS)
+	@$(ALONE) cmake --build --preset lint -j $(JOBS) -- --keep-going --quiet
 
 format:
 	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) -i

@@ -49,7 +49,7 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
   return size;
 }
 
-ReplayTask task_of(const Configuration& configuration, const Rules& rules, int num_tokens) {
+ReplayTask replay_task_of(const Configuration& configuration, const Rules& rules, int num_tokens) {
   ReplayTask task;
   task.budget = std::min(configuration.budget_of(0), num_tokens);
   const int held = rules.bounded ? task.budget : num_tokens;
@@ -77,12 +77,12 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
   std::vector<double> arrival_scores;
   std::size_t remembered = 0;
   for (const UnitReplays& replays : units) {
-    UnitTask unit = gpu::task_of(*replays.unit);
+    UnitTask unit = task_of(*replays.unit);
     unit.first_replay = static_cast<int>(replay_tasks.size());
     unit.num_replays = static_cast<int>(replays.configurations.size());
     for (const Configuration& configuration : replays.configurations) {
       const Rules rules = rules_of(configuration, *replays.unit, options);
-      ReplayTask task = task_of(configuration, rules, replays.unit->num_tokens());
+      ReplayTask task = replay_task_of(configuration, rules, replays.unit->num_tokens());
       task.unit = static_cast<int>(unit_tasks.size());
       task.remembered = remembered;
       remembered += aligned(remembered_bytes(task.rule, memory.batch().shape));

@@ -7,6 +7,7 @@
 // "Overhead Tradeoff"). `important=percentile` and `rank=any` reproduce the authors' program.
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Scissorhands final : public Policy {
   Scissorhands(const Params& params, const Context& context)
       : history_(params.integer("history")),
         recent_(params.amount("recent", context.budget)),
-        drop_(static_cast<int>(params.real("drop") * context.budget + 0.5)),
+        drop_(static_cast<int>(std::floor(params.real("drop") * context.budget + 0.5))),
         percentile_(params.choice("important") == "percentile"),
         any_(params.choice("rank") == "any") {}
 

@@ -10,6 +10,7 @@ std::vector<std::string> read_variable(const H5::DataSet& dataset, const H5::Str
   std::vector<char*> raw(count);
   dataset.read(raw.data(), type);
   std::vector<std::string> text;
+  text.reserve(count);
   for (const char* token : raw) text.emplace_back(token == nullptr ? "" : token);
   const H5::DataSpace space = dataset.getSpace();
   H5::DataSet::vlenReclaim(raw.data(), type, space);

@@ -10,7 +10,9 @@ namespace {
 /// the integral of x f(x) up to that quantile, over the integral to the end. g is the
 /// antiderivative of x f(x) up to a factor (appendix B.3).
 double loss_of(const AssumedLaw& law, double share) {
-  const auto [k, b, u] = law;
+  const double k = law.k;
+  const double b = law.b;
+  const double u = law.u;
   const double start = std::pow(b, 1 - k);
   const double quantile =
       std::pow(start - (1 - share) * (start - std::pow(u, 1 - k)), 1 / (1 - k)) - b;

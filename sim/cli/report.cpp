@@ -13,7 +13,7 @@ namespace kvsim::cli {
 namespace {
 
 /// Runs a command and returns its exit status; a signal counts as failure.
-int run(const std::vector<std::string>& command) {
+int run_python(const std::vector<std::string>& command) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -42,7 +42,7 @@ void check_package(const std::string& interpreter) {
       "  sys.exit(find_spec('kvsim.report.__main__') is None)\n"
       "except ImportError:\n"
       "  sys.exit(1)\n";
-  if (run({interpreter, "-c", kLooks}) == 0) return;
+  if (run_python({interpreter, "-c", kLooks}) == 0) return;
   throw std::runtime_error(fmt::format(
       "{} cannot import kvsim.report, which draws the report; in the source folder: {} -m pip "
       "install ./python (KVSIM_PYTHON names another interpreter)",
@@ -77,7 +77,7 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   check_package(python());
   std::vector<std::string> command = {python(), "-m", "kvsim.report"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return run(command);
+  return run_python(command);
 }
 
 }  // namespace kvsim::cli

@@ -89,7 +89,7 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
   const std::int32_t* token = slots.tokens.data() + begin;
   double* scores = slots.scores.data() + begin;
   const std::size_t count = end - begin;
-#pragma GCC ivdep
+  KVSIM_INDEPENDENT_ITERATIONS
   for (std::size_t i = 0; i < count; ++i) {
     const double score = scores[i];
     const float attention = rule.reads_attention() ? weight[i] * slots.scale : 0;

@@ -40,14 +40,23 @@ Kernel* best_of(Kernel* avx512, Kernel* avx2, Kernel* baseline) {
 #define KVSIM_AVX2
 #endif
 
+/// Before a loop: no iteration reads what another one writes.
+#if defined(__clang__)
+#define KVSIM_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define KVSIM_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
 /// For helpers of kernels: only inlined code is compiled for the kernel's instruction set.
 #define KVSIM_INLINE [[gnu::always_inline]] inline
 
 /// Compiles `template <class Target> KVSIM_INLINE Result kernel(...)` for every instruction set;
 /// call best_kernel. `Parameters` and `Arguments` are in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define KVSIM_KERNEL(Result, kernel, Parameters, Arguments)                           \
   KVSIM_AVX512 Result kernel##_avx512 Parameters { return kernel<Avx512> Arguments; } \
   KVSIM_AVX2 Result kernel##_avx2 Parameters { return kernel<Avx2> Arguments; }       \
   Result kernel##_baseline Parameters { return kernel<Baseline> Arguments; }          \
   Result(*const best_##kernel) Parameters =                                           \
       best_of(kernel##_avx512, kernel##_avx2, kernel##_baseline);
+// NOLINTEND(bugprone-macro-parentheses)

@@ -134,6 +134,7 @@ KVSIM_INLINE void running_squares_tile(const WeightedTokens& tokens, bool from_f
 
 template <class Floats>
 KVSIM_INLINE Four folded(const Floats& floats) {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): both are vectors, not pointers
   constexpr int kParts = sizeof(Floats) / sizeof(Four);
   Four part[kParts];
   std::memcpy(part, &floats, sizeof part);

@@ -168,40 +168,6 @@ def test_ways_to_generate_that_change_the_cache_are_refused(options, reason, pat
     refuse(build("llama"), path, reason, lambda model: generate(model, ids, 12, **options))
 
 
-class ChangingCache(transformers.DynamicCache):
-    """Changes the keys that it holds after each step."""
-
-    def __init__(self, change):
-        super().__init__()
-        self.change = change
-
-    def update(self, key, value, layer, *args, **options):
-        result = super().update(key, value, layer, *args, **options)
-        self.layers[layer].keys = self.change(self.layers[layer].keys)
-        return result
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_a_cache_that_rounds_its_keys_is_refused(bits, path):
-    def rounded(keys):
-        unit = keys.abs().amax(dim=-1, keepdim=True) / (2 ** (bits - 1) - 1)
-        return (keys / unit).round() * unit
-
-    def run(model):
-        generate(model, tokens(4), 12, past_key_values=ChangingCache(rounded))
-
-    refuse(build("llama"), path, "layer 0: the cache changed since the last step", run)
-
-
-def test_keys_that_differ_by_the_rounding_of_a_product_are_recorded(path):
-    def computed_again(keys):
-        return keys * (1 + 4 * torch.finfo(keys.dtype).eps)
-
-    model = build("llama")
-    with recording(model, path):
-        generate(model, tokens(4), 12, past_key_values=ChangingCache(computed_again))
-
-
 def test_a_cache_from_before_the_recording_is_refused(path):
     model = build("llama")
     with torch.no_grad():
