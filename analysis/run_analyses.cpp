@@ -78,10 +78,10 @@ std::vector<Value> full_row(const Trace& trace, const Unit& unit, const Analysis
                             std::int64_t{name.kv_head * unit.group_size() + row.head}};
   const auto first_other = row.values.begin() + num_keys(info);
   values.insert(values.end(), row.values.begin(), first_other);
-  values.push_back(std::int64_t{name.kv_head});
+  values.emplace_back(std::int64_t{name.kv_head});
   values.insert(values.end(), first_other, row.values.end());
-  values.push_back(trace.file().string());
-  values.push_back(version());
+  values.emplace_back(trace.file().string());
+  values.emplace_back(version());
   return values;
 }
 

@@ -56,7 +56,7 @@ class DevicePass final : public AttentionPass {
       head.weight_sum.clear();
       head.num_pivotal.clear();
       for (int step = 0; step < batch.num_steps; ++step) {
-        const auto row = static_cast<std::size_t>(step * num_heads + h);
+        const auto row = static_cast<std::size_t>(step) * num_heads + h;
         std::copy_n(logit.data() + row * tokens, batch.width(), head.logit.row(step).data());
         std::copy_n(weight.data() + row * tokens, batch.width(), head.weight.row(step).data());
         head.weight_sum.push_back(weight_sum[row]);

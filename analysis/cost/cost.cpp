@@ -20,12 +20,14 @@ double room(double memory, double weights, double per_sequence) {
                           : std::numeric_limits<double>::infinity();
 }
 
-Busy busy(const Deployment& at, double flops, double cache_bytes) {
-  const double weights = weight_bytes(at);
-  const double offloaded = at.offloaded_weights * weights + at.offloaded_cache * cache_bytes;
-  return {.compute = flops / (at.devices * at.device.flops),
-          .memory = (weights + cache_bytes - offloaded) / (at.devices * at.device.bandwidth),
-          .link = offloaded / (at.devices * at.device.host_link)};
+Busy busy(const Deployment& deployment, double flops, double cache_bytes) {
+  const double weights = weight_bytes(deployment);
+  const double offloaded =
+      deployment.offloaded_weights * weights + deployment.offloaded_cache * cache_bytes;
+  return {.compute = flops / (deployment.devices * deployment.device.flops),
+          .memory = (weights + cache_bytes - offloaded) /
+                    (deployment.devices * deployment.device.bandwidth),
+          .link = offloaded / (deployment.devices * deployment.device.host_link)};
 }
 
 }  // namespace
@@ -41,14 +43,14 @@ double weight_bytes(const Deployment& deployment) {
                                           deployment.weight_bits / 8);
 }
 
-std::optional<std::int64_t> largest_batch(const Deployment& at, int tokens) {
-  const double weights = weight_bytes(at);
-  const double sequence = kv_bytes_per_token(at.model, at.kv_bits) * tokens;
-  const double on_devices =
-      room(at.devices * at.device.memory, (1 - at.offloaded_weights) * weights,
-           (1 - at.offloaded_cache) * sequence);
-  const double on_host =
-      room(at.host_memory, at.offloaded_weights * weights, at.offloaded_cache * sequence);
+std::optional<std::int64_t> largest_batch(const Deployment& deployment, int tokens) {
+  const double weights = weight_bytes(deployment);
+  const double sequence = kv_bytes_per_token(deployment.model, deployment.kv_bits) * tokens;
+  const double on_devices = room(deployment.devices * deployment.device.memory,
+                                 (1 - deployment.offloaded_weights) * weights,
+                                 (1 - deployment.offloaded_cache) * sequence);
+  const double on_host = room(deployment.host_memory, deployment.offloaded_weights * weights,
+                              deployment.offloaded_cache * sequence);
   const double batch = std::min(on_devices, on_host);
   if (batch >= 0x1p63) return std::nullopt;  // infinite, or too large for an integer
   return static_cast<std::int64_t>(batch);
@@ -66,21 +68,23 @@ Bound Busy::bound() const {
   return memory > compute ? Bound::memory : Bound::compute;
 }
 
-Busy decode_step(const Deployment& at, std::int64_t batch, int tokens) {
-  const double flops =
-      2.0 * static_cast<double>(at.model.parameters) + attention_flops(at.model) * tokens;
+Busy decode_step(const Deployment& deployment, std::int64_t batch, int tokens) {
+  const double flops = 2.0 * static_cast<double>(deployment.model.parameters) +
+                       attention_flops(deployment.model) * tokens;
   const double sequences = static_cast<double>(batch);
-  return busy(at, sequences * flops, sequences * kv_bytes_per_token(at.model, at.kv_bits) * tokens);
+  return busy(deployment, sequences * flops,
+              sequences * kv_bytes_per_token(deployment.model, deployment.kv_bits) * tokens);
 }
 
-Busy prefill(const Deployment& at, const Workload& workload) {
+Busy prefill(const Deployment& deployment, const Workload& workload) {
   const double prompt = workload.prompt;
   // The prompt's token t attends to t + 1 tokens.
-  const double flops = 2.0 * static_cast<double>(at.model.parameters) * prompt +
-                       attention_flops(at.model) * prompt * (prompt + 1) / 2;
+  const double flops = 2.0 * static_cast<double>(deployment.model.parameters) * prompt +
+                       attention_flops(deployment.model) * prompt * (prompt + 1) / 2;
   const double kept = std::min(workload.prompt, workload.budget);
   const double sequences = static_cast<double>(workload.batch);
-  return busy(at, sequences * flops, sequences * kv_bytes_per_token(at.model, at.kv_bits) * kept);
+  return busy(deployment, sequences * flops,
+              sequences * kv_bytes_per_token(deployment.model, deployment.kv_bits) * kept);
 }
 
 Estimate estimate(const Deployment& deployment, const Workload& workload) {

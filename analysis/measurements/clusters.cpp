@@ -110,8 +110,10 @@ class ClusterGrowth final : public KeysAndValues {
   // Powers of the square root of 2, and all tokens.
   static std::vector<std::size_t> prefixes_of(std::size_t num_tokens) {
     std::vector<std::size_t> prefixes;
-    for (double tokens = kFewest; tokens < static_cast<double>(num_tokens); tokens *= M_SQRT2) {
+    double tokens = kFewest;
+    while (tokens < static_cast<double>(num_tokens)) {
       prefixes.push_back(static_cast<std::size_t>(std::lround(tokens)));
+      tokens *= M_SQRT2;
     }
     prefixes.push_back(num_tokens);
     prefixes.erase(std::unique(prefixes.begin(), prefixes.end()), prefixes.end());

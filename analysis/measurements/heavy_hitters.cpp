@@ -81,7 +81,8 @@ class Concentration final : public AccumulatedAttention {
  private:
   double share_of_best(int head, double share) const {
     const auto n = static_cast<double>(unit().num_tokens());
-    const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(share * n + 0.5));
+    const auto count =
+        std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(share * n + 0.5)));
     std::vector<double> sorted = scores(head);
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count),

@@ -41,7 +41,7 @@ void Cache::evict(int count, int step) {
 }
 
 int Cache::num_pruned() const {
-  if (tokens_.size() <= static_cast<std::size_t>(protect_first_ + protect_newest_)) return 0;
+  if (tokens_.size() <= static_cast<std::size_t>(protect_first_) + protect_newest_) return 0;
   return static_cast<int>(std::count(scores_.begin() + candidates_begin(),
                                      scores_.begin() + candidates_end(),
                                      -std::numeric_limits<double>::infinity()));

@@ -38,7 +38,7 @@ void announce(const AnalysisPlan& plan) {
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
   SweepRequest request = request_from(values);
   for (const std::string& trace : positionals_from(verb, values, "TRACE"))
-    request.traces.push_back(trace);
+    request.traces.emplace_back(trace);
   if ((values.count("policies") > 0) != (values.count("budgets") > 0)) {
     throw UsageError("--policies and --budgets are given together or not at all");
   }

@@ -232,7 +232,7 @@ Table to_columns(const Table& rows) {
   Table table;
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {
     std::vector<Value> line{rows.columns[i]};
-    for (const auto& row : rows.rows) line.push_back(readable(rows.columns[i], row[i]));
+    for (const auto& row : rows.rows) line.emplace_back(readable(rows.columns[i], row[i]));
     table.rows.push_back(std::move(line));
   }
   for (const Value& heading : table.rows.front()) {

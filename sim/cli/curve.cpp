@@ -51,7 +51,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepRequest request = request_from(*values);
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
-    request.traces.push_back(trace);
+    request.traces.emplace_back(trace);
   request.policies =
       with_allocation(parse_policies(required_from(verb, *values, "policies")), *values);
   const std::string file = required_from(verb, *values, "output");

@@ -12,7 +12,7 @@ namespace kvsim::cli {
 namespace {
 
 // Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound.
-void store_unit(std::vector<Outcome> outcomes, ResultStore& store) {
+void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   std::vector<Result> rows;
   for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
   std::vector<Result> of_unit = store.unit_results(rows.front());
@@ -60,7 +60,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   SweepRequest request = request_from(*values);
   request.measuring = measuring_from(*values);
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
-    request.traces.push_back(trace);
+    request.traces.emplace_back(trace);
   request.policies = policies_from(verb, *values, request.measuring);
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
@@ -71,9 +71,10 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
   skip_finished(plan, store);
   try {
-    run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
-      store_unit(std::move(outcomes), store);
-    });
+    run_plan(plan, *backend, *values,
+             [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
+               store_unit(outcomes, store);
+             });
   } catch (const Interrupted& interrupted) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
                                   interrupted.what(), file));

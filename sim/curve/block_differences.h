@@ -62,7 +62,7 @@ class FewBudgetsDifferences final : public BlockDifferences {
   FewBudgetsDifferences(const MeanCentredValues& values, std::vector<int> budgets)
       : BlockDifferences(values), budgets_(std::move(budgets)) {}
 
-  void compute(AttentionBlock& block, int head, const BlockInStackOrder& ordered,
+  void compute(AttentionBlock& block, int index, const BlockInStackOrder& ordered,
                const BlockWeights& weights, std::span<const StepDoubles> missing) override;
 
  private:

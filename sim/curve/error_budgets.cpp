@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kEvery = "every:";
 
 Amount parse_amount(std::string_view text, const std::string& option) {
-  const Amount amount = Amount::parse(text, option);
+  Amount amount = Amount::parse(text, option);
   if (amount.value() == 0) {
     throw UsageError(fmt::format("{}: '{}' keeps nothing; 1 is the least", option, text));
   }

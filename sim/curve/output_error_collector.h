@@ -41,10 +41,10 @@ class OutputErrorCollector {
     ErrorSums sums;
   };
 
-  void sum_weights(const AttentionBlock& block, int head);
-  void compute_differences(const AttentionBlock& block, int head);
-  void recompute_inaccurate(const AttentionBlock& block, int head, int row);
-  void record_errors(const AttentionBlock& block, int head);
+  void sum_weights(const AttentionBlock& block, int index);
+  void compute_differences(const AttentionBlock& block, int index);
+  void recompute_inaccurate(const AttentionBlock& block, int index, int row);
+  void record_errors(const AttentionBlock& block, int index);
   std::size_t num_incomplete(int step) const;
 
   const MeanCentredValues* values_;

@@ -63,7 +63,7 @@ KVSIM_INLINE double distance(const double* sum, double weight, const double* out
     }
   }
   double square = 0;
-  for (std::size_t lane = 0; lane < kLanes; ++lane) square += squares[lane];
+  for (const double partial : squares) square += partial;
   for (; k < dim; ++k) {
     const double difference = sum[k] - weight * output[k];
     square += difference * difference;

@@ -56,20 +56,20 @@ class RetainedOutputs {
     StepRow full = {};
   };
 
-  void compute_head(AttentionBlock& block, int head);
+  void compute_head(AttentionBlock& block, int index);
   void list_terms(const HeadAttention& head, int num_tokens);
   void sum_tile(int first_dim, int dims);
   void list_evictions(const HeadAttention& head, const AttentionBlock& block);
   void scale_sums(const HeadAttention& head, int index);
   void use_full_output(const HeadAttention& head, int first_dim, int dims);
   void set_full_output(HeadAttention& head, int first_dim, int dims) const;
-  void finish_differences(const AttentionBlock& block, int head,
+  void finish_differences(const AttentionBlock& block, int index,
                           const std::vector<StepRow>& squares);
   std::vector<StepRow> max_missing_share(const HeadAttention& head, int index) const;
-  std::vector<StepRow> max_kept_share(const AttentionBlock& block, int head) const;
-  StepRow kept_share_at_begin(const AttentionBlock& block, int head,
+  std::vector<StepRow> max_kept_share(const AttentionBlock& block, int index) const;
+  StepRow kept_share_at_begin(const AttentionBlock& block, int index,
                               const CacheContents& contents) const;
-  double exact_difference(const AttentionBlock& block, int head, const CacheContents& contents,
+  double exact_difference(const AttentionBlock& block, int index, const CacheContents& contents,
                           int row) const;
 
   const Unit& unit_;

@@ -256,7 +256,7 @@ Table ResultStore::table(const std::string& name) const {
     SQLite::Statement query(connection, fmt::format("SELECT * FROM \"{}\"", name));
     Table table;
     for (int i = 0; i < query.getColumnCount(); ++i)
-      table.columns.push_back(query.getColumnName(i));
+      table.columns.emplace_back(query.getColumnName(i));
     while (query.executeStep()) {
       std::vector<Value>& row = table.rows.emplace_back();
       for (int i = 0; i < query.getColumnCount(); ++i)
