@@ -1,4 +1,3 @@
-#ifdef KVSIM_WITH_CUDA
 #include <catch2/catch.hpp>
 
 #include "gpu/cuda/cuda_backend.h"
@@ -17,4 +16,3 @@ TEST_CASE("cuda: without a device one clear line says so") {
 
 }  // namespace
 }  // namespace kvsim
-#endif
