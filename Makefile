@@ -15,8 +15,9 @@ SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
-	@echo 'make test ROOM=cache   build and run the tests of one room, a folder of tests/: the quick loop'
-	@echo 'make lint          check formats and lint: clang-format, clang-tidy, ruff'
+	@echo 'make test ROOM=... build and run the tests of one room, the quick loop: ROOM=cache, or another of'
+	@echo '                   $(ROOMS)'
+	@echo 'make lint          check formats and lint: clang-format, clang-tidy (not the tests), ruff'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
@@ -90,7 +91,8 @@ lint: check-format tidy
 
 # Compiles for clang-tidy, several files of a room at a time, and again only after a change.
 tidy:
-	@.ci/dependencies clang clang-tidy
+	@.ci/dependencies clang clang-tidy libomp-dev
+	@if [[ .clang-tidy -nt build/lint/CMakeCache.txt ]]; then rm -rf build/lint; fi
 	@cmake --preset lint >/dev/null
 	@$(ALONE) cmake --build --preset lint -j $(JOBS) -- --keep-going --quiet
 

@@ -37,9 +37,7 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
     return std::any_of(analyses.begin(), analyses.end(),
                        [&](const AnalysisSpec& spec) { return spec.info->*trait; });
   };
-  const auto check = [&] {
-    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
-  };
+  const auto check = [&] { check_interrupted(options.interrupted); };
   std::vector<std::vector<double>> totals;
   if (any(&AnalysisInfo::looks_ahead)) totals = total_attention(unit, backend);
   std::vector<std::unique_ptr<Subject>> subjects;  // analyses hold references to them

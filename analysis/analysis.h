@@ -38,7 +38,7 @@ struct Subject {
   std::vector<std::vector<double>> total_attention = {};
 
   /// The first step that a replay measures.
-  int first_measured() const { return mode == Mode::prefill ? unit.prompt_length : 0; }
+  int first_measured() const { return kvsim::first_measured(mode, unit.prompt_length); }
 };
 
 /// One row of an analysis' table.

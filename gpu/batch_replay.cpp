@@ -103,7 +103,7 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
 void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
   const int num_tokens = batch.shape.num_tokens;
   for (batch.first_step = 0; batch.first_step < num_tokens; batch.first_step += kSteps) {
-    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    check_interrupted(options.interrupted);
     batch.num_steps = std::min(kSteps, num_tokens - batch.first_step);
     device.multiply_keys(batch);
     for (const Kernel kernel :

@@ -10,6 +10,7 @@ namespace kvsim {
 
 /// One vector per row, rows contiguous in memory.
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using MatrixDouble = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// How the recorded model rotated its keys (group `/rope`): enough to undo it.
 struct Rope {

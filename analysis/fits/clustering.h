@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "sim/attention/attention.h"
+#include "traces/unit.h"
 
 namespace kvsim {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <Eigen/Core>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,15 +11,13 @@
 
 namespace kvsim {
 
-using MatrixDouble = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 /// Full attention of one query head over a block of consecutive steps. Rows are steps, columns are
 /// tokens 0 .. last step of the block. Tokens that a step does not see have weight 0.
 struct HeadAttention {
   BlockMatrix logit;   ///< l[t,j], after soft-capping
   BlockMatrix weight;  ///< exp(l[t,j] - max_j l[t,j])
-  AlignedRows
-      weight_by_token;  ///< transpose of weight, [tokens, kBlockSteps]; 0 beyond the last step
+  /// Transpose of weight, [tokens, kBlockSteps]; 0 beyond the last step.
+  AlignedRows weight_by_token;
   std::vector<double> weight_sum;   ///< per step; a[t,j] = weight / weight_sum
   std::vector<double> weight_norm;  ///< per step: the square root of the sum of squared weights
   MatrixDouble output;              ///< o_t, [steps, value_dim]

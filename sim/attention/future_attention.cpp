@@ -7,7 +7,7 @@ namespace kvsim {
 
 FutureAttention::FutureAttention(const Unit& unit, Mode mode, const Backend& backend)
     : num_tokens_(unit.num_tokens()),
-      first_measured_(mode == Mode::prefill ? unit.prompt_length : 0),
+      first_measured_(kvsim::first_measured(mode, unit.prompt_length)),
       attention_(offset(num_tokens_)) {
   if (const DeviceSummaries* device = backend.summaries()) {
     FutureSums sums = device->future_sums(unit, first_measured_);

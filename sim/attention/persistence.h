@@ -39,9 +39,8 @@ class Persistence {
   /// Pivotal in a part means at some step of it: the union in the paper's formula.
   Counts at_some_step(int split) const;
 
-  /// Pivotal in a part means at every step of it at which the token is visible, as in the paper's
-  /// text
-  /// ("from every position"). Step 0 does not count: its only attention is 1 = 1/1.
+  /// Pivotal in a part means at every step of it at which the token is visible, as the paper's text
+  /// has it ("from every position"). Step 0 does not count: its only attention is 1 = 1/1.
   Counts at_every_step(int split) const;
 
  private:

@@ -46,7 +46,7 @@ void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>>
   std::vector<float> full_attention;
   AttentionBlock block;
   for (int first = 0; first < unit.num_tokens(); first += kBlockSteps) {
-    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    check_interrupted(options.interrupted);
     pass->compute(first, std::min(kBlockSteps, unit.num_tokens() - first), outputs, block);
     for (int row = 0; row < block.num_steps; ++row) {
       average_attention(block, row, full_attention);
@@ -73,7 +73,7 @@ std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
   std::vector<Curve> curves;
   auto replay = replays.begin();
   for (const Spec& policy : policies) {
-    curves.push_back(policy.is_oracle() ? planned_curve(unit, policy, options, backend)
+    curves.push_back(policy.is_oracle() ? oracle_curve(unit, policy, options, backend)
                                         : std::move(**replay++).finish());
   }
   return curves;

@@ -12,7 +12,7 @@
 namespace kvsim {
 
 /// |o - o'| / |o|, with o the output of the full cache and o' that of the evicting one, over all
-/// measured steps steps and query heads, and its bound by Scissorhands Lemma B.4.
+/// measured steps and query heads, and its bound by Scissorhands Lemma B.4.
 struct OutputErrors {
   double mean = 0;
   double p50 = 0;

@@ -33,7 +33,7 @@ Context context_of(const Unit& unit, const CurveOptions& options) {
 NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const MeanCentredValues* values,
                            const CurveOptions& options)
     : unit_(unit),
-      prompt_(options.mode == Mode::prefill ? unit.prompt_length : 0),
+      prompt_(first_measured(options.mode, unit.prompt_length)),
       policy_(policy.make(context_of(unit, options))),
       rules_(policy.rules(context_of(unit, options))),
       stack_(unit.num_tokens(), rules_),

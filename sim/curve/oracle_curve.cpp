@@ -10,10 +10,6 @@
 namespace kvsim {
 namespace {
 
-void check_interrupted(const CurveOptions& options) {
-  if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
-}
-
 /// Sums the attention to each token, and subtracts per budget what it received while in the cache.
 class ScheduleLosses {
  public:
@@ -106,22 +102,22 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
 
 }  // namespace
 
-Curve planned_curve(const Unit& unit, const Spec& oracle, const CurveOptions& options,
-                    const Backend& backend) {
+Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& options,
+                   const Backend& backend) {
   std::vector<int> budgets(unit.num_tokens());
   std::iota(budgets.begin(), budgets.end(), 1);
   std::vector<Plan> plans;
   {
     const FutureAttention attention(unit, options.mode, backend);
-    check_interrupted(options);
+    check_interrupted(options.interrupted);
     plans = oracle.policy().make_planner(oracle.params())->plan(attention, budgets);
   }
-  const int prompt = options.mode == Mode::prefill ? unit.prompt_length : 0;
+  const int prompt = first_measured(options.mode, unit.prompt_length);
   ScheduleLosses losses(plans);
   Curve curve;
   curve.steps = unit.num_tokens() - prompt;
   for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
-    check_interrupted(options);
+    check_interrupted(options.interrupted);
     for (int row = 0; row < block.num_steps; ++row) {
       const int step = block.first_step + row;
       for (const HeadAttention& head : block.heads) {

@@ -27,7 +27,7 @@ EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUni
       rules_(configuration.policy.rules(
           with_budget_in_tokens(context_of(configuration, unit_, options)))),
       estimator_(configuration.policy.make_estimator(context_of(configuration, unit_, options))),
-      prompt_(options.mode == Mode::prefill ? unit_.prompt_length : 0),
+      prompt_(first_measured(options.mode, unit_.prompt_length)),
       attention_(unit, rules_, prompt_),
       record_(unit_, prompt_, options) {
   const int budget = std::min(configuration.budget_of(0), kVectorsPerToken * unit_.num_tokens());

@@ -18,7 +18,7 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     const FutureAttention attention(units[unit], options.mode, backend);
     for (const auto& [spec, members] : by_oracle) {
-      if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+      check_interrupted(options.interrupted);
       std::vector<int> budgets;
       for (const std::size_t i : members) budgets.push_back(configurations[i].budget_of(unit));
       const Spec& oracle = configurations[members.front()].policy;

@@ -26,7 +26,7 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
                            std::span<const std::unique_ptr<ReplayedUnit>> units,
                            const ReplayOptions& options) {
   const Unit& first = units.front()->unit();
-  prompt_ = options.mode == Mode::prefill ? first.prompt_length : 0;
+  prompt_ = first_measured(options.mode, first.prompt_length);
   const Context context = context_of(configuration, first, options);
   policy_ = configuration.policy.make(context);
   rules_ = configuration.policy.rules(context);

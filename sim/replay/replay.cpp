@@ -28,6 +28,10 @@ Configuration Configuration::part(std::size_t begin, std::size_t count) const {
           .schedules = part_of(schedules, begin, count)};
 }
 
+void check_interrupted(const std::atomic<bool>* interrupted) {
+  if (interrupted != nullptr && *interrupted) throw Interrupted("interrupted");
+}
+
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
@@ -49,7 +53,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }
   for (int step = 0; step < num_tokens; step += kBlockSteps) {
-    if (options.interrupted != nullptr && *options.interrupted) throw Interrupted("interrupted");
+    check_interrupted(options.interrupted);
     for (const auto& unit : replayed) unit->compute(step, std::min(kBlockSteps, num_tokens - step));
     for (const auto& configuration : replays) {
       for (const auto& replay : configuration) replay->advance();

@@ -53,6 +53,9 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Throws Interrupted if the flag is there and set.
+void check_interrupted(const std::atomic<bool>* interrupted);
+
 /// Replays units of one sequence through every configuration. The full attention, if there is a
 /// reference, is computed once, block by block, and shared by all. A policy whose scope is a layer
 /// or the model decides for all units given, which are those of one layer or of several, ordered by

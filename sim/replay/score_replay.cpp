@@ -24,7 +24,7 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
     : replayed_(unit),
       rules_(configuration.policy.rules(context_of(configuration, unit.unit(), options))),
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
-      prompt_(options.mode == Mode::prefill ? unit.unit().prompt_length : 0),
+      prompt_(first_measured(options.mode, unit.unit().prompt_length)),
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
       record_(unit.unit(), prompt_, options),
       contents_(unit.add_cache()),
@@ -71,7 +71,7 @@ void ScoreReplay::sum_kept_weights(const AttentionBlock& block) {
 void ScoreReplay::run_step(const AttentionBlock& block, int row) {
   const int step = block.first_step + row;
   cache_.admit();
-  const bool is_missing = is_any_missing(step);
+  const bool is_missing = is_missing_any(step);
   for (int head = 0; head < kept_weight_sums_.rows(); ++head) {
     contents_.weight_sum(head, row) = kept_weight_sums_(head, row);
     if (is_missing && kept_weight_sums_(head, row) < kMinWeightSum) rescale(block, head, row);
@@ -88,7 +88,7 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
 }
 
 // Tokens outside the layer's sliding window have no weight and cannot be missing.
-bool ScoreReplay::is_any_missing(int step) const {
+bool ScoreReplay::is_missing_any(int step) const {
   if (cache_.num_held() == step + 1) return false;
   const int begin = first_visible(replayed_.unit(), step);
   if (begin == 0) return true;

@@ -37,7 +37,7 @@ class ScoreReplay final : public ConfigurationReplay {
   SlotAttention attention_of(const AttentionBlock& block, int head, int row);
   void record_loss(const AttentionBlock& block, int head, int row);
   void evict(const AttentionBlock& block, int row);
-  bool is_any_missing(int step) const;
+  bool is_missing_any(int step) const;
   std::span<const float> weights(const AttentionBlock& block, int head, int row) const;
   void rescale(const AttentionBlock& block, int head, int row);
   void set_rescaled_weights(const RescaledStep& rescaled, std::span<const std::int32_t> tokens);
@@ -51,8 +51,8 @@ class ScoreReplay final : public ConfigurationReplay {
   CacheContents& contents_;
   std::size_t peak_tokens_ = 0;
   std::vector<Measurement> pending_;  // [steps, heads] of the block, without errors yet
-  MatrixDouble
-      kept_weight_sums_;  // [heads, kBlockSteps]: sums of the weights of the cache's tokens
+  // [heads, kBlockSteps]: sums of the weights of the cache's tokens
+  MatrixDouble kept_weight_sums_;
   std::vector<AlignedRows>& gathered_;       // per head: weights, [kBlockSteps, slots]
   std::vector<float> attention_;             // mean over the heads, parallel to the slots
   std::vector<std::int32_t> tokens_to_sum_;  // scratch of sum_kept_weights()

@@ -27,9 +27,8 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
 ///
 /// - pyramid (PyramidKV): linear from 2 B - B / 20 in the first layer to B / 20 in the last.
 /// - persistence: proportional to 1 / the layer's persistence, mean over its heads.
-/// - adaptive (AdaKV): a fifth of B for every head; the rest of a layer goes to the heads whose
-/// tokens have
-///   the most attention in the last 32 steps.
+/// - adaptive (AdaKV): a fifth of B for every head; the rest of a layer goes to the heads with the
+///   most attended tokens of the last 32 steps.
 std::vector<int> allocate(Allocation allocation, int budget, int most,
                           std::span<const UnitProfile> units);
 

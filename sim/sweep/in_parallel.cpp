@@ -28,7 +28,7 @@ void in_parallel(std::size_t count, int threads, const std::atomic<bool>& interr
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  if (interrupted) throw Interrupted("interrupted");
+  check_interrupted(&interrupted);
 }
 
 }  // namespace kvsim

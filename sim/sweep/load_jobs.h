@@ -33,8 +33,8 @@ class JobLoader {
                               int num_tokens) const;
 
   const SweepPlan& plan_;
-  std::map<SequenceKey, std::vector<UnitProfile>>
-      profiles_;  // of sequences whose budgets are split
+  // Of sequences whose budgets are split.
+  std::map<SequenceKey, std::vector<UnitProfile>> profiles_;
 };
 
 }  // namespace kvsim

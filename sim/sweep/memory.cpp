@@ -26,7 +26,7 @@ std::size_t block_memory(const ReplayShape& shape) {
 /// The errors and token sets (bits) of each configuration, and one cache's weights by slot.
 std::size_t measuring_memory(const ReplayShape& shape) {
   const std::size_t errors =
-      shape.group_size * (shape.num_tokens / shape.every + 1) * sizeof(double);
+      shape.group_size * (shape.num_tokens / shape.error_stride + 1) * sizeof(double);
   const std::size_t sets = 3 * shape.num_tokens / 8;
   const std::size_t weights = shape.group_size * kBlockSteps * kNumber;
   return shape.configurations * (errors + sets) + shape.gathered * weights;

@@ -15,7 +15,7 @@ struct ReplayShape {
   std::size_t remembered = 0;    ///< bytes that their policies remember, by their Rules
   std::size_t gathered = 0;      ///< slots of the largest cache of a ScoreReplay
   std::size_t stored_forms = 0;  ///< different quantisations among the configurations
-  std::size_t every = 1;         ///< MeasureOptions::every
+  std::size_t error_stride = 1;  ///< see MeasureOptions
   bool has_reference = true;
   bool needs_outputs = false;  ///< some configuration needs outputs before the block ends
   bool trajectories = false;

@@ -22,7 +22,7 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   std::size_t errors = 0;
   const auto budgets =
       plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
-  const int first = request.mode == Mode::prefill ? planned.unit.prompt_length : 0;
+  const int first = first_measured(request.mode, planned.unit.prompt_length);
   for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);

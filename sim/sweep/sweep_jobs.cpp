@@ -112,7 +112,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
                     .head_dim = static_cast<std::size_t>(header.head_dim),
                     .value_dim = static_cast<std::size_t>(header.value_dim),
                     .configurations = job.replays.size(),
-                    .every = static_cast<std::size_t>(measuring.error_stride),
+                    .error_stride = static_cast<std::size_t>(measuring.error_stride),
                     .has_reference = measuring.has_reference(),
                     .trajectories = plan.request.trajectories};
   int prompt = 0;
@@ -120,7 +120,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     if (!of_job.planned) continue;
     const SelectedUnit& unit = plan.units[*of_job.planned].unit;
     shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
-    prompt = plan.request.mode == Mode::prefill ? unit.prompt_length : 0;
+    prompt = first_measured(plan.request.mode, unit.prompt_length);
   }
   std::set<std::pair<int, int>> stored;
   for (const PlannedReplay& replay : job.replays) {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "analysis/analysis.h"
-#include "tests/house/source_tree.h"
+#include "tests/support/source_tree.h"
 
 namespace kvsim {
 namespace {

@@ -3,7 +3,7 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/house/source_tree.h"
+#include "tests/support/source_tree.h"
 
 namespace kvsim::house {
 namespace {
@@ -21,39 +21,44 @@ Folders operator+(Folders folders, const Folders& more) {
   return folders;
 }
 
-const Folders kBelowReplay = {"sim/outputs/", "sim/results/", "sim/attention/", "sim/cache/",
-                              "sim/kernels/", "policies/",    "traces/"};
+const Folders kPolicies = {"policies/interface/", "policies/parameters/", "policies/parts/",
+                           "policies/registry/"};
+const Folders kTraces = {"traces/", "traces/hdf5/"};
+const Folders kBelowReplay =
+    kPolicies + kTraces +
+    Folders{"sim/outputs/", "sim/results/", "sim/attention/", "sim/cache/", "sim/kernels/"};
 const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/sweep/"};
 
-// From the bottom up. The folders of a room have rules of their own where they stand on each other.
+// From the bottom up. A folder stands for its own files, not for those of the folders in it.
 const std::vector<Room> kRooms = {
     {"traces/hdf5/", {}},
-    {"traces/synth/", {"traces/"}},
     {"traces/", {"traces/hdf5/"}},
+    {"traces/synth/", kTraces},
     {"policies/parameters/", {}},
     {"policies/parts/", {"policies/parameters/"}},
     {"policies/interface/", {"policies/parameters/", "policies/parts/"}},
     {"policies/registry/", {"policies/interface/", "policies/parameters/"}},
     {"policies/", {"policies/interface/", "policies/parameters/", "policies/parts/"}},
     {"sim/kernels/", {"policies/interface/score_rule.h", "traces/unit.h"}},
-    {"sim/attention/", {"sim/kernels/", "policies/interface/", "policies/parameters/", "traces/"}},
+    {"sim/attention/",
+     Folders{"sim/kernels/", "policies/interface/", "policies/parameters/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
-    {"sim/results/", {"sim/kernels/", "policies/registry/", "policies/parameters/", "traces/"}},
-    {"sim/outputs/",
-     {"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/", "policies/parts/",
-      "traces/"}},
+    {"sim/results/", Folders{"policies/registry/", "policies/parameters/"} + kTraces},
+    {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
+                             "policies/parts/"} +
+                         kTraces},
     {"sim/replay/", kBelowReplay},
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
     {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/"}},
-    {"oracle/", {"sim/replay/", "sim/attention/", "policies/"}},
-    {"analysis/fits/", {"sim/attention/", "traces/"}},
+    {"oracle/", Folders{"sim/replay/", "sim/attention/"} + kPolicies},
+    {"analysis/fits/", {"traces/unit.h", "traces/synth/random_stream.h"}},
     {"analysis/cost/", {}},
     {"analysis/", kEngine},
-    {"analysis/measurements/", kEngine + Folders{"analysis/"}},
-    {"analysis/bounds/", kEngine + Folders{"analysis/"}},
+    {"analysis/measurements/", kEngine + Folders{"analysis/", "analysis/fits/"}},
+    {"analysis/bounds/", kEngine + Folders{"analysis/", "analysis/fits/"}},
     {"gpu/kernels/", {"sim/kernels/", "sim/attention/"}},
     {"gpu/", kEngine + Folders{"gpu/kernels/"}},
-    {"gpu/cuda/", {"gpu/", "sim/attention/"}},
+    {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/"}},
     {"sim/cli/", {}, true},
     {"tests/", {}, true},
 };
@@ -82,7 +87,9 @@ std::vector<std::string> quoted_includes(const std::string& text) {
 
 bool may_include(const Room& room, const std::string& include) {
   const Room* other = room_of(include);
-  const auto allows = [&](std::string_view allowed) { return include.starts_with(allowed); };
+  const auto allows = [&](std::string_view allowed) {
+    return include == allowed || (other != nullptr && other->folder == allowed);
+  };
   return room.anything || other == &room ||
          std::any_of(room.may_include.begin(), room.may_include.end(), allows);
 }

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <regex>
 
-#include "tests/house/source_tree.h"
+#include "tests/support/source_tree.h"
 
 namespace kvsim::house {
 namespace {

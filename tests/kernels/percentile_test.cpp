@@ -6,8 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "sim/replay/metrics.h"
-
 namespace kvsim {
 namespace {
 
@@ -19,6 +17,17 @@ std::vector<float> random_numbers(std::size_t count, int kind, std::mt19937& ran
     number = kind == 0 ? x : kind == 1 ? std::floor(4 * x) / 4 : std::exp(-80 * x);
   }
   return numbers;
+}
+
+TEST_CASE("a percentile lies between its neighbours in proportion", "[kernels]") {
+  CHECK(percentile({7}, 0.5) == 7);
+  CHECK(percentile({7}, 0.95) == 7);
+  CHECK(percentile({1, 2}, 0.5) == 1.5);
+  CHECK(percentile({1, 2, 4}, 0.5) == 2);
+  CHECK(percentile({1, 2, 4, 8}, 0.5) == 3);
+  CHECK(percentile({1, 2, 4, 8}, 0.95) == Approx(4 + 0.85 * 4));  // position 0.95 * 3 = 2.85
+  CHECK(percentile({1, 2, 4, 8}, 0) == 1);
+  CHECK(percentile({1, 2, 4, 8}, 1) == 8);
 }
 
 TEST_CASE("percentiles of counted numbers are those of sorted ones", "[kernels]") {

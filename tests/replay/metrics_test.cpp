@@ -2,8 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/kernels/percentile.h"
-
 namespace kvsim {
 namespace {
 
@@ -13,17 +11,6 @@ Result summary(const std::vector<Measurement>& measurements) {
   Result result;
   metrics.summarize(result);
   return result;
-}
-
-TEST_CASE("a percentile lies between its neighbours in proportion", "[replay]") {
-  CHECK(percentile({7}, 0.5) == 7);
-  CHECK(percentile({7}, 0.95) == 7);
-  CHECK(percentile({1, 2}, 0.5) == 1.5);
-  CHECK(percentile({1, 2, 4}, 0.5) == 2);
-  CHECK(percentile({1, 2, 4, 8}, 0.5) == 3);
-  CHECK(percentile({1, 2, 4, 8}, 0.95) == Approx(4 + 0.85 * 4));  // position 0.95 * 3 = 2.85
-  CHECK(percentile({1, 2, 4, 8}, 0) == 1);
-  CHECK(percentile({1, 2, 4, 8}, 1) == 8);
 }
 
 TEST_CASE("errors are summarised in any order", "[replay]") {

@@ -1,7 +1,8 @@
+#include "sim/results/regret.h"
+
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "sim/results/regret.h"
 #include "sim/results/store.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
@@ -21,7 +22,7 @@ const Result& row_of(const std::vector<Result>& rows, const Result& like, const 
   });
 }
 
-void check_ladder(SweepRequest request) {
+void check_bounds_hold(SweepRequest request) {
   request.mode = GENERATE(Mode::stream, Mode::prefill);
   const std::vector<Result> rows = rows_of(request);
   int compared = 0;
@@ -38,22 +39,22 @@ void check_ladder(SweepRequest request) {
   CHECK(compared > 0);
 }
 
-TEST_CASE("topk >= optimal >= every policy on the bundled trace", "[ladder]") {
+TEST_CASE("topk >= optimal >= every policy on the bundled trace", "[regret]") {
   const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
-  check_ladder(request(trace, "all;oracles", {"10%"}));
+  check_bounds_hold(request(trace, "all;oracles", {"10%"}));
 }
 
-TEST_CASE("topk >= optimal >= every variant of every policy on one head", "[ladder]") {
+TEST_CASE("topk >= optimal >= every variant of every policy on one head", "[regret]") {
   const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
   SweepRequest wanted = request(trace, "topk;optimal", {"4", "26", "20%"});
   for (const Variant& variant : all_variants()) wanted.policies.push_back(variant.spec);
   wanted.selection = {{"copied-segment"}, {3}, {0}};
-  check_ladder(wanted);
+  check_bounds_hold(wanted);
 }
 
 // To three digits, found by programs that share nothing with this one.
 TEST_CASE("optimal and future on the bundled trace are what independent programs found",
-          "[ladder]") {
+          "[regret]") {
   const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
   SweepRequest wanted = request(trace, "optimal;future;lru", {"10%"});
   wanted.selection = {{"copied-segment"}, {3}, {0}};
@@ -74,7 +75,7 @@ Result row(const char* policy, double recall) {
   return result;
 }
 
-TEST_CASE("a row that beats a bound is an error", "[ladder]") {
+TEST_CASE("a row that beats a bound is an error", "[regret]") {
   const Result optimal = row("optimal", 0.6);
   CHECK_NOTHROW(check_bounds({optimal, row("lru", 0.6), row("full", 1), row("topk", 0.7)}));
   CHECK_THROWS_AS(check_bounds({row("lru", 0.61), optimal}), BoundExceeded);
@@ -94,7 +95,7 @@ TEST_CASE("a row that beats a bound is an error", "[ladder]") {
   }
 }
 
-TEST_CASE("the view regret compares every row with every oracle", "[ladder]") {
+TEST_CASE("the view regret compares every row with every oracle", "[regret]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
   store.add({row("window", 0.4), row("lru", 0.5), row("optimal", 0.6), row("topk", 0.8),
@@ -122,7 +123,7 @@ TEST_CASE("the view regret compares every row with every oracle", "[ladder]") {
   CHECK(std::get<double>(topk[column("gap_closed")]) == Approx(0.5));
 }
 
-TEST_CASE("without window or optimal no share of a gap is said to be closed", "[ladder]") {
+TEST_CASE("without window or optimal no share of a gap is said to be closed", "[regret]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
   store.add({row("lru", 0.5), row("topk", 0.8)});

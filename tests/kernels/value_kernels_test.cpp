@@ -1,0 +1,74 @@
+#include "sim/kernels/value_kernels.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "tests/support/normal_numbers.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
+  const int dims = GENERATE(1, 4, 11, 24);
+  const int first_dim = GENERATE(0, 3);
+  const int num_terms = GENERATE(0, 1, 127, 128, 300);
+  const std::vector<float> weight = normal_numbers(300 * kBlockSteps, 1, 1);
+  const std::vector<float> value = normal_numbers(300 * 32, 1, 2);
+  std::vector<Term> terms;
+  for (int i = 0; i < num_terms; ++i) {
+    terms.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32});
+  }
+  const std::vector<double> before(dims * kBlockSteps, 5);
+  std::vector<double> sum(dims * kBlockSteps);
+  const std::span<const Term> all(terms);
+  const std::size_t num_added = all.size() / 3;
+  add_products(all.first(num_added), all.subspan(num_added), first_dim, dims, before.data(),
+               sum.data());
+  for (int d = 0; d < dims; ++d) {
+    for (int step = 0; step < kBlockSteps; ++step) {
+      double expected = 5;
+      for (std::size_t i = 0; i < terms.size(); ++i) {
+        const double product = double{terms[i].weight[step]} * terms[i].value[first_dim + d];
+        expected += i < num_added ? product : -product;
+      }
+      REQUIRE(sum[d * kBlockSteps + step] == Approx(expected).margin(1e-4));
+    }
+  }
+}
+
+TEST_CASE("kernels: squared differences are those of the scaled rows and evicted terms") {
+  const int dims = GENERATE(1, 13, 24);
+  const int num_evicted = GENERATE(0, 1, 200);
+  const std::vector<float> weight = normal_numbers(200 * kBlockSteps, 1, 1);
+  const std::vector<float> value = normal_numbers(200 * 32, 1, 2);
+  std::vector<EvictedTerm> evicted;
+  for (int i = 0; i < num_evicted; ++i) {
+    evicted.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32, i % kBlockSteps});
+  }
+  std::vector<double> a(dims * kBlockSteps);
+  std::iota(a.begin(), a.end(), 0);
+  const std::vector<double> b(dims * kBlockSteps, 2);
+  std::vector<double> twice(kBlockSteps, 2);
+  twice[7] = 0.5;
+  const std::vector<double> thrice(kBlockSteps, 3);
+  std::vector<double> square(kBlockSteps, 1);
+  add_squared_differences({a.data(), twice.data()}, evicted, 3, {b.data(), thrice.data()}, dims,
+                          square.data());
+  for (int step = 0; step < kBlockSteps; ++step) {
+    double expected = 1;
+    for (int d = 0; d < dims; ++d) {
+      double sum = a[d * kBlockSteps + step];
+      for (const EvictedTerm& term : evicted) {
+        if (step >= term.first_row) sum += double{term.weight[step]} * term.value[3 + d];
+      }
+      expected += std::pow(twice[step] * sum - 6, 2);
+    }
+    CHECK(square[step] == Approx(expected));
+  }
+}
+
+}  // namespace
+}  // namespace kvsim
