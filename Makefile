@@ -75,14 +75,17 @@ bench: build
 
 ROOMS = $(filter-out bench package python support,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
 
-# With ROOM only that room's tests are built, and what they stand on.
-test: TARGET = $(if $(ROOM),test_$(ROOM))
+EMPTY =
+SPACE = $(EMPTY) $(EMPTY)
+
+# With ROOM only the tests of these rooms are built, and what they stand on.
+test: TARGET = $(addprefix test_,$(ROOM))
 test: room-exists build
-	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS) $(if $(ROOM),-L '^$(ROOM)$$')
+	@$(ALONE) ctest --test-dir build --output-on-failure -j $(JOBS) $(if $(ROOM),-L '^($(subst $(SPACE),|,$(strip $(ROOM))))$$')
 
 .PHONY: room-exists
 room-exists:
-	@$(if $(filter-out $(ROOMS),$(ROOM)),echo "There is no room '$(ROOM)'; there are: $(ROOMS)" >&2; exit 2)
+	@$(if $(filter-out $(ROOMS),$(ROOM)),echo "There is no room '$(filter-out $(ROOMS),$(ROOM))'; there are: $(ROOMS)" >&2; exit 2)
 
 lint: check-format tidy
 	@.ci/venv build/venv $(RUFF)
