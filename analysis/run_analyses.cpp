@@ -141,6 +141,11 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
     });
   };
   keep([&](const AnalysisInfo& info) { check_policies(info, request.policies); });
+  if (request.eviction_interval != 1) {
+    throw UsageError(
+        "--eviction-interval: the analyses speak of caches that hold their budget after every "
+        "step; leave it out, or use kvsim sweep");
+  }
   if (request.policies.empty()) {  // placeholder that is never replayed
     request.policies = parse_specs("full");
     request.budgets = {Amount::parse("1.0", "budget")};

@@ -61,6 +61,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.slot_attention, slots);
   placer.place(batch.remembered, size.remembered);
   placer.place(batch.evicted_after, replays * tokens);
+  placer.place(batch.num_ties, replays);
   placer.place(batch.missing, replays * batch.words());
   placer.place(batch.kept, replays * rows);
   placer.place(batch.offset, replays * rows);

@@ -21,6 +21,7 @@ struct ReplayMeasurements {
   std::vector<std::int32_t> num_misses;
   std::vector<double> difference;
   std::vector<std::int32_t> evicted_after;  // per token
+  std::int32_t num_ties;
 };
 
 // The most tokens held after a step that may evict.
@@ -57,7 +58,7 @@ Outcome outcome_of(const Unit& unit, int prompt_length, const ReplayOptions& opt
   const auto bytes_per_token = static_cast<std::size_t>(unit.key.cols() * unit.key_bytes +
                                                         unit.value.cols() * unit.value_bytes);
   Outcome outcome = std::move(record).finish(
-      {std::move(of_replay.evicted_after), peak, peak * bytes_per_token}, true);
+      {std::move(of_replay.evicted_after), peak, peak * bytes_per_token, of_replay.num_ties}, true);
   return outcome;
 }
 
@@ -83,7 +84,8 @@ std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
                      {memory.download(batch.attention_loss + replay * rows, rows),
                       memory.download(batch.num_misses + replay * rows, rows),
                       memory.download(batch.difference + replay * rows, rows),
-                      memory.download(batch.evicted_after + replay * tokens, tokens)}));
+                      memory.download(batch.evicted_after + replay * tokens, tokens),
+                      memory.download(batch.num_ties + replay, 1).front()}));
     }
   }
   return outcomes;

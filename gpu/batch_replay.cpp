@@ -31,6 +31,11 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + sizeof(double) - 1) / sizeof(double) * sizeof(double);
 }
 
+int most_held_by(const Configuration& configuration, const ReplayOptions& options, int num_tokens) {
+  return std::min(most_held(configuration.budget_of(0), options.eviction_interval, false),
+                  num_tokens);
+}
+
 BatchSize size_of(Units units, const ReplayOptions& options) {
   BatchSize size{.shape = replay_shape_of(*units.front().unit, options)};
   size.num_units = static_cast<int>(units.size());
@@ -38,7 +43,7 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
   for (const UnitReplays& replays : units) {
     for (const Configuration& configuration : replays.configurations) {
       ++size.num_replays;
-      most_held = std::max(most_held, std::min(configuration.budget_of(0), size.shape.num_tokens));
+      most_held = std::max(most_held, most_held_by(configuration, options, size.shape.num_tokens));
       const Rules rules = rules_of(configuration, *replays.unit, options);
       if (rules.score->kind == ScoreRule::Kind::newest) ++size.num_arrival_rows;
       size.remembered += aligned(remembered_bytes(*rules.score, size.shape));
@@ -49,8 +54,11 @@ BatchSize size_of(Units units, const ReplayOptions& options) {
   return size;
 }
 
-ReplayTask replay_task_of(const Configuration& configuration, const Rules& rules, int num_tokens) {
+ReplayTask replay_task_of(const Configuration& configuration, const Rules& rules, int num_tokens,
+                          const ReplayOptions& options) {
   ReplayTask task;
+  task.most_held = most_held_by(configuration, options, num_tokens);
+  task.never = options.eviction_interval == kNeverEvict;
   task.budget = std::min(configuration.budget_of(0), num_tokens);
   const int held = rules.bounded ? task.budget : num_tokens;
   task.protect_first = std::min(rules.protect_first, held);
@@ -82,7 +90,7 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
     unit.num_replays = static_cast<int>(replays.configurations.size());
     for (const Configuration& configuration : replays.configurations) {
       const Rules rules = rules_of(configuration, *replays.unit, options);
-      ReplayTask task = replay_task_of(configuration, rules, replays.unit->num_tokens());
+      ReplayTask task = replay_task_of(configuration, rules, replays.unit->num_tokens(), options);
       task.unit = static_cast<int>(unit_tasks.size());
       task.remembered = remembered;
       remembered += aligned(remembered_bytes(task.rule, memory.batch().shape));

@@ -20,12 +20,15 @@ constexpr double kMeanWeight = 0.1;  // of the newest subgradient in the running
 /// prices.
 struct Relaxation {
   double bound = 0;
-  std::vector<double> free_slots;  ///< per step: the budget less the tokens that stay after it
+  /// Per step that evicts: the budget less the tokens that stay after it. 0 for other steps, which
+  /// the budget does not bind and whose slots are free.
+  std::vector<double> free_slots;
 };
 
 Relaxation relax(const FutureAttention& attention, int budget, const std::vector<double>& price) {
   const int n = attention.num_tokens();
   const int first = attention.first_eviction();
+  const std::vector<int> evictions = attention.num_evictions(budget);
   std::vector<double> gain(n, 0);
   std::vector<double> best(n, 0);
   std::vector<int> stays_until(n);
@@ -53,6 +56,7 @@ Relaxation relax(const FutureAttention& attention, int budget, const std::vector
   int staying = 0;
   for (int step = first; step + 1 < n; ++step) {
     staying += change[step];
+    if (evictions[step] == 0) continue;
     relaxation.bound += budget * price[step];
     relaxation.free_slots[step] = budget - staying;
   }
@@ -94,15 +98,19 @@ double retained(const FutureAttention& attention, const Schedule& schedule) {
 }
 
 /// Per step: the remaining attention of the token at place `budget` in descending order, divided by
-/// the number of remaining steps.
+/// the number of later steps that evict. 0 for steps that do not.
 std::vector<double> first_prices(const FutureAttention& attention, int budget) {
   const RemainingAttention remaining(attention);
-  const int n = attention.num_tokens();
-  std::vector<double> price(n, 0);
-  for (int step = std::max(budget, attention.first_eviction()); step + 1 < n; ++step) {
+  const std::vector<int> evictions = attention.num_evictions(budget);
+  std::vector<double> price(evictions.size(), 0);
+  int num_later = 0;
+  for (int step = attention.num_tokens() - 1; step >= 0; --step) {
+    if (evictions[step] == 0) continue;
+    ++num_later;
+    if (step + 1 == attention.num_tokens()) continue;
     std::vector<float> row(remaining.row(step), remaining.row(step) + step + 1);
     std::nth_element(row.begin(), row.begin() + budget - 1, row.end(), std::greater<>());
-    price[step] = row[budget - 1] / static_cast<double>(n - 1 - step);
+    price[step] = row[budget - 1] / std::max(1.0, num_later - 1.0);
   }
   return price;
 }

@@ -51,24 +51,24 @@ EvictionAssignment::EvictionAssignment(const FutureAttention& attention, int rec
 
 void EvictionAssignment::lower_budget() {
   --budget_;
-  search(std::max(budget_, attention_.first_eviction()));
+  add_eviction(std::max(budget_, attention_.first_eviction()));
 }
 
 // Dijkstra's algorithm over the tokens, with reduced costs. A path ends at a token that no step
 // evicts; a token farther than the nearest such token cannot shorten it.
-void EvictionAssignment::search(int source) {
-  start(source);
+void EvictionAssignment::add_eviction(int step) {
+  start(step);
   while (queue_.nearest() < shortest_) {
     const double distance = queue_.nearest();
     const int token = queue_.take(distance);
     settled_.emplace_back(token, distance);
     slack_[token] = -std::numeric_limits<float>::infinity();
-    const int step = step_of_[token];
-    if (is_scanned_[step]) continue;  // the prompt's end evicts several tokens
-    released_token_[step] = token;
-    scan(step, distance - (cost(token, step) + token_price_[token]));
+    const int taken_by = step_of_[token];
+    if (is_scanned_[taken_by]) continue;  // a step that evicts several tokens
+    released_token_[taken_by] = token;
+    scan(taken_by, distance - (cost(token, taken_by) + token_price_[token]));
   }
-  augment(source);
+  augment(step);
 }
 
 void EvictionAssignment::start(int source) {

@@ -10,9 +10,11 @@
 namespace kvsim {
 
 /// The exact optimum of total attention recall, as a minimum assignment of eviction steps to tokens
-/// (oracle/README.md). Starts with a budget of all tokens; each call of lower_budget() inserts one
-/// eviction by a shortest augmenting path, after which the assignment is optimal for the new
-/// budget. Takes 2 n (n + 1) bytes beside the attention, and O(n²) time per budget at worst.
+/// (oracle/README.md). Starts without evictions, which is a budget of all tokens; each eviction is
+/// inserted by a shortest augmenting path, after which the assignment is optimal for those inserted
+/// so far. With an eviction interval of 1 each call of lower_budget() inserts what the next smaller
+/// budget evicts; otherwise use add_eviction(), from the last step to the first. Takes 2 n (n + 1)
+/// bytes beside the attention, and O(n²) time per budget at worst.
 class EvictionAssignment {
  public:
   /// Step t may evict tokens 0 .. t - recent. `attention` has to outlive the object.
@@ -24,15 +26,19 @@ class EvictionAssignment {
   /// Lowers the budget by one token. It must stay above 0 and at least `recent`.
   void lower_budget();
 
+  /// Inserts one eviction after `step`, which may evict several tokens.
+  void add_eviction(int step);
+
   /// Attention to evicted tokens, summed over the measured steps, mean over query heads.
   double loss() const { return loss_; }
 
   Schedule schedule() const;
 
-  /// Per step t, the price of a slot from step t to the next: at least 0, and 0 where the budget
-  /// does not bind. The prices from any step t to the end add up to exactly the loss that one more
-  /// slot after every step from t on would save; all prices, to what budget + 1 would save. One
-  /// more slot after step t alone saves at most its price, and one fewer costs at least its price.
+  /// After lower_budget(): per step t, the price of a slot from step t to the next: at least 0, and
+  /// 0 where the budget does not bind. The prices from any step t to the end add up to exactly the
+  /// loss that one more slot after every step from t on would save; all prices, to what budget + 1
+  /// would save. One more slot after step t alone saves at most its price, and one fewer costs at
+  /// least its price.
   std::vector<double> slot_prices() const;
 
   /// The duals: L(j,t) + token_price(j) >= step_price(t) for every step that may evict j, with
@@ -50,7 +56,6 @@ class EvictionAssignment {
  private:
   /// The step may evict tokens 0 .. num_candidates(step) - 1.
   int num_candidates(int step) const { return step + 1 - recent_; }
-  void search(int source);
   void start(int source);
   void scan(int step, double distance);
   void reach(int token, int step, double distance);

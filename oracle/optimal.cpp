@@ -4,19 +4,33 @@
 #include <map>
 
 #include "oracle/eviction_assignment.h"
+#include "oracle/simulation.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
 
-/// The schedule if the newest tokens to keep fill the budget: the oldest token is always evicted.
+/// What remains if the newest tokens to keep fill the budget.
+class OldestFirst final : public EvictionRule {
+ public:
+  void arrive(int) override {}
+  double loss(int token, int) override { return token; }
+};
+
 Schedule window_schedule(const FutureAttention& attention, int budget) {
-  Schedule schedule;
-  for (int token = 0; token < attention.num_tokens(); ++token) {
-    const int leaves = std::max(token + budget, attention.first_eviction());
-    schedule.push_back(std::min(leaves, attention.num_tokens()));
+  OldestFirst rule;
+  return simulate(attention, budget, rule);
+}
+
+// The steps that evict are not those of the next larger budget and one more, so each budget has an
+// assignment of its own.
+Schedule schedule_with_interval(const FutureAttention& attention, int budget, int recent) {
+  EvictionAssignment assignment(attention, recent);
+  const std::vector<int> evictions = attention.num_evictions(budget);
+  for (int step = attention.num_tokens() - 1; step >= 0; --step) {
+    for (int count = evictions[step]; count > 0; --count) assignment.add_eviction(step);
   }
-  return schedule;
+  return assignment.schedule();
 }
 
 class Optimal final : public Planner {
@@ -31,6 +45,8 @@ class Optimal final : public Planner {
       const int recent = params_.amount("recent", budgets[i]);
       if (recent >= budgets[i]) {
         plans[i].schedule = window_schedule(attention, budgets[i]);
+      } else if (attention.eviction_interval() != 1) {
+        plans[i].schedule = schedule_with_interval(attention, budgets[i], recent);
       } else {
         by_recent[recent].push_back(i);
       }

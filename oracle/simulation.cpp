@@ -6,12 +6,12 @@ namespace kvsim {
 
 Schedule simulate(const FutureAttention& attention, int budget, EvictionRule& rule) {
   Schedule schedule(attention.num_tokens(), attention.num_tokens());
+  const std::vector<int> evictions = attention.num_evictions(budget);
   std::vector<int> resident;
   for (int step = 0; step < attention.num_tokens(); ++step) {
     resident.push_back(step);
     rule.arrive(step);
-    if (step < attention.first_eviction()) continue;
-    while (static_cast<int>(resident.size()) > budget) {
+    for (int count = evictions[step]; count > 0; --count) {
       auto victim = resident.begin();
       double least = rule.loss(*victim, step);
       for (auto token = victim + 1; token != resident.end(); ++token) {

@@ -22,7 +22,8 @@ class EvictionRule {
   virtual void leave(int token) { static_cast<void>(token); }
 };
 
-/// The schedule of a cache that evicts one token at a time until the budget holds.
+/// The schedule of a cache that evicts one token at a time until the budget holds, at the steps at
+/// which the protocol evicts.
 Schedule simulate(const FutureAttention& attention, int budget, EvictionRule& rule);
 
 }  // namespace kvsim

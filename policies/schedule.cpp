@@ -13,7 +13,7 @@ class Scheduled final : public Policy {
   Scheduled(const Params&, const Context& context)
       : leaves_after_(context.schedule.begin(), context.schedule.end()) {}
 
-  Rules rules() const override { return {.prunes = true}; }
+  Rules rules() const override { return {.prunes = true, .ignores_interval = true}; }
 
   void update(const Step& step, std::span<double> scores) override {
     for (std::size_t i = 0; i < scores.size(); ++i) {

@@ -2,8 +2,8 @@
 // 4.1, Listing 1): the last steps form an observation window and vote with their attention, votes
 // are pooled over neighbouring tokens, and the tokens with the fewest votes are evicted.
 //
-// The paper compresses once, at the end of the prompt, and so does this file. After the prompt, and
-// in stream mode, the window moves with the text and votes at each overflow.
+// The paper compresses once, at the end of the prompt: --mode prefill --eviction-interval never. In
+// other protocols the window moves with the text and votes at each overflow.
 
 #include <algorithm>
 #include <deque>
@@ -88,9 +88,10 @@ PolicyInfo snapkv_policy() {
       .source = "SnapKV section 4.1, Listing 1; parameters of sections 5.1.1 and 5.2",
       .sees = "attention over the cache",
       .differences =
-          "the paper compresses a prompt once and keeps all that follows; here the "
-          "window goes on and each overflow asks it again. Votes are pooled after the "
-          "mean over the query heads of a KV head",
+          "the paper compresses a prompt once and keeps all that follows: --mode prefill "
+          "--eviction-interval never. Otherwise the window goes on and each overflow asks it "
+          "again. "
+          "Votes are pooled after the mean over the query heads of a KV head",
       .params = {Param::integer("window", 16, 1, 1'000'000,
                                 "last steps that vote; their tokens always stay"),
                  Param::integer("kernel", 5, 1, 1'000, "neighbouring tokens that share votes"),

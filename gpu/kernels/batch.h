@@ -36,6 +36,8 @@ struct UnitTask {
 struct ReplayTask {
   int unit = 0;
   int budget = 1;
+  int most_held = 1;       ///< see kvsim::most_held(); at most the number of tokens
+  bool never = false;      ///< evicts at the end of the prompt only
   int protect_first = 0;   ///< at most the budget
   int protect_newest = 0;  ///< at most the budget less protect_first
   int drop = 1;            ///< an overflow evicts a multiple of this many tokens
@@ -98,6 +100,7 @@ struct Batch {
 
   // Written by replay_steps(); loss and misses of replays that select by select_tokens().
   std::int32_t* evicted_after = nullptr;  ///< [R, n]; n: never
+  std::int32_t* num_ties = nullptr;       ///< [R]: evictions so far that equal scores decided
   std::uint64_t* missing = nullptr;    ///< [R, words()]: a bit per token evicted before the block
   double* kept = nullptr;              ///< [R, S, H]: sum of the weights attended to
   float* offset = nullptr;             ///< [R, S, H]: see Loss::nearly_all

@@ -50,6 +50,7 @@ class CacheReplay {
   struct Lowest {
     double score;
     int slot;
+    int count;  // candidates with this score
   };
 
   /// How the attention of one query head, divided by the number of heads, follows from weights.
@@ -60,10 +61,11 @@ class CacheReplay {
     bool is_rescaled;
   };
 
-  KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff}; }
+  KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff, 0}; }
 
   KVSIM_DEVICE static Lowest lower(const Lowest& a, const Lowest& b) {
-    return b.score < a.score || (b.score == a.score && b.slot < a.slot) ? b : a;
+    if (a.score == b.score) return {a.score, min_of(a.slot, b.slot), a.count + b.count};
+    return b.score < a.score ? b : a;
   }
 
   KVSIM_DEVICE void use_slots() {
@@ -84,6 +86,7 @@ class CacheReplay {
     } else {
       slots_.num_held = slots_.count = batch_.num_held[index_];
     }
+    num_ties_ = batch_.first_step == 0 ? 0 : batch_.num_ties[index_];
     block_.each(slots_.count, [&](int slot) {
       slots_.token[slot] = batch_.held_token[first + slot];
       slots_.score[slot] = batch_.held_score[first + slot];
@@ -192,7 +195,7 @@ class CacheReplay {
 
   KVSIM_DEVICE Lowest score(int step) {
     const bool remembers = task_.rule.needs_history();
-    if (remembers) remembered_.update(step, evicts_after(step) ? overflow() : 0, slots_);
+    if (remembers) remembered_.update(step, evicts_after(step) ? overflow(step) : 0, slots_);
     const bool is_scored = remembers || task_.rule.kind == ScoreRule::Kind::newest;
     const ScoredStep scored{
         step, static_cast<std::size_t>(task_.sees_full_attention ? step + 1 : slots_.num_held)};
@@ -205,7 +208,7 @@ class CacheReplay {
             const float attention = task_.rule.reads_attention() ? slots_.attention[slot] : 0;
             score = next_score(task_.rule, scored, slots_.token[slot], score, attention);
           }
-          return is_candidate(slot) ? Lowest{score, slot} : none();
+          return is_candidate(slot) ? Lowest{score, slot, 1} : none();
         },
         lower);
   }
@@ -213,15 +216,21 @@ class CacheReplay {
   KVSIM_DEVICE bool evicts_after(int step) const { return step + 1 >= batch_.shape.prompt_length; }
 
   // The same as Cache::overflow() in sim/cache/cache.h.
-  KVSIM_DEVICE int overflow() const {
+  KVSIM_DEVICE int overflow(int step) const {
+    const bool is_prompt_end = step + 1 == batch_.shape.prompt_length;
     const int excess = slots_.num_held - task_.budget;
-    if (excess <= 0) return 0;
+    if (excess <= 0 || (!is_prompt_end && slots_.num_held <= task_.most_held)) return 0;
     const int drops = (excess + task_.drop - 1) / task_.drop;
     return min_of(drops * task_.drop, slots_.num_held - task_.protect_first - task_.protect_newest);
   }
 
   KVSIM_DEVICE void evict(int step, Lowest lowest) {
-    for (int remaining = overflow(); remaining > 0; --remaining) {
+    int num_equal = 0;  // evicted in a row with the same score
+    double last = kEvictedScore;
+    for (int remaining = overflow(step); remaining > 0; --remaining) {
+      num_equal = lowest.score == last ? num_equal + 1 : 1;
+      last = lowest.score;
+      if (remaining == 1 && lowest.count > 1) num_ties_ += num_equal;
       block_.once([&] {
         slots_.score[lowest.slot] = kEvictedScore;
         evicted_after_[slots_.token[lowest.slot]] = step;
@@ -231,7 +240,9 @@ class CacheReplay {
       lowest = block_.reduce(
           slots_.count, none(),
           [&](int slot) {
-            return is_candidate(slot) ? Lowest{slots_.score[slot], slot} : none();
+            const double score = slots_.score[slot];
+            const bool counts = is_candidate(slot) && score != kEvictedScore;
+            return counts ? Lowest{score, slot, 1} : none();
           },
           lower);
     }
@@ -245,7 +256,10 @@ class CacheReplay {
           batch_.held_token[first + place] = slots_.token[slot];
           batch_.held_score[first + place] = slots_.score[slot];
         });
-    block_.once([&] { batch_.num_held[index_] = slots_.num_held; });
+    block_.once([&] {
+      batch_.num_held[index_] = slots_.num_held;
+      batch_.num_ties[index_] = num_ties_;
+    });
   }
 
   Block& block_;
@@ -255,6 +269,7 @@ class CacheReplay {
   int num_heads_;
   std::int32_t* evicted_after_;
   Slots slots_ = {};
+  int num_ties_ = 0;
   RememberedScores<Block> remembered_;
 };
 

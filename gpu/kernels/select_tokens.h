@@ -9,9 +9,9 @@
 
 namespace kvsim::gpu {
 
-/// One step of a policy that evicts nothing and attends to the newest token and to the `budget`
-/// older ones with the most full attention at this step, the later token first among equals.
-/// CPU counterparts: Cache::select() in sim/cache and CachedAttention in sim/outputs.
+/// One step of a policy that evicts nothing and attends to the newest token and to as many older
+/// ones as a cache may hold, those with the most full attention at this step, the later token first
+/// among equals. CPU counterparts: Cache::select() in sim/cache and CachedAttention in sim/outputs.
 template <class Block>
 class TokenSelection {
  public:
@@ -40,7 +40,9 @@ class TokenSelection {
   // The same as Cache::select(): protected tokens come first, then those with the most attention.
   KVSIM_DEVICE void choose() {
     const bool is_prompt = step_ < batch_.shape.prompt_length;
-    const int chosen = is_prompt ? step_ : min_of(task_.budget, step_);
+    const int older =
+        task_.never ? task_.budget + step_ - batch_.shape.prompt_length : task_.most_held;
+    const int chosen = is_prompt ? step_ : min_of(older, step_);
     const int first = min_of(task_.protect_first, chosen);
     // The newest token, which is always attended to, takes one place of the protected window.
     const int window = task_.protect_newest > 0 ? task_.protect_newest - 1 : 0;

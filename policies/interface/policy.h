@@ -83,6 +83,7 @@ struct Rules {
   bool sees_kinds = false;           ///< fill Step::kinds
   bool selects = false;              ///< choose what to attend to, evict nothing (see Policy)
   bool prunes = false;  ///< candidates scored minus infinity leave even while the budget holds
+  bool ignores_interval = false;  ///< prunes after every step, whatever the eviction interval
   Scope scope = Scope::head;
   bool slot_positions = false;  ///< rotate keys to their slot in the cache, as if evicted tokens
                                 ///< had never existed; needs a trace that has `/rope`

@@ -12,10 +12,11 @@ namespace kvsim {
 /// see it. Takes 2 n (n + 1) bytes.
 class FutureAttention {
  public:
-  FutureAttention(const Unit& unit, Mode mode, const Backend& backend);
+  FutureAttention(const Unit& unit, Mode mode, const Backend& backend, int eviction_interval = 1);
 
   /// From given attention: rows[t] is a[t,0] .. a[t,t].
-  explicit FutureAttention(const std::vector<std::vector<float>>& rows, int first_measured = 0);
+  explicit FutureAttention(const std::vector<std::vector<float>>& rows, int first_measured = 0,
+                           int eviction_interval = 1);
 
   int num_tokens() const { return num_tokens_; }
 
@@ -25,6 +26,13 @@ class FutureAttention {
   /// The first step that may evict: 0 in stream mode; in prefill mode the last step of the prompt,
   /// which evicts down to the budget.
   int first_eviction() const { return first_measured_ == 0 ? 0 : first_measured_ - 1; }
+
+  /// The protocol's eviction interval, see most_held().
+  int eviction_interval() const { return eviction_interval_; }
+
+  /// Per step, the evictions of a cache of `budget` tokens that drops one token at a time: 0 before
+  /// first_eviction() and between the evictions of an interval.
+  std::vector<int> num_evictions(int budget) const;
 
   /// FutureSums::remaining if a device computed the attention, else empty.
   std::span<const float> remaining() const { return remaining_; }
@@ -41,6 +49,7 @@ class FutureAttention {
 
   int num_tokens_;
   int first_measured_;
+  int eviction_interval_;
   std::vector<float> attention_;  // rows, concatenated
   std::vector<float> remaining_;
 };

@@ -9,6 +9,18 @@
 #include "sim/kernels/score_kernels.h"
 
 namespace kvsim {
+namespace {
+
+// Of the first `count` slots, which are evicted in this order, those that equal scores decided.
+std::int64_t num_tied(const std::vector<double>& scores, const std::vector<std::size_t>& slots,
+                      int count) {
+  const double last = scores[slots[count - 1]];
+  const auto is_last = [&](std::size_t slot) { return scores[slot] == last; };
+  const bool one_stays = std::any_of(slots.begin() + count, slots.end(), is_last);
+  return one_stays ? std::count_if(slots.begin(), slots.begin() + count, is_last) : 0;
+}
+
+}  // namespace
 
 Cache::Cache(int num_tokens, int budget, const Rules& rules)
     : budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
@@ -23,9 +35,10 @@ void Cache::admit(std::int32_t token) {
   scores_.push_back(0);
 }
 
-int Cache::overflow(int leaving) const {
-  const int excess = static_cast<int>(tokens_.size()) - leaving - budget_;
-  if (excess <= 0) return 0;
+int Cache::overflow(int most_held, int leaving) const {
+  const int held = static_cast<int>(tokens_.size()) - leaving;
+  const int excess = held - budget_;
+  if (held <= most_held || excess <= 0) return 0;
   const int drops = (excess + drop_ - 1) / drop_;
   const auto candidates = static_cast<int>(candidates_end() - candidates_begin());
   return std::min(drops * drop_, candidates - leaving);
@@ -65,8 +78,9 @@ void Cache::record_eviction(std::int32_t token, int step) {
 void Cache::evict_lowest(int step) {
   const std::span<const double> scores = scores_;
   const std::size_t begin = candidates_begin();
-  const auto slot =
-      static_cast<std::ptrdiff_t>(begin + lowest(scores.subspan(begin, candidates_end() - begin)));
+  const auto candidates = scores.subspan(begin, candidates_end() - begin);
+  const auto slot = static_cast<std::ptrdiff_t>(begin + lowest(candidates));
+  if (count_equal(candidates, scores_[slot]) > 1) ++num_ties_;
   record_eviction(tokens_[slot], step);
   tokens_.erase(tokens_.begin() + slot);
   scores_.erase(scores_.begin() + slot);
@@ -79,6 +93,7 @@ void Cache::evict_several(int count, int step) {
                     [&](std::size_t a, std::size_t b) {
                       return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
                     });
+  num_ties_ += num_tied(scores_, slots, count);
   for (int i = 0; i < count; ++i) record_eviction(tokens_[slots[i]], step);
   std::size_t kept = 0;
   for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {

@@ -24,10 +24,10 @@ class Cache {
   /// Adds `token`, which is later in the text than all before, with score 0.
   void admit(std::int32_t token);
 
-  /// The number of tokens to evict now: 0 within the budget, else the smallest sufficient multiple
-  /// of the policy's drop, limited to the candidates. `leaving` tokens, which are removed in any
-  /// case, do not count.
-  int overflow(int leaving = 0) const;
+  /// The number of tokens to evict now: 0 while at most `most_held` tokens are held, else the
+  /// smallest multiple of the policy's drop that leaves the budget, limited to the candidates.
+  /// `leaving` tokens, which are removed in any case, do not count.
+  int overflow(int most_held = 0, int leaving = 0) const;
 
   /// Evicts the `count` candidates with the lowest scores after step `step`, the lower text
   /// position first among equals. If the policy prunes, evicts at least all candidates with
@@ -51,6 +51,9 @@ class Cache {
   /// Per token: the step after which it was evicted; num_tokens if it never was.
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
 
+  /// Evictions by evict() of tokens whose score equals that of a candidate that stayed.
+  std::int64_t num_ties() const { return num_ties_; }
+
  private:
   void evict_lowest(int step);
   void evict_several(int count, int step);
@@ -68,6 +71,7 @@ class Cache {
   std::vector<double> scores_;
   std::vector<std::int32_t> evicted_after_;
   std::vector<Eviction> evictions_;
+  std::int64_t num_ties_ = 0;
 };
 
 }  // namespace kvsim

@@ -40,13 +40,18 @@ void SlotCache::score(const ScoredStep& step, std::span<const float> weight, flo
   lowest_ = update_scores(rule_, step, slots, candidates_begin(), candidates_end());
 }
 
-void SlotCache::evict(int step) {
-  const int count = overflow();
-  if (count == 0) return;
-  if (count == 1) {
-    remove(rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_, step);
-    return;
-  }
+void SlotCache::evict(int step, int most_held) {
+  const int count = num_held_ > most_held ? num_held_ - budget_ : 0;
+  if (count > 1) return evict_several(count, step);
+  if (count < 1) return;
+  const std::size_t slot = rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_;
+  const std::span<const double> scores(scores_);
+  const auto candidates = scores.subspan(candidates_begin(), candidates_end() - candidates_begin());
+  if (count_equal(candidates, scores_[slot]) > 1) ++num_ties_;
+  remove(slot, step);
+}
+
+void SlotCache::evict_several(int count, int step) {
   std::vector<std::size_t> candidates;
   for (std::size_t slot = candidates_begin(); slot < candidates_end(); ++slot) {
     if (scores_[slot] != kEvictedScore) candidates.push_back(slot);
@@ -55,6 +60,15 @@ void SlotCache::evict(int step) {
   std::nth_element(candidates.begin(), last, candidates.end(), [&](std::size_t a, std::size_t b) {
     return scores_[a] != scores_[b] ? scores_[a] < scores_[b] : a < b;
   });
+  // The highest of the evicted scores; equal scores decide only there.
+  double highest = -kEvictedScore;
+  for (auto slot = candidates.begin(); slot != last; ++slot) {
+    highest = std::max(highest, scores_[*slot]);
+  }
+  const auto is_highest = [&](std::size_t slot) { return scores_[slot] == highest; };
+  if (std::any_of(last, candidates.end(), is_highest)) {
+    num_ties_ += std::count_if(candidates.begin(), last, is_highest);
+  }
   for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
 }
 

@@ -32,12 +32,9 @@ class SlotCache {
   std::span<const std::int32_t> newest() const { return tokens().last(1); }
   std::span<double> newest_score() { return {scores_.data() + num_slots_ - 1, 1}; }
 
-  /// Evicts down to the budget after step `step`: the lowest scores first, the lower text position
-  /// first among equals.
-  void evict(int step);
-
-  /// The number of tokens that evict() would evict.
-  int overflow() const { return num_held_ > budget_ ? num_held_ - budget_ : 0; }
+  /// If more than `most_held` tokens are held, evicts down to the budget after step `step`: the
+  /// lowest scores first, the lower text position first among equals.
+  void evict(int step, int most_held = 0);
 
   int num_held() const { return num_held_; }
   const TokenSet& held() const { return held_; }
@@ -55,6 +52,9 @@ class SlotCache {
   /// Per token: the step after which it was evicted; num_tokens if it never was.
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
 
+  /// Evictions of tokens whose score equals that of a candidate that stayed.
+  std::int64_t num_ties() const { return num_ties_; }
+
  private:
   std::size_t candidates_begin() const { return std::min(protect_first_, num_slots_); }
   std::size_t candidates_end() const {
@@ -62,6 +62,7 @@ class SlotCache {
   }
   void close_gaps();
   std::size_t find_lowest();
+  void evict_several(int count, int step);
   void remove(std::size_t slot, int step);
 
   int budget_;
@@ -80,6 +81,7 @@ class SlotCache {
                                      // of the kind `newest`
   std::vector<std::int32_t> evicted_after_;
   std::vector<Eviction> evictions_;
+  std::int64_t num_ties_ = 0;
 };
 
 }  // namespace kvsim

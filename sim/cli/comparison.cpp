@@ -95,8 +95,7 @@ RowKey key_of(const Result& row) {
 std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store) {
   std::map<RowKey, Result> rows;
   for (const Trace& trace : plan.traces) {
-    const std::string mode = mode_name(plan.request.mode, plan.request.measuring);
-    for (Result& row : store.results(trace.id(), mode, plan.request.seed)) {
+    for (Result& row : store.results(trace.id(), plan.mode(), plan.request.seed)) {
       rows.emplace(key_of(row), std::move(row));
     }
   }
@@ -181,8 +180,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
   }
   out << fmt::format(
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
-      plan.units.size(), mode_name(plan.request.mode, plan.request.measuring), plan.request.seed,
-      regret.note());
+      plan.units.size(), plan.mode(), plan.request.seed, regret.note());
   write_aligned(out, table);
   if (!notes.empty()) out << '\n' << notes;
 }

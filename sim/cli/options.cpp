@@ -96,8 +96,11 @@ po::options_description replay_options() {
   options.add_options()(
       "mode", po::value<std::string>()->default_value("stream"),
       "stream: evict from the first token on; prefill: the prompt attends in full, "
-      "then evicts once")("seed", po::value<std::int64_t>()->default_value(0),
-                          "for policies that draw")(
+      "is then cut to the budget, and only later steps are measured")(
+      "eviction-interval", po::value<std::string>()->default_value("1"),
+      "K: the cache may grow by K - 1 tokens beyond its budget before a step evicts again; never: "
+      "with --mode prefill, the prompt is cut once and every later token stays, as in SnapKV and "
+      "kvpress")("seed", po::value<std::int64_t>()->default_value(0), "for policies that draw")(
       "allocate", po::value<std::string>()->default_value("uniform"),
       "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
       "pyramid, "
@@ -132,6 +135,19 @@ Selection selection_from(const po::variables_map& values) {
 Mode mode_from(const po::variables_map& values) {
   return choice_from(values, "mode", {"stream", "prefill"}) == "stream" ? Mode::stream
                                                                         : Mode::prefill;
+}
+
+int interval_from(const po::variables_map& values) {
+  const auto text = values["eviction-interval"].as<std::string>();
+  if (text == "never") return kNeverEvict;
+  int interval = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, interval);
+  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostIndex) {
+    throw UsageError(fmt::format("--eviction-interval: expected 1..{} tokens or never, found '{}'",
+                                 kMostIndex, text));
+  }
+  return interval;
 }
 
 MeasureOptions measuring_from(const po::variables_map& values) {

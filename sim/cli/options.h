@@ -30,6 +30,8 @@ po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
 
 Selection selection_from(const po::variables_map& values);
+/// --eviction-interval: 1 or more, or kNeverEvict.
+int interval_from(const po::variables_map& values);
 Mode mode_from(const po::variables_map& values);
 MeasureOptions measuring_from(const po::variables_map& values);
 

@@ -38,6 +38,7 @@ SweepRequest request_from(const po::variables_map& values) {
   SweepRequest request;
   request.selection = selection_from(values);
   request.mode = mode_from(values);
+  request.eviction_interval = interval_from(values);
   request.seed = seed_from(values);
   request.threads = threads_from(values);
   return request;

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "policies/parameters/errors.h"
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
 #include "sim/replay/replay_checks.h"
@@ -24,19 +25,34 @@ void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   }
 }
 
-// Without a reference, "all" leaves out the policies that need one, with a note.
+// Removes the policies for which `check` throws.
+template <class Check>
+std::vector<std::string> leave_out(std::vector<Spec>& policies, const Check& check) {
+  std::vector<std::string> left_out;
+  std::erase_if(policies, [&](const Spec& policy) {
+    try {
+      check(policy);
+      return false;
+    } catch (const UsageError&) {
+      left_out.push_back(policy.policy().name);
+      return true;
+    }
+  });
+  return left_out;
+}
+
+// "all" leaves out, with a note, the policies that the options rule out.
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
-                                const MeasureOptions& measuring) {
+                                const SweepRequest& request) {
   const std::string list = required_from(verb, values, "policies");
   std::vector<Spec> policies = parse_specs(list);
-  if (list == "all" && !measuring.has_reference()) {
-    std::vector<std::string> left_out;
-    std::erase_if(policies, [&](const Spec& policy) {
-      if (needs_reference(policy)) left_out.push_back(policy.policy().name);
-      return needs_reference(policy);
+  if (list == "all") {
+    const auto left_out = leave_out(policies, [&](const Spec& policy) {
+      check_reference(policy, request.measuring);
+      check_interval(policy, request.mode, request.eviction_interval);
     });
-    if (values.count("quiet") == 0) {
-      std::cerr << fmt::format("kvsim: left out, as they need a reference: {}\n",
+    if (!left_out.empty() && values.count("quiet") == 0) {
+      std::cerr << fmt::format("kvsim: left out, as these options rule them out: {}\n",
                                fmt::join(left_out, ", "));
     }
   }
@@ -61,7 +77,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   request.measuring = measuring_from(*values);
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
-  request.policies = policies_from(verb, *values, request.measuring);
+  request.policies = policies_from(verb, *values, request);
   request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 

@@ -171,6 +171,15 @@ KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
 }
 KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
 
+template <class Target>
+KVSIM_INLINE std::size_t count_score(const double* scores, std::size_t count, double score) {
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < count; ++i) equal += scores[i] == score ? 1 : 0;
+  return equal;
+}
+KVSIM_KERNEL(std::size_t, count_score, (const double* scores, std::size_t count, double score),
+             (scores, count, score))
+
 }  // namespace
 
 void set_attention(std::span<const float> weight, float scale, float* mean) {
@@ -188,6 +197,10 @@ std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const S
 
 std::size_t lowest(std::span<const double> scores) {
   return best_find_lowest(scores.data(), scores.size());
+}
+
+std::size_t count_equal(std::span<const double> scores, double score) {
+  return best_count_score(scores.data(), scores.size(), score);
 }
 
 void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,

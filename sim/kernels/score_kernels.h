@@ -41,6 +41,9 @@ std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const S
 /// The index of the first of the lowest scores. `scores` must not be empty.
 std::size_t lowest(std::span<const double> scores);
 
+/// How many of `scores` equal `score`.
+std::size_t count_equal(std::span<const double> scores, double score);
+
 /// rows[s, i] = by_token[tokens[i], s]: the weights of `tokens`, one row per step of a block.
 void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,
                  AlignedRows& rows);

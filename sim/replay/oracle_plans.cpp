@@ -16,7 +16,7 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
   }
   if (by_oracle.empty()) return;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    const FutureAttention attention(units[unit], options.mode, backend);
+    const FutureAttention attention(units[unit], options.mode, backend, options.eviction_interval);
     for (const auto& [spec, members] : by_oracle) {
       check_interrupted(options.interrupted);
       std::vector<int> budgets;

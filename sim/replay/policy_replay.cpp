@@ -27,6 +27,7 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
                            const ReplayOptions& options) {
   const Unit& first = units.front()->unit();
   prompt_ = first_measured(options.mode, first.prompt_length);
+  interval_ = options.eviction_interval;
   const Context context = context_of(configuration, first, options);
   policy_ = configuration.policy.make(context);
   rules_ = configuration.policy.rules(context);
@@ -123,10 +124,12 @@ void PolicyReplay::evict(Layer& layer, int step) {
   std::vector<std::int32_t> leaving;
   std::set_intersection(before.begin(), before.end(), left_earlier_layers_.begin(),
                         left_earlier_layers_.end(), std::back_inserter(leaving));
-  const int overflow = cache.overflow(static_cast<int>(leaving.size()));
+  const int overflow = cache.overflow(most_held(layer.budget, interval_, is_prompt_end(step)),
+                                      static_cast<int>(leaving.size()));
   update_scores(layer, step, attention_, overflow);
   cache.remove(leaving, step);
-  cache.evict(overflow, step);
+  const bool may_prune = interval_ == 1 || is_prompt_end(step) || rules_.ignores_interval;
+  if (overflow > 0 || may_prune) cache.evict(overflow, step);
   if (layers_.size() == 1) return;
   std::vector<std::int32_t> left;
   std::set_difference(before.begin(), before.end(), cache.tokens().begin(), cache.tokens().end(),
@@ -142,8 +145,14 @@ void PolicyReplay::select(Layer& layer, int step, int row) {
   if (step < prompt_) {
     attend(layer, step, row, layer.cache.tokens());
   } else {
-    attend(layer, step, row, layer.cache.select(layer.budget));
+    attend(layer, step, row, layer.cache.select(num_selected(layer, step)));
   }
+}
+
+// As many older tokens as a cache that evicts may hold before the step.
+int PolicyReplay::num_selected(const Layer& layer, int step) const {
+  return interval_ == kNeverEvict ? layer.budget + step - prompt_
+                                  : most_held(layer.budget, interval_, false);
 }
 
 void PolicyReplay::update_scores(Layer& layer, int step, std::span<const float> attention,
@@ -207,7 +216,8 @@ std::vector<Outcome> PolicyReplay::finish() {
     for (Member& member : layer.members) {
       outcomes.push_back(std::move(member.record)
                              .finish({layer.cache.evicted_after(), layer.peak_tokens,
-                                      layer.peak_tokens * bytes_per_token(member.replayed, rules_)},
+                                      layer.peak_tokens * bytes_per_token(member.replayed, rules_),
+                                      layer.cache.num_ties()},
                                      rules_.is_exact()));
     }
   }

@@ -44,6 +44,8 @@ class PolicyReplay final : public ConfigurationReplay {
   void average_full_attention(const Layer& layer, int row);
   void update_scores(Layer& layer, int step, std::span<const float> attention, int overflow);
   bool in_prompt(int step) const { return step + 1 < prompt_; }
+  bool is_prompt_end(int step) const { return step + 1 == prompt_; }
+  int num_selected(const Layer& layer, int step) const;
 
   Rules rules_;
   std::unique_ptr<Policy> policy_;
@@ -52,6 +54,7 @@ class PolicyReplay final : public ConfigurationReplay {
   bool needs_attention_;          // false: neither the policy nor a measurement reads it
   std::vector<TokenKind> kinds_;  // of all tokens, if the policy reads them
   int prompt_;                    // the steps before this one attend in full and are not measured
+  int interval_;                  // see most_held()
   std::vector<std::int32_t> left_earlier_layers_;  // tokens evicted at this step
   std::vector<float> attention_;                   // mean of p, parallel to the attended tokens
   std::vector<float> full_attention_;              // mean of a, parallel to the cache's tokens

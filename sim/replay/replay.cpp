@@ -41,6 +41,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
   for (const Configuration& configuration : configurations) {
     check_reference(configuration.policy, options.measuring);
+    check_interval(configuration.policy, options.mode, options.eviction_interval);
   }
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
   for (const Unit& unit : units) {

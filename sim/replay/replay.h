@@ -33,7 +33,8 @@ struct Configuration {
 
 struct ReplayOptions {
   Mode mode = Mode::stream;
-  std::uint64_t seed = 0;  ///< see unit_seed()
+  int eviction_interval = 1;  ///< see most_held(); kNeverEvict in prefill mode only
+  std::uint64_t seed = 0;     ///< see unit_seed()
   bool trajectories = false;
   MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay

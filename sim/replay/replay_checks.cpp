@@ -51,11 +51,34 @@ void check_mode(const std::string& sequence, int num_tokens, int prompt_length, 
   }
 }
 
-std::string mode_name(Mode mode, const MeasureOptions& measuring) {
+void check_interval(const Spec& policy, Mode mode, int eviction_interval) {
+  if (eviction_interval == kNeverEvict && mode == Mode::stream) {
+    throw UsageError(
+        "--eviction-interval never: in stream mode there is no prompt to cut, so nothing would "
+        "ever "
+        "leave; use --mode prefill, or a number of tokens");
+  }
+  if (eviction_interval != 1 && policy.is_estimator()) {
+    throw UsageError(
+        fmt::format("--eviction-interval cannot replay {}: an estimator holds samples and sums, "
+                    "which do not leave by evictions; leave it out",
+                    policy.text()));
+  }
+}
+
+std::string mode_name(Mode mode, int eviction_interval, const MeasureOptions& measuring) {
+  std::vector<std::string> options;
+  if (eviction_interval == kNeverEvict) {
+    options.emplace_back("interval=never");
+  } else if (eviction_interval != 1) {
+    options.push_back(fmt::format("interval={}", eviction_interval));
+  }
+  if (measuring.error_stride != 1) {
+    options.push_back(fmt::format("every={}", measuring.error_stride));
+  }
+  if (!measuring.has_reference()) options.emplace_back("reference=none");
   const std::string name = mode == Mode::stream ? "stream" : "prefill";
-  if (!measuring.has_reference()) return name + ":reference=none";
-  return measuring.error_stride == 1 ? name
-                                     : fmt::format("{}:every={}", name, measuring.error_stride);
+  return options.empty() ? name : fmt::format("{}:{}", name, fmt::join(options, ","));
 }
 
 }  // namespace kvsim

@@ -18,8 +18,12 @@ bool needs_reference(const Spec& policy);
 /// the full attention.
 void check_reference(const Spec& policy, const MeasureOptions& measuring);
 
-/// The column `mode`: "stream" or "prefill", followed by non-default measuring options:
-/// "stream:every=10", "prefill:reference=none".
-std::string mode_name(Mode mode, const MeasureOptions& measuring = {});
+/// Throws UsageError if the interval is kNeverEvict in stream mode, or not 1 for an estimator,
+/// whose vectors do not leave by evictions.
+void check_interval(const Spec& policy, Mode mode, int eviction_interval);
+
+/// The column `mode`: "stream" or "prefill", then what is not the default: "stream:every=10",
+/// "prefill:interval=never,reference=none".
+std::string mode_name(Mode mode, int eviction_interval = 1, const MeasureOptions& measuring = {});
 
 }  // namespace kvsim

@@ -25,6 +25,8 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
       rules_(configuration.policy.rules(context_of(configuration, unit.unit(), options))),
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
       prompt_(first_measured(options.mode, unit.unit().prompt_length)),
+      budget_(configuration.budget),
+      interval_(options.eviction_interval),
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
       record_(unit.unit(), prompt_, options),
       contents_(unit.add_cache()),
@@ -178,13 +180,16 @@ ScoreReplay::SlotAttention ScoreReplay::attention_of(const AttentionBlock& block
 
 void ScoreReplay::evict(const AttentionBlock& block, int row) {
   const std::size_t before = cache_.evictions().size();
-  cache_.evict(block.first_step + row);
+  const int step = block.first_step + row;
+  cache_.evict(step, most_held(budget_, interval_, step + 1 == prompt_));
   for (std::size_t i = before; i < cache_.evictions().size(); ++i) {
     for (int head = 0; head < kept_weight_sums_.rows(); ++head) {
       const std::int32_t token = cache_.evictions()[i].token;
       const float* weight = block.heads[head].weight_by_token.row(token);
       // All steps, although those up to `row` are not read again.
-      for (int step = 0; step < kBlockSteps; ++step) kept_weight_sums_(head, step) -= weight[step];
+      for (int later = 0; later < kBlockSteps; ++later) {
+        kept_weight_sums_(head, later) -= weight[later];
+      }
     }
   }
 }
@@ -200,7 +205,8 @@ std::vector<Outcome> ScoreReplay::finish() {
                                                         unit.value.cols() * unit.value_bytes);
   std::vector<Outcome> outcomes;
   outcomes.push_back(std::move(record_).finish(
-      {cache_.evicted_after(), peak_tokens_, peak_tokens_ * bytes_per_token}, true));
+      {cache_.evicted_after(), peak_tokens_, peak_tokens_ * bytes_per_token, cache_.num_ties()},
+      true));
   return outcomes;
 }
 

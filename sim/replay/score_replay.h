@@ -46,6 +46,8 @@ class ScoreReplay final : public ConfigurationReplay {
   Rules rules_;
   std::unique_ptr<Policy> policy_;
   int prompt_;  // the steps before this one attend in full and are not measured
+  int budget_;
+  int interval_;  // see most_held()
   SlotCache cache_;
   UnitRecord record_;
   CacheContents& contents_;

@@ -77,6 +77,7 @@ Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
                                    [&](std::int32_t step) { return step < num_tokens_; });
   result.peak_tokens = static_cast<std::int64_t>(usage.peak_tokens);
   result.cache_bytes = static_cast<std::int64_t>(usage.peak_bytes);
+  result.ties = usage.ties;
   if (keep_trajectory_) {
     outcome.trajectory = std::move(trajectory_);
     outcome.trajectory.evicted_after = std::move(usage.evicted_after);

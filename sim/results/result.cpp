@@ -79,6 +79,7 @@ std::span<const Column> result_columns() {
       {"cache_bytes", &Result::cache_bytes},
       {"device", &Result::device},
       {"kvsim_version", &Result::kvsim_version},
+      {"ties", &Result::ties},
   };
   return columns;
 }

@@ -48,6 +48,7 @@ struct Result {
 
   std::string device;
   std::string kvsim_version;
+  std::int64_t ties = 0;  ///< evictions that equal scores decided
 };
 
 /// The value of a column; std::monostate (NULL): the column does not apply to the row.

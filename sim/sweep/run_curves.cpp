@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "policies/parameters/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/in_parallel.h"
@@ -75,6 +76,11 @@ std::size_t CurvePlan::memory_bytes() const {
 }
 
 CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
+  if (request.eviction_interval != 1) {
+    throw UsageError(
+        "--eviction-interval: between its evictions a cache may hold tokens that a larger budget "
+        "has evicted, so budgets cannot be followed all at once; use kvsim sweep");
+  }
   for (const Spec& policy : request.policies) check_has_curve(policy);
   request.budgets = {Amount::parse("1.0", "budget")};
   return {plan_sweep(std::move(request)), std::move(errors)};

@@ -61,6 +61,7 @@ void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
 
 ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& interrupted) {
   return {.mode = request.mode,
+          .eviction_interval = request.eviction_interval,
           .seed = static_cast<std::uint64_t>(request.seed),
           .trajectories = request.trajectories,
           .measuring = request.measuring,

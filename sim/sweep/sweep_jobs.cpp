@@ -126,7 +126,8 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   for (const PlannedReplay& replay : job.replays) {
     const Spec& policy = plan.policy_of(replay);
     const Rules rules = policy.rules({.budget = replay.budget});
-    const auto most = static_cast<std::size_t>(std::max(replay.budget, prompt));
+    const int held_between = most_held(replay.budget, plan.request.eviction_interval, false);
+    const auto most = static_cast<std::size_t>(std::max(held_between, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;
     const auto steps = static_cast<std::size_t>(rules.remembered.steps);

@@ -88,6 +88,10 @@ std::size_t SweepPlan::num_remaining() const {
       [](std::size_t sum, const PlannedUnit& u) { return sum + u.remaining.size(); });
 }
 
+std::string SweepPlan::mode() const {
+  return mode_name(request.mode, request.eviction_interval, request.measuring);
+}
+
 SweepPlan plan_sweep(SweepRequest request) {
   if (request.policies.empty() || request.budgets.empty()) {
     throw UsageError("a sweep takes at least one policy and one budget");
@@ -97,6 +101,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   for (Spec& policy : plan.request.policies) {
     check_allocation(policy);
     check_reference(policy, plan.request.measuring);
+    check_interval(policy, plan.request.mode, plan.request.eviction_interval);
     if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
@@ -130,7 +135,7 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.kv_head = unit.unit.name.kv_head;
   result.policy = plan.policy_of(replay).text();
   result.budget = replay.budget;
-  result.mode = mode_name(plan.request.mode, plan.request.measuring);
+  result.mode = plan.mode();
   result.seed = plan.request.seed;
   result.trace = trace.file().string();
   result.budget_request = replay.budget_request;

@@ -20,6 +20,7 @@ struct SweepRequest {
   std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
   Selection selection;
   Mode mode = Mode::stream;
+  int eviction_interval = 1;  ///< see most_held() in sim/attention/mode.h
   std::int64_t seed = 0;
   int threads = 1;
   bool trajectories = false;
@@ -50,6 +51,9 @@ struct SweepPlan {
   std::size_t num_replays() const;
   std::size_t num_remaining() const;
 
+  /// The column `mode` of its rows.
+  std::string mode() const;
+
   const Spec& policy_of(const PlannedReplay& replay) const {
     return request.policies[replay.policy];
   }
@@ -57,9 +61,9 @@ struct SweepPlan {
 
 /// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
-/// for `adaptive` where heads share a cache, and for what check_mode() and check_reference()
-/// refuse; DataError for a trace without the rotation that `positions=slot` needs, and for a
-/// schedule file whose SHA-256 differs from the spec's.
+/// for `adaptive` where heads share a cache, and for what check_mode(), check_interval() and
+/// check_reference() refuse; DataError for a trace without the rotation that `positions=slot`
+/// needs, and for a schedule file whose SHA-256 differs from the spec's.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`.

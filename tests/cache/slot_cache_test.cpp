@@ -30,6 +30,7 @@ std::vector<float> by_slot(const SlotCache& cache, int step) {
 
 TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
   const int budget = GENERATE(1, 7, 60, kTokens);
+  const int held = budget + GENERATE(0, 5);
   const Rules rules{.protect_first = GENERATE(0, 3),
                     .protect_newest = GENERATE(0, 5),
                     .score = ScoreRule{.kind = ScoreRule::Kind::sum}};
@@ -39,14 +40,16 @@ TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
     if (step % kSteps == 0) slots.begin_block(step, std::min(kSteps, kTokens - step));
     tokens.admit(step);
     add_attention(tokens, step);
-    tokens.evict(tokens.overflow(), step);
+    tokens.evict(tokens.overflow(held), step);
     slots.admit();
     slots.score({step, static_cast<std::size_t>(slots.num_held())}, by_slot(slots, step), 1);
-    slots.evict(step);
+    slots.evict(step, held);
     CAPTURE(step);
     REQUIRE(slots.num_held() == static_cast<int>(tokens.tokens().size()));
   }
   CHECK(slots.evicted_after() == tokens.evicted_after());
+  CHECK(slots.num_ties() == tokens.num_ties());
+  if (budget < kTokens) CHECK(tokens.num_ties() > 0);
 }
 
 }  // namespace

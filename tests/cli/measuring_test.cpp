@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -42,6 +43,40 @@ TEST_CASE("cli: rows that measure otherwise are rows of another mode, and resume
   std::set<std::string> modes;
   for (const auto& row : exported(folder)) modes.insert(row["mode"]);
   CHECK(modes == std::set<std::string>{"stream", "stream:every=10", "stream:reference=none"});
+}
+
+TEST_CASE("cli: rows of another eviction interval are rows of another mode") {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<std::string>> ways{
+      {"--mode", "prefill"},
+      {"--mode", "prefill", "--eviction-interval", "never"},
+      {"--mode", "prefill", "--eviction-interval", "16", "--every", "10"}};
+  for (const auto& way : ways) REQUIRE(sweep(folder, "knorm", way).status == 0);
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : exported(folder)) {
+    if (row["sequence"] == "copied-segment") rows[row["mode"]] = row;
+  }
+  REQUIRE(rows.size() == 3);
+  const auto& every_step = rows.at("prefill");
+  const auto& once = rows.at("prefill:interval=never");
+  const auto& at_times = rows.at("prefill:interval=16,every=10");
+  // One cut of the prompt, and every later token stays.
+  const int budget = once["budget"];
+  const int steps = once["steps"];
+  CHECK(once["evictions"] == 512 - steps - budget);
+  CHECK(once["peak_tokens"] == budget + steps);
+  CHECK(every_step["evictions"] == 512 - budget);
+  CHECK(at_times["peak_tokens"] == budget + 15);
+  CHECK(once["attention_recall"] > at_times["attention_recall"]);
+  CHECK(at_times["attention_recall"] > every_step["attention_recall"]);
+}
+
+TEST_CASE("cli: all leaves out what an eviction interval rules out") {
+  const TemporaryFolder folder;
+  const Ended swept = sweep(folder, "all", {"--eviction-interval", "64"});
+  CHECK(swept.status == 0);
+  CHECK_THAT(swept.err, Contains("left out, as these options rule them out: subgen\n"));
+  CHECK_THAT(swept.out, Contains("stream:interval=64 mode") && !Contains("subgen"));
 }
 
 TEST_CASE("cli: a sweep without a reference shows what it does not measure as a dash") {

@@ -109,8 +109,10 @@ void check_outcomes(const Unit& unit, const std::vector<Configuration>& configur
   CHECK(num_ties <= std::max<std::size_t>(1, configurations.size() / 50));
 }
 
-void check_unit(const Unit& unit, Mode mode, const std::vector<Configuration>& configurations) {
-  const ReplayOptions options{.mode = mode, .seed = 3, .trajectories = true};
+void check_unit(const Unit& unit, Mode mode, const std::vector<Configuration>& configurations,
+                int eviction_interval = 1) {
+  const ReplayOptions options{
+      .mode = mode, .eviction_interval = eviction_interval, .seed = 3, .trajectories = true};
   const UnitReplays replays{&unit, configurations};
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name, unit.num_tokens());
@@ -120,8 +122,9 @@ void check_unit(const Unit& unit, Mode mode, const std::vector<Configuration>& c
   }
 }
 
-void check_unit(const Unit& unit, Mode mode, const std::vector<int>& budgets) {
-  check_unit(unit, mode, by_rule(unit, budgets));
+void check_unit(const Unit& unit, Mode mode, const std::vector<int>& budgets,
+                int eviction_interval = 1) {
+  check_unit(unit, mode, by_rule(unit, budgets), eviction_interval);
 }
 
 TEST_CASE("device: replays by rule are the CPU's") {
@@ -146,8 +149,33 @@ TEST_CASE("device: replays agree after a prompt") {
              Mode::prefill, {1, 30, 100});
 }
 
+TEST_CASE("device: replays agree where caches evict at intervals or only the prompt is cut") {
+  const Unit unit = random_unit({.tokens = 150, .group = 2, .prompt_length = 70}, 9);
+  check_unit(unit, Mode::stream, {1, 30}, 9);
+  check_unit(unit, Mode::prefill, {1, 30, 69, 100}, GENERATE(9, 80, kNeverEvict));
+}
+
 TEST_CASE("device: replays agree where most scores tie") {
   check_unit(uniform_unit({.tokens = 300}), Mode::stream, {70, 200});
+}
+
+TEST_CASE("device: evictions that equal scores decide are the CPU's") {
+  const Unit unit = uniform_unit({.tokens = 150, .prompt_length = 70});
+  for (const int interval : {1, 9, kNeverEvict}) {
+    const ReplayOptions options{.mode = Mode::prefill, .eviction_interval = interval};
+    const std::vector<Configuration> configurations{
+        {Spec("window"), 30}, {Spec("lru"), 30}, {Spec("lfu"), 30}, {Spec("scissorhands"), 30}};
+    const auto expected = replay(unit, configurations, options, *make_cpu_backend());
+    const UnitReplays replays{&unit, configurations};
+    for (const TestedDevice& device : tested_devices()) {
+      const auto tested = gpu::replay_on(*device.make(), {&replays, 1}, options);
+      for (std::size_t i = 0; i < configurations.size(); ++i) {
+        CAPTURE(device.name, interval, configurations[i].policy.text());
+        CHECK(tested.front()[i].result.ties == expected[i].result.ties);
+      }
+      CHECK(expected.back().result.ties > 0);
+    }
+  }
 }
 
 TEST_CASE("device: replays agree where what is kept has hardly any weight") {

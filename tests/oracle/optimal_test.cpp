@@ -39,6 +39,49 @@ TEST_CASE("optimal loses as little as the best of all eviction sequences", "[opt
   }
 }
 
+// After each step, what the protocol allows a cache of `budget` tokens to hold.
+std::vector<int> capacities(int tokens, int prompt, int interval, int budget) {
+  std::vector<int> capacities;
+  int held = 0;
+  for (int step = 0; step < tokens; ++step) {
+    ++held;
+    const bool is_prompt_end = step + 1 == prompt;
+    const bool in_prompt = step + 1 < prompt;
+    const bool evicts =
+        is_prompt_end || (!in_prompt && interval != kNeverEvict && held > budget + interval - 1);
+    if (evicts) held = std::min(held, budget);
+    capacities.push_back(evicts ? budget : tokens);
+  }
+  return capacities;
+}
+
+TEST_CASE("optimal is the best of the sequences that evict when the protocol does", "[optimal]") {
+  const int tokens = GENERATE(5, 8);
+  for (int prompt = 0; prompt < tokens; ++prompt) {
+    for (const int interval : {2, 3, kNeverEvict}) {
+      if (interval == kNeverEvict && prompt == 0) continue;
+      for (const std::uint64_t seed : {1U, 2U, 3U}) {
+        const FutureAttention attention(random_rows(tokens, seed), prompt, interval);
+        for (int budget = 1; budget <= tokens; ++budget) {
+          const std::vector<int> most = capacities(tokens, prompt, interval, budget);
+          for (int recent = 0; recent <= 2; ++recent) {
+            CAPTURE(tokens, prompt, interval, seed, budget, recent);
+            const Plan plan =
+                plans("optimal:recent=" + std::to_string(recent), attention, {budget}).front();
+            const double best = least_loss(
+                attention, [&](int step) { return most[static_cast<std::size_t>(step)]; },
+                std::min(recent, budget));
+            CHECK(lost(attention, plan.schedule) == Approx(best).margin(kRounding));
+            for (int step = 0; step < tokens; ++step) {
+              CHECK(kept_after(plan.schedule, step) <= most[static_cast<std::size_t>(step)]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a share of recent tokens is a share of each budget", "[optimal]") {
   const FutureAttention attention(random_rows(20, 6));
   const auto shares = plans("optimal:recent=50%", attention, {4, 10, 8});

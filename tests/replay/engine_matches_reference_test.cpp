@@ -14,7 +14,8 @@ namespace {
 using namespace test_support;
 
 // Every policy that the reference implements, with its settings, at one budget.
-std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode mode) {
+std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode mode,
+                                                               int eviction_interval) {
   const int half = std::max(1, static_cast<int>(std::floor(0.5 * budget + 0.5)));
   std::vector<std::pair<std::string, ReferenceSetting>> settings = {
       {"full", {.policy = "full"}},
@@ -40,6 +41,7 @@ std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode 
   for (auto& [spec, setting] : settings) {
     setting.budget = budget;
     setting.mode = mode;
+    setting.eviction_interval = eviction_interval;
   }
   return settings;
 }
@@ -55,16 +57,17 @@ std::string where_trajectories_differ(const Trajectory& a, const Trajectory& b) 
 
 // `most_followed`: the most evictions of one replay that rounding may decide.
 void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode = Mode::stream,
-                  int most_followed = 2) {
+                  int most_followed = 2, int eviction_interval = 1) {
   std::vector<Configuration> configurations;
   std::vector<ReferenceSetting> references;
   for (const int budget : budgets) {
-    for (const auto& [spec, setting] : settings(budget, mode)) {
+    for (const auto& [spec, setting] : settings(budget, mode, eviction_interval)) {
       configurations.push_back({Spec(spec), budget});
       references.push_back(setting);
     }
   }
-  const ReplayOptions options{.mode = mode, .seed = 7, .trajectories = true};
+  const ReplayOptions options{
+      .mode = mode, .eviction_interval = eviction_interval, .seed = 7, .trajectories = true};
   const std::vector<Outcome> outcomes = replay(unit, configurations, options, *make_cpu_backend());
   REQUIRE(outcomes.size() == references.size());
   const ReferenceUnit reference(unit);
@@ -106,6 +109,22 @@ TEST_CASE("the engine matches the definitions after a prompt", "[reference]") {
   const int prompt = GENERATE(1, 2, 30, 64);
   check_engine(random_unit({.tokens = 65, .group = 2, .prompt_length = prompt}, 14),
                {1, 2, 29, 30, 31, 64, 70}, Mode::prefill);
+}
+
+TEST_CASE("the engine matches the definitions where caches evict at intervals", "[reference]") {
+  const Unit unit = random_unit({.tokens = 130, .group = 2, .prompt_length = 50}, 15);
+  const std::vector<int> budgets = {1, 7, 49, 50, 60, 128, 140};
+  for (const int interval : {2, 9, 64, 200}) {
+    CAPTURE(interval);
+    check_engine(unit, budgets, Mode::stream, 2, interval);
+    check_engine(unit, budgets, Mode::prefill, 2, interval);
+  }
+}
+
+TEST_CASE("the engine matches the definitions where only the prompt is cut", "[reference]") {
+  const int prompt = GENERATE(1, 50, 129);
+  check_engine(random_unit({.tokens = 130, .group = 2, .prompt_length = prompt}, 16),
+               {1, 7, 49, 50, 140}, Mode::prefill, 2, kNeverEvict);
 }
 
 TEST_CASE("the engine matches the definitions when all tokens are attended equally",

@@ -53,6 +53,46 @@ TEST_CASE("only the steps after the prompt are measured", "[replay]") {
   }
 }
 
+TEST_CASE("with interval never the prompt is cut once and every later token stays", "[replay]") {
+  const Unit unit = random_unit({.tokens = 30, .group = 2, .prompt_length = 12}, 54);
+  const ReplayOptions options{
+      .mode = Mode::prefill, .eviction_interval = kNeverEvict, .trajectories = true};
+  const Outcome outcome = replay(unit, {{Spec("knorm"), 5}}, options, *make_cpu_backend()).front();
+  CHECK(outcome.result.evictions == 12 - 5);
+  CHECK(outcome.result.peak_tokens == 5 + 18);
+  for (int j = 0; j < 30; ++j) {
+    const auto left = outcome.trajectory.evicted_after[static_cast<std::size_t>(j)];
+    CHECK((left == 11 || left == 30));
+  }
+}
+
+TEST_CASE("an interval that a policy or a mode rules out is bad usage", "[replay]") {
+  CHECK_NOTHROW(check_interval(Spec("subgen"), Mode::stream, 1));
+  CHECK_NOTHROW(check_interval(Spec("lru"), Mode::prefill, kNeverEvict));
+  CHECK_THROWS_AS(check_interval(Spec("lru"), Mode::stream, kNeverEvict), UsageError);
+  CHECK_THROWS_AS(check_interval(Spec("subgen"), Mode::stream, 2), UsageError);
+}
+
+TEST_CASE("ties are the evictions that equal scores decide", "[replay]") {
+  const auto ties = [](const Unit& unit, const char* policy, int budget, const ReplayOptions& how) {
+    const Outcome outcome =
+        replay(unit, {{Spec(policy), budget}}, how, *make_cpu_backend()).front();
+    CHECK(outcome.result.evictions > 0);
+    return outcome.result.ties;
+  };
+  // All tokens are attended to equally, so equal scores decide all 30 - 5 evictions, and all 12 - 5
+  // of the cut of the prompt.
+  const Unit equal = uniform_unit({.tokens = 30, .group = 2, .prompt_length = 12});
+  CHECK(ties(equal, "tova", 5, {}) == 25);
+  CHECK(ties(equal, "tova", 5, {.mode = Mode::prefill, .eviction_interval = kNeverEvict}) == 7);
+  CHECK(ties(equal, "window", 5, {}) == 0);
+  const Unit distinct = random_unit({.tokens = 30, .prompt_length = 12}, 55);
+  CHECK(ties(distinct, "tova", 5, {}) == 0);
+  // The same by the way of policies without a score rule.
+  CHECK(ties(equal, "tova+protect:first=1", 5, {.measuring = {.reference = Reference::none}}) ==
+        25);
+}
+
 TEST_CASE("bytes are those of keys and values at the trace's element sizes", "[replay]") {
   Unit unit = random_unit({.tokens = 30, .head_dim = 6, .value_dim = 4}, 55);
   unit.key_bytes = 2;
@@ -73,6 +113,11 @@ TEST_CASE("each unit has a seed of its own", "[replay]") {
 TEST_CASE("modes have names", "[replay]") {
   CHECK(mode_name(Mode::stream) == "stream");
   CHECK(mode_name(Mode::prefill) == "prefill");
+  CHECK(mode_name(Mode::stream, 8) == "stream:interval=8");
+  CHECK(mode_name(Mode::prefill, kNeverEvict, {.error_stride = 10}) ==
+        "prefill:interval=never,every=10");
+  CHECK(mode_name(Mode::prefill, 8, {.reference = Reference::none}) ==
+        "prefill:interval=8,reference=none");
 }
 
 }  // namespace

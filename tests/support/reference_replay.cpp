@@ -90,10 +90,15 @@ class Replay {
       older.emplace_back(attention, j);
     }
     std::sort(older.rbegin(), older.rend());
-    const std::size_t count = t < first_measured_ ? older.size() : size(setting_.budget);
-    older.resize(std::min(count, older.size()));
+    older.resize(std::min(size(num_selected(t)), older.size()));
     attended_ = {t};
     for (const auto& [attention, j] : older) attended_.insert(j);
+  }
+
+  int num_selected(int t) const {
+    if (t < first_measured_) return t;
+    if (setting_.eviction_interval == kNeverEvict) return setting_.budget + t - first_measured_;
+    return setting_.budget + setting_.eviction_interval - 1;
   }
 
   void measure(int h, int t, const std::vector<double>& cached_output) {
@@ -121,6 +126,7 @@ class Replay {
 
   void evict(int t) {
     if (setting_.policy == "full" || setting_.policy == "topk") return;
+    if (!is_time_to_evict(t)) return;
     while (static_cast<int>(attended_.size()) > setting_.budget) {
       for (int i = 0; i < setting_.drop && !candidates().empty(); ++i) {
         const int victim = setting_.policy == "random" ? others_victim(t) : choose(t);
@@ -129,6 +135,12 @@ class Replay {
         ++made_.outcome.result.evictions;
       }
     }
+  }
+
+  bool is_time_to_evict(int t) const {
+    if (t == first_measured_ - 1) return true;
+    if (setting_.eviction_interval == kNeverEvict) return false;
+    return static_cast<int>(attended_.size()) > setting_.budget + setting_.eviction_interval - 1;
   }
 
   int choose(int t) {

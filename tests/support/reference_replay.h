@@ -50,6 +50,7 @@ struct ReferenceSetting {
   int history = 1;         ///< scissorhands, in steps
   int drop = 1;            ///< scissorhands, in tokens
   Mode mode = Mode::stream;
+  int eviction_interval = 1;  ///< of tokens, or kNeverEvict
 };
 
 struct ReferenceOutcome {
