@@ -38,7 +38,7 @@ Relaxation relax(const FutureAttention& attention, int budget, const std::vector
     const std::span<const float> row = attention.row(step);
     relaxation.bound += row[step];
     if (step <= first) continue;
-    const double paid = price[step - 1];
+    const double paid = evictions[step - 1] > 0 ? price[step - 1] : 0;
     for (int token = 0; token < step; ++token) {
       gain[token] += row[token] - paid;
       if (gain[token] <= best[token]) continue;

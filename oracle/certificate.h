@@ -24,8 +24,8 @@ struct Certificate {
 /// pass takes O(n²) time; rounding a schedule takes 2 n (n + 1) bytes beside the attention.
 Certificate certify(const FutureAttention& attention, int budget, const CertificateLimits& limits);
 
-/// The bound that given prices prove: one per step, at least 0. The prices of steps before the
-/// first eviction and of the last step are taken as 0.
+/// The bound that given prices prove: one per step, at least 0. The prices of steps that
+/// do not evict and of the last step are taken as 0.
 double dual_bound(const FutureAttention& attention, int budget,
                   const std::vector<double>& slot_price);
 
