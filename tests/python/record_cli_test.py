@@ -9,16 +9,13 @@ from pathlib import Path
 
 import h5py
 import pytest
-import tokenizers
 import torch
-import transformers
 
 from kvsim.record.__main__ import main
-from kvsim.record.texts import read_prompts, read_text
-from record_zoo import VOCABULARY, _config, build, check
+from kvsim.record.texts import read_prompts, read_texts
+from record_zoo import _config, build, check, fail, letters
 
 ROOT = Path(__file__).resolve().parents[2]
-LETTERS = "abcdefghijklmnopqrstuvwxyz .,"
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +23,7 @@ def folder(tmp_path_factory):
     """A model with a tokenizer of letters, as `from_pretrained` loads it."""
     folder = tmp_path_factory.mktemp("models") / "tiny-llama"
     build("llama").save_pretrained(folder)
-    vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "?": 3}
-    vocabulary |= {letter: 4 + index for index, letter in enumerate(LETTERS)}
-    letters = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
-    each = tokenizers.Regex(".")
-    letters.pre_tokenizer = tokenizers.pre_tokenizers.Split(each, "isolated")
-    letters.decoder = tokenizers.decoders.Fuse()
-    assert len(vocabulary) <= VOCABULARY
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=letters, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    ).save_pretrained(folder)
+    letters().save_pretrained(folder)
     return folder
 
 
@@ -46,18 +34,6 @@ def work(tmp_path, monkeypatch):
     prompts = ['"a river, a harbour"', "", '{"prompt": "rain", "name": "rain/1"}', '{"text": "a"}']
     Path("prompts.jsonl").write_text("\n".join(prompts) + "\n")
     return tmp_path
-
-
-def fail(capsys, status, message, *arguments):
-    try:
-        assert main([str(argument) for argument in arguments]) == status
-    except SystemExit as exit_:
-        assert exit_.code == status
-    lines = capsys.readouterr().err.strip().splitlines()
-    errors = [line for line in lines if line.startswith("kvsim: error: ")]
-    assert len(errors) == 1 and lines[-1] == errors[0], lines
-    assert message in errors[0]
-    assert not Path("t.h5").exists() and not Path("t.h5.partial").exists()
 
 
 def test_a_text_becomes_a_trace_that_verifies(folder, work):
@@ -216,7 +192,7 @@ def test_ends_of_lines_within_a_string_and_a_mark_of_utf_8_are_read(folder, work
     assert [text.text for text in read_prompts(Path("p.jsonl"))] == [between]
     assert main([str(folder), "--prompts", "p.jsonl", "-o", "t.h5"]) == 0
     Path("marked.txt").write_text("\ufeffa text", "utf-8")
-    assert read_text(Path("marked.txt"))[0].text == "a text"
+    assert read_texts([Path("marked.txt")], [])[0].text == "a text"
 
 
 def test_no_file_is_overwritten_but_a_trace(folder, work, capsys):

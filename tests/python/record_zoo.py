@@ -6,10 +6,14 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import tokenizers
 import torch
 import transformers
 
+from kvsim.record.__main__ import main
+
 VOCABULARY = 64
+LETTERS = "abcdefghijklmnopqrstuvwxyz .,"
 END, PADDING = 2, 1
 
 
@@ -131,3 +135,30 @@ def check(path: Path, limit: float) -> None:
     print(f"{path.stem}: worst relative error {error:.1e}")
     assert error < limit
     verify_with_program(path)
+
+
+def letters():
+    """A tokenizer with a token per letter; it adds no special tokens."""
+    vocabulary = {"<s>": 0, "<pad>": 1, "</s>": 2, "?": 3}
+    vocabulary |= {letter: 4 + index for index, letter in enumerate(LETTERS)}
+    assert len(vocabulary) <= VOCABULARY
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
+    each = tokenizers.Regex(".")
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(each, "isolated")
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+def fail(capsys, status, message, *arguments):
+    """The command line ends with the status and one line, and writes no t.h5."""
+    try:
+        assert main([str(argument) for argument in arguments]) == status
+    except SystemExit as exit_:
+        assert exit_.code == status
+    lines = capsys.readouterr().err.strip().splitlines()
+    errors = [line for line in lines if line.startswith("kvsim: error: ")]
+    assert len(errors) == 1 and lines[-1] == errors[0], lines
+    assert message in errors[0]
+    assert not Path("t.h5").exists() and not Path("t.h5.partial").exists()

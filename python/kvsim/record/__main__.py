@@ -19,16 +19,26 @@ def parser() -> Parser:
     add = result.add_argument
     add("model", metavar="MODEL", help="a folder, or a name on the hub")
     texts = result.add_mutually_exclusive_group(required=True)
-    texts.add_argument("--text", type=Path, metavar="FILE", help="one text")
+    texts.add_argument("--text", type=Path, metavar="FILE", action="append",
+        help="one text; may be repeated")  # fmt: skip
     texts.add_argument(
         "--prompts", type=Path, metavar="FILE.jsonl",
-        help='one JSON string per line, or {"prompt": "...", "name": "..."}',
+        help='one JSON string per line, or {"prompt": "...", "name": "..."}; with "text": "..." '
+        "for a given continuation of the prompt",
+    )  # fmt: skip
+    add("--prompt", type=Path, metavar="FILE", action="append", default=[],
+        help="the prompt that the --text after it continues; the two are tokenised apart, with "
+        "special tokens at the beginning only and nothing between them")  # fmt: skip
+    add("--prompt-length", type=positive, metavar="N",
+        help="the first N tokens of each text are its prompt, special tokens included (default: "
+        "all that is read before generation; without generation, a text has no prompt)",
     )  # fmt: skip
     add("-o", "--output", type=Path, required=True, metavar="TRACE.h5",
         help="the trace to write; replaces an earlier trace")  # fmt: skip
     add("--max-new-tokens", type=natural, default=0, metavar="N",
         help="generate N tokens; the last is not recorded (default: only read)")  # fmt: skip
-    add("--max-prompt-tokens", type=positive, metavar="N", help="cut texts to their first N tokens")
+    add("--max-prompt-tokens", type=positive, metavar="N",
+        help="cut texts, their prompts included, to their first N tokens")  # fmt: skip
     add("--batch-size", type=positive, default=1, metavar="N", help="texts per batch (default: 1)")
     add("--layers", metavar="LIST", help="layers to record, as in 0-3,7 (default: all)")
     add("--dtype", choices=("float16", "float32"), default="float16",

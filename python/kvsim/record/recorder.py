@@ -27,7 +27,7 @@ class Label:
 
     name: str
     source: str
-    prompt_length: int | None  # None: the length of the input of `generate`
+    prompt_length: int | None  # None: what `generate` reads, else nothing
 
 
 @dataclass
@@ -50,10 +50,12 @@ class Recorder:
         dtype: str,
         ends: set[int],
         source: str,
+        prompt_length: int | None = None,
     ) -> None:
         self._file, self._witness = file, witness
         self._layers, self._dtype, self._ends = set(layers), dtype, ends
-        self._source = source  # the source of sequences without a label
+        # of sequences whose label has none
+        self._source, self._prompt_length = source, _checked(prompt_length)
         self._model_name = type(model).__name__
         self._text_config = model.config.get_text_config()
         self._labels: list[Label] = []
@@ -77,15 +79,19 @@ class Recorder:
     ) -> None:
         """Names the next sequences. Unnamed ones are sequence-0, sequence-1, ...
 
-        Give `prompt_length` if you run your own generation loop. With `generate`, the prompt is
-        its input.
+        `prompt_length` is the number of tokens of each prompt. Give it if the tokens that follow
+        the prompt are given, too, or if you run your own generation loop; else the prompt is the
+        input of `generate`. If the sequence then has fewer tokens, that is a UsageError; if it ends
+        with its prompt, a RecordWarning, and the trace notes no prompt.
         """
+        prompt_length = _checked(prompt_length)
         if isinstance(names, str):
             raise UsageError(f"names: expected a list of names, found the text {names!r}")
         for name in names:
             if not name or "/" in name or name == ".":
                 raise UsageError(f"sequence name: expected one without a slash, found {name!r}")
-            self._labels.append(Label(name, source or self._source, prompt_length))
+            own = self._prompt_length if prompt_length is None else prompt_length
+            self._labels.append(Label(name, source or self._source, own))
 
     @contextmanager
     def generation(self, prompt_columns: int) -> Iterator[None]:
@@ -131,9 +137,11 @@ class Recorder:
         self._witness.forget()
 
     def _in_prompt(self, sequence: Sequence, step: Step) -> bool | None:
-        if sequence.known_prompt is not None:
-            return sequence.num_tokens < sequence.known_prompt
-        return step.seen < self._generation.prompt_columns if self._generation else None
+        # First what `generate` reads: a given continuation is neither generated nor in the prompt.
+        if self._generation is not None:
+            return step.seen < self._generation.prompt_columns
+        known = sequence.known_prompt
+        return None if known is None else sequence.num_tokens < known
 
     def _begin(self, step: Step) -> None:
         if self._generation is not None:
@@ -142,7 +150,7 @@ class Recorder:
             self._generation.has_begun = True
         for _ in range(step.real.shape[0]):
             number = len(self._done) + len(self._batch)
-            unnamed = Label(f"sequence-{number}", self._source, None)
+            unnamed = Label(f"sequence-{number}", self._source, self._prompt_length)
             label = self._labels.pop(0) if self._labels else unnamed
             path = f"sequences/{label.name}"
             if path in self._file.h5:
@@ -261,3 +269,9 @@ class Recorder:
             self._file.write_list(f"{path}/token_ids", np.array(sequence.ids, np.int32))
             if tokenizer is not None:
                 self._file.write_texts(f"{path}/token_text", token_texts(tokenizer, sequence.ids))
+
+
+def _checked(prompt_length: int | None) -> int | None:
+    if prompt_length is not None and prompt_length < 0:
+        raise UsageError(f"prompt_length: expected 0 (none) or more tokens, found {prompt_length}")
+    return prompt_length

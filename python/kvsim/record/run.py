@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import transformers
 
+from .encoding import encode, require_room
 from .errors import RecordError, UsageError
 from .session import recording
-from .texts import Text, read_layers, read_prompts, read_text
+from .texts import Text, read_layers, read_prompts, read_texts
 from .trace_file import TraceFile
 
 
@@ -20,7 +21,7 @@ def run(options: argparse.Namespace) -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it logs every attempt
-    texts = read_text(options.text) if options.text else read_prompts(options.prompts)
+    texts = _texts(options)
     device = _device(options.device)
     _require_folder(options.model)
     config = _load(transformers.AutoConfig, options.model)
@@ -33,8 +34,10 @@ def run(options: argparse.Namespace) -> None:
     # Without the files of a tokenizer, transformers makes one that has only special tokens.
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise RecordError(f"{options.model}: the tokenizer has no vocabulary; add its files there")
-    encoded = [_encode(tokenizer, text, options.max_prompt_tokens) for text in texts]
-    _require_room(config, texts, encoded, options.max_new_tokens)
+    encoded = [
+        encode(tokenizer, text, options.prompt_length, options.max_prompt_tokens) for text in texts
+    ]
+    require_room(config, texts, encoded, options.max_new_tokens)
     kind = options.model_dtype
     loaded = kind if kind == "auto" else getattr(torch, kind)
     model = _load(transformers.AutoModelForCausalLM, options.model, dtype=loaded)
@@ -47,11 +50,22 @@ def run(options: argparse.Namespace) -> None:
     ) as recorder:
         for start in range(0, len(texts), options.batch_size):
             end = start + options.batch_size
-            for text in texts[start:end]:
-                recorder.label([text.name], text.source)
-            _generate(model, tokenizer, encoded[start:end], options)
+            for text, one in zip(texts[start:end], encoded[start:end], strict=True):
+                recorder.label([text.name], text.source, one.prompt_length)
+            _generate(model, tokenizer, [one.ids for one in encoded[start:end]], options)
             _say(f"{min(end, len(texts))} of {len(texts)} texts")
     _say(f"{options.output} is written; check it with: kvsim verify {options.output}")
+
+
+def _texts(options: argparse.Namespace) -> list[Text]:
+    if options.prompts is None:
+        return read_texts(options.text, options.prompt)
+    if options.prompt:
+        raise UsageError(
+            "--prompt: expected --text FILE with its continuation, found --prompts; a line of "
+            'that file may hold both: {"prompt": "...", "text": "..."}'
+        )
+    return read_prompts(options.prompts)
 
 
 def _generate(
@@ -80,28 +94,6 @@ def _layers(text: str | None, config: Any) -> list[int] | None:
     if text is None:
         return None
     return read_layers(text, config.get_text_config().num_hidden_layers)
-
-
-def _encode(tokenizer: Any, text: Text, most: int | None) -> list[int]:
-    ids = list(tokenizer(text.text)["input_ids"])[:most]
-    if not ids:
-        raise RecordError(f"{text.source}: the tokenizer finds no token")
-    return ids
-
-
-def _require_room(config: Any, texts: list[Text], encoded: list[list[int]], new: int) -> None:
-    room = getattr(config.get_text_config(), "max_position_embeddings", None)
-    if not room:
-        return
-    left = room - max(0, new - 1)  # the model does not read the last new token
-    if left < 1:
-        raise UsageError(f"--max-new-tokens: the model has {room} positions, found {new}")
-    for text, ids in zip(texts, encoded, strict=True):
-        if len(ids) > left:
-            raise UsageError(
-                f"{text.source}: {len(ids)} tokens and {new} new ones are more than the model's "
-                f"{room} positions; use --max-prompt-tokens {left}"
-            )
 
 
 def _device(name: str) -> torch.device:

@@ -1,10 +1,12 @@
 """One sequence of a trace while it is recorded."""
 
+import warnings
+
 import h5py
 import numpy as np
 import torch
 
-from .errors import RecordError
+from .errors import RecordError, RecordWarning, UsageError
 from .trace_file import HeadStream
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
@@ -35,8 +37,8 @@ class Sequence:
     ) -> None:
         """Adds the tokens of a step: ids [new] and which of them are not padding.
 
-        `in_prompt` says whether they belong to the prompt or are generated; None: unknown. A
-        generated token in `ends` ends the sequence and is not part of it.
+        `in_prompt` says whether they are read before generation or are generated; None: unknown.
+        A generated token in `ends` ends the sequence and is not part of it.
         """
         if in_prompt is False and ids is not None:
             self.finished |= int(ids[0]) in ends
@@ -90,9 +92,23 @@ class Sequence:
         return sorted(self._streams)
 
     def close(self) -> None:
-        """Writes the last chunks. Raises RecordError if a layer has not seen every token."""
-        if self.prompt_length >= self.num_tokens:
+        """Writes the last chunks. Raises RecordError if a layer has not seen every token.
+
+        Raises UsageError if the caller gave a prompt that is longer than the sequence.
+        """
+        if self.prompt_length > self.num_tokens:
+            raise UsageError(
+                f"sequence {self.name}: expected a prompt_length below its {self.num_tokens} "
+                f"tokens, found {self.prompt_length}"
+            )
+        if self.prompt_length == self.num_tokens:
             self.prompt_length = 0  # no token follows, so there is no prompt
+            if self.known_prompt:
+                warnings.warn(
+                    f"sequence {self.name} ends with its prompt of {self.known_prompt} tokens: the "
+                    "trace notes no prompt (the last generated token is not recorded)",
+                    RecordWarning,
+                )
         for layer, streams in self._streams.items():
             for name, stream in streams.items():
                 if stream.rows != self.num_tokens:

@@ -28,6 +28,7 @@ def recording(
     dtype: str = "float16",
     names: Iterable[str] = (),
     source: str = "",
+    prompt_length: int | None = None,
     end_tokens: Iterable[int] | None = None,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
@@ -36,10 +37,11 @@ def recording(
             model.generate(**inputs, max_new_tokens=100)
 
     Every forward pass with an empty cache begins new sequences, one per member of the batch,
-    without its padding. The prompt is the input of `generate`. If you run your own generation
-    loop, give the length of the prompt to `label` of the recorder that the block receives. The
-    last generated token is not recorded, since the model never attends with it. A text on which a
-    forward pass raises is left out, with a RecordWarning.
+    without its padding. The prompt is the input of `generate`. If the model reads a prompt with its
+    continuation, or you run your own generation loop, give the length of the prompt, here for all
+    sequences or to `label` of the recorder that the block receives. The last generated token is not
+    recorded, since the model never attends with it. A text on which a forward pass raises is left
+    out, with a RecordWarning.
 
     The file appears under its name when the block ends without an exception. It replaces an
     earlier trace, but no other file.
@@ -49,6 +51,7 @@ def recording(
     dtype: the type of the stored numbers, float16 or float32.
     names: the names of the sequences, in order.
     source: where the sequences come from.
+    prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
 
@@ -72,7 +75,7 @@ def recording(
         file = stack.enter_context(TraceFile(path))
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        recorder = Recorder(model, file, witness, chosen, dtype, ends, source)
+        recorder = Recorder(model, file, witness, chosen, dtype, ends, source, prompt_length)
         recorder.label(names if isinstance(names, str) else list(names))
         stack.enter_context(observed(model, recorder.observe))
         stack.enter_context(_told_of_generation(model, recorder))

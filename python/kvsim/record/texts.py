@@ -15,20 +15,36 @@ class Text:
     name: str  # the name of the sequence
     text: str
     source: str
+    prompt: str | None = None  # what the text continues; None: the text stands alone
 
 
-def read_text(path: Path) -> list[Text]:
-    """Reads a file as one text. Raises RecordError if it is empty or unreadable."""
-    text = _read(path)
-    if not text.strip():
-        raise RecordError(f"{path}: expected a text, found an empty file")
-    return [Text(path.stem, text, path.name)]
+def read_texts(texts: list[Path], prompts: list[Path]) -> list[Text]:
+    """Reads each file as one text that continues the prompt in the same place of `prompts`.
+
+    Raises UsageError unless there is a prompt per text or none at all, and for two texts of one
+    name; RecordError for a file that is empty or unreadable.
+    """
+    if prompts and len(prompts) != len(texts):
+        raise UsageError(
+            f"--prompt: expected one before each --text FILE, {len(texts)} in all, "
+            f"found {len(prompts)}"
+        )
+    found: dict[str, Text] = {}
+    for index, path in enumerate(texts):
+        if path.stem in found:
+            raise UsageError(f"--text {path}: an earlier text is named {path.stem}; rename one")
+        prompt = prompts[index] if prompts else None
+        source = f"{prompt.name} and {path.name}" if prompt else path.name
+        begun = _read_whole(prompt) if prompt else None
+        found[path.stem] = Text(path.stem, _read_whole(path), source, begun)
+    return list(found.values())
 
 
 def read_prompts(path: Path) -> list[Text]:
-    """Reads one JSON value per line: a string, or an object with `prompt` (or `text`).
+    """Reads one JSON value per line: a string, or an object with `prompt`, `text` or both.
 
-    The object may have a `name`. A prompt without a name is called prompt-LINE.
+    With both, the text continues the prompt. The object may have a `name`. A prompt without a name
+    is called prompt-LINE.
     """
     texts = []
     # Not splitlines: a JSON string may contain U+2028 and other line separators.
@@ -40,14 +56,18 @@ def read_prompts(path: Path) -> list[Text]:
             value = json.loads(line)
         except ValueError as error:
             raise RecordError(f"{place}: expected JSON: {error}") from error
-        fields = {"prompt": value} if isinstance(value, str) else value
-        text = None
+        fields = {"text": value} if isinstance(value, str) else value
+        given = []
         if isinstance(fields, dict):
-            text = fields.get("prompt", fields.get("text"))
-        if not isinstance(text, str) or not text:
-            raise RecordError(f'{place}: expected a string or {{"prompt": "...", "name": "..."}}')
+            given = [fields[key] for key in ("prompt", "text") if key in fields]
+        if not given or not all(isinstance(part, str) and part for part in given):
+            raise RecordError(
+                f'{place}: expected a string or {{"prompt": "...", "name": "..."}}, with '
+                '"text": "..." for a given continuation'
+            )
         name = str(fields.get("name", f"prompt-{number}")).replace("/", "_")
-        texts.append(Text(name, text, f"{path.name} line {number}"))
+        prompt = given[0] if len(given) == 2 else None
+        texts.append(Text(name, given[-1], f"{path.name} line {number}", prompt))
     if not texts:
         raise RecordError(f"{path}: expected prompts, found an empty file")
     names = [text.name for text in texts]
@@ -70,6 +90,13 @@ def read_layers(text: str, num_layers: int) -> list[int]:
             raise UsageError(f"--layers: expected some of 0..{num_layers - 1}, found {part}")
         layers.update(range(int(first), int(last or first) + 1))
     return sorted(layers)
+
+
+def _read_whole(path: Path) -> str:
+    text = _read(path)
+    if not text.strip():
+        raise RecordError(f"{path}: expected a text, found an empty file")
+    return text
 
 
 def _read(path: Path) -> str:
