@@ -56,7 +56,7 @@ class Belady final : public Planner {
 PolicyInfo belady_oracle() {
   return {.name = "belady",
           .keeps = "the tokens that are accessed again soonest",
-          .source = "Belady 1966; H2O section 2",
+          .source = "Belady 1966; H2O section 3.2",
           .sees = "the attention of the whole text",
           .differences = "no bound: a miss here has no fixed cost and nothing comes back",
           .params = {},

@@ -1,6 +1,7 @@
-// The robust greedy algorithm of H2O (Definition 4.3, Algorithm 3): evicts the token whose removal
-// reduces F(S) least, where F(S) is the sum over later steps of h(attention to S) with the concave
-// h of Remark D.14. Each removal is the best one at its step; the sequence of removals need not be.
+// The greedy eviction of H2O (Definition 4.3): evicts the token whose removal reduces F(S) least,
+// where F(S) is the sum over later steps of h(attention to S) with the concave h of Remark D.14.
+// Each removal is the best one at its step; the sequence of removals need not be. Algorithm 3 is
+// greedy too, but adds tokens to an empty set, and Theorem D.17 is about that.
 //
 // Algorithm 2 applies one h to the sum over all kept tokens, for which every increasing h makes the
 // same decision; here h applies to each step. Remark D.14 names sqrt(z + 1) and log(z + 1); the
@@ -108,20 +109,20 @@ class Greedy final : public Planner {
 }  // namespace
 
 PolicyInfo greedy_oracle() {
-  return {
-      .name = "greedy",
-      .keeps = "what loses least at its moment, attention valued with diminishing returns",
-      .source = "H2O Definition 4.3, Algorithm 3, Remark D.14",
-      .sees = "the attention of the whole text",
-      .differences =
-          "no bound: the paper's guarantee is for one set, not for a sequence; each step to come "
-          "has its own h, and sqrt is of z where the paper has z + 1",
-      .params = {Param::choice("h", {"sqrt", "identity", "log1p"},
-                               "how a step values the attention that it keeps")},
-      .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
-        return std::make_unique<Greedy>(parse_concave(params.choice("h")));
-      },
-      .make = make_scheduled};
+  return {.name = "greedy",
+          .keeps = "what loses least at its moment, attention valued with diminishing returns",
+          .source = "H2O Definition 4.3, Algorithm 3, Remark D.14",
+          .sees = "the attention of the whole text",
+          .differences =
+              "no bound: the paper's guarantee (Theorem D.17) is for one set that Algorithm 3 "
+              "builds by adding, not for a sequence of removals; each step to come has its own h, "
+              "and sqrt is of z where the paper has z + 1",
+          .params = {Param::choice("h", {"sqrt", "identity", "log1p"},
+                                   "how a step values the attention that it keeps")},
+          .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
+            return std::make_unique<Greedy>(parse_concave(params.choice("h")));
+          },
+          .make = make_scheduled};
 }
 
 }  // namespace kvsim

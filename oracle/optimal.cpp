@@ -73,7 +73,7 @@ class Optimal final : public Planner {
 PolicyInfo optimal_oracle() {
   return {.name = "optimal",
           .keeps = "what loses the least attention, all later steps considered",
-          .source = "oracle/README.md; H2O section 2 doubts Belady's algorithm and gives none",
+          .source = "oracle/README.md; H2O section 3.2 doubts Belady's algorithm and gives none",
           .sees = "the attention of the whole text",
           .differences = "best in attention retained, not in output error",
           .params = {Param::amount("recent", "0", "newest tokens that always stay")},

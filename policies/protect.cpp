@@ -1,6 +1,6 @@
-// Reserves the first and the last part of the budget. Every comparison needs this control, because
-// keeping the first and the newest tokens explains most differences between policies ("Protection
-// is (nearly) all you need", arXiv 2605.18053).
+// Reserves the first and the last part of the budget. Every comparison needs this control: Garcia
+// ("Protection Is (Nearly) All You Need", 2026, arXiv 2605.18053, abstract) finds that protection
+// dominates and that differences of scoring are secondary once both ends are guarded.
 
 #include <algorithm>
 

@@ -139,7 +139,7 @@ class Anatomy final : public Evictions {
 };
 
 const char* const kEvictionsSource =
-    "Scissorhands section 4 and H2O section 2 reason about it; definitions are kvsim's";
+    "Scissorhands section 4.1 and H2O section 3.2 reason about it; definitions are kvsim's";
 const char* const kEvictionsNotes =
     "attention is the full attention a[t,j] of the query head; it needs the future, and so a pass "
     "of its own";

@@ -99,7 +99,7 @@ AnalysisInfo regression_analysis() {
   return {
       .name = "regression",
       .shows = "per query head and chosen step: the minimiser of L_exp + L_sparse + L_reg",
-      .source = "H2O appendices D.16 to D.22, Lemma D.47, Algorithm 4",
+      .source = "H2O appendices D.17 to D.22, Lemma D.47, Algorithm 4",
       .notes =
           "A is the scaled keys that the step sees, b its full attention, all w_i are equal, "
           "x begins at 0; signs of the paper are corrected as softmax_regression.h and "

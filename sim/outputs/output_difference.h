@@ -24,8 +24,9 @@ double rounding_of_sum(const AttentionBlock& block, int head, int row, double sh
 /// |o - o'| for a rescaled step; `output` is o.
 double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescaledStep& kept);
 
-/// Sets the error and its bound (Lemma B.4). `difference` is |o - o'|, `output_norm` |o|, and
-/// `longest_value` the largest |v_j| so far.
+/// Sets the error and its bound (Scissorhands Lemma B.4, with the factor 2 that its proof reaches
+/// and its statement leaves out). `difference` is |o - o'|, `output_norm` |o|, and `longest_value`
+/// the largest |v_j| so far.
 void set_error(double difference, double output_norm, double longest_value,
                Measurement& measurement);
 

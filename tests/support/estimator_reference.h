@@ -21,7 +21,7 @@ struct Estimation {
   Mode mode = Mode::stream;
 };
 
-/// The replay of an estimator from its definition in design section 2.
+/// The replay of an estimator, straight from its definition.
 class EstimatorReference {
  public:
   EstimatorReference(const Unit& unit, const Estimation& estimation);

@@ -74,7 +74,7 @@ struct SteppedReplay {
   int followed = 0;
 };
 
-/// The replay of design section 2 with `attend` for its attention.
+/// The replay step by step, straight from its definition, with `attend` for its attention.
 SteppedReplay replay_steps(const ReferenceUnit& unit, const Keeping& keeping, const Attend& attend,
                            const Evictions& other);
 

@@ -203,7 +203,7 @@ TEST_CASE("H2O Tables 3 and 4 with offloading: speed-ups too high by less than a
 TEST_CASE("H2O Tables 4 and 7: what a roofline does not explain") {
   // A speed-up of 2.8 at the same batch of one sequence, whose cache is a twelfth of the weights.
   check({{"Table 4", "opt-6.7b", "t4", 1984, 64, 1, 1, 30.40 / 10.80, 0.374}}, 0.3, 0.5);
-  // Weights of 4.5 bits: what FlexGen spends on decompressing them, of which section C.2 warns.
+  // Weights of 4.5 bits: a roofline has no quantisation overhead, of which section C.2 warns.
   check({{"H2O-c, 512+32", "opt-6.7b", "t4", 512, 32, 2, 70, 50.5 / 20.2, 2.67, false, 4.5},
          {"H2O-c, 512+512", "opt-6.7b", "t4", 512, 512, 1, 52, 72.5 / 16.8, 13.0, false, 4.5},
          {"H2O-c, 512+1024", "opt-6.7b", "t4", 512, 1024, 1, 44, 62.3 / 16.9, 13.5, false, 4.5}},
