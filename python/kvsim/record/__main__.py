@@ -27,8 +27,8 @@ def parser() -> Parser:
         "for a given continuation of the prompt",
     )  # fmt: skip
     add("--prompt", type=Path, metavar="FILE", action="append", default=[],
-        help="the prompt that the --text after it continues; the two are tokenised apart, with "
-        "special tokens at the beginning only and nothing between them")  # fmt: skip
+        help="what --text continues, the first --prompt for the first --text and so on; the two "
+        "are tokenised apart, special tokens at the beginning only, nothing between")  # fmt: skip
     add("--prompt-length", type=positive, metavar="N",
         help="the first N tokens of each text are its prompt, special tokens included (default: "
         "all that is read before generation; without generation, a text has no prompt)",

@@ -26,7 +26,7 @@ def read_texts(texts: list[Path], prompts: list[Path]) -> list[Text]:
     """
     if prompts and len(prompts) != len(texts):
         raise UsageError(
-            f"--prompt: expected one before each --text FILE, {len(texts)} in all, "
+            f"--prompt: expected one for each --text FILE, {len(texts)} in all, "
             f"found {len(prompts)}"
         )
     found: dict[str, Text] = {}
