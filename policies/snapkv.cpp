@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <deque>
-#include <numeric>
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parts/pooling.h"
 
 namespace kvsim {
 namespace {
@@ -55,21 +55,14 @@ class SnapKV final : public Policy {
     }
   }
 
-  // Positions beyond either end of the tokens before the window count as 0 votes. All averages then
-  // have the same divisor, so their sums give the same order. A window longer than the budget
-  // leaves nothing to choose.
+  // A window longer than the budget leaves nothing to choose.
   void pool_votes(const Step& step, std::span<double> scores) const {
     const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
     std::vector<double> sums;
     for (const std::int32_t token : step.tokens.first(step.tokens.size() - window)) {
       sums.push_back(sums_[static_cast<std::size_t>(token)]);
     }
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const auto first = sums.begin() + static_cast<std::ptrdiff_t>(i - std::min(i, kernel_ / 2));
-      const auto last =
-          sums.begin() + static_cast<std::ptrdiff_t>(std::min(i + (kernel_ + 1) / 2, sums.size()));
-      scores[i] = max_ ? *std::max_element(first, last) : std::accumulate(first, last, 0.0);
-    }
+    std::ranges::copy(pool_neighbours(sums, kernel_, max_), scores.begin());
   }
 
   int window_;
@@ -96,8 +89,14 @@ PolicyInfo snapkv_policy() {
                                 "last steps that vote; their tokens always stay"),
                  Param::integer("kernel", 5, 1, 1'000, "neighbouring tokens that share votes"),
                  Param::choice("pool", {"max", "avg"}, "how they share")},
-      .presets = {{"longbench", "window=32,kernel=7,pool=max", "SnapKV section 5.3"},
-                  {"code", "window=32,kernel=5,pool=avg", "defaults of the authors' program"}},
+      .presets = {{"longbench", "window=32,kernel=7,pool=max",
+                   "SnapKV section 5.3, with --mode prefill --eviction-interval never; "
+                   "max_capacity_prompt is the budget; maximum pooling makes plateaus, and of "
+                   "equals the program keeps others: 25% of its sets"},
+                  {"code", "window=32,kernel=5,pool=avg",
+                   "defaults of the authors' program, and SnapKVPress of kvpress with "
+                   "window_size=32, with --mode prefill --eviction-interval never; "
+                   "max_capacity_prompt or n_kept is the budget: 100% of their sets"}},
       .make = make_policy<SnapKV>};
 }
 

@@ -13,19 +13,24 @@ std::span<const AllocationInfo> allocations() {
   static const std::vector<AllocationInfo> table{
       {"uniform", "every head gets the budget", "the default", ""},
       {"pyramid",
-       "less for later layers, falling evenly from nearly twice the budget to a twentieth",
-       "PyramidKV section 4.1 (beta = 20)",
-       "the paper first gives every layer its newest tokens and splits the rest"},
+       "less for later layers: beside the newest tokens that the policy always keeps, falling "
+       "evenly from nearly twice an even split to a twentieth of it",
+       "PyramidKV section 4.1; KVCache-Factory, whose beta, the even split over the last layer's "
+       "part, is 20",
+       "the program rounds the step between layers down and may so keep more than the budget; "
+       "where it does, later layers get less here. As in the program, the split is even where "
+       "twice the budget, beside those newest tokens, exceeds the text"},
       {"persistence", "more for layers in which less of what is important stays so",
        "Scissorhands section 4.1, \"Allocating Budgets Across Attention Heads\"",
        "the paper gives a rule of thumb; here in proportion to 1 / persistence ratio, measured "
        "over "
        "the prompt, or in stream mode over the whole text, the future included"},
       {"adaptive",
-       "a fifth of the budget for every head, the rest of a layer where its heads attend",
-       "AdaKV Algorithm 1",
-       "not pooled; measured over the prompt's last 32 steps, or in stream mode the text's, the "
-       "future included"}};
+       "a fifth of the budget for every head, the rest of a layer where its heads attend; newest "
+       "tokens that the policy always keeps do not compete",
+       "AdaKV Algorithm 1, alpha = 0.2; AdaKVPress of kvpress",
+       "the votes are those of a policy that has votes, snapkv, else the attention of the "
+       "prompt's last 32 steps, or in stream mode the text's, the future included"}};
   return table;
 }
 

@@ -2,42 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
+#include "policies/parts/pooling.h"
 #include "sim/attention/attention_blocks.h"
 #include "sim/attention/persistence.h"
 
 namespace kvsim {
 namespace {
 
-constexpr int kWindow = 32;          // SnapKV's observation window, also AdaKV's
-constexpr double kFloor = 0.2;       // AdaKV: the share of its uniform budget that every head keeps
-constexpr double kPyramidBase = 20;  // PyramidKV's beta
+constexpr double kFloor = 0.2;    // AdaKV: the share of its uniform budget that every head keeps
+constexpr int kPyramidBase = 20;  // PyramidKV's beta
 
-/// Whole numbers in proportion to `weights`, at least 1 and at most `most` each, with the given sum
-/// if that many fit: what exceeds `most` goes to the others, then largest remainders first, earlier
-/// ones first among equals.
-std::vector<int> apportion(int total, int most, const std::vector<double>& weights) {
+/// Whole numbers in proportion to `weights`, from `least` to `most` each, with the given sum if
+/// that many fit: what exceeds `most` goes to the others, then largest remainders first, earlier
+/// ones first among equals. Weights that are all 0 count as equal.
+std::vector<int> apportion(int total, int least, int most, const std::vector<double>& weights) {
   std::vector<double> ideal(weights.size(), 0);
   std::vector<bool> is_full(weights.size(), false);
   for (bool is_changing = true; is_changing;) {
     is_changing = false;
     double open = total;
     double weight = 0;
+    int num_open = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (is_full[i]) open -= most;
-      if (!is_full[i]) weight += weights[i];
+      if (is_full[i]) {
+        open -= most;
+      } else {
+        weight += weights[i];
+        ++num_open;
+      }
     }
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      ideal[i] = is_full[i] ? most : open * weights[i] / weight;
-      if (is_full[i] || ideal[i] < most) continue;
+      if (is_full[i]) {
+        ideal[i] = most;
+        continue;
+      }
+      ideal[i] = weight > 0 ? open * weights[i] / weight : open / num_open;
+      if (ideal[i] < most) continue;
       is_full[i] = true;
       is_changing = true;
     }
   }
   std::vector<int> parts;
-  for (const double part : ideal) parts.push_back(std::max(1, static_cast<int>(part)));
+  for (const double part : ideal) parts.push_back(std::max(least, static_cast<int>(part)));
   for (int sum = std::accumulate(parts.begin(), parts.end(), 0); sum < total; ++sum) {
     std::size_t next = parts.size();
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -55,13 +63,20 @@ std::vector<int> apportion(int total, int most, const std::vector<double>& weigh
 
 using Layers = std::map<int, std::vector<std::size_t>>;  // the units of each layer
 
-std::vector<double> pyramid_weights(std::size_t layers) {
-  const double last = 1 / kPyramidBase;
+// Of the tokens beside the window, `each` per head on average; whole numbers as in the program.
+std::vector<double> pyramid_weights(std::size_t layers, int each, const TotalBudget& budget) {
+  int last = each / kPyramidBase;
+  int first = 2 * each - last;
+  const int room = budget.length - budget.window.protects;
+  if (first > room) {
+    first = room;
+    last = 2 * each - first;
+  }
+  if (layers == 1 || 2 * each > budget.length) return std::vector<double>(layers, 1);
   std::vector<double> weights;
   for (std::size_t i = 0; i < layers; ++i) {
-    const double depth =
-        layers == 1 ? 0.5 : static_cast<double>(i) / static_cast<double>(layers - 1);
-    weights.push_back((2 - last) * (1 - depth) + last * depth);
+    weights.push_back(first -
+                      static_cast<double>(i) * (first - last) / static_cast<double>(layers - 1));
   }
   return weights;
 }
@@ -79,7 +94,7 @@ std::vector<double> persistence_weights(const Layers& layers, std::span<const Un
 
 /// Splits over layers, so that heads of a layer get the same; over heads if layers differ in their
 /// number of heads, because a split over layers would change the total.
-std::vector<int> by_layer(int budget, int most, const Layers& layers,
+std::vector<int> by_layer(int budget, int least, int most, const Layers& layers,
                           const std::vector<double>& weights, std::size_t num_units) {
   const std::size_t heads = layers.begin()->second.size();
   const bool is_even = std::all_of(layers.begin(), layers.end(),
@@ -94,40 +109,62 @@ std::vector<int> by_layer(int budget, int most, const Layers& layers,
     }
     ++index;
   }
-  if (!is_even) return apportion(budget * static_cast<int>(num_units), most, of_unit);
+  if (!is_even) return apportion(budget * static_cast<int>(num_units), least, most, of_unit);
   const std::vector<int> of_layer =
-      apportion(budget * static_cast<int>(layers.size()), most, weights);
+      apportion(budget * static_cast<int>(layers.size()), least, most, weights);
   std::vector<int> shares;
   for (const std::size_t layer : layer_of_unit) shares.push_back(of_layer[layer]);
   return shares;
 }
 
-/// How many tokens each head of a layer gets if the best of all heads' tokens are kept, after every
-/// head has its own best `floor` ones.
-std::vector<double> adaptive_weights(int budget, const std::vector<std::size_t>& members,
+/// The votes for the tokens of a head that are older than the window.
+std::vector<double> contenders_of(const UnitProfile& unit, const PolicyWindow& window) {
+  const std::vector<double>& votes = unit.attention_of_last.at(window.voting_steps);
+  const auto older = [&](int newest) {
+    return votes.size() - std::min(votes.size(), static_cast<std::size_t>(newest));
+  };
+  if (window.kernel == 1) {
+    const auto contenders = std::span(votes).first(older(window.protects));
+    return {contenders.begin(), contenders.end()};
+  }
+  // The steps that vote are no neighbours of the tokens for which they vote.
+  std::vector<double> pooled = pool_neighbours({votes.data(), older(window.voting_steps)},
+                                               window.kernel, window.pools_maximum);
+  pooled.resize(std::min(pooled.size(), older(window.protects)));
+  return pooled;
+}
+
+/// How many tokens beside the window, `each` on average, the heads of a layer get if the best of
+/// all heads' tokens are kept, after every head has its own best `safe` ones.
+std::vector<double> adaptive_weights(int each, int safe, const PolicyWindow& window,
+                                     const std::vector<std::size_t>& members,
                                      std::span<const UnitProfile> units) {
-  const auto floor = static_cast<std::size_t>(std::floor(kFloor * budget));
+  std::vector<double> weights(members.size(), safe);
   std::vector<std::pair<double, std::size_t>> contenders;
   for (std::size_t head = 0; head < members.size(); ++head) {
-    std::vector<double> scores = units[members[head]].window_attention;
-    std::sort(scores.begin(), scores.end(), std::greater<>());
-    for (std::size_t i = floor; i < scores.size(); ++i) contenders.emplace_back(-scores[i], head);
+    std::vector<double> votes = contenders_of(units[members[head]], window);
+    std::sort(votes.begin(), votes.end(), std::greater<>());
+    for (std::size_t i = static_cast<std::size_t>(safe); i < votes.size(); ++i) {
+      contenders.emplace_back(-votes[i], head);
+    }
   }
   std::sort(contenders.begin(), contenders.end());
-  const std::size_t open = (static_cast<std::size_t>(budget) - floor) * members.size();
-  std::vector<double> weights(members.size(), static_cast<double>(floor));
+  const std::size_t open = static_cast<std::size_t>(each - safe) * members.size();
   for (std::size_t i = 0; i < std::min(open, contenders.size()); ++i) {
     weights[contenders[i].second] += 1;
   }
-  for (double& weight : weights) weight = std::max(weight, 1.0);
   return weights;
 }
 
 }  // namespace
 
-UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend) {
+UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend,
+                            const std::set<int>& last_steps) {
   const int steps = mode == Mode::prefill ? unit.prompt_length : unit.num_tokens();
-  UnitProfile profile{.name = unit.name, .window_attention = std::vector<double>(steps)};
+  UnitProfile profile{.name = unit.name};
+  for (const int count : last_steps) {
+    profile.attention_of_last[count].resize(static_cast<std::size_t>(steps));
+  }
   std::vector<Persistence> persistence(unit.query.size(), Persistence(steps));
   for_each_block(unit, steps, backend, [&](const AttentionBlock& block) {
     for (std::size_t head = 0; head < block.heads.size(); ++head) {
@@ -135,10 +172,11 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
       for (int row = 0; row < block.num_steps; ++row) {
         const int step = block.first_step + row;
         persistence[head].add(attention, step, row, first_visible(unit, step));
-        if (step < steps - kWindow) continue;
-        for (int token = 0; token <= step; ++token) {
-          profile.window_attention[token] +=
-              attention.weight(row, token) / attention.weight_sum[row];
+        for (auto& [count, sums] : profile.attention_of_last) {
+          if (step < steps - count) continue;
+          for (int token = 0; token <= step; ++token) {
+            sums[token] += attention.weight(row, token) / attention.weight_sum[row];
+          }
         }
       }
     }
@@ -151,29 +189,49 @@ UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend)
   return profile;
 }
 
-std::vector<int> allocate(Allocation allocation, int budget, int most,
+PolicyWindow window_of(const Spec& policy, int budget) {
+  PolicyWindow window;
+  const Rules rules = policy.rules({.budget = budget});
+  // A share of the budget is a smaller window where a head gets less.
+  const int other = budget < 1'000'000'000 ? budget + 1000 : budget - 1000;
+  const bool is_share = policy.rules({.budget = other}).protect_newest != rules.protect_newest;
+  if (!is_share) window.protects = rules.protect_newest;
+  if (rules.score && rules.score->kind == ScoreRule::Kind::votes) {
+    window.voting_steps = rules.score->length;
+    window.kernel = static_cast<std::size_t>(rules.score->part);
+    window.pools_maximum = !rules.score->adds;
+  }
+  return window;
+}
+
+std::vector<int> allocate(Allocation allocation, const TotalBudget& budget,
                           std::span<const UnitProfile> units) {
-  budget = std::min(budget, most);
+  const int tokens = std::min(budget.tokens, budget.most);
   Layers layers;
   for (std::size_t i = 0; i < units.size(); ++i) layers[units[i].name.layer].push_back(i);
-  switch (allocation) {
-    case Allocation::uniform:
-      break;
-    case Allocation::pyramid:
-      return by_layer(budget, most, layers, pyramid_weights(layers.size()), units.size());
-    case Allocation::persistence:
-      return by_layer(budget, most, layers, persistence_weights(layers, units), units.size());
-    case Allocation::adaptive: {
-      std::vector<int> shares(units.size());
-      for (const auto& [layer, members] : layers) {
-        const std::vector<int> of_head = apportion(budget * static_cast<int>(members.size()), most,
-                                                   adaptive_weights(budget, members, units));
-        for (std::size_t i = 0; i < members.size(); ++i) shares[members[i]] = of_head[i];
-      }
-      return shares;
+  const bool exempts = allocation == Allocation::pyramid || allocation == Allocation::adaptive;
+  const int window = exempts ? budget.window.protects : 0;
+  std::vector<int> shares(units.size(), tokens);
+  if (allocation == Allocation::uniform || tokens <= window) return shares;
+  const int each = tokens - window;
+  const int least = window > 0 ? 0 : 1;
+  const int most = budget.most - window;
+  if (allocation == Allocation::adaptive) {
+    const int safe = std::max(0, static_cast<int>(kFloor * tokens) - window);
+    for (const auto& [layer, members] : layers) {
+      const std::vector<int> of_head =
+          apportion(each * static_cast<int>(members.size()), least, most,
+                    adaptive_weights(each, safe, budget.window, members, units));
+      for (std::size_t i = 0; i < members.size(); ++i) shares[members[i]] = window + of_head[i];
     }
+    return shares;
   }
-  return std::vector<int>(units.size(), budget);
+  shares = by_layer(each, least, most, layers,
+                    allocation == Allocation::pyramid ? pyramid_weights(layers.size(), each, budget)
+                                                      : persistence_weights(layers, units),
+                    units.size());
+  for (int& share : shares) share += window;
+  return shares;
 }
 
 }  // namespace kvsim

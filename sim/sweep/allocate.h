@@ -1,13 +1,19 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <span>
 #include <vector>
 
-#include "policies/registry/allocation.h"
+#include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/replay/replay.h"
 
 namespace kvsim {
+
+/// The last steps whose attention `adaptive` measures for a policy that has no votes of its own, as
+/// in SnapKV and AdaKV.
+constexpr int kVotingSteps = 32;
 
 /// What allocations measure of one unit: over the prompt in prefill mode, over the whole text in
 /// stream mode, where the split then uses the future.
@@ -15,21 +21,48 @@ struct UnitProfile {
   UnitName name;
   /// Persistence::ratio() with the split in the middle, mean over the group's query heads.
   double persistence = 1;
-  std::vector<double> window_attention;  ///< per token: summed over heads and the last 32 steps
+  /// By a number of last steps: their attention to each token, summed over steps and query heads.
+  std::map<int, std::vector<double>> attention_of_last;
 };
 
-/// Measures `unit`, from its full attention.
-UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend);
+/// Measures `unit`, from its full attention. `last_steps`: the keys of attention_of_last.
+UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend,
+                            const std::set<int>& last_steps = {kVotingSteps});
+
+/// What a policy's rules say of the newest tokens.
+struct PolicyWindow {
+  int protects = 0;  ///< newest tokens that stay at any budget: no share of it
+  int voting_steps = kVotingSteps;
+  std::size_t kernel = 1;      ///< neighbours whose votes are pooled (SnapKV)
+  bool pools_maximum = false;  ///< else their sum
+};
+
+/// The window of a policy at this budget.
+PolicyWindow window_of(const Spec& policy, int budget);
+
+/// A budget to be split.
+struct TotalBudget {
+  int tokens = 1;     ///< B: the mean per head
+  int most = 1;       ///< that a head can hold
+  int length = most;  ///< tokens of the text at the first cut
+  PolicyWindow window = {};
+};
 
 /// The budget of each of a sequence's units, ordered by layer: at least 1, at most `most`; their
-/// sum is `budget` B times their number, if `most` allows it. Heads of a layer have the same
-/// budget, except with `adaptive` and where layers differ in their number of recorded heads.
+/// sum is B times their number, if `most` allows it. Heads of a layer have the same budget, except
+/// with `adaptive` and where layers differ in their number of recorded heads.
 ///
-/// - pyramid (PyramidKV): linear from 2 B - B / 20 in the first layer to B / 20 in the last.
+/// With pyramid and adaptive every head keeps the w newest tokens that its policy protects, and the
+/// b = B - w others are split. A budget of no more than w is not split.
+/// - pyramid (PyramidKV, KVCache-Factory): linear from 2 b - floor(b / 20) in the first layer to
+///   floor(b / 20) in the last; where the text has no 2 b tokens, evenly. The program rounds the
+///   step between layers down, so that later layers may get more and the sum may exceed B; here the
+///   sum holds.
 /// - persistence: proportional to 1 / the layer's persistence, mean over its heads.
-/// - adaptive (AdaKV): a fifth of B for every head; the rest of a layer goes to the heads with the
-///   most attended tokens of the last 32 steps.
-std::vector<int> allocate(Allocation allocation, int budget, int most,
+/// - adaptive (AdaKV Algorithm 1): a fifth of B for every head, its window included; the rest of a
+///   layer goes to the heads with the most attended tokens. The votes are those of the policy, if
+///   it has votes (snapkv), else the attention of the last 32 steps.
+std::vector<int> allocate(Allocation allocation, const TotalBudget& budget,
                           std::span<const UnitProfile> units);
 
 }  // namespace kvsim

@@ -1,6 +1,7 @@
 #include "sim/sweep/load_jobs.h"
 
 #include <algorithm>
+#include <set>
 
 #include "sim/results/schedule_file.h"
 #include "sim/sweep/in_parallel.h"
@@ -11,14 +12,23 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
                      const std::atomic<bool>& interrupted)
     : plan_(plan) {
   std::map<SequenceKey, bool> is_measured;
+  std::map<SequenceKey, std::set<int>> last_steps;
   for (const SweepJob& job : jobs) {
     for (const PlannedReplay& replay : job.replays) {
       const Allocation allocation = plan.policy_of(replay).allocation();
       if (allocation == Allocation::uniform) continue;
       is_measured[sequence_of(job)] |= needs_measurement(allocation);
+      if (allocation != Allocation::adaptive) continue;
+      const PolicyWindow window = window_of(plan.policy_of(replay), replay.budget);
+      last_steps[sequence_of(job)].insert(window.voting_steps);
     }
   }
-  std::vector<std::pair<UnitProfile*, const Trace*>> to_measure;
+  struct Measurement {
+    UnitProfile* profile;
+    const Trace* trace;
+    const std::set<int>* last_steps;
+  };
+  std::vector<Measurement> to_measure;
   for (const auto& [sequence, measure] : is_measured) {
     const Trace& trace = plan.traces[sequence.first];
     std::vector<UnitProfile>& units = profiles_[sequence];
@@ -26,11 +36,11 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
       units.push_back({.name = std::move(name)});
     }
     if (!measure) continue;
-    for (UnitProfile& unit : units) to_measure.emplace_back(&unit, &trace);
+    for (UnitProfile& unit : units) to_measure.push_back({&unit, &trace, &last_steps[sequence]});
   }
   in_parallel(to_measure.size(), plan.request.threads, interrupted, [&](std::size_t i) {
-    auto& [profile, trace] = to_measure[i];
-    *profile = measure_profile(trace->read_unit(profile->name), plan.request.mode, backend);
+    const auto& [profile, trace, steps] = to_measure[i];
+    *profile = measure_profile(trace->read_unit(profile->name), plan.request.mode, backend, *steps);
   });
 }
 
@@ -57,36 +67,41 @@ JobLoader::SequenceKey JobLoader::sequence_of(const SweepJob& job) {
 Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedReplay& replay,
                                           const std::vector<Unit>& units) const {
   const Spec& policy = plan_.policy_of(replay);
-  const int num_tokens = units.front().num_tokens();
   Configuration configuration{policy, replay.budget};
   if (policy.allocation() != Allocation::uniform) {
-    configuration.budgets = budgets_of(job, replay, num_tokens);
+    configuration.budgets = budgets_of(job, replay, units.front());
   }
   if (!policy.policy().follows_schedule) return configuration;
   const ScheduleFile file(policy.schedule_file());
   const bool is_prefill = plan_.request.mode == Mode::prefill;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int first_eviction = is_prefill ? units[i].prompt_length - 1 : 0;
-    configuration.schedules.push_back(
-        file.read(units[i].name, num_tokens, first_eviction, configuration.budget_of(i)));
+    configuration.schedules.push_back(file.read(units[i].name, units[i].num_tokens(),
+                                                first_eviction, configuration.budget_of(i)));
   }
   return configuration;
 }
 
 // The budgets of the job's units after the split over the whole sequence.
 std::vector<int> JobLoader::budgets_of(const SweepJob& job, const PlannedReplay& replay,
-                                       int num_tokens) const {
+                                       const Unit& unit) const {
   const Spec& policy = plan_.policy_of(replay);
   const std::vector<UnitProfile>& sequence = profiles_.at(sequence_of(job));
   // An estimator's budget counts keys and values.
-  const int most = policy.is_estimator() ? 2 * num_tokens : num_tokens;
-  const std::vector<int> shares = allocate(policy.allocation(), replay.budget, most, sequence);
+  const int per_token = policy.is_estimator() ? 2 : 1;
+  const bool is_prefill = plan_.request.mode == Mode::prefill;
+  const TotalBudget total{
+      .tokens = replay.budget,
+      .most = per_token * unit.num_tokens(),
+      .length = per_token * (is_prefill ? unit.prompt_length : unit.num_tokens()),
+      .window = window_of(policy, replay.budget)};
+  const std::vector<int> shares = allocate(policy.allocation(), total, sequence);
   std::vector<int> budgets;
   for (const JobUnit& of_job : job.units) {
-    const auto unit = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {
+    const auto own = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {
       return u.name.layer == of_job.name.layer && u.name.kv_head == of_job.name.kv_head;
     });
-    budgets.push_back(shares[unit - sequence.begin()]);
+    budgets.push_back(shares[own - sequence.begin()]);
   }
   return budgets;
 }

@@ -30,7 +30,7 @@ class JobLoader {
   Configuration configuration_of(const SweepJob& job, const PlannedReplay& replay,
                                  const std::vector<Unit>& units) const;
   std::vector<int> budgets_of(const SweepJob& job, const PlannedReplay& replay,
-                              int num_tokens) const;
+                              const Unit& unit) const;
 
   const SweepPlan& plan_;
   // Of sequences whose budgets are split.

@@ -29,19 +29,26 @@ std::vector<UnitProfile> layers(const std::vector<double>& persistence) {
   return units;
 }
 
+std::vector<int> split(Allocation allocation, int budget, int most,
+                       const std::vector<UnitProfile>& units) {
+  return allocate(allocation, {.tokens = budget, .most = most}, units);
+}
+
+std::vector<double>& votes(UnitProfile& unit) { return unit.attention_of_last[kVotingSteps]; }
+
 int sum(const std::vector<int>& shares) { return std::accumulate(shares.begin(), shares.end(), 0); }
 
 TEST_CASE("every allocation keeps the total and leaves every head something", "[allocate]") {
   std::vector<UnitProfile> units = layers({1, 0.9, 0.31, 0.02, 0});
   for (std::size_t i = 0; i < units.size(); ++i) {
     for (int token = 0; token < 50; ++token) {
-      units[i].window_attention.push_back(static_cast<double>((token * 7 + i * 11) % 13));
+      votes(units[i]).push_back(static_cast<double>((token * 7 + i * 11) % 13));
     }
   }
   for (const std::string& name : allocation_names()) {
     for (const int budget : {1, 2, 3, 10, 37, 49}) {
       CAPTURE(name, budget);
-      const std::vector<int> shares = allocate(parse_allocation(name), budget, 1000, units);
+      const std::vector<int> shares = split(parse_allocation(name), budget, 1000, units);
       REQUIRE(shares.size() == units.size());
       CHECK(sum(shares) == budget * static_cast<int>(units.size()));
       CHECK(*std::min_element(shares.begin(), shares.end()) >= 1);
@@ -50,14 +57,14 @@ TEST_CASE("every allocation keeps the total and leaves every head something", "[
 }
 
 TEST_CASE("no head gets more than it can hold, and the others get what that leaves", "[allocate]") {
-  // Of 4 * 80 layer 0 would have 151 and layer 1 109.
-  CHECK(allocate(Allocation::pyramid, 80, 100, layers({1, 1, 1, 1})) ==
-        std::vector<int>{100, 100, 100, 100, 100, 100, 20, 20});
+  // Of 4 * 80 layer 0 would have 160 and layer 1 80.
+  CHECK(split(Allocation::persistence, 80, 100, layers({0.25, 0.5, 1, 1})) ==
+        std::vector<int>{100, 100, 100, 100, 60, 60, 60, 60});
   for (const std::string& name : allocation_names()) {
     for (const int budget : {99, 100, 101, 1000000000}) {
       std::vector<UnitProfile> units = layers({1, 0.5, 0.2});
-      for (UnitProfile& unit : units) unit.window_attention.assign(100, 1);
-      const std::vector<int> shares = allocate(parse_allocation(name), budget, 100, units);
+      for (UnitProfile& unit : units) votes(unit).assign(100, 1);
+      const std::vector<int> shares = split(parse_allocation(name), budget, 100, units);
       CAPTURE(name, budget);
       CHECK(sum(shares) == std::min(budget, 100) * 6);
       CHECK(*std::max_element(shares.begin(), shares.end()) <= 100);
@@ -68,30 +75,106 @@ TEST_CASE("no head gets more than it can hold, and the others get what that leav
 TEST_CASE("where layers lack heads the total is kept all the same", "[allocate]") {
   std::vector<UnitProfile> units = layers({1, 0.5, 0.7});
   units.erase(units.begin());
-  for (UnitProfile& unit : units) unit.window_attention.assign(100, 1);
+  for (UnitProfile& unit : units) votes(unit).assign(100, 1);
   for (const std::string& name : allocation_names()) {
     for (const int budget : {1, 7, 40, 63}) {
       CAPTURE(name, budget);
-      CHECK(sum(allocate(parse_allocation(name), budget, 100, units)) == budget * 5);
+      CHECK(sum(split(parse_allocation(name), budget, 100, units)) == budget * 5);
     }
   }
 }
 
 TEST_CASE("uniform gives every head the budget", "[allocate]") {
-  CHECK(allocate(Allocation::uniform, 7, 1000, layers({1, 0.5})) == std::vector<int>{7, 7, 7, 7});
+  CHECK(split(Allocation::uniform, 7, 1000, layers({1, 0.5})) == std::vector<int>{7, 7, 7, 7});
 }
 
 TEST_CASE("pyramid falls evenly from nearly twice the budget to a twentieth", "[allocate]") {
   // 2 B - B / 20 = 156 to B / 20 = 4, in steps of 38.
-  CHECK(allocate(Allocation::pyramid, 80, 1000, layers({1, 1, 1, 1, 1})) ==
+  CHECK(split(Allocation::pyramid, 80, 1000, layers({1, 1, 1, 1, 1})) ==
         std::vector<int>{156, 156, 118, 118, 80, 80, 42, 42, 4, 4});
-  CHECK(allocate(Allocation::pyramid, 100, 1000, layers({1})) == std::vector<int>{100, 100});
+  CHECK(split(Allocation::pyramid, 100, 1000, layers({1})) == std::vector<int>{100, 100});
+}
+
+// KVCache-Factory's PyramidKV with window_size=16 on a prompt of 384 keeps these numbers.
+TEST_CASE("pyramid splits what the policy's window leaves", "[allocate]") {
+  const auto pyramid = [](int budget) {
+    const TotalBudget total{
+        .tokens = budget, .most = 512, .length = 384, .window = {.protects = 16}};
+    const std::vector<int> shares = allocate(Allocation::pyramid, total, layers({1, 1, 1, 1}));
+    CHECK(sum(shares) == 8 * budget);
+    return std::vector<int>{shares[0], shares[2], shares[4], shares[6]};
+  };
+  CHECK(pyramid(38) == std::vector<int>{59, 45, 31, 17});
+  // 21 in the last layer if the step of 38.67 is rounded down, which is 4 more than the budget.
+  CHECK(pyramid(77) == std::vector<int>{135, 96, 58, 19});
+  CHECK(pyramid(230) == std::vector<int>{230, 230, 230, 230});
+  CHECK(pyramid(16) == std::vector<int>{16, 16, 16, 16});
+  CHECK(pyramid(1) == std::vector<int>{1, 1, 1, 1});
+}
+
+TEST_CASE("pyramid gives the first layer no more than the text has", "[allocate]") {
+  // 2 * 48 - 2 = 94 of the 90 tokens before the window.
+  const TotalBudget total{.tokens = 58, .most = 100, .length = 100, .window = {.protects = 10}};
+  CHECK(allocate(Allocation::pyramid, total, layers({1, 1, 1})) ==
+        std::vector<int>{100, 100, 58, 58, 16, 16});
+}
+
+TEST_CASE("a layer whose share rounds to nothing gets something all the same", "[allocate]") {
+  // Of 2 * 5 tokens the first layer would have 10, all that it can hold.
+  CHECK(split(Allocation::pyramid, 5, 10, layers({1, 1})) == std::vector<int>{9, 9, 1, 1});
+}
+
+TEST_CASE("the window of a policy is what it protects at any budget", "[allocate]") {
+  CHECK(window_of(Spec("snapkv:window=24"), 40).protects == 24);
+  CHECK(window_of(Spec("h2o:recent=16"), 40).protects == 16);
+  CHECK(window_of(Spec("h2o:recent=0.5"), 40).protects == 0);
+  CHECK(window_of(Spec("knorm+protect:last=5"), 40).protects == 5);
+  CHECK(window_of(Spec("knorm+protect:last=10%"), 2147483647).protects == 0);
+  CHECK(window_of(Spec("tova"), 40).protects == 0);
+  const PolicyWindow own = window_of(Spec("snapkv:window=24,kernel=7,pool=max"), 40);
+  CHECK(own.voting_steps == 24);
+  CHECK(own.kernel == 7);
+  CHECK(own.pools_maximum);
+  CHECK(window_of(Spec("h2o:recent=16"), 40).voting_steps == 32);
+}
+
+TEST_CASE("adaptive exempts the policy's window from the competition", "[allocate]") {
+  // Head 0 attends to its window alone. Without it, of 2 * 3 others all are of head 1.
+  std::vector<UnitProfile> units = layers({1});
+  votes(units[0]) = {0, 0, 0, 0, 0, 0, 0, 0, 5, 5};
+  votes(units[1]) = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+  const TotalBudget total{.tokens = 5, .most = 10, .length = 10, .window = {.protects = 2}};
+  CHECK(allocate(Allocation::adaptive, total, units) == std::vector<int>{2, 8});
+  // A fifth of 15 is one more than the window.
+  for (UnitProfile& unit : units) votes(unit).insert(votes(unit).begin(), 40, votes(unit)[0]);
+  const TotalBudget larger{.tokens = 15, .most = 50, .length = 50, .window = {.protects = 2}};
+  CHECK(allocate(Allocation::adaptive, larger, units) == std::vector<int>{3, 27});
+}
+
+TEST_CASE("adaptive pools votes as the policy does", "[allocate]") {
+  // The peak of head 0 spreads to three tokens before the two voting steps.
+  std::vector<UnitProfile> units = layers({1});
+  for (UnitProfile& unit : units) unit.attention_of_last[2] = std::vector<double>(10, 0.1);
+  units[0].attention_of_last[2][7] = 9;
+  const auto first = [&](std::size_t kernel, bool maximum) {
+    const TotalBudget total{
+        .tokens = 4,
+        .most = 10,
+        .length = 10,
+        .window = {.protects = 2, .voting_steps = 2, .kernel = kernel, .pools_maximum = maximum}};
+    return allocate(Allocation::adaptive, total, units)[0];
+  };
+  CHECK(first(1, false) == 2 + 4);
+  CHECK(first(3, true) == 2 + 4);
+  units[1].attention_of_last[2][3] = 9.5;
+  CHECK(first(1, false) == 2 + 3);
+  CHECK(first(3, true) == 2 + 1);
 }
 
 TEST_CASE("persistence gives a layer in which half as much persists twice as much", "[allocate]") {
-  CHECK(allocate(Allocation::persistence, 30, 1000, layers({0.8, 0.4})) ==
+  CHECK(split(Allocation::persistence, 30, 1000, layers({0.8, 0.4})) ==
         std::vector<int>{20, 20, 40, 40});
-  CHECK(allocate(Allocation::persistence, 30, 1000, layers({1, 1})) ==
+  CHECK(split(Allocation::persistence, 30, 1000, layers({1, 1})) ==
         std::vector<int>{30, 30, 30, 30});
 }
 
@@ -99,20 +182,20 @@ TEST_CASE("adaptive gives a head as many tokens as it has among the layer's best
   // Head 0 attends to one token, head 1 to all evenly. Of 2 * 5 tokens each head keeps its best
   // one (a fifth of 5); the 8 best of the rest are all of head 1.
   std::vector<UnitProfile> units = layers({1});
-  units[0].window_attention = {0.90, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.01};
-  units[1].window_attention = std::vector<double>(10, 0.1);
-  CHECK(allocate(Allocation::adaptive, 5, 1000, units) == std::vector<int>{1, 9});
+  votes(units[0]) = {0.90, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.02, 0.01};
+  votes(units[1]) = std::vector<double>(10, 0.1);
+  CHECK(split(Allocation::adaptive, 5, 1000, units) == std::vector<int>{1, 9});
   // Equal heads have equal budgets.
-  units[0].window_attention = units[1].window_attention;
-  const std::vector<int> alike = allocate(Allocation::adaptive, 5, 1000, units);
+  votes(units[0]) = votes(units[1]);
+  const std::vector<int> alike = split(Allocation::adaptive, 5, 1000, units);
   CHECK(sum(alike) == 10);
   // Layers do not compete with each other.
   std::vector<UnitProfile> two = layers({1, 1});
-  for (UnitProfile& unit : two) unit.window_attention = std::vector<double>(10, 0.1);
+  for (UnitProfile& unit : two) votes(unit) = std::vector<double>(10, 0.1);
   for (const std::size_t i : {0U, 1U}) {
-    for (double& attention : two[i].window_attention) attention *= 9;
+    for (double& attention : votes(two[i])) attention *= 9;
   }
-  const std::vector<int> shares = allocate(Allocation::adaptive, 5, 1000, two);
+  const std::vector<int> shares = split(Allocation::adaptive, 5, 1000, two);
   CHECK(shares[0] + shares[1] == 10);
 }
 
@@ -145,9 +228,9 @@ TEST_CASE("the profile of a head is what its attention says by definition", "[al
     persistence += static_cast<double>(both) / second / 2;
   }
   CHECK(profile.persistence == Approx(persistence));
-  REQUIRE(profile.window_attention.size() == window.size());
+  REQUIRE(profile.attention_of_last.at(32).size() == window.size());
   for (std::size_t j = 0; j < window.size(); ++j) {
-    CHECK(profile.window_attention[j] == Approx(window[j]).epsilon(1e-5));
+    CHECK(profile.attention_of_last.at(32)[j] == Approx(window[j]).epsilon(1e-5));
   }
 }
 
