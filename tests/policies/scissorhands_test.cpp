@@ -96,5 +96,29 @@ TEST_CASE("the percentile changes what scissorhands drops", "[policies]") {
         Steps{5, 4, 5, 5, 5});
 }
 
+TEST_CASE("rank=share drops the token that was important in the smallest share of its steps",
+          "[policies]") {
+  const Attention attention = {{1.0},                       // at least 1: 0
+                               {0.6, 0.4},                  // at least 1/2: 0
+                               {0.1, 0.8, 0.1},             // at least 1/3: 1
+                               {0.1, 0.3, 0.2, 0.4},        // at least 1/4: 1, 3
+                               {0.1, 0.3, 0.1, 0.2, 0.3}};  // at least 1/5: 1, 3, 4
+  // Token 0 was unimportant three times, in 3 of 5 steps, token 2 as often, in 3 of 3.
+  CHECK(evicted_after("scissorhands:recent=1,drop=0", 4, attention)[0] == 4);
+  CHECK(evicted_after("scissorhands:recent=1,drop=0,rank=share", 4, attention)[2] == 4);
+  // Of the last two steps both were important in none.
+  CHECK(evicted_after("scissorhands:history=2,recent=1,drop=0,rank=share", 4, attention)[0] == 4);
+}
+
+TEST_CASE("important=cache asks for an even share of the cache, not of the text", "[policies]") {
+  const Attention attention = {{1.0},
+                               {0.6, 0.4},
+                               {0.5, 0.3, 0.2},        // token 1 goes after this step
+                               {0.4, 0.0, 0.3, 0.3}};  // of three: only 0; of four: all
+  CHECK(evicted_after("scissorhands:recent=1,drop=0,history=1", 2, attention) == Steps{3, 2, 4, 4});
+  CHECK(evicted_after("scissorhands:recent=1,drop=0,history=1,important=cache", 2, attention) ==
+        Steps{4, 2, 3, 4});
+}
+
 }  // namespace
 }  // namespace kvsim
