@@ -153,7 +153,8 @@ PolicyInfo scissorhands_policy() {
                    "KVCacheHeavyHitter of cold-compress with attn_thresholding; its "
                    "max_cache_length C is a budget of C-1, its recent_window recent=N. It evicts "
                    "what was never important while slots are empty, and of equals the token in "
-                   "the first slot: 10% of its sets, 100% without these two"}},
+                   "the first slot: 10% of its sets, 26% of them without the former, 100% of them "
+                   "without both"}},
       .make = make_policy<Scissorhands>};
 }
 

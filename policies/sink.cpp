@@ -40,7 +40,8 @@ PolicyInfo sink_policy() {
                                    "trace tells how")},
           .presets = {{"streaming-llm", "positions=slot",
                        "StreamingLLM section 3.2; the authors' chat evicts before a step attends, "
-                       "so that a step attends to one token fewer"}},
+                       "so that a step attends to one token fewer: its start_size S and "
+                       "recent_size R are sinks=S and a budget of S+R-1; not run"}},
           .nests = [](const Params& params) { return params.choice("positions") == "text"; },
           .make = make_policy<Sink>};
 }

@@ -81,10 +81,9 @@ PolicyInfo snapkv_policy() {
       .source = "SnapKV section 4.1, Listing 1; parameters of sections 5.1.1 and 5.2",
       .sees = "attention over the cache",
       .differences =
-          "the paper compresses a prompt once and keeps all that follows: --mode prefill "
-          "--eviction-interval never. Otherwise the window goes on and each overflow asks it "
-          "again. "
-          "Votes are pooled after the mean over the query heads of a KV head",
+          "the paper compresses a prompt once and keeps all that follows, as --mode prefill "
+          "--eviction-interval never does; otherwise the window goes on and each overflow asks it "
+          "again. Votes are pooled after the mean over the query heads of a KV head",
       .params = {Param::integer("window", 16, 1, 1'000'000,
                                 "last steps that vote; their tokens always stay"),
                  Param::integer("kernel", 5, 1, 1'000, "neighbouring tokens that share votes"),

@@ -44,7 +44,10 @@ PolicyInfo tova_policy() {
                                    "the mean over its layer, for all of it"),
                      Param::choice("score", {"cached", "full"},
                                    "attention over the cache, or over the whole text")},
-          .presets = {{"paper", "scope=layer", "TOVA section 4: one decision for a whole layer"}},
+          .presets = {{"paper", "scope=layer",
+                       "TOVA section 4: one decision for a whole layer; the cache_size of the "
+                       "authors' TOVACache is the budget: 100% of its sets. TOVAPress of kvpress "
+                       "always keeps the last token of the prompt; 100% of its sets, too"}},
           .nests = full_attention_nests,
           .nests_with = "score=full",
           .make = make_policy<Tova>};

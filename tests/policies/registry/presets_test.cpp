@@ -31,6 +31,8 @@ TEST_CASE("a preset sets what it names and leaves the rest at its defaults", "[p
   CHECK(canonical("h2o:preset=openvino") == canonical("h2o:score=mean"));
   CHECK(canonical("scissorhands:preset=official") ==
         "scissorhands:history=100,recent=10,drop=0,important=percentile,rank=any");
+  CHECK(canonical("scissorhands:preset=cold-compress") ==
+        "scissorhands:history=400,recent=10,drop=0,important=cache,rank=share");
 }
 
 TEST_CASE("a preset that sets nothing is the defaults", "[policies]") {
