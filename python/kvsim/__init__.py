@@ -8,6 +8,7 @@ Only `kvsim.recording` needs torch and transformers. It is imported on first use
 `from kvsim import *` omits it.
 """
 
+from .comparison import ComparisonWarning, compare
 from .errors import KvsimError
 from .program import ProgramError, run
 from .record import RecordError, RecordWarning, UsageError
@@ -15,6 +16,7 @@ from .results import NoSuchTable, Results, ResultsError, load
 
 __version__ = "0.1.0"
 __all__ = [
+    "ComparisonWarning",
     "KvsimError",
     "NoSuchTable",
     "ProgramError",
@@ -23,6 +25,7 @@ __all__ = [
     "Results",
     "ResultsError",
     "UsageError",
+    "compare",
     "load",
     "run",
 ]

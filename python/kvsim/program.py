@@ -43,12 +43,17 @@ def run(*arguments: object) -> str:
 
     >>> kvsim.run("sweep", "trace.h5", "--policies", "h2o", "--budgets", "20%", "-o", "r.sqlite")
     """
+    return run_noting(*arguments)[0]
+
+
+def run_noting(*arguments: object) -> tuple[str, list[str]]:
+    """The same, with the lines of its standard error beside what it prints."""
     words = [find_program(), *map(str, arguments)]
     try:
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
     except OSError as error:
         raise ProgramError(f"{words[0]} cannot be run: {error.strerror}") from error
+    lines = ended.stderr.strip().splitlines()
     if ended.returncode != 0:
-        lines = ended.stderr.strip().splitlines()
         raise ProgramError(lines[-1] if lines else f"kvsim ended with status {ended.returncode}")
-    return ended.stdout
+    return ended.stdout, lines

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace kvsim {
+
+/// The range of the values that the data allow, at 95% confidence.
+struct Interval {
+  double low = 0;
+  double high = 0;
+
+  bool contains(double value) const { return low <= value && value <= high; }
+};
+
+/// A statistic of paired values and its interval.
+struct Estimate {
+  double value = 0;
+  std::optional<Interval> interval;  ///< none from a single sample
+};
+
+/// Estimates from one value per unit, such as the difference of two policies there, with percentile
+/// intervals of the paired bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
+/// section 13.3): samples are drawn with replacement, as many as there are, and the statistic is
+/// computed from their mean. A sample is a sequence with the mean over its units, or a unit where
+/// there are fewer than five sequences.
+///
+/// The draws are a function of the number of samples and the seed alone. So statistics of the same
+/// units share them, and equal values give equal results on every machine.
+class PairedBootstrap {
+ public:
+  static constexpr std::size_t kDraws = 2000;
+  static constexpr std::size_t kFewestSequences = 5;
+
+  /// `sequences`: of every unit, the index of its sequence; the indices are 0, 1, ... without gaps.
+  explicit PairedBootstrap(std::vector<std::size_t> sequences, std::uint64_t seed = 0);
+
+  bool samples_sequences() const { return num_sequences_ >= kFewestSequences; }
+  std::size_t num_sequences() const { return num_sequences_; }
+  std::size_t num_samples() const;
+
+  /// The mean over samples. `values`: one per unit.
+  Estimate mean(std::span<const double> values) const;
+
+  /// The mean of `numerators` divided by that of `denominators`. Empty if the mean denominator is
+  /// not positive; without an interval if that of a draw is not.
+  std::optional<Estimate> ratio(std::span<const double> numerators,
+                                std::span<const double> denominators) const;
+
+ private:
+  std::vector<double> of_samples(std::span<const double> of_units) const;
+  std::vector<double> drawn_means(const std::vector<double>& samples) const;
+
+  std::vector<std::size_t> sequences_;
+  std::size_t num_sequences_ = 0;
+  std::vector<std::uint32_t> drawn_;  // [draw, sample]: the index of the sample that was drawn
+};
+
+}  // namespace kvsim
