@@ -27,6 +27,8 @@ std::span<const Verb> verbs() {
       {"analyze", "TRACE... --what NAME,NAME -o RESULTS.sqlite",
        "measure what the papers measure of attention, keys and replays", run_analyze},
       {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},
+      {"compare", "RESULTS.sqlite A B...",
+       "the difference between two policies of a result file, with its interval", run_compare},
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},

@@ -21,7 +21,7 @@ Interval interval_of(std::vector<double> statistics) {
 }
 
 double mean_of_samples(const std::vector<double>& samples) {
-  return std::reduce(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
 }
 
 }  // namespace

@@ -223,6 +223,26 @@ std::vector<Result> ResultStore::results(const std::string& trace_id, const std:
   });
 }
 
+std::vector<std::string> ResultStore::policies() const {
+  return database_->run([&](SQLite::Database& connection) {
+    std::vector<std::string> policies;
+    if (!connection.tableExists("replay")) return policies;
+    SQLite::Statement query(connection, "SELECT DISTINCT policy FROM replay ORDER BY policy");
+    while (query.executeStep()) policies.push_back(query.getColumn(0).getString());
+    return policies;
+  });
+}
+
+std::vector<Result> ResultStore::policy_results(const std::string& policy) const {
+  return database_->run([&](SQLite::Database& connection) {
+    SQLite::Statement query(
+        connection, fmt::format("SELECT {} FROM replay WHERE policy = ? ORDER BY {}",
+                                column_names(result_columns().size()), column_names(kKeyColumns)));
+    query.bind(1, policy);
+    return results_of(query, database_->file());
+  });
+}
+
 void ResultStore::create(const TableSchema& schema) {
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);

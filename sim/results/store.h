@@ -56,6 +56,12 @@ class ResultStore {
   std::vector<Result> results(const std::string& trace_id, const std::string& mode,
                               std::int64_t seed) const;
 
+  /// The policies that have rows, in the order of their names.
+  std::vector<std::string> policies() const;
+
+  /// All rows of one policy, ordered by key.
+  std::vector<Result> policy_results(const std::string& policy) const;
+
   /// Creates the table if it is missing and writes its meaning to the table `about`. Throws
   /// DataError if the file has a table of that name with other columns.
   void create(const TableSchema& schema);

@@ -43,7 +43,9 @@ const std::vector<Room> kRooms = {
     {"sim/attention/",
      Folders{"sim/kernels/", "policies/interface/", "policies/parameters/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
-    {"sim/results/", Folders{"policies/registry/", "policies/parameters/"} + kTraces},
+    {"sim/results/", Folders{"policies/registry/", "policies/parameters/",
+                             "policies/parts/random_bits.h", "sim/kernels/percentile.h"} +
+                         kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
                              "policies/parts/"} +
                          kTraces},

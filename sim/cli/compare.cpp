@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <set>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "sim/cli/options.h"
+#include "sim/results/paired_comparison.h"
+#include "sim/results/store.h"
+#include "sim/results/table.h"
+#include "traces/hdf5/errors.h"
+
+namespace kvsim::cli {
+namespace {
+
+po::options_description compare_options() {
+  const auto word = [] { return po::value<std::string>(); };
+  po::options_description options(
+      "A and B are specs. Prints A - B at every budget and mode that both have, with a 95% "
+      "interval "
+      "from\nthe paired bootstrap over sequences; over units (heads) where there are fewer than "
+      "five "
+      "sequences,\nand then it speaks of these texts alone. Where it contains 0, the data do not "
+      "distinguish the two.\nWith several B each is compared with A, in a leading column b.\n\n"
+      "Options");
+  options.add_options()(
+      "metric", word()->default_value("attention_recall"),
+      "a number of the table replay, as output_error_mean; at one budget neither recall nor "
+      "relative error ranks serious policies as the running model does")(
+      "budget", word(), "64: tokens; 20%: the budget as requested. All where none is named")(
+      "mode", word(), "as rows name it: stream, prefill, stream:every=10. All where none is named")(
+      "seed", po::value<std::int64_t>(),
+      "of random choices; the mean over all where none is named")(
+      "trace-id", word(), "rows of this trace; its first characters are enough")(
+      "sequences", word(), "names, separated by commas")("format", word()->default_value("table"),
+                                                         "table, csv or json");
+  return options;
+}
+
+std::string name_of_policy(const std::string& spec) {
+  return spec.substr(0, spec.find_first_of(":+@"));
+}
+
+/// The spec nearest to `text`: of the policies with the nearest name.
+std::string nearest_spec(const std::string& text, const std::vector<std::string>& specs) {
+  std::vector<std::string> names;
+  for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
+  const std::string name = nearest(name_of_policy(text), names);
+  std::vector<std::string> candidates;
+  for (const std::string& spec : specs) {
+    if (name_of_policy(spec) == name) candidates.push_back(spec);
+  }
+  return nearest(text, candidates);
+}
+
+/// The canonical spec of the rows that `text` names, which may be a spec that only the file knows.
+std::string policy_named(const std::string& text, const std::vector<std::string>& policies,
+                         const std::string& file) {
+  const auto has = [&](const std::string& spec) {
+    return std::find(policies.begin(), policies.end(), spec) != policies.end();
+  };
+  if (has(text)) return text;
+  std::string canonical = text;
+  try {
+    canonical = Spec(text).text();
+  } catch (const UsageError&) {
+    // The message below names what the file holds, which is what can be compared.
+  }
+  if (has(canonical)) return canonical;
+  throw UsageError(fmt::format("{} has no rows of '{}'; did you mean '{}'?", file, text,
+                               nearest_spec(canonical, policies)));
+}
+
+/// The rows whose value is one of `wanted`. Throws UsageError for a value that no row has.
+void select_rows(std::vector<std::vector<Result>>& rows, const std::string& option,
+                 const std::vector<std::string>& wanted, std::string Result::*member) {
+  std::set<std::string> there;
+  for (const std::vector<Result>& of_policy : rows) {
+    for (const Result& row : of_policy) there.insert(row.*member);
+  }
+  const std::vector<std::string> values(there.begin(), there.end());
+  for (const std::string& value : wanted) {
+    if (there.contains(value)) continue;
+    throw UsageError(fmt::format("--{}: no row of the policies has '{}'; did you mean '{}'?",
+                                 option, value, nearest(value, values)));
+  }
+  for (std::vector<Result>& of_policy : rows) {
+    std::erase_if(of_policy, [&](const Result& row) {
+      return std::find(wanted.begin(), wanted.end(), row.*member) == wanted.end();
+    });
+  }
+}
+
+/// The trace whose id begins with `start`. Throws UsageError if there is not exactly one.
+std::string trace_id_from(const std::string& start, const std::vector<std::vector<Result>>& rows) {
+  std::set<std::string> all;
+  std::set<std::string> found;
+  for (const std::vector<Result>& of_policy : rows) {
+    for (const Result& row : of_policy) {
+      all.insert(row.trace_id);
+      if (row.trace_id.starts_with(start)) found.insert(row.trace_id);
+    }
+  }
+  if (found.size() == 1) return *found.begin();
+  throw UsageError(
+      fmt::format("--trace-id: expected the start of one of {}, found '{}', which begins {}",
+                  fmt::join(all, ", "), start, found.size()));
+}
+
+void select_rows(std::vector<std::vector<Result>>& rows, const po::variables_map& values) {
+  if (values.count("trace-id") > 0) {
+    select_rows(rows, "trace-id", {trace_id_from(values["trace-id"].as<std::string>(), rows)},
+                &Result::trace_id);
+  }
+  if (values.count("sequences") > 0) {
+    select_rows(rows, "sequences", parse_list(values["sequences"].as<std::string>(), "--sequences"),
+                &Result::sequence);
+  }
+  if (values.count("mode") > 0) {
+    select_rows(rows, "mode", {values["mode"].as<std::string>()}, &Result::mode);
+  }
+  if (values.count("seed") > 0) {
+    const auto seed = values["seed"].as<std::int64_t>();
+    for (std::vector<Result>& of_policy : rows) {
+      std::erase_if(of_policy, [&](const Result& row) { return row.seed != seed; });
+    }
+  }
+}
+
+void note_unpaired(const Unpaired& unpaired, const std::string& policy, const std::string& other) {
+  if (unpaired.rows == 0) return;
+  std::cerr << fmt::format("kvsim: left out {} rows of {} that {} does not have (at {})\n",
+                           unpaired.rows, policy, other, fmt::join(unpaired.budgets, ", "));
+}
+
+std::string verdict_on(const Difference& difference, Preferred better) {
+  if (!difference.estimate.interval) return "one sample: no interval";
+  if (!difference.is_distinguishable()) return "not distinguishable";
+  const bool is_higher = difference.estimate.value > 0;
+  if (better == Preferred::neither) return is_higher ? "A higher" : "B higher";
+  return is_higher == (better == Preferred::higher) ? "A better" : "B better";
+}
+
+class ComparisonTable {
+ public:
+  ComparisonTable(bool names_b, bool has_verdict, Preferred better)
+      : names_b_(names_b), has_verdict_(has_verdict), better_(better) {
+    if (names_b) table_.columns.emplace_back("b");
+    for (const char* column :
+         {"budget", "mode", "difference", "low", "high", "samples", "sampled"}) {
+      table_.columns.emplace_back(column);
+    }
+    if (has_verdict) table_.columns.emplace_back("verdict");
+  }
+
+  void add(const std::string& b, const Difference& difference) {
+    std::vector<Value>& row = table_.rows.emplace_back();
+    if (names_b_) row.emplace_back(b);
+    const auto& interval = difference.estimate.interval;
+    row.push_back(difference.budget);
+    row.emplace_back(difference.mode);
+    row.emplace_back(difference.estimate.value);
+    row.push_back(interval ? Value(interval->low) : Value(std::monostate()));
+    row.push_back(interval ? Value(interval->high) : Value(std::monostate()));
+    row.emplace_back(static_cast<std::int64_t>(difference.samples));
+    row.emplace_back(difference.of_sequences ? "sequences" : "units");
+    if (has_verdict_) row.emplace_back(verdict_on(difference, better_));
+    over_units_ = over_units_ || !difference.of_sequences;
+  }
+
+  const Table& table() const { return table_; }
+  bool over_units() const { return over_units_; }
+
+ private:
+  bool names_b_;
+  bool has_verdict_;
+  Preferred better_;
+  Table table_;
+  bool over_units_ = false;
+};
+
+std::string direction(Preferred better) {
+  if (better == Preferred::neither) return "";
+  return better == Preferred::higher ? " (higher is better)" : " (lower is better)";
+}
+
+void write_for_people(const ComparisonTable& comparison, const std::vector<std::string>& policies,
+                      const std::string& metric) {
+  const bool several = policies.size() > 2;
+  std::cout << fmt::format(
+      "{}{}: A - B, with 95% intervals of the paired bootstrap, {} draws\nA: {}\n", metric,
+      direction(preferred(metric)), PairedBootstrap::kDraws, policies.front());
+  if (!several) std::cout << fmt::format("B: {}\n", policies[1]);
+  std::cout << '\n';
+  write_aligned(std::cout, comparison.table());
+  if (comparison.over_units()) {
+    std::cout << fmt::format(
+        "\nUnits are sampled where there are fewer than {} sequences: the interval says nothing "
+        "about other texts.\n",
+        PairedBootstrap::kFewestSequences);
+  }
+  if (several) {
+    std::cout << "\nEach interval is for its row alone, not corrected for the number of rows.\n";
+  }
+}
+
+}  // namespace
+
+int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto values = parse(verb, arguments, compare_options(), {"RESULTS.sqlite", "A", "B"});
+  if (!values) return 0;
+  const std::string file = positional_from(verb, *values, "RESULTS.sqlite");
+  std::vector<std::string> policies = {positional_from(verb, *values, "A")};
+  for (const std::string& b : positionals_from(verb, *values, "B")) policies.push_back(b);
+  const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
+  const Column& metric = metric_column((*values)["metric"].as<std::string>());
+  std::optional<Amount> budget;
+  if (values->count("budget") > 0) {
+    budget = Amount::parse((*values)["budget"].as<std::string>(), "--budget");
+  }
+
+  const ResultStore store(file, ResultStore::Access::read);
+  const std::vector<std::string> there = store.policies();
+  if (there.empty()) {
+    throw DataError(fmt::format("{}: no rows to compare; kvsim sweep writes some", file));
+  }
+  std::vector<std::vector<Result>> rows;
+  for (std::string& policy : policies) {
+    policy = policy_named(policy, there, file);
+    rows.push_back(store.policy_results(policy));
+  }
+  select_rows(rows, *values);
+  ComparisonTable comparison(policies.size() > 2, format == "table", preferred(metric.name));
+  for (std::size_t b = 1; b < policies.size(); ++b) {
+    const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);
+    note_unpaired(compared.only_first, policies.front(), policies[b]);
+    note_unpaired(compared.only_second, policies[b], policies.front());
+    for (const Difference& difference : compared.differences) {
+      comparison.add(policies[b], difference);
+    }
+  }
+  if (format == "csv") {
+    write_csv(std::cout, comparison.table());
+  } else if (format == "json") {
+    write_json(std::cout, comparison.table());
+  } else {
+    write_for_people(comparison, policies, metric.name);
+  }
+  return 0;
+}
+
+}  // namespace kvsim::cli

@@ -1,0 +1,220 @@
+#include "sim/results/paired_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+
+namespace kvsim {
+namespace {
+
+using Unit = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+
+Unit unit_of(const Result& row) { return {row.trace_id, row.sequence, row.layer, row.kv_head}; }
+
+/// A budget as requested, equal for equal amounts: "0.2" for 20% and 0.20.
+std::string request_of(const Result& row) {
+  return Amount::parse(row.budget_request, "budget_request").text();
+}
+
+bool was_asked_for(const Result& row, const Amount& budget) {
+  return budget.is_share() ? request_of(row) == budget.text() : row.budget == budget.of(0);
+}
+
+struct Pair {
+  const Result* first;
+  const Result* second;
+
+  bool was_asked_for_by(const Amount& budget) const {
+    return was_asked_for(*first, budget) || was_asked_for(*second, budget);
+  }
+};
+
+struct Pairs {
+  std::map<std::string, std::vector<Pair>> of_mode;
+  std::vector<const Result*> only_first;
+  std::vector<const Result*> only_second;
+};
+
+Pairs pairs_of(const std::vector<Result>& first, const std::vector<Result>& second) {
+  using Key = std::tuple<std::string, Unit, std::int64_t, std::int64_t>;
+  const auto key_of = [](const Result& row) {
+    return Key{row.mode, unit_of(row), row.budget, row.seed};
+  };
+  std::map<Key, const Result*> unpaired;
+  for (const Result& row : second) unpaired.emplace(key_of(row), &row);
+  std::map<Key, Pair> paired;  // ordered: sums do not depend on the order of the rows
+  Pairs pairs;
+  for (const Result& row : first) {
+    const auto partner = unpaired.find(key_of(row));
+    if (partner == unpaired.end()) {
+      pairs.only_first.push_back(&row);
+    } else {
+      paired.emplace(partner->first, Pair{&row, partner->second});
+      unpaired.erase(partner);
+    }
+  }
+  for (const auto& [key, pair] : paired) pairs.of_mode[pair.first->mode].push_back(pair);
+  for (const auto& [key, row] : unpaired) pairs.only_second.push_back(row);
+  return pairs;
+}
+
+Unpaired summary_of(const std::vector<const Result*>& rows, const std::optional<Amount>& budget) {
+  Unpaired summary;
+  for (const Result* row : rows) {
+    if (budget && !was_asked_for(*row, *budget)) continue;
+    ++summary.rows;
+    std::vector<std::string>& budgets = summary.budgets;
+    if (std::find(budgets.begin(), budgets.end(), row->budget_request) == budgets.end()) {
+      budgets.push_back(row->budget_request);
+    }
+  }
+  return summary;
+}
+
+/// The budgets by which the rows of the pairs were asked for.
+std::vector<Amount> budgets_of(const std::vector<Pair>& pairs) {
+  std::map<std::string, Amount> budgets;
+  for (const Pair& pair : pairs) {
+    for (const Result* row : {pair.first, pair.second}) {
+      budgets.emplace(request_of(*row), Amount::parse(row->budget_request, "budget_request"));
+    }
+  }
+  std::vector<Amount> list;
+  for (const auto& [text, budget] : budgets) list.push_back(budget);
+  return list;
+}
+
+double number_of(const Result& row, const Column& metric) {
+  const Value value = metric.get(row);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  throw UsageError(fmt::format(
+      "{} is NULL for {} at budget {} in mode {}: it does not apply there; compare another metric, "
+      "or with --mode and --budget rows that have it",
+      metric.name, row.policy, row.budget_request, row.mode));
+}
+
+Difference difference_of(const std::vector<Pair>& pairs, const Column& metric,
+                         const Amount& budget) {
+  std::map<Unit, std::vector<double>> of_seeds;
+  std::set<std::int64_t> tokens;
+  for (const Pair& pair : pairs) {
+    of_seeds[unit_of(*pair.first)].push_back(number_of(*pair.first, metric) -
+                                             number_of(*pair.second, metric));
+    tokens.insert(pair.first->budget);
+  }
+  std::vector<double> of_units;
+  std::vector<std::size_t> sequence_of_units;
+  std::map<std::pair<std::string, std::string>, std::size_t> sequences;
+  for (const auto& [unit, values] : of_seeds) {
+    double sum = 0;
+    for (const double value : values) sum += value;
+    of_units.push_back(sum / static_cast<double>(values.size()));
+    const auto& [trace, sequence, layer, kv_head] = unit;
+    sequence_of_units.push_back(
+        sequences.try_emplace({trace, sequence}, sequences.size()).first->second);
+  }
+  const PairedBootstrap bootstrap(std::move(sequence_of_units));
+  Difference difference;
+  difference.budget = tokens.size() == 1 ? Value(*tokens.begin()) : Value(budget.written());
+  difference.mode = pairs.front().first->mode;
+  difference.estimate = bootstrap.mean(of_units);
+  difference.samples = bootstrap.num_samples();
+  difference.of_sequences = bootstrap.samples_sequences();
+  return difference;
+}
+
+double mean_budget(const std::vector<Pair>& pairs) {
+  double sum = 0;
+  for (const Pair& pair : pairs) sum += static_cast<double>(pair.first->budget);
+  return sum / static_cast<double>(pairs.size());
+}
+
+/// The differences at the budgets, without those of the same pairs as another.
+void append_differences(std::vector<Difference>& differences, const std::vector<Pair>& pairs,
+                        const std::vector<Amount>& budgets, const Column& metric) {
+  struct Group {
+    std::vector<Pair> pairs;
+    Amount budget;
+  };
+  std::vector<Group> groups;
+  std::set<std::vector<const Result*>> seen;
+  for (const Amount& budget : budgets) {
+    Group group{{}, budget};
+    std::vector<const Result*> rows;
+    for (const Pair& pair : pairs) {
+      if (!pair.was_asked_for_by(budget)) continue;
+      group.pairs.push_back(pair);
+      rows.push_back(pair.first);
+    }
+    if (!rows.empty() && seen.insert(rows).second) groups.push_back(std::move(group));
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return mean_budget(a.pairs) < mean_budget(b.pairs);
+  });
+  for (const Group& group : groups) {
+    differences.push_back(difference_of(group.pairs, metric, group.budget));
+  }
+}
+
+std::string where_there_are(const std::vector<Result>& rows) {
+  std::set<std::pair<std::string, std::string>> places;
+  for (const Result& row : rows) places.emplace(row.mode, row.budget_request);
+  std::vector<std::string> texts;
+  for (const auto& [mode, budget] : places) texts.push_back(fmt::format("{} {}", mode, budget));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+Preferred preferred(std::string_view metric) {
+  if (metric == "attention_recall") return Preferred::higher;
+  constexpr std::array<std::string_view, 8> kLosses = {
+      "attention_loss", "miss_rate",    "token_misses", "output_error",
+      "bound_",         "predicted_kl", "peak_tokens",  "cache_bytes"};
+  const bool is_loss = std::any_of(kLosses.begin(), kLosses.end(),
+                                   [&](std::string_view loss) { return metric.starts_with(loss); });
+  return is_loss ? Preferred::lower : Preferred::neither;
+}
+
+const Column& metric_column(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Column& column : result_columns().subspan(kKeyColumns)) {
+    if (std::holds_alternative<std::string>(column.get(Result()))) continue;
+    if (column.name == name) return column;
+    names.emplace_back(column.name);
+  }
+  throw UsageError(
+      fmt::format("--metric: expected a number of the table replay ({}), found '{}'; "
+                  "did you mean '{}'?",
+                  fmt::join(names, ", "), name, nearest(name, names)));
+}
+
+PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,
+                              const Column& metric, const std::optional<Amount>& budget) {
+  const Pairs pairs = pairs_of(first, second);
+  PairedComparison comparison;
+  for (const auto& [mode, of_mode] : pairs.of_mode) {
+    append_differences(comparison.differences, of_mode,
+                       budget ? std::vector{*budget} : budgets_of(of_mode), metric);
+  }
+  if (comparison.differences.empty()) {
+    throw UsageError(fmt::format(
+        "{}no unit has rows of both policies at the same budget, mode and seed: {} has rows of {}; "
+        "{} has rows of {}",
+        budget ? fmt::format("--budget {}: ", budget->written()) : "", first.front().policy,
+        where_there_are(first), second.front().policy, where_there_are(second)));
+  }
+  comparison.only_first = summary_of(pairs.only_first, budget);
+  comparison.only_second = summary_of(pairs.only_second, budget);
+  return comparison;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policies/parameters/amount.h"
+#include "sim/results/paired_bootstrap.h"
+#include "sim/results/result.h"
+
+namespace kvsim {
+
+/// Which of two values of a metric a policy should have.
+enum class Preferred { higher, lower, neither };
+
+Preferred preferred(std::string_view metric);
+
+/// The column of `replay` that can be compared: any number outside the key. Throws UsageError,
+/// which names the nearest one.
+const Column& metric_column(const std::string& name);
+
+/// The difference of a metric between two policies, the first less the second, at one budget and
+/// mode.
+struct Difference {
+  Value budget;  ///< tokens; the budget as requested if units have it as several numbers of tokens
+  std::string mode;
+  Estimate estimate;
+  std::size_t samples = 0;
+  bool of_sequences = false;  ///< what a sample is: a sequence, or a unit
+
+  /// Whether the data say which policy has more.
+  bool is_distinguishable() const { return estimate.interval && !estimate.interval->contains(0); }
+};
+
+/// Rows that only one of two policies has, which cannot be compared.
+struct Unpaired {
+  std::int64_t rows = 0;
+  std::vector<std::string> budgets;  ///< as requested, without duplicates
+};
+
+struct PairedComparison {
+  std::vector<Difference> differences;  ///< ordered by mode and budget
+  Unpaired only_first;
+  Unpaired only_second;
+};
+
+/// Compares the rows of two policies, `first` and `second`, of which two make a pair if they are of
+/// the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
+///
+/// There is a difference for every mode and budget as requested: a number of tokens stands for all
+/// pairs at this budget, a share for the pairs of which either row was asked for by this share,
+/// however it was written (20%, 0.2). `budget` selects one of them.
+///
+/// Throws UsageError if no pair is there, or if the metric is NULL in a row of a pair.
+PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,
+                              const Column& metric, const std::optional<Amount>& budget);
+
+}  // namespace kvsim
