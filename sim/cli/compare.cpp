@@ -161,8 +161,8 @@ class ComparisonTable {
     row.push_back(difference.budget);
     row.emplace_back(difference.mode);
     row.emplace_back(difference.estimate.value);
-    row.push_back(interval ? Value(interval->low) : Value(std::monostate()));
-    row.push_back(interval ? Value(interval->high) : Value(std::monostate()));
+    row.push_back(value_of(interval ? std::optional(interval->low) : std::nullopt));
+    row.push_back(value_of(interval ? std::optional(interval->high) : std::nullopt));
     row.emplace_back(static_cast<std::int64_t>(difference.samples));
     row.emplace_back(difference.of_sequences ? "sequences" : "units");
     if (has_verdict_) row.emplace_back(verdict_on(difference, better_));
@@ -231,6 +231,12 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
     rows.push_back(store.policy_results(policy));
   }
   select_rows(rows, *values);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].empty()) {
+      throw UsageError(
+          fmt::format("{} has no rows of {} with all that the options ask for", file, policies[i]));
+    }
+  }
   ComparisonTable comparison(policies.size() > 2, format == "table", preferred(metric.name));
   for (std::size_t b = 1; b < policies.size(); ++b) {
     const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);

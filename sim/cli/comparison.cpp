@@ -9,7 +9,9 @@
 #include <set>
 #include <tuple>
 
+#include "sim/cli/best_policies.h"
 #include "sim/cli/regret_columns.h"
+#include "sim/cli/short_spec.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/table.h"
 
@@ -113,6 +115,67 @@ void append_measurements(const Result& row, Measurements& measurements) {
   }
 }
 
+/// Of every unit of the plan, the index of its sequence.
+std::vector<std::size_t> sequences_of(const SweepPlan& plan) {
+  std::map<std::pair<std::string, std::string>, std::size_t> indices;
+  std::vector<std::size_t> sequences;
+  for (const PlannedUnit& planned : plan.units) {
+    const auto place = indices.try_emplace(
+        {plan.traces[planned.trace].id(), planned.unit.name.sequence}, indices.size());
+    sequences.push_back(place.first->second);
+  }
+  return sequences;
+}
+
+/// What the intervals of a table mean.
+std::string about_intervals(const PairedBootstrap& bootstrap) {
+  const std::string sampled =
+      bootstrap.samples_sequences()
+          ? fmt::format("{} sequences", bootstrap.num_samples())
+          : fmt::format("{} units, as there are fewer than {} sequences", bootstrap.num_samples(),
+                        PairedBootstrap::kFewestSequences);
+  return fmt::format(
+      "95% intervals: paired bootstrap over {}; each for itself, not corrected for the number of "
+      "policies.\nRecall does not rank policies as the running model does: see kvsim compare "
+      "--help.\n",
+      sampled);
+}
+
+/// The rows of a comparison at one budget, from which its lines and notes follow.
+struct AtBudget {
+  std::vector<Mean> means;  // per policy
+  UnitRecalls recalls;
+  std::string same;  // notes on policies that did the same in every unit
+};
+
+AtBudget rows_at(const SweepPlan& plan, const Amount& amount, const std::map<RowKey, Result>& rows,
+                 const ResultStore& store) {
+  AtBudget found;
+  std::map<Measurements, std::string> seen;
+  for (const Spec& policy : plan.request.policies) {
+    Mean& mean = found.means.emplace_back();
+    Measurements measurements;
+    std::vector<double> recalls;
+    for (const PlannedUnit& planned : plan.units) {
+      const UnitName& name = planned.unit.name;
+      const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
+      const Result& row = rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer,
+                                   name.kv_head, policy.text(), budget});
+      mean.add(row);
+      mean.add_bound(policy.is_oracle() ? store.recall_bound(row) : std::nullopt);
+      append_measurements(row, measurements);
+      recalls.push_back(row.attention_recall.value_or(0));
+    }
+    if (mean.recall()) found.recalls.emplace(policy.text(), std::move(recalls));
+    const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
+    if (!is_new && plan.request.measuring.has_reference()) {
+      found.same += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
+                                short_spec(first->second), short_spec(policy.text()));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 void write_units(std::ostream& out, const std::vector<Result>& results) {
@@ -135,53 +198,36 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
 
 void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
   const std::map<RowKey, Result> rows = rows_of(plan, store);
-  const auto mean_of = [&](const Spec& policy, const Amount& amount, Measurements& measurements) {
-    Mean mean;
-    for (const PlannedUnit& planned : plan.units) {
-      const UnitName& name = planned.unit.name;
-      const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
-      const Result& row = rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer,
-                                   name.kv_head, policy.text(), budget});
-      mean.add(row);
-      mean.add_bound(policy.is_oracle() ? store.recall_bound(row) : std::nullopt);
-      append_measurements(row, measurements);
-    }
-    return mean;
-  };
-  const RegretColumns regret(plan.request.policies);
+  const PairedBootstrap bootstrap(sequences_of(plan));
+  const std::vector<Spec>& policies = plan.request.policies;
+  const RegretColumns regret(policies);
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
   for (const std::string& name : regret.columns()) table.columns.push_back(name);
   std::string notes;
+  std::string best;
   for (const Amount& amount : plan.request.budgets) {
-    std::map<Measurements, std::string> seen;
-    std::map<std::string, double> recall;
-    std::vector<std::pair<std::string, Mean>> means;
-    for (const Spec& policy : plan.request.policies) {
-      Measurements measurements;
-      means.emplace_back(policy.text(), mean_of(policy, amount, measurements));
-      if (const auto mean = means.back().second.recall()) recall[policy.text()] = *mean;
-      const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
-      if (!is_new && plan.request.measuring.has_reference()) {
-        notes += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
-                             first->second, policy.text());
-      }
-    }
-    for (const auto& [policy, mean] : means) {
+    const AtBudget found = rows_at(plan, amount, rows, store);
+    notes += found.same;
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+      const std::string policy = policies[i].text();
+      const Mean& mean = found.means[i];
       if (const auto bound = mean.recall_bound()) {
         notes += fmt::format("at {} no policy retains more than {:.4f}; {} retains {:.4f}\n",
-                             amount.written(), *bound, policy, *mean.recall());
+                             amount.written(), *bound, short_spec(policy), *mean.recall());
       }
       std::vector<Value>& row =
-          table.rows.emplace_back(std::vector<Value>{amount.written(), policy});
+          table.rows.emplace_back(std::vector<Value>{amount.written(), short_spec(policy)});
       mean.append_to(row);
-      regret.append_to(row, policy, recall);
+      regret.append_to(row, policy, found.recalls, bootstrap);
     }
+    best += best_policies(amount.written(), policies, found.recalls, bootstrap);
   }
   out << fmt::format(
       "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
       plan.units.size(), plan.mode(), plan.request.seed, regret.note());
   write_aligned(out, table);
+  if (!best.empty() || regret.has_any()) notes += best + about_intervals(bootstrap);
   if (!notes.empty()) out << '\n' << notes;
 }
 

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "sim/cli/short_spec.h"
+
 namespace kvsim::cli {
 namespace {
 
 const std::string kWindow = "window";
 const std::string kOptimal = "optimal:recent=0";
+
+constexpr int kRegretDecimals = 4;
+constexpr int kGapDecimals = 3;
 
 bool is_among(const std::vector<Spec>& policies, const std::string& text) {
   return std::any_of(policies.begin(), policies.end(),
@@ -24,26 +29,26 @@ RegretColumns::RegretColumns(const std::vector<Spec>& policies) {
 }
 
 std::vector<std::string> RegretColumns::columns() const {
-  if (oracle_.empty()) return {};
-  if (!has_gap_) return {"regret"};
-  return {"regret", "gap closed"};
+  if (!has_any()) return {};
+  if (!has_gap_) return {"regret", "regret 95%"};
+  return {"regret", "regret 95%", "gap closed", "gap 95%"};
 }
 
 std::string RegretColumns::note() const {
-  return oracle_.empty() ? "" : ", regret against " + oracle_;
+  return has_any() ? ", regret against " + short_spec(oracle_) : "";
 }
 
 void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy,
-                              const std::map<std::string, double>& recall) const {
-  if (oracle_.empty()) return;
-  row.emplace_back(recall.at(oracle_) - recall.at(policy));
+                              const UnitRecalls& recalls, const PairedBootstrap& bootstrap) const {
+  if (!has_any()) return;
+  const Estimate regret = bootstrap.mean(differences(recalls, oracle_, policy));
+  row.emplace_back(regret.value);
+  row.emplace_back(interval_text(regret, kRegretDecimals));
   if (!has_gap_) return;
-  const double gap = recall.at(oracle_) - recall.at(kWindow);
-  if (gap > 0) {
-    row.emplace_back((recall.at(policy) - recall.at(kWindow)) / gap);
-  } else {
-    row.emplace_back(std::monostate());
-  }
+  const auto closed = bootstrap.ratio(differences(recalls, policy, kWindow),
+                                      differences(recalls, oracle_, kWindow));
+  row.push_back(value_of(closed ? std::optional(closed->value) : std::nullopt));
+  row.emplace_back(closed ? interval_text(*closed, kGapDecimals) : "");
 }
 
 }  // namespace kvsim::cli

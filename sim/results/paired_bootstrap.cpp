@@ -13,11 +13,11 @@ namespace {
 constexpr double kOutside = 0.025;  // the share of draws on either side of an interval
 
 // The upper end is found among the negated values, so that negating a statistic negates its
-// interval to the last bit.
+// interval to the last bit. Subtracting from 0 gives no -0.
 Interval interval_of(std::vector<double> statistics) {
   const double low = select_percentile(statistics, kOutside);
   std::transform(statistics.begin(), statistics.end(), statistics.begin(), std::negate<>());
-  return {low, -select_percentile(statistics, kOutside)};
+  return {low, 0 - select_percentile(statistics, kOutside)};
 }
 
 double mean_of_samples(const std::vector<double>& samples) {

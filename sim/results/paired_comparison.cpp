@@ -191,10 +191,14 @@ const Column& metric_column(const std::string& name) {
     if (column.name == name) return column;
     names.emplace_back(column.name);
   }
+  std::vector<std::string> near;
+  for (const std::string& other : names) {
+    if (other.find(name) != std::string::npos) near.push_back(other);
+  }
   throw UsageError(
       fmt::format("--metric: expected a number of the table replay ({}), found '{}'; "
                   "did you mean '{}'?",
-                  fmt::join(names, ", "), name, nearest(name, names)));
+                  fmt::join(names, ", "), name, nearest(name, near.empty() ? names : near)));
 }
 
 PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,

@@ -46,7 +46,7 @@ struct PairedComparison {
   Unpaired only_second;
 };
 
-/// Compares the rows of two policies, `first` and `second`, of which two make a pair if they are of
+/// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are of
 /// the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
 ///
 /// There is a difference for every mode and budget as requested: a number of tokens stands for all

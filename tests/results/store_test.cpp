@@ -120,6 +120,8 @@ TEST_CASE("rows come ordered by key", "[store]") {
   CHECK((results[0].policy == "h2o" && results[0].budget == 20));
   CHECK((results[1].policy == "h2o" && results[1].budget == 100));
   CHECK(results[2].policy == "window");
+  CHECK(store.policies() == std::vector<std::string>{"h2o", "window"});
+  CHECK(store.policy_results("h2o").size() == 2);
   const Table table = store.table("replay");
   CHECK(table.columns == to_table(results).columns);
   CHECK(table.rows == to_table(results).rows);

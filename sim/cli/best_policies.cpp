@@ -1,0 +1,49 @@
+#include "sim/cli/best_policies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/cli/short_spec.h"
+
+namespace kvsim::cli {
+namespace {
+
+bool evicts(const Spec& policy) {
+  if (policy.is_oracle() || policy.is_estimator()) return false;
+  const Rules rules = policy.rules({.budget = 1});
+  return rules.bounded && !rules.selects;
+}
+
+}  // namespace
+
+std::string best_policies(const std::string& budget, const std::vector<Spec>& policies,
+                          const UnitRecalls& recalls, const PairedBootstrap& bootstrap) {
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const Spec& policy : policies) {
+    const auto found = recalls.find(policy.text());
+    if (found == recalls.end() || !evicts(policy)) continue;
+    ranked.emplace_back(bootstrap.mean(found->second).value, policy.text());
+  }
+  if (ranked.size() < 2) return "";
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  const std::string& best = ranked.front().second;
+  if (bootstrap.num_samples() == 1) {
+    return fmt::format(
+        "at {} highest recall: {}; one unit gives no interval, so no policy is best\n", budget,
+        short_spec(best));
+  }
+  std::vector<std::string> undecided;
+  for (std::size_t i = 1; i < ranked.size(); ++i) {
+    const Estimate lead = bootstrap.mean(differences(recalls, best, ranked[i].second));
+    if (lead.interval->contains(0)) undecided.push_back(short_spec(ranked[i].second));
+  }
+  return fmt::format(
+      "at {} highest recall of the evicting policies: {}; {}\n", budget, short_spec(best),
+      undecided.empty()
+          ? "all others differ from it"
+          : fmt::format("not distinguishable from it: {}", fmt::join(undecided, ", ")));
+}
+
+}  // namespace kvsim::cli
