@@ -37,14 +37,14 @@ def compare(
     """The difference of `metric` between policies `a` and `b`, a - b, with its 95% interval.
 
     One row per budget and mode that both have: `budget` (tokens, or the share as requested where
-    sequences of several lengths have it), `mode`, `difference`, `low`, `high` (the paired bootstrap;
-    NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units` where there are
-    fewer than five sequences. Where `low` <= 0 <= `high`, the data do not distinguish the two. If
-    `b` is a list, a leading column `b` holds the canonical spec that the row is about.
+    sequences of several lengths have it), `mode`, `difference`, `low`, `high` (of the paired
+    bootstrap; NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units`
+    where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
+    the two. If `b` is a list, a leading column `b` holds the canonical spec of the row.
 
-    `results` is a result file or what `load` gives. The program `kvsim compare` computes the frame;
-    `kvsim compare --help` explains the choices. Warns if rows take no part because only one of the
-    policies has them. Raises ProgramError for what the program refuses.
+    `results` is a result file or what `load` gives. `kvsim compare` computes the frame, and
+    `kvsim compare --help` explains the choices. Warns about rows that only one of the policies has.
+    Raises ProgramError for what the program refuses.
     """
     import pandas as pd
 
@@ -65,4 +65,4 @@ def compare(
         warnings.warn(note.removeprefix("kvsim: "), ComparisonWarning, stacklevel=2)
     columns = _COLUMNS if isinstance(b, str) else ["b", *_COLUMNS]
     frame = pd.DataFrame(json.loads(printed), columns=columns)
-    return frame.astype({name: float for name in ("difference", "low", "high")})
+    return frame.astype(dict.fromkeys(["difference", "low", "high"], float))
