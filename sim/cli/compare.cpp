@@ -180,7 +180,7 @@ class ComparisonTable {
   bool over_units_ = false;
 };
 
-std::string direction(Preferred better) {
+std::string better_sign(Preferred better) {
   if (better == Preferred::neither) return "";
   return better == Preferred::higher ? " (higher is better)" : " (lower is better)";
 }
@@ -190,7 +190,7 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
   const bool several = policies.size() > 2;
   std::cout << fmt::format(
       "{}{}: A - B, with 95% intervals of the paired bootstrap, {} draws\nA: {}\n", metric,
-      direction(preferred(metric)), PairedBootstrap::kDraws, policies.front());
+      better_sign(preferred(metric)), PairedBootstrap::kDraws, policies.front());
   if (!several) std::cout << fmt::format("B: {}\n", policies[1]);
   std::cout << '\n';
   write_aligned(std::cout, comparison.table());

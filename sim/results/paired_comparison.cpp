@@ -14,9 +14,9 @@
 namespace kvsim {
 namespace {
 
-using Unit = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+using UnitKey = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
 
-Unit unit_of(const Result& row) { return {row.trace_id, row.sequence, row.layer, row.kv_head}; }
+UnitKey unit_of(const Result& row) { return {row.trace_id, row.sequence, row.layer, row.kv_head}; }
 
 /// A budget as requested, equal for equal amounts: "0.2" for 20% and 0.20.
 std::string request_of(const Result& row) {
@@ -43,7 +43,7 @@ struct Pairs {
 };
 
 Pairs pairs_of(const std::vector<Result>& first, const std::vector<Result>& second) {
-  using Key = std::tuple<std::string, Unit, std::int64_t, std::int64_t>;
+  using Key = std::tuple<std::string, UnitKey, std::int64_t, std::int64_t>;
   const auto key_of = [](const Result& row) {
     return Key{row.mode, unit_of(row), row.budget, row.seed};
   };
@@ -103,7 +103,7 @@ double number_of(const Result& row, const Column& metric) {
 
 Difference difference_of(const std::vector<Pair>& pairs, const Column& metric,
                          const Amount& budget) {
-  std::map<Unit, std::vector<double>> of_seeds;
+  std::map<UnitKey, std::vector<double>> of_seeds;
   std::set<std::int64_t> tokens;
   for (const Pair& pair : pairs) {
     of_seeds[unit_of(*pair.first)].push_back(number_of(*pair.first, metric) -
