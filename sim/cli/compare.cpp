@@ -130,8 +130,9 @@ void select_rows(std::vector<std::vector<Result>>& rows, const po::variables_map
 
 void note_unpaired(const Unpaired& unpaired, const std::string& policy, const std::string& other) {
   if (unpaired.rows == 0) return;
-  std::cerr << fmt::format("kvsim: left out {} rows of {} that {} does not have (at {})\n",
-                           unpaired.rows, policy, other, fmt::join(unpaired.budgets, ", "));
+  std::cerr << fmt::format("kvsim: left out {} {} of {} that {} does not have (at {})\n",
+                           unpaired.rows, unpaired.rows == 1 ? "row" : "rows", policy, other,
+                           fmt::join(unpaired.budgets, ", "));
 }
 
 std::string verdict_on(const Difference& difference, Preferred better) {

@@ -46,8 +46,8 @@ struct PairedComparison {
   Unpaired only_second;
 };
 
-/// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are of
-/// the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
+/// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are
+/// of the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
 ///
 /// There is a difference for every mode and budget as requested: a number of tokens stands for all
 /// pairs at this budget, a share for the pairs of which either row was asked for by this share,

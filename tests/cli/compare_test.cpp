@@ -94,7 +94,7 @@ TEST_CASE("cli: compare says which rows took no part") {
   ResultStore(folder.path() / "r.sqlite", ResultStore::Access::write).add({row("window", 9, 0.5)});
   const Ended ended = compare(folder, {"h2o", "window", "--format", "csv"});
   CHECK(ended.status == 0);
-  CHECK(ended.err == "kvsim: left out 1 rows of window that " + kH2O + " does not have (at 20%)\n");
+  CHECK(ended.err == "kvsim: left out 1 row of window that " + kH2O + " does not have (at 20%)\n");
 }
 
 TEST_CASE("cli: compare selects rows, and refuses what the file does not hold with the nearest") {
