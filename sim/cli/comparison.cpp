@@ -129,6 +129,7 @@ std::vector<std::size_t> sequences_of(const SweepPlan& plan) {
 
 /// What the intervals of a table mean.
 std::string about_intervals(const PairedBootstrap& bootstrap) {
+  if (bootstrap.num_samples() == 1) return "No intervals: they need two units or more.\n";
   const std::string sampled =
       bootstrap.samples_sequences()
           ? fmt::format("{} sequences", bootstrap.num_samples())
