@@ -8,6 +8,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "policies/parameters/split.h"
+#include "policies/registry/aliases.h"
 
 namespace kvsim {
 namespace {
@@ -16,6 +17,18 @@ constexpr std::string_view kPreset = "preset";  // reserved: no parameter may ha
 
 std::string_view name_of(std::string_view part) {
   return part.substr(0, part.find_first_of(":+@"));
+}
+
+/// Null if `name` is no alias, or a policy has that name.
+const PolicyAlias* alias_of(std::string_view name) {
+  const auto has_name = [&](const PolicyInfo& policy) { return policy.name == name; };
+  const bool is_policy = std::any_of(policies().begin(), policies().end(), has_name);
+  return is_policy ? nullptr : find_alias(name);
+}
+
+const PolicyInfo& named_policy(std::string_view name) {
+  const PolicyAlias* alias = alias_of(name);
+  return find_policy(alias == nullptr ? name : alias->policy);
 }
 
 using Settings = std::vector<std::pair<std::string_view, std::string_view>>;
@@ -78,9 +91,19 @@ std::string joined(const std::string& name, const Params& params) {
 
 }  // namespace
 
-Spec::Spec(std::string_view text) : Spec(find_policy(name_of(text))) {
+Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
+  if (const PolicyAlias* alias = alias_of(name_of(text))) {
+    alias_ = name_of(text);
+    allocation_ = alias->allocation;
+  }
   const std::size_t at = text.find('@');
-  if (at != std::string_view::npos) allocation_ = parse_allocation(text.substr(at + 1));
+  if (at != std::string_view::npos) {
+    if (allocation_) {
+      throw UsageError(fmt::format("policy '{}': {} is {}; write {} and the split that is meant",
+                                   text, alias_, find_alias(alias_)->spec(), policy_->name));
+    }
+    allocation_ = parse_allocation(text.substr(at + 1));
+  }
   const std::vector<std::string_view> parts = split(text.substr(0, at), '+');
   const std::string owner = "policy " + policy_->name;
   const Settings settings = settings_of(parts.front(), owner);
@@ -110,6 +133,12 @@ Spec Spec::with(const CombinatorInfo& combinator) const {
 Spec Spec::allocated(Allocation allocation) const {
   Spec changed = *this;
   if (!allocation_) changed.allocation_ = allocation;
+  return changed;
+}
+
+Spec Spec::labelled(const std::string& label) const {
+  Spec changed = *this;
+  changed.label_ = label;
   return changed;
 }
 
@@ -162,33 +191,6 @@ Rules Spec::rules(const Context& context) const {
   if (const auto policy = make(context)) rules = policy->rules();
   for (const auto& [combinator, params] : combinators_) combinator->change(rules, params, context);
   return rules;
-}
-
-std::vector<Spec> each_once(std::vector<Spec> specs) {
-  std::vector<Spec> once;
-  for (Spec& spec : specs) {
-    const auto same = [&](const Spec& other) { return other.text() == spec.text(); };
-    if (std::none_of(once.begin(), once.end(), same)) once.push_back(std::move(spec));
-  }
-  return once;
-}
-
-std::vector<Spec> parse_specs(std::string_view list) {
-  std::vector<Spec> specs;
-  for (std::string_view part : split(list, ';')) {
-    if (part.empty()) continue;
-    if (part == "all" || part == "oracles") {
-      for (const PolicyInfo& policy : policies()) {
-        const bool is_oracle = policy.make_planner != nullptr;
-        if (!policy.follows_schedule && is_oracle == (part == "oracles"))
-          specs.emplace_back(policy);
-      }
-    } else {
-      specs.emplace_back(part);
-    }
-  }
-  if (specs.empty()) throw UsageError("no policy is named; kvsim policies lists them");
-  return each_once(std::move(specs));
 }
 
 }  // namespace kvsim

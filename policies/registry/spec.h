@@ -13,7 +13,8 @@ namespace kvsim {
 
 /// A policy with its parameters, as a user names it: `name` or `name:key=value,key=value`, followed
 /// by the combinators that change it, each after a '+': `h2o+protect:first=10%`. `preset=NAME` is
-/// applied first, wherever it stands; the other settings override it.
+/// applied first, wherever it stands; the other settings override it. The name may be an alias
+/// (aliases.h).
 class Spec {
  public:
   /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
@@ -32,6 +33,15 @@ class Spec {
   /// The canonical form: every parameter with its value, in declared order. Presets appear as the
   /// values that they set.
   std::string text() const;
+
+  /// A name for tables and figures, which is no part of text(); empty: none.
+  const std::string& label() const { return label_; }
+  Spec labelled(const std::string& label) const;
+  /// The label, or text() where there is none.
+  std::string shown() const { return label_.empty() ? text() : label_; }
+
+  /// The name that the spec was given, if it is an alias; else empty.
+  const std::string& alias() const { return alias_; }
 
   const PolicyInfo& policy() const { return *policy_; }
   const Params& params() const { return params_; }
@@ -67,14 +77,19 @@ class Spec {
   Params params_;
   std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // in the order written
   std::optional<Allocation> allocation_;  // none: the spec names none; means uniform
+  std::string label_;
+  std::string alias_;
 };
 
-/// `specs` without duplicates, which have equal text().
+/// `specs` without duplicates, which have equal text(); a label on one of them stays. Throws
+/// UsageError if they differ in it.
 std::vector<Spec> each_once(std::vector<Spec> specs);
 
-/// Parses specs separated by ';' and drops duplicates. "all" stands for every policy that is not an
-/// oracle and needs no file, "oracles" for every oracle, each at its defaults. Throws UsageError as
-/// Spec() does, and for an empty list.
+/// Parses specs separated by ';' and drops duplicates. `{a,b}` in a spec stands for one spec each
+/// (expand_grid()), and `NAME=SPEC` gives a spec a label. "all" stands for every policy that is not
+/// an oracle and needs no file, "oracles" for every oracle, each at its defaults. Throws UsageError
+/// as Spec() does, for an empty list, and for a label that is no name, is the name of a policy,
+/// names several specs, or is one of two of the same spec.
 std::vector<Spec> parse_specs(std::string_view list);
 
 }  // namespace kvsim

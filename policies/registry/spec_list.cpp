@@ -1,0 +1,128 @@
+#include "policies/registry/spec_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/grid.h"
+#include "policies/registry/aliases.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::string_view kAll = "all";
+constexpr std::string_view kOracles = "oracles";
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+bool is_name(std::string_view text) {
+  return !text.empty() && (is_letter(text.front()) || text.front() == '_') &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+         });
+}
+
+bool names_a_policy(std::string_view name) {
+  const auto is_name_of = [&](const auto& info) { return info.name == name; };
+  return name == kAll || name == kOracles || find_alias(name) != nullptr ||
+         std::any_of(policies().begin(), policies().end(), is_name_of);
+}
+
+/// "mine=h2o:recent=8" as "mine" and "h2o:recent=8". A '=' behind a ':' belongs to a parameter.
+std::pair<std::string, std::string_view> split_label(std::string_view part) {
+  const std::size_t equals = part.find('=');
+  if (equals == std::string_view::npos || part.find_first_of(":+@{") < equals) return {"", part};
+  const std::string label(part.substr(0, equals));
+  const std::string_view spec = part.substr(equals + 1);
+  if (!is_name(label)) {
+    throw UsageError(
+        fmt::format("policy '{}': expected a label of letters, digits, '_', '-' and '.' before the "
+                    "'=', found '{}'; write mine=SPEC",
+                    part, label));
+  }
+  if (names_a_policy(label)) {
+    throw UsageError(fmt::format(
+        "policy '{}': the label '{}' is the name of a policy; choose another", part, label));
+  }
+  return {label, spec};
+}
+
+std::vector<Spec> specs_of(std::string_view part, const NamedSpecs& named) {
+  const auto [label, text] = split_label(part);
+  std::vector<Spec> specs;
+  for (const std::string& one : expand_grid(text, "policy")) {
+    if (one == kAll || one == kOracles) {
+      const std::vector<Spec> of_name = one == kAll ? named.all() : named.oracles();
+      specs.insert(specs.end(), of_name.begin(), of_name.end());
+    } else {
+      specs.emplace_back(one);
+    }
+  }
+  if (label.empty()) return specs;
+  if (specs.size() != 1) {
+    throw UsageError(
+        fmt::format("policy '{}': expected one spec under the label '{}', found {}; label each",
+                    part, label, specs.size()));
+  }
+  return {specs.front().labelled(label)};
+}
+
+void check_labels_differ(const std::vector<Spec>& specs) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (specs[i].label().empty() || specs[i].label() != specs[j].label()) continue;
+      throw UsageError(
+          fmt::format("the label '{}' is given to {} and to {}; choose another for one",
+                      specs[i].label(), specs[j].text(), specs[i].text()));
+    }
+  }
+}
+
+}  // namespace
+
+NamedSpecs every_spec() {
+  const auto with_role = [](bool oracle) {
+    std::vector<Spec> specs;
+    for (const PolicyInfo& policy : policies()) {
+      const bool is_oracle = policy.make_planner != nullptr;
+      if (!policy.follows_schedule && is_oracle == oracle) specs.emplace_back(policy);
+    }
+    return specs;
+  };
+  return {.all = [=] { return with_role(false); }, .oracles = [=] { return with_role(true); }};
+}
+
+std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named) {
+  std::vector<Spec> specs;
+  for (const std::string_view part : split_outside_braces(list, ';')) {
+    if (part.empty()) continue;
+    const std::vector<Spec> of_part = specs_of(part, named);
+    specs.insert(specs.end(), of_part.begin(), of_part.end());
+  }
+  if (specs.empty()) throw UsageError("no policy is named; kvsim policies lists them");
+  specs = each_once(std::move(specs));
+  check_labels_differ(specs);
+  return specs;
+}
+
+std::vector<Spec> parse_specs(std::string_view list) { return parse_specs(list, every_spec()); }
+
+std::vector<Spec> each_once(std::vector<Spec> specs) {
+  std::vector<Spec> once;
+  for (Spec& spec : specs) {
+    const auto same = std::find_if(once.begin(), once.end(),
+                                   [&](const Spec& other) { return other.text() == spec.text(); });
+    if (same == once.end()) {
+      once.push_back(std::move(spec));
+    } else if (same->label().empty()) {
+      *same = same->labelled(spec.label());
+    } else if (!spec.label().empty() && spec.label() != same->label()) {
+      throw UsageError(fmt::format("{} has two labels, '{}' and '{}'; keep one", spec.text(),
+                                   same->label(), spec.label()));
+    }
+  }
+  return once;
+}
+
+}  // namespace kvsim

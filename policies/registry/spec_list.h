@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "policies/registry/spec.h"
+
+namespace kvsim {
+
+/// What "all" and "oracles" stand for in a list of specs.
+struct NamedSpecs {
+  std::function<std::vector<Spec>()> all;
+  std::function<std::vector<Spec>()> oracles;
+};
+
+/// "all": every policy that is not an oracle and needs no file; "oracles": every oracle; each at
+/// its defaults.
+NamedSpecs every_spec();
+
+/// As parse_specs(list), with other meanings of "all" and "oracles".
+std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named);
+
+}  // namespace kvsim
