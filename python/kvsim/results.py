@@ -45,6 +45,7 @@ _REPLAY = {
     "cache_bytes": "the keys and values of these tokens, in bytes",
     "device": "the device that computed the row",
     "kvsim_version": "the version that wrote the row",
+    "label": "the name that the user gave the policy; NULL without one",
 }
 _REGRET = {
     "": "a row of replay and an oracle on the same unit at the same budget",

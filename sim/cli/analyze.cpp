@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "analysis/run_analyses.h"
@@ -43,8 +44,13 @@ SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
     throw UsageError("--policies and --budgets are given together or not at all");
   }
   if (values.count("policies") > 0) {
-    request.policies = with_allocation(parse_specs(values["policies"].as<std::string>()), values);
-    request.budgets = parse_budgets(values["budgets"].as<std::string>());
+    request.policies = specs_from(joined_from(verb, values, "policies", ';'), values);
+    request.budgets = parse_budgets(joined_from(verb, values, "budgets", ','));
+    const bool labelled = std::any_of(request.policies.begin(), request.policies.end(),
+                                      [](const Spec& spec) { return !spec.label().empty(); });
+    if (labelled && values.count("quiet") == 0) {
+      std::cerr << "kvsim: tables of analyses show specs, not their labels\n";
+    }
   }
   return request;
 }
@@ -55,9 +61,10 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
   options.add_options()("what", po::value<std::string>(),
                         "analyses separated by commas or ';'; all: every one that trace and "
-                        "options allow")("policies", po::value<std::string>(),
-                                         "for analyses of replays: specs separated by ';'")(
-      "budgets", po::value<std::string>(), "and budgets separated by commas: 5%,0.2,256")(
+                        "options allow")(
+      "policies", po::value<std::vector<std::string>>(),
+      "for analyses of replays: specs as kvsim sweep takes them")(
+      "budgets", po::value<std::vector<std::string>>(), "and budgets: 5%,0.2,256,32..128:32")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows with the same key are replaced");
   options.add(session_options());
@@ -77,7 +84,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
   if (values->count("quiet") == 0) announce(plan);
-  Progress progress(num_units, *values);
+  Progress progress(num_units, "units", *values);
   AnalysisSummary summary;
   try {
     run_analyses(plan, *backend, interrupted,
@@ -87,8 +94,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
                    progress.advance(unit.unit.name);
                  });
   } catch (const Interrupted&) {
-    throw Interrupted(fmt::format("interrupted after {} of {} units, which {} keeps",
-                                  progress.finished(), num_units, file));
+    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
   }
   summary.write(std::cout, plan);
   return 0;

@@ -19,28 +19,29 @@ bool evicts(const Spec& policy) {
 
 std::string best_policies(const std::string& budget, const std::vector<Spec>& policies,
                           const UnitRecalls& recalls, const PairedBootstrap& bootstrap) {
-  std::vector<std::pair<double, std::string>> ranked;
+  std::vector<std::pair<double, const Spec*>> ranked;
   for (const Spec& policy : policies) {
     const auto found = recalls.find(policy.text());
     if (found == recalls.end() || !evicts(policy)) continue;
-    ranked.emplace_back(bootstrap.mean(found->second).value, policy.text());
+    ranked.emplace_back(bootstrap.mean(found->second).value, &policy);
   }
   if (ranked.size() < 2) return "";
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  const std::string& best = ranked.front().second;
+  const Spec& best = *ranked.front().second;
   if (bootstrap.num_samples() == 1) {
     return fmt::format(
         "at {} highest recall: {}; one unit gives no interval, so no policy is best\n", budget,
-        short_spec(best));
+        name_in_tables(best));
   }
   std::vector<std::string> undecided;
   for (std::size_t i = 1; i < ranked.size(); ++i) {
-    const Estimate lead = bootstrap.mean(differences(recalls, best, ranked[i].second));
-    if (lead.interval->contains(0)) undecided.push_back(short_spec(ranked[i].second));
+    const Estimate lead =
+        bootstrap.mean(differences(recalls, best.text(), ranked[i].second->text()));
+    if (lead.interval->contains(0)) undecided.push_back(name_in_tables(*ranked[i].second));
   }
   return fmt::format(
-      "at {} highest recall of the evicting policies: {}; {}\n", budget, short_spec(best),
+      "at {} highest recall of the evicting policies: {}; {}\n", budget, name_in_tables(best),
       undecided.empty()
           ? "all others differ from it"
           : fmt::format("not distinguishable from it: {}", fmt::join(undecided, ", ")));

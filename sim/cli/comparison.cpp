@@ -109,7 +109,7 @@ using Measurements = std::vector<Value>;
 // The measured columns, without those of the request.
 void append_measurements(const Result& row, Measurements& measurements) {
   static const std::set<std::string> kRequest = {"policy", "budget_request", "device",
-                                                 "kvsim_version"};
+                                                 "kvsim_version", "label"};
   for (const Column& column : result_columns()) {
     if (!kRequest.contains(column.name)) measurements.push_back(column.get(row));
   }
@@ -168,16 +168,24 @@ AtBudget rows_at(const SweepPlan& plan, const Amount& amount, const std::map<Row
       recalls.push_back(row.attention_recall.value_or(0));
     }
     if (mean.recall()) found.recalls.emplace(policy.text(), std::move(recalls));
-    const auto [first, is_new] = seen.emplace(std::move(measurements), policy.text());
+    const auto [first, is_new] = seen.emplace(std::move(measurements), name_in_tables(policy));
     if (!is_new && plan.request.measuring.has_reference()) {
       found.same += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
-                                short_spec(first->second), short_spec(policy.text()));
+                                first->second, name_in_tables(policy));
     }
   }
   return found;
 }
 
 }  // namespace
+
+std::string legend(const std::vector<Spec>& policies) {
+  std::string lines;
+  for (const Spec& policy : policies) {
+    if (!policy.label().empty()) lines += fmt::format("{} = {}\n", policy.label(), policy.text());
+  }
+  return lines;
+}
 
 void write_units(std::ostream& out, const std::vector<Result>& results) {
   Table table{{"sequence", "layer", "KV head"}, {}};
@@ -192,7 +200,8 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
   }
   all.append_to(table.rows.emplace_back(std::vector<Value>{"all, mean", "", ""}));
   const Result& first = results.front();
-  out << fmt::format("{} at budget {} of {}, {} mode, seed {}\n\n", first.policy,
+  const std::string label = first.label ? *first.label + " = " : "";
+  out << fmt::format("{}{} at budget {} of {}, {} mode, seed {}\n\n", label, first.policy,
                      first.budget_request, first.trace, first.mode, first.seed);
   write_aligned(out, table);
 }
@@ -215,10 +224,10 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       const Mean& mean = found.means[i];
       if (const auto bound = mean.recall_bound()) {
         notes += fmt::format("at {} no policy retains more than {:.4f}; {} retains {:.4f}\n",
-                             amount.written(), *bound, short_spec(policy), *mean.recall());
+                             amount.written(), *bound, name_in_tables(policies[i]), *mean.recall());
       }
-      std::vector<Value>& row =
-          table.rows.emplace_back(std::vector<Value>{amount.written(), short_spec(policy)});
+      std::vector<Value>& row = table.rows.emplace_back(
+          std::vector<Value>{amount.written(), name_in_tables(policies[i])});
       mean.append_to(row);
       regret.append_to(row, policy, found.recalls, bootstrap);
     }
@@ -229,6 +238,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       plan.units.size(), plan.mode(), plan.request.seed, regret.note());
   write_aligned(out, table);
   if (!best.empty() || regret.has_any()) notes += best + about_intervals(bootstrap);
+  notes = legend(plan.request.policies) + notes;
   if (!notes.empty()) out << '\n' << notes;
 }
 

@@ -2,7 +2,6 @@
 
 #include <iostream>
 
-#include "policies/parameters/split.h"
 #include "sim/cli/curve_summary.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
@@ -12,20 +11,13 @@
 namespace kvsim::cli {
 namespace {
 
-/// As parse_specs(), but "all" is every policy with a curve, and "oracles" the one oracle with a
-/// curve.
-std::vector<Spec> parse_policies(const std::string& list) {
-  std::vector<Spec> specs;
-  for (const std::string_view part : split(list, ';')) {
-    if (part.empty()) continue;
-    std::vector<Spec> named = part == "all" ? policies_with_curves() : parse_specs(part);
-    if (part == "oracles") {
-      std::erase_if(named, [](const Spec& spec) { return !spec.plans_every_budget(); });
-    }
-    specs.insert(specs.end(), named.begin(), named.end());
-  }
-  if (specs.empty()) parse_specs(list);  // throws
-  return each_once(std::move(specs));
+/// "all" is every policy with a curve, and "oracles" the one oracle with a curve.
+NamedSpecs specs_with_curves() {
+  return {.all = policies_with_curves, .oracles = [] {
+            std::vector<Spec> oracles = every_spec().oracles();
+            std::erase_if(oracles, [](const Spec& spec) { return !spec.plans_every_budget(); });
+            return oracles;
+          }};
 }
 
 void announce(const CurvePlan& plan) {
@@ -38,11 +30,13 @@ void announce(const CurvePlan& plan) {
 
 int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
-  options.add_options()("policies", po::value<std::string>(),
-                        "specs separated by ';'; all: every policy whose caches nest; optimal: the "
-                        "best there is")(
+  options.add_options()(
+      "policies", po::value<std::vector<std::string>>(),
+      "specs separated by ';', or the option again; h2o:recent={0,0.5}: one "
+      "spec each; mine=SPEC: shown as mine; all: every policy whose caches nest; optimal: the "
+      "best there is")(
       "output-error", po::value<std::string>()->default_value("none"),
-      "at which budgets to compute output errors, too: none, all, every:32 or 5%,10%,256")(
+      "at which budgets to compute output errors, too: none, all, every:32 or 5%,10%,20%..80%:20%")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows of its table curve with the same key are replaced");
   options.add(session_options());
@@ -53,7 +47,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
   request.policies =
-      with_allocation(parse_policies(required_from(verb, *values, "policies")), *values);
+      specs_from(joined_from(verb, *values, "policies", ';'), *values, specs_with_curves());
   const std::string file = required_from(verb, *values, "output");
   const auto backend = backend_from(*values);
   const CurvePlan plan =
@@ -66,7 +60,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
   if (values->count("quiet") == 0) announce(plan);
-  Progress progress(num_units, *values);
+  Progress progress(num_units, "units", *values);
   CurveSummary summary;
   try {
     run_curves(plan, *backend, interrupted,
@@ -77,8 +71,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
                  progress.advance(unit.unit.name);
                });
   } catch (const Interrupted&) {
-    throw Interrupted(fmt::format("interrupted after {} of {} units, which {} keeps",
-                                  progress.finished(), num_units, file));
+    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
   }
   summary.write(std::cout, plan);
   return 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <ostream>
 
+#include "sim/cli/comparison.h"
 #include "sim/results/table.h"
 
 namespace kvsim::cli {
@@ -35,7 +36,7 @@ void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
   const std::vector<Spec>& policies = plan.sweep.request.policies;
   for (std::size_t policy = 0; policy < policies.size(); ++policy) {
     std::vector<Value>& row = table.rows.emplace_back();
-    row.emplace_back(policies[policy].text());
+    row.emplace_back(policies[policy].shown());
     for (std::size_t i = 0; i < kPercents.size(); ++i) {
       double sum = 0;
       for (const auto& [unit, recall] : recall_) sum += recall[policy][i];
@@ -43,6 +44,8 @@ void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
     }
   }
   write_aligned(out, table);
+  const std::string labels = legend(policies);
+  if (!labels.empty()) out << '\n' << labels;
 }
 
 }  // namespace kvsim::cli

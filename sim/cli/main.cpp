@@ -32,6 +32,8 @@ std::span<const Verb> verbs() {
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},
+      {"completion", "bash|zsh|fish", "print a script that completes options in a shell",
+       run_completion},
   };
   return table;
 }
@@ -44,7 +46,7 @@ void print_help() {
   std::cout << "kvsim replays recorded attention through KV-cache eviction policies.\n\n"
                "usage: kvsim VERB ARGUMENTS      (kvsim VERB --help explains a verb)\n\n";
   for (const Verb& verb : verbs())
-    std::cout << fmt::format("  {:<10}{}\n", verb.name, verb.summary);
+    std::cout << fmt::format("  {:<12}{}\n", verb.name, verb.summary);
   std::cout << "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
 }
 

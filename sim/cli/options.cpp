@@ -9,6 +9,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "policies/parameters/split.h"
+#include "sim/cli/config.h"
 #include "sim/sweep/in_parallel.h"
 #ifdef KVSIM_WITH_CUDA
 #include "gpu/cuda/cuda_backend.h"
@@ -16,6 +17,13 @@
 
 namespace kvsim::cli {
 namespace {
+
+/// In place of arguments, asks parse() for the options. No shell can pass this word.
+const std::string kDescribe("\0options", 8);
+
+struct Described {
+  po::options_description options;
+};
 
 constexpr int kMostThreads = 1024;
 constexpr int kMostIndex = 1'000'000;
@@ -41,7 +49,10 @@ int parse_index(std::string_view text, const std::string& option) {
 std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::string>& arguments,
                                        po::options_description options,
                                        const std::vector<std::string>& positional) {
-  options.add_options()("help,h", "print this help");
+  options.add_options()("config", po::value<std::string>(),
+                        "a YAML or JSON file of long options, as in 'budgets: [5%, 10%]'; those "
+                        "given here come first")("help,h", "print this help");
+  if (arguments == std::vector<std::string>{kDescribe}) throw Described{options};
   if (std::any_of(arguments.begin(), arguments.end(),
                   [](const std::string& word) { return word == "--help" || word == "-h"; })) {
     std::cout << fmt::format("kvsim {}: {}\n\nusage: kvsim {} {} [OPTIONS]\n", verb.name,
@@ -62,6 +73,9 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
         po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     po::store(po::command_line_parser(arguments).options(all).positional(places).style(style).run(),
               values);
+    if (values.count("config") > 0) {
+      store_config(values["config"].as<std::string>(), all, positional, values);
+    }
     po::notify(values);
   } catch (const po::unknown_option& error) {
     throw UsageError(fmt::format(
@@ -72,6 +86,15 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
         fmt::format("too many arguments; usage: kvsim {} {}", verb.name, verb.arguments));
   }
   return values;
+}
+
+po::options_description options_of(const Verb& verb) {
+  try {
+    verb.run(verb, {kDescribe});
+  } catch (const Described& described) {
+    return described.options;
+  }
+  throw std::logic_error(fmt::format("verb {}: expected it to begin with parse()", verb.name));
 }
 
 po::options_description selection_options() {
@@ -204,11 +227,15 @@ std::unique_ptr<Backend> backend_from(const po::variables_map& values) {
 std::string choice_from(const po::variables_map& values, const std::string& option,
                         const std::vector<std::string>& choices) {
   auto value = values[option].as<std::string>();
-  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-    throw UsageError(fmt::format("--{}: expected {}, found '{}'; did you mean '{}'?", option,
-                                 fmt::join(choices, "|"), value, nearest(value, choices)));
-  }
+  check_choice("--" + option, value, choices);
   return value;
+}
+
+void check_choice(const std::string& option, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  throw UsageError(fmt::format("{}: expected {}, found '{}'; did you mean '{}'?", option,
+                               fmt::join(choices, "|"), value, nearest(value, choices)));
 }
 
 std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,
@@ -237,6 +264,16 @@ std::string required_from(const Verb& verb, const po::variables_map& values,
         fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
   }
   return values[option].as<std::string>();
+}
+
+std::string joined_from(const Verb& verb, const po::variables_map& values,
+                        const std::string& option, char separator) {
+  if (values.count(option) == 0) {
+    throw UsageError(
+        fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
+  }
+  const auto& parts = values[option].as<std::vector<std::string>>();
+  return fmt::format("{}", fmt::join(parts, std::string(1, separator)));
 }
 
 std::vector<int> parse_indices(const std::string& text, const std::string& option) {

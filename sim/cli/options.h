@@ -18,10 +18,14 @@ namespace po = boost::program_options;
 
 /// Parses a verb's arguments. Positional ones go to the options named in `positional`, in order,
 /// and the last of them takes all that follow. Prints the help and returns nothing if --help is
-/// among them. Throws UsageError or po::error; an unknown option names the nearest one.
+/// among them. Options that are not among them come from the file of --config. Throws UsageError or
+/// po::error; an unknown option names the nearest one.
 std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::string>& arguments,
                                        po::options_description options,
                                        const std::vector<std::string>& positional);
+
+/// The options of a verb, for shell completion.
+po::options_description options_of(const Verb& verb);
 
 /// The options that verbs share.
 po::options_description selection_options();  ///< --sequences, --layers, --heads
@@ -48,6 +52,10 @@ std::unique_ptr<Backend> backend_from(const po::variables_map& values);
 std::string choice_from(const po::variables_map& values, const std::string& option,
                         const std::vector<std::string>& choices);
 
+/// Throws UsageError if `value` of `option` ("--mode") is not one of `choices`.
+void check_choice(const std::string& option, const std::string& value,
+                  const std::vector<std::string>& choices);
+
 /// The values of the positional argument `name`. Throws UsageError if there is none.
 std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,
                                           const std::string& name);
@@ -59,6 +67,11 @@ std::string positional_from(const Verb& verb, const po::variables_map& values,
 /// The value of a required option. Throws UsageError if it is missing.
 std::string required_from(const Verb& verb, const po::variables_map& values,
                           const std::string& option);
+
+/// All values of a required option that may be repeated, joined by `separator`. Throws UsageError
+/// if it is missing.
+std::string joined_from(const Verb& verb, const po::variables_map& values,
+                        const std::string& option, char separator);
 
 /// "0-3,7" as 0, 1, 2, 3, 7. Throws UsageError, starting with `option`.
 std::vector<int> parse_indices(const std::string& text, const std::string& option);

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "policies/registry/aliases.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "sim/cli/options.h"
@@ -38,10 +39,21 @@ std::string role_of(const PolicyInfo& policy) {
   return policy.make_planner == nullptr ? "" : "a reference that sees the future, not a bound";
 }
 
+std::string aliases_of(const PolicyInfo& policy) {
+  std::vector<std::string> names;
+  for (const PolicyAlias& alias : policy_aliases()) {
+    if (alias.policy != policy.name) continue;
+    names.push_back(alias.allocation ? fmt::format("{} ({})", alias.name, alias.spec())
+                                     : alias.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 void print(const PolicyInfo& policy) {
   std::cout << Spec(policy).text() << '\n';
   print_line("keeps", policy.keeps);
   print_line("source", policy.source);
+  print_line("also called", aliases_of(policy));
   print_line("role", role_of(policy));
   print_line("sees", policy.sees);
   print_line("differences", policy.differences);
@@ -85,7 +97,8 @@ void print_named(std::string name) {
   for (const CombinatorInfo& combinator : combinators()) {
     if (combinator.name == name) return print(combinator);
   }
-  print(find_policy(name));
+  const PolicyAlias* alias = find_alias(name);
+  print(find_policy(alias == nullptr ? name : alias->policy));
 }
 
 }  // namespace

@@ -51,7 +51,11 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   SweepRequest request = request_from(*values);
   request.measuring = measuring_from(*values);
   request.traces = {positional_from(verb, *values, "TRACE")};
-  request.policies = with_allocation({Spec(required_from(verb, *values, "policy"))}, *values);
+  request.policies = specs_from(required_from(verb, *values, "policy"), *values);
+  if (request.policies.size() > 1) {
+    throw UsageError(fmt::format("--policy takes one policy, found {}; use kvsim sweep",
+                                 request.policies.size()));
+  }
   request.budgets = parse_budgets(required_from(verb, *values, "budget"));
   if (request.budgets.size() > 1) throw UsageError("--budget takes one budget; use kvsim sweep");
   request.trajectories = values->count("per-step") > 0;
@@ -76,7 +80,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
       results.push_back(std::move(outcome.result));
     });
   } catch (const Interrupted&) {
-    if (!results.empty()) keep_what_finished();
+    print(std::move(results), format);  // the per-step file of an earlier run stays
     throw;
   } catch (const DataError&) {
     if (!results.empty()) keep_what_finished();

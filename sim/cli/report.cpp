@@ -66,6 +66,19 @@ po::options_description report_options() {
   return options;
 }
 
+/// The options that were given, here or in the file of --config.
+void append_options(std::vector<std::string>& command, const po::variables_map& values) {
+  for (const auto& [name, value] : values) {
+    const auto* words = boost::any_cast<std::vector<std::string>>(&value.value());
+    if (name == "config" || name == "RESULTS.sqlite") continue;
+    if (words != nullptr) {
+      for (const std::string& word : *words) command.insert(command.end(), {"--" + name, word});
+    } else {
+      command.insert(command.end(), {"--" + name, value.as<std::string>()});
+    }
+  }
+}
+
 }  // namespace
 
 int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -75,8 +88,8 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   required_from(verb, *values, "output");
   const ResultStore store(file, ResultStore::Access::read);  // throws if it is no result file
   check_package(python());
-  std::vector<std::string> command = {python(), "-m", "kvsim.report"};
-  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> command = {python(), "-m", "kvsim.report", file};
+  append_options(command, *values);
   return run_python(command);
 }
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <set>
 
+#include "policies/parameters/amount_list.h"
 #include "policies/parameters/errors.h"
+#include "policies/registry/aliases.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/sweep/memory.h"
@@ -52,11 +55,26 @@ std::string memory_note(std::size_t bytes, int threads) {
 std::vector<Amount> parse_budgets(const std::string& list) {
   std::vector<Amount> budgets;
   for (const std::string& part : parse_list(list, "budget")) {
-    budgets.push_back(Amount::parse(part, "budget"));
-    if (budgets.back().value() == 0)
-      throw UsageError("budget '0' keeps nothing; 1 token is the least");
+    for (const Amount& amount : parse_amounts(part, "budget")) {
+      if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
+      budgets.push_back(amount);
+    }
   }
   return budgets;
+}
+
+std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,
+                             const NamedSpecs& named) {
+  std::vector<Spec> specs = parse_specs(list, named);
+  std::set<std::string> told;
+  for (const Spec& spec : specs) {
+    if (spec.alias().empty() || values.count("quiet") > 0) continue;
+    if (!told.insert(spec.alias()).second) continue;
+    const PolicyAlias& alias = *find_alias(spec.alias());
+    std::cerr << fmt::format("kvsim: {} is {} here{}{}\n", spec.alias(), alias.spec(),
+                             alias.note.empty() ? "" : "; ", alias.note);
+  }
+  return with_allocation(std::move(specs), values);
 }
 
 void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,
@@ -64,17 +82,17 @@ void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::vector<SweepJob> jobs = jobs_of(plan);
   if (values.count("quiet") == 0) announce(plan, jobs, backend);
-  const std::size_t num_units = num_reports(jobs);
-  Progress progress(num_units, values);
+  Progress progress(plan.num_replays(), "replays", values,
+                    plan.num_replays() - plan.num_remaining());
   try {
     run_sweep(plan, backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
+                const std::size_t count = outcomes.size();
                 finished(unit, std::move(outcomes));
-                progress.advance(unit.unit.name);
+                progress.advance(unit.unit.name, count);
               });
   } catch (const Interrupted&) {
-    throw Interrupted(
-        fmt::format("interrupted after {} of {} units", progress.finished(), num_units));
+    throw Interrupted("interrupted after " + progress.state());
   }
 }
 

@@ -37,4 +37,8 @@ std::string short_spec(const std::string& canonical) {
   return at == std::string::npos ? text : text + canonical.substr(at);
 }
 
+std::string name_in_tables(const Spec& policy) {
+  return policy.label().empty() ? short_spec(policy.text()) : policy.label();
+}
+
 }  // namespace kvsim::cli

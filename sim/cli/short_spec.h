@@ -2,10 +2,15 @@
 
 #include <string>
 
+#include "policies/registry/spec.h"
+
 namespace kvsim::cli {
 
 /// A canonical spec without the parameters that have their defaults, for tables: "h2o" for
 /// "h2o:recent=0.5,score=sum,...". It names the same policy.
 std::string short_spec(const std::string& canonical);
+
+/// The policy's label, or its short spec where it has none.
+std::string name_in_tables(const Spec& policy);
 
 }  // namespace kvsim::cli

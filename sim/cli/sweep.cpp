@@ -44,8 +44,8 @@ std::vector<std::string> leave_out(std::vector<Spec>& policies, const Check& che
 // "all" leaves out, with a note, the policies that the options rule out.
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
                                 const SweepRequest& request) {
-  const std::string list = required_from(verb, values, "policies");
-  std::vector<Spec> policies = parse_specs(list);
+  const std::string list = joined_from(verb, values, "policies", ';');
+  std::vector<Spec> policies = specs_from(list, values);
   if (list == "all") {
     const auto left_out = leave_out(policies, [&](const Spec& policy) {
       check_reference(policy, request.measuring);
@@ -56,19 +56,22 @@ std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& value
                                fmt::join(left_out, ", "));
     }
   }
-  return with_allocation(std::move(policies), values);
+  return policies;
 }
 
 }  // namespace
 
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
-  options.add_options()("policies", po::value<std::string>(),
-                        "specs separated by ';'; all: every policy with its defaults, without a "
-                        "reference those that need none; oracles: every oracle")(
-      "budgets", po::value<std::string>(), "budgets separated by commas: 5%,0.2,256")(
-      "output,o", po::value<std::string>(),
-      "the result file (SQLite); what it holds already is not replayed again");
+  options.add_options()("policies", po::value<std::vector<std::string>>(),
+                        "specs separated by ';', or the option again; h2o:recent={0,0.5}: one "
+                        "spec each; mine=SPEC: shown as mine; all: every policy with its "
+                        "defaults, without a reference those that need none; oracles: every "
+                        "oracle")(
+      "budgets", po::value<std::vector<std::string>>(),
+      "budgets separated by commas, or the option again: 5%,0.2,256; 5%..50%:5% for a range with "
+      "its step")("output,o", po::value<std::string>(),
+                  "the result file (SQLite); what it holds already is not replayed again");
   options.add(session_options()).add(measuring_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
@@ -78,7 +81,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
   request.policies = policies_from(verb, *values, request);
-  request.budgets = parse_budgets(required_from(verb, *values, "budgets"));
+  request.budgets = parse_budgets(joined_from(verb, *values, "budgets", ','));
   const std::string file = required_from(verb, *values, "output");
 
   const auto backend = backend_from(*values);
@@ -86,6 +89,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   ResultStore store(file, ResultStore::Access::write);
   if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
   skip_finished(plan, store);
+  update_labels(plan, store);
   try {
     run_plan(plan, *backend, *values,
              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {

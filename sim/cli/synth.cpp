@@ -1,9 +1,13 @@
 #include "traces/synth/synth.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policies/parameters/errors.h"
+#include "sim/cli/interrupt.h"
 #include "sim/cli/options.h"
+#include "sim/cli/progress.h"
 
 namespace kvsim::cli {
 namespace {
@@ -25,7 +29,7 @@ po::options_description synth_options(SynthOptions& synth) {
   add("head-dim", synth.head_dim, "size of a query and a key");
   add("value-dim", synth.value_dim, "size of a value; 0: as a key");
   options.add_options()("seed", po::value<std::int64_t>()->default_value(0),
-                        "the same seed gives the same bytes");
+                        "the same seed gives the same bytes")("quiet,q", "no progress");
   add("sinks", synth.sinks, "first tokens that every query attends to");
   add("sink-strength", synth.sink_strength, "logit of a sink");
   add("local-strength", synth.local_strength, "logit of the newest token");
@@ -51,8 +55,14 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   synth.elements = is_half ? ElementType::float16 : ElementType::float32;
   synth.seed = static_cast<std::uint64_t>(seed_from(*values));
   synth.output = values->count("no-output") == 0;
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  constexpr std::size_t kWhole = 100;
+  Progress progress(kWhole, "percent", *values);
   try {
-    synthesize(file, synth);
+    synthesize(file, synth, [&](double share) {
+      if (interrupted) throw Interrupted(fmt::format("interrupted; {} is not written", file));
+      progress.set(static_cast<std::size_t>(share * kWhole));
+    });
   } catch (const std::invalid_argument& error) {
     // The message starts with the name of a member: the option's name with '_' for '-'.
     std::string message = error.what();

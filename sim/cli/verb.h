@@ -29,6 +29,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments);
 int run_cost(const Verb& verb, const std::vector<std::string>& arguments);
 int run_report(const Verb& verb, const std::vector<std::string>& arguments);
 int run_compare(const Verb& verb, const std::vector<std::string>& arguments);
+int run_completion(const Verb& verb, const std::vector<std::string>& arguments);
 int run_export(const Verb& verb, const std::vector<std::string>& arguments);
 
 }  // namespace kvsim::cli

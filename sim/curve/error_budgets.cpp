@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policies/parameters/amount_list.h"
 #include "policies/parameters/errors.h"
 #include "policies/parameters/split.h"
 
@@ -12,12 +13,9 @@ namespace {
 
 constexpr std::string_view kEvery = "every:";
 
-Amount parse_amount(std::string_view text, const std::string& option) {
-  Amount amount = Amount::parse(text, option);
-  if (amount.value() == 0) {
-    throw UsageError(fmt::format("{}: '{}' keeps nothing; 1 is the least", option, text));
-  }
-  return amount;
+void check_keeps_something(const Amount& amount, const std::string& option) {
+  if (amount.value() > 0) return;
+  throw UsageError(fmt::format("{}: '{}' keeps nothing; 1 is the least", option, amount.written()));
 }
 
 }  // namespace
@@ -27,7 +25,8 @@ ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) {
   if (text == "all") {
     step_ = 1;
   } else if (text.starts_with(kEvery)) {
-    const Amount step = parse_amount(text.substr(kEvery.size()), option);
+    const Amount step = Amount::parse(text.substr(kEvery.size()), option);
+    check_keeps_something(step, option);
     if (step.is_share()) {
       throw UsageError(
           fmt::format("{}: '{}' is not a number of tokens; write every:32", option, text));
@@ -39,7 +38,10 @@ ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) {
         throw UsageError(fmt::format(
             "{}: '{}' has an empty entry; write none, all, every:32 or 5%,10%,256", option, text));
       }
-      listed_.push_back(parse_amount(part, option));
+      for (const Amount& amount : parse_amounts(part, option)) {
+        check_keeps_something(amount, option);
+        listed_.push_back(amount);
+      }
     }
   }
 }

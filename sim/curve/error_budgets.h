@@ -11,7 +11,7 @@ namespace kvsim {
 class ErrorBudgets {
  public:
   /// "none", "all", "every:K" (each K-th budget and the last one), or budgets as a sweep takes
-  /// them: "5%,10%,256". Throws UsageError, starting with `option`.
+  /// them: "5%,10%,256", "5%..50%:5%". Throws UsageError, starting with `option`.
   ErrorBudgets(const std::string& text, const std::string& option);
 
   /// In tokens, ascending, at most `num_tokens`; shares are of `base` tokens.

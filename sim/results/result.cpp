@@ -39,7 +39,8 @@ Value value_of(std::optional<std::int64_t> number) {
 
 bool Column::can_be_null() const {
   return std::holds_alternative<std::optional<double> Result::*>(member) ||
-         std::holds_alternative<std::optional<std::int64_t> Result::*>(member);
+         std::holds_alternative<std::optional<std::int64_t> Result::*>(member) ||
+         std::holds_alternative<std::optional<std::string> Result::*>(member);
 }
 
 Value Column::get(const Result& result) const {
@@ -79,6 +80,7 @@ std::span<const Column> result_columns() {
       {"cache_bytes", &Result::cache_bytes},
       {"device", &Result::device},
       {"kvsim_version", &Result::kvsim_version},
+      {"label", &Result::label},
       {"ties", &Result::ties},
   };
   return columns;

@@ -48,7 +48,8 @@ struct Result {
 
   std::string device;
   std::string kvsim_version;
-  std::int64_t ties = 0;  ///< evictions that equal scores decided
+  std::optional<std::string> label;  ///< the user's name of the policy; empty: none
+  std::int64_t ties = 0;             ///< evictions that equal scores decided
 };
 
 /// The value of a column; std::monostate (NULL): the column does not apply to the row.
@@ -61,7 +62,8 @@ Value value_of(std::optional<std::int64_t> number);
 struct Column {
   const char* name;
   std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
-               std::optional<double> Result::*, std::optional<std::int64_t> Result::*>
+               std::optional<double> Result::*, std::optional<std::int64_t> Result::*,
+               std::optional<std::string> Result::*>
       member;
 
   /// Whether the column may be NULL.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/hdf5/open_hdf5.h"
@@ -21,16 +23,18 @@ void check_steps(const Place& place, const std::vector<std::int32_t>& evicted_af
   }
 }
 
-void check_budget(const Place& place, const std::vector<std::int32_t>& evicted_after,
-                  int first_eviction, int budget) {
+void check_limits(const Place& place, const std::vector<std::int32_t>& evicted_after,
+                  const ScheduleLimits& limits) {
   const auto num_tokens = static_cast<int>(evicted_after.size());
   std::vector<int> leaving(num_tokens + 1);
-  for (const std::int32_t step : evicted_after) ++leaving[std::max(step, first_eviction)];
+  for (const std::int32_t step : evicted_after) ++leaving[std::max(step, limits.first_eviction)];
   int kept = 0;
   for (int step = 0; step < num_tokens; ++step) {
     kept += 1 - leaving[step];
-    if (step >= first_eviction && kept > budget) {
-      place.fail(fmt::format("a schedule that keeps at most {} tokens", budget),
+    if (step < limits.first_eviction) continue;
+    const int most = step == limits.first_eviction ? limits.budget : limits.most_held;
+    if (kept > most) {
+      place.fail(fmt::format("a schedule that keeps at most {} tokens", most),
                  fmt::format("{} after step {}", kept, step), "give the budget it was made for");
     }
   }
@@ -51,10 +55,32 @@ ScheduleFile::~ScheduleFile() {
   root_.reset();
 }
 
-std::vector<std::int32_t> ScheduleFile::read(const UnitName& unit, int num_tokens,
-                                             int first_eviction, int budget) const {
+void ScheduleFile::require_budget(int budget) const {
   const Hdf5Lock lock;
-  const GroupReader group = root_->group("sequences", kHowToWrite)
+  root_of(budget);
+}
+
+/// The group that holds `sequences`. The caller holds the lock.
+GroupReader ScheduleFile::root_of(int budget) const {
+  if (!root_->contains("budgets")) return *root_;
+  const std::string how = "add it, or ask for one of these";
+  const GroupReader budgets = root_->group("budgets", how);
+  const std::string name = std::to_string(budget);
+  if (budgets.contains(name)) return budgets.group(name, how);
+  std::vector<std::string> there = budgets.names();
+  std::sort(there.begin(), there.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);  // numbers in their order
+  });
+  budgets.place().fail(
+      fmt::format("schedules for a budget of {} tokens", budget),
+      there.empty() ? "none at all" : fmt::format("those for {}", fmt::join(there, ", ")), how);
+}
+
+std::vector<std::int32_t> ScheduleFile::read(int budget, const UnitName& unit, int num_tokens,
+                                             const ScheduleLimits& limits) const {
+  const Hdf5Lock lock;
+  const GroupReader group = root_of(budget)
+                                .group("sequences", kHowToWrite)
                                 .group(unit.sequence, kHowToWrite)
                                 .group("layers", kHowToWrite)
                                 .group(std::to_string(unit.layer), kHowToWrite)
@@ -75,7 +101,7 @@ std::vector<std::int32_t> ScheduleFile::read(const UnitName& unit, int num_token
     place.fail("numbers that can be read", error.getDetailMsg(), "write it again");
   }
   check_steps(place, evicted_after);
-  check_budget(place, evicted_after, first_eviction, budget);
+  check_limits(place, evicted_after, limits);
   return evicted_after;
 }
 

@@ -27,6 +27,7 @@ std::string create_statement() {
     const char* operator()(std::string Result::*) const { return "TEXT NOT NULL"; }
     const char* operator()(std::optional<std::int64_t> Result::*) const { return "INTEGER"; }
     const char* operator()(std::optional<double> Result::*) const { return "REAL"; }
+    const char* operator()(std::optional<std::string> Result::*) const { return "TEXT"; }
   };
   std::string columns;
   for (const Column& column : result_columns()) {
@@ -147,6 +148,28 @@ void ResultStore::add(const std::vector<Result>& results) {
       }
       insert.exec();
       insert.reset();
+    }
+    transaction.commit();
+  });
+}
+
+void ResultStore::set_labels(const std::vector<Result>& results) {
+  database_->run([&](SQLite::Database& connection) {
+    SQLite::Transaction transaction(connection);
+    SQLite::Statement update(
+        connection, fmt::format("UPDATE replay SET label = ? WHERE ({}) = (?, ?, ?, ?, ?, ?, ?, ?) "
+                                "AND label IS NOT ?",
+                                column_names(kKeyColumns)));
+    for (const Result& result : results) {
+      if (!result.label) continue;
+      int index = 1;
+      update.bind(index++, *result.label);
+      for (const Column& column : result_columns().first(kKeyColumns)) {
+        bind_value(update, index++, column.get(result));
+      }
+      update.bind(index, *result.label);
+      update.exec();
+      update.reset();
     }
     transaction.commit();
   });

@@ -39,6 +39,9 @@ class ResultStore {
   /// Adds all rows or, on failure, none. A row whose key exists is left unchanged.
   void add(const std::vector<Result>& results);
 
+  /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
+  void set_labels(const std::vector<Result>& results);
+
   /// Adds to the table `certificate` that no policy exceeds `recall_bound` on the unit, at the
   /// budget, mode and seed of `result`, whose policy is the oracle that proved it.
   void add_certificate(const Result& result, double recall_bound);

@@ -48,7 +48,8 @@ TableSchema curve_schema() {
                where_asked),
        integer_column("bound_violations", "errors above their bound; 0 unless wrong" + where_asked),
        text_column("device", "that computed the attention"),
-       text_column("kvsim_version", "of the program that wrote the row")}};
+       text_column("kvsim_version", "of the program that wrote the row"),
+       text_column("label", "the name that the user gave the policy; NULL without one")}};
 }
 
 std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels& labels) {
@@ -74,6 +75,7 @@ std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels
                              errors.bound_violations});
     }
     row.insert(row.end(), {labels.device, version()});
+    row.push_back(labels.label.empty() ? Value(std::monostate()) : Value(labels.label));
   }
   return rows;
 }

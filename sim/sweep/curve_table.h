@@ -18,6 +18,7 @@ struct CurveLabels {
   std::size_t bytes_per_token = 0;  ///< K and V at the trace's element size
   std::string trace;
   std::string device;
+  std::string label;  ///< the user's name of the policy; may be empty
 };
 
 /// One row per budget, values parallel to the columns of curve_schema().

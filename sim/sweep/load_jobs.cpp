@@ -75,9 +75,13 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
   const ScheduleFile file(policy.schedule_file());
   const bool is_prefill = plan_.request.mode == Mode::prefill;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    const int first_eviction = is_prefill ? units[i].prompt_length - 1 : 0;
-    configuration.schedules.push_back(file.read(units[i].name, units[i].num_tokens(),
-                                                first_eviction, configuration.budget_of(i)));
+    const int budget = configuration.budget_of(i);
+    const ScheduleLimits limits{
+        .first_eviction = is_prefill ? units[i].prompt_length - 1 : 0,
+        .budget = budget,
+        .most_held = most_held(budget, plan_.request.eviction_interval, false)};
+    configuration.schedules.push_back(
+        file.read(replay.budget, units[i].name, units[i].num_tokens(), limits));
   }
   return configuration;
 }

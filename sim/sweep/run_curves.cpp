@@ -59,6 +59,7 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
   std::vector<std::vector<Value>> rows;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     labels.policy = request.policies[i].text();
+    labels.label = request.policies[i].label();
     auto of_curve = curve_rows(curves[i], labels);
     std::move(of_curve.begin(), of_curve.end(), std::back_inserter(rows));
   }

@@ -65,6 +65,19 @@ Spec with_schedule_hash(const Spec& policy) {
   return policy.with_schedule(found);
 }
 
+void check_schedules(const SweepPlan& plan) {
+  for (std::size_t policy = 0; policy < plan.request.policies.size(); ++policy) {
+    const Spec& spec = plan.request.policies[policy];
+    if (!spec.policy().follows_schedule) continue;
+    const ScheduleFile file(spec.schedule_file());
+    for (const PlannedUnit& unit : plan.units) {
+      for (const PlannedReplay& replay : unit.replays) {
+        if (replay.policy == policy) file.require_budget(replay.budget);
+      }
+    }
+  }
+}
+
 void check_positions(const Spec& policy, const Trace& trace) {
   if (policy.rules({}).slot_positions && !trace.header().rope) {
     throw DataError(
@@ -105,6 +118,7 @@ SweepPlan plan_sweep(SweepRequest request) {
     if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
+  check_schedules(plan);
   for (const Spec& policy : plan.request.policies) {
     for (const Trace& trace : plan.traces) check_positions(policy, trace);
   }
@@ -120,6 +134,17 @@ void skip_finished(SweepPlan& plan, const ResultStore& store) {
       return finished.contains({plan.policy_of(replay).text(), replay.budget});
     });
   }
+}
+
+void update_labels(const SweepPlan& plan, ResultStore& store) {
+  std::vector<Result> labelled;
+  for (const PlannedUnit& unit : plan.units) {
+    for (const PlannedReplay& replay : unit.replays) {
+      if (plan.policy_of(replay).label().empty()) continue;
+      describe(plan, unit, replay, labelled.emplace_back());
+    }
+  }
+  if (!labelled.empty()) store.set_labels(labelled);
 }
 
 int budget_base(const SelectedUnit& unit, Mode mode) {
@@ -140,6 +165,8 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.trace = trace.file().string();
   result.budget_request = replay.budget_request;
   result.kvsim_version = version();
+  const std::string& label = plan.policy_of(replay).label();
+  if (!label.empty()) result.label = label;
 }
 
 }  // namespace kvsim

@@ -63,11 +63,15 @@ struct SweepPlan {
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
 /// for `adaptive` where heads share a cache, and for what check_mode(), check_interval() and
 /// check_reference() refuse; DataError for a trace without the rotation that `positions=slot`
-/// needs, and for a schedule file whose SHA-256 differs from the spec's.
+/// needs, and for a schedule file whose SHA-256 differs from the spec's or that has no schedule for
+/// a budget.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`.
 void skip_finished(SweepPlan& plan, const ResultStore& store);
+
+/// Gives the rows in `store` the labels of the plan's policies, where they have one.
+void update_labels(const SweepPlan& plan, ResultStore& store);
 
 /// The number of tokens that a budget share refers to: of the sequence in stream mode, of the
 /// prompt in prefill mode.

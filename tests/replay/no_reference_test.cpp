@@ -107,7 +107,7 @@ TEST_CASE("without a reference what compares with it is not there, and all else 
   CHECK(missing == std::set<std::string>{"attention_recall", "attention_loss", "miss_rate",
                                          "token_accesses", "token_misses", "output_error_mean",
                                          "output_error_p50", "output_error_p95", "output_error_max",
-                                         "bound_mean", "bound_violations"});
+                                         "bound_mean", "bound_violations", "label"});
   CHECK(outcome.result.steps == 50);
   CHECK(outcome.result.evictions == 42);
   CHECK(outcome.result.peak_tokens == 8);

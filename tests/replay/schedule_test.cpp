@@ -112,6 +112,50 @@ TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[sch
   }
 }
 
+/// Copies the schedules of `from` below /budgets/<budget> of `to`.
+void add_budget(const std::filesystem::path& from, const std::filesystem::path& to, int budget) {
+  const bool is_new = !std::filesystem::exists(to);
+  H5::H5File all(to.string(), is_new ? H5F_ACC_TRUNC : H5F_ACC_RDWR);
+  if (is_new) all.createGroup("/budgets");
+  const std::string group = "/budgets/" + std::to_string(budget);
+  all.createGroup(group);
+  const H5::H5File one(from.string(), H5F_ACC_RDONLY);
+  REQUIRE(H5Ocopy(one.getId(), "/sequences", all.getId(), (group + "/sequences").c_str(),
+                  H5P_DEFAULT, H5P_DEFAULT) >= 0);
+}
+
+TEST_CASE("a schedule file may hold several budgets, and gives each its own", "[schedule]") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  std::map<int, std::map<std::string, Result>> rows;
+  for (const int budget : {6, 10, 12}) {
+    const auto wanted = request(folder / "t.h5", "tova", {std::to_string(budget)});
+    rows[budget] = write_schedule(wanted, folder / "s.h5");
+    add_budget(folder / "s.h5", folder / "all.h5", budget);
+  }
+  SweepRequest wanted = request(folder / "t.h5", "window", {"10", "6"});
+  wanted.policies = {Spec("schedule:file=" + (folder / "all.h5").string())};
+  const std::atomic<bool> interrupted = false;
+  std::size_t compared = 0;
+  run_sweep(plan_sweep(wanted), *make_cpu_backend(), interrupted,
+            [&](const PlannedUnit& unit, const std::vector<Outcome>& outcomes) {
+              for (const Outcome& outcome : outcomes) {
+                Result row = outcome.result;
+                const Result& expected =
+                    rows.at(static_cast<int>(row.budget)).at(name_of(unit.unit.name));
+                row.policy = expected.policy;
+                CHECK(agree(row, expected));
+                ++compared;
+              }
+            });
+  CHECK(compared == 2 * rows.at(6).size());
+
+  wanted.budgets = {Amount::parse("6", ""), Amount::parse("11", "")};
+  CHECK_THAT(refused(wanted), Catch::Contains("all.h5: /budgets") &&
+                                  Catch::Contains("budget of 11 tokens") &&
+                                  Catch::Contains("those for 6, 10, 12"));
+}
+
 TEST_CASE("a schedule needs a file", "[schedule]") {
   CHECK_THROWS_WITH(Spec("schedule"), Catch::Contains("schedule:file=PATH"));
   CHECK_THROWS_AS(Spec("schedule:file="), UsageError);

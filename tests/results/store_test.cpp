@@ -79,6 +79,29 @@ TEST_CASE("a row whose key is there is left as it is", "[store]") {
   CHECK(results[0].attention_recall == 0.5);
 }
 
+TEST_CASE("a label is given and changed without touching the rest of the row", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  store.add({row("h2o", 10), row("h2o", 20)});
+  const auto labels = [&] {
+    std::vector<std::string> found;
+    for (const Result& result : store.results("id", "stream", 0)) {
+      found.push_back(result.label.value_or("none"));
+    }
+    return found;
+  };
+  CHECK(labels() == std::vector<std::string>{"none", "none"});
+  Result labelled = row("h2o", 20);
+  labelled.label = "mine";
+  labelled.attention_recall = 0.125;  // of a label's row only the key counts
+  store.set_labels({labelled});
+  CHECK(labels() == std::vector<std::string>{"none", "mine"});
+  CHECK(store.results("id", "stream", 0)[1].attention_recall == row("h2o", 20).attention_recall);
+  labelled.label = "yours";
+  store.set_labels({labelled, row("h2o", 20), row("h2o", 30)});
+  CHECK(labels() == std::vector<std::string>{"none", "yours"});
+}
+
 TEST_CASE("rows that differ in any key column live beside each other", "[store]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", Access::write);

@@ -87,12 +87,37 @@ Matrix rounded(const Matrix& matrix, ElementType elements) {
   return matrix.cast<Eigen::half>().cast<float>();
 }
 
+/// Tells the caller how far the work is, in query heads and shares of one.
+class HeadsDone {
+ public:
+  HeadsDone(double total, const SynthProgress& progress) : total_(total), progress_(progress) {}
+
+  void report(double of_next_head) const {
+    if (progress_) progress_((finished_ + of_next_head) / total_);
+  }
+  void finish_head() {
+    ++finished_;
+    report(0);
+  }
+
+ private:
+  double total_;
+  double finished_ = 0;
+  const SynthProgress& progress_;
+};
+
 /// Causal softmax attention, one query after the other.
-Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& value, double scale) {
+Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& value, double scale,
+                        const HeadsDone& done) {
+  constexpr Eigen::Index kStepsPerReport = 256;
+  const auto num_steps = static_cast<double>(query.rows());
   const Eigen::MatrixXd keys = key.cast<double>();
   const Eigen::MatrixXd values = value.cast<double>();
   Matrix output(value.rows(), value.cols());
   for (Eigen::Index step = 0; step < query.rows(); ++step) {
+    // The work up to a step grows with its square.
+    const double share = static_cast<double>(step) / num_steps;
+    if (step % kStepsPerReport == 0) done.report(share * share);
     const Eigen::VectorXd current = query.row(step).transpose().cast<double>();
     const Eigen::VectorXd logits = scale * (keys.topRows(step + 1) * current);
     const Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
@@ -103,7 +128,7 @@ Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& va
 }
 
 void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHeader& header,
-                 const std::vector<std::int32_t>& text, int layer) {
+                 const std::vector<std::int32_t>& text, int layer, HeadsDone& done) {
   std::vector<Matrix> query, key, value, output;
   for (int kv_head = 0; kv_head < options.kv_heads; ++kv_head) {
     const SynthHead head(options, text, layer, kv_head);
@@ -113,8 +138,10 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHe
       query.push_back(
           rounded(head.query(kv_head * header.group_size() + member), options.elements));
       if (options.output) {
-        output.push_back(attention_output(query.back(), key.back(), value.back(), header.scale));
+        output.push_back(
+            attention_output(query.back(), key.back(), value.back(), header.scale, done));
       }
+      done.finish_head();
     }
   }
   writer.write_layer(layer, query, key, value, output);
@@ -122,15 +149,17 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHe
 
 }  // namespace
 
-void synthesize(const std::filesystem::path& file, const SynthOptions& options) {
+void synthesize(const std::filesystem::path& file, const SynthOptions& options,
+                const SynthProgress& progress) {
   check_options(options);
   const TraceHeader header = make_header(options);
   const std::vector<std::int32_t> text = synth_text(options);
   TraceWriter writer(file, header, options.elements);
   writer.begin_sequence("synthetic", options.tokens, options.prompt_length, describe(options),
                         text);
+  HeadsDone done(1.0 * options.layers * options.query_heads, progress);
   for (int layer = 0; layer < options.layers; ++layer) {
-    write_layer(writer, options, header, text, layer);
+    write_layer(writer, options, header, text, layer, done);
   }
   writer.close();
 }

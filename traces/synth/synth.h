@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "traces/trace_writer.h"
 
@@ -34,8 +35,14 @@ struct SynthOptions {
   double noise = 0.5;             ///< standard deviation of the unstructured part of a logit
 };
 
+/// Called while a trace is made, with the share of it that is done. Whatever it throws ends the
+/// work, and no file is left.
+using SynthProgress = std::function<void(double share)>;
+
 /// Writes one sequence, "synthetic", with that structure in every layer. The same options give the
-/// same bytes. Throws std::invalid_argument, naming the option, for a value out of range.
-void synthesize(const std::filesystem::path& file, const SynthOptions& options);
+/// same bytes. The file appears under its name when it is complete. Throws std::invalid_argument,
+/// naming the option, for a value out of range.
+void synthesize(const std::filesystem::path& file, const SynthOptions& options,
+                const SynthProgress& progress = {});
 
 }  // namespace kvsim

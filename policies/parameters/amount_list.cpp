@@ -1,0 +1,74 @@
+#include "policies/parameters/amount_list.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "policies/parameters/errors.h"
+
+namespace kvsim {
+namespace {
+
+enum class Form { tokens, fraction, percent };
+
+Form form_of(const Amount& amount) {
+  if (!amount.is_share()) return Form::tokens;
+  return amount.written().ends_with('%') ? Form::percent : Form::fraction;
+}
+
+/// The number in front of the percent sign, or the amount's value.
+double number_of(const Amount& amount) {
+  constexpr double kPercent = 100;
+  return form_of(amount) == Form::percent ? amount.value() * kPercent : amount.value();
+}
+
+/// As a user would write it: without the rounding errors of the sums.
+std::string written(double number, Form form) {
+  std::string text = fmt::format("{:.10g}", number);
+  if (form == Form::percent) text += '%';
+  if (form == Form::fraction && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+std::vector<Amount> parse_amounts(std::string_view text, std::string_view what) {
+  constexpr std::string_view kTo = "..";
+  const std::size_t to = text.find(kTo);
+  if (to == std::string_view::npos) return {Amount::parse(text, what)};
+  const auto fail = [&](const std::string& found) {
+    throw UsageError(fmt::format("{} '{}': {}", what, text, found));
+  };
+  const std::string_view start = text.substr(0, to);
+  const std::string_view rest = text.substr(to + kTo.size());
+  const std::size_t colon = rest.find(':');
+  if (colon == std::string_view::npos) {
+    fail("the range has no step; write it as in 5%..50%:5% or 16..256:16");
+  }
+  const Amount first = Amount::parse(start, what);
+  const Amount last = Amount::parse(rest.substr(0, colon), what);
+  const Amount step = Amount::parse(rest.substr(colon + 1), what);
+  const Form form = form_of(first);
+  if (form_of(last) != form || form_of(step) != form) {
+    fail("expected both ends and the step in one form: tokens, fractions or percent");
+  }
+  if (step.value() == 0) fail("expected a step of 1 or more, found 0");
+  if (last.value() < first.value()) {
+    fail(fmt::format("the range is empty; write {}..{}:{}", last.written(), first.written(),
+                     step.written()));
+  }
+  constexpr double kRounding = 1e-9;
+  const double steps =
+      std::floor((number_of(last) - number_of(first)) / number_of(step) + kRounding);
+  if (steps >= kMostOfARange) {
+    fail(fmt::format("the range has more than {} amounts; take a larger step", kMostOfARange));
+  }
+  std::vector<Amount> amounts;
+  for (int i = 0; i <= static_cast<int>(steps); ++i) {
+    const double number = number_of(first) + i * number_of(step);
+    amounts.push_back(Amount::parse(written(number, form), what));
+  }
+  return amounts;
+}
+
+}  // namespace kvsim
