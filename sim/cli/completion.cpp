@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "policies/registry/registry.h"
@@ -21,8 +22,9 @@ std::string policy_names() {
 
 /// The first clause of a help text, in single quotes for a shell.
 std::string shell_text(std::string_view text) {
+  const std::size_t end = std::min({text.find("; "), text.find(": "), text.size()});
   std::string clause;
-  for (const char c : text.substr(0, text.find_first_of(";:\n"))) {
+  for (const char c : text.substr(0, end)) {
     if (c == '\'') clause += "'\\'";
     clause += c;
   }
@@ -85,7 +87,7 @@ void print_zsh(std::ostream& out) {
          "  local -a words_of_verb options verbs policies\n"
          "  verbs=(\n";
   for (const Verb& verb : verbs()) {
-    out << fmt::format("    {}':'{}\n", fmt::format("'{}", verb.name), shell_text(verb.summary));
+    out << fmt::format("    '{}:'{}\n", verb.name, shell_text(verb.summary));
   }
   out << fmt::format("  )\n  policies=({})\n", policy_names())
       << "  if ((CURRENT == 2)); then _describe verb verbs; return; fi\n"
@@ -98,7 +100,8 @@ void print_zsh(std::ostream& out) {
                        words_after(verb));
     const po::options_description options = options_of(verb);
     for (const auto& option : options.options()) {
-      out << fmt::format("        '--{}:'{}\n", option->long_name(), shell_text(option->description()));
+      out << fmt::format("        '--{}:'{}\n", option->long_name(),
+                         shell_text(option->description()));
     }
     out << "      ) ;;\n";
   }

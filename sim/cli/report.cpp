@@ -66,17 +66,21 @@ po::options_description report_options() {
   return options;
 }
 
-/// The options that were given, here or in the file of --config.
-void append_options(std::vector<std::string>& command, const po::variables_map& values) {
+/// The arguments with those of the file of --config, which kvsim.report does not read.
+std::vector<std::string> all_arguments(const std::string& file, const po::variables_map& values) {
+  std::vector<std::string> words{file};
   for (const auto& [name, value] : values) {
-    const auto* words = boost::any_cast<std::vector<std::string>>(&value.value());
     if (name == "config" || name == "RESULTS.sqlite") continue;
-    if (words != nullptr) {
-      for (const std::string& word : *words) command.insert(command.end(), {"--" + name, word});
+    const std::string option = "--" + name;
+    if (value.empty() || value.value().empty()) {
+      words.push_back(option);
+    } else if (const auto* several = boost::any_cast<std::vector<std::string>>(&value.value())) {
+      for (const std::string& word : *several) words.insert(words.end(), {option, word});
     } else {
-      command.insert(command.end(), {"--" + name, value.as<std::string>()});
+      words.insert(words.end(), {option, value.as<std::string>()});
     }
   }
+  return words;
 }
 
 }  // namespace
@@ -88,8 +92,10 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
   required_from(verb, *values, "output");
   const ResultStore store(file, ResultStore::Access::read);  // throws if it is no result file
   check_package(python());
-  std::vector<std::string> command = {python(), "-m", "kvsim.report", file};
-  append_options(command, *values);
+  const std::vector<std::string> words =
+      values->count("config") == 0 ? arguments : all_arguments(file, *values);
+  std::vector<std::string> command = {python(), "-m", "kvsim.report"};
+  command.insert(command.end(), words.begin(), words.end());
   return run_python(command);
 }
 

@@ -88,15 +88,6 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
   return jobs;
 }
 
-std::size_t num_reports(const std::vector<SweepJob>& jobs) {
-  std::size_t count = 0;
-  for (const SweepJob& job : jobs) {
-    count += std::count_if(job.units.begin(), job.units.end(),
-                           [](const JobUnit& unit) { return unit.planned.has_value(); });
-  }
-  return count;
-}
-
 std::size_t memory_bytes(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
   std::size_t largest = 0;
   for (const SweepJob& job : jobs) {

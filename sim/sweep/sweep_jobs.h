@@ -27,10 +27,6 @@ struct SweepJob {
 /// The remaining replays of the plan: jobs of few units first, otherwise in the plan's order.
 std::vector<SweepJob> jobs_of(const SweepPlan& plan);
 
-/// How many units the jobs report: a unit counts once per job that has it, for policies of a head,
-/// of a layer and of the model.
-std::size_t num_reports(const std::vector<SweepJob>& jobs);
-
 /// An estimate of the memory that running the jobs takes, in bytes.
 std::size_t memory_bytes(const SweepPlan& plan, const std::vector<SweepJob>& jobs);
 

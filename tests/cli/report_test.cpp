@@ -57,6 +57,12 @@ TEST_CASE("cli: a report hands its arguments to the package and ends with its st
       run(folder.path(), {"report", "r.sqlite", "-o", "page", "--budget", "20%", "--layer", "1"});
   CHECK(ended.status == 3);
   CHECK(ended.out == "-m kvsim.report r.sqlite -o page --budget 20% --layer 1\n");
+
+  std::ofstream(folder.path() / "r.yaml") << "output: page\nsequence: [a, b]\nlayer: 1\n";
+  const Ended configured =
+      run(folder.path(), {"report", "r.sqlite", "--config", "r.yaml", "--layer", "2"});
+  CHECK(configured.out ==
+        "-m kvsim.report r.sqlite --layer 2 --output page --sequence a --sequence b\n");
 }
 
 TEST_CASE("cli: a report takes a folder named kvsim for no package") {

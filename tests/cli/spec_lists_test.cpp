@@ -88,9 +88,9 @@ TEST_CASE("cli: tables show a label, rows keep it, and another one replaces it")
   CHECK(column(folder, "label").count("yours") == 1);
 
   const Ended curve = run(folder.path(), {"curve", sample_trace(), "-o", "r.sqlite", "--layers",
-                                          "0", "--heads", "0", "--policies", "old=lru"});
+                                          "0", "--heads", "0", "--policies", "old=lru:score=full"});
   REQUIRE(curve.status == 0);
-  CHECK_THAT(curve.out, Contains("\nold ") && Contains("old = " + Spec("lru").text()));
+  CHECK_THAT(curve.out, Contains("\nold ") && Contains("old = " + Spec("lru:score=full").text()));
   CHECK(column(folder, "label", "curve").count("old") == column(folder, "label", "curve").size());
 }
 
