@@ -107,8 +107,12 @@ std::vector<AnalysisSpec> parse_analyses(std::string_view list);
 /// The number of keys in AnalysisInfo::columns; they come first.
 std::ptrdiff_t num_keys(const AnalysisInfo& info);
 
+/// Whether its rows are about replays of policies: it has a column `policy`.
+bool replays_policies(const AnalysisInfo& info);
+
 /// The table of an analysis: trace_id, sequence, layer, query_head and its own key columns are the
-/// key; kv_head, its other columns, trace and kvsim_version follow.
+/// key; kv_head, its other columns, trace, kvsim_version and, if it replays_policies(), policy_code
+/// follow.
 TableSchema schema_of(const AnalysisInfo& info);
 
 }  // namespace kvsim

@@ -124,6 +124,11 @@ std::ptrdiff_t num_keys(const AnalysisInfo& info) {
                        [](const ColumnSchema& column) { return column.is_key; });
 }
 
+bool replays_policies(const AnalysisInfo& info) {
+  return std::any_of(info.columns.begin(), info.columns.end(),
+                     [](const ColumnSchema& column) { return column.name == "policy"; });
+}
+
 TableSchema schema_of(const AnalysisInfo& info) {
   TableSchema schema{info.name, info.shows, info.source, {}};
   std::replace(schema.name.begin(), schema.name.end(), '-', '_');
@@ -139,6 +144,12 @@ TableSchema schema_of(const AnalysisInfo& info) {
   schema.columns.insert(schema.columns.end(), first_other, info.columns.end());
   schema.columns.push_back(text_column("trace", "the file, as it was named"));
   schema.columns.push_back(text_column("kvsim_version", "the version that wrote the row"));
+  if (replays_policies(info)) {
+    schema.columns.push_back(
+        text_column("policy_code",
+                    "a digest of the policy's code and the engine's version; of two policies, "
+                    "joined by +"));
+  }
   return schema;
 }
 

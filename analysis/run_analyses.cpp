@@ -9,7 +9,7 @@
 #include "analysis/analyse_unit.h"
 #include "analysis/unit_table.h"
 #include "policies/parameters/errors.h"
-#include "sim/results/version.h"
+#include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/sweep_jobs.h"
@@ -70,9 +70,22 @@ bool looks_at_replays(const AnalysisPlan& plan) {
                      [](const AnalysisSpec& spec) { return spec.info->accepts != nullptr; });
 }
 
+/// policy_code() by the text of the policy.
+using PolicyCodes = std::map<std::string, std::string>;
+
+/// The code of the policies that the row is about, joined by '+'.
+std::string code_of(const PolicyCodes& codes, const AnalysisInfo& info, const AnalysisRow& row) {
+  std::vector<std::string> of_row;
+  for (std::size_t i = 0; i < info.columns.size(); ++i) {
+    if (!info.columns[i].name.ends_with("policy")) continue;
+    of_row.push_back(codes.at(std::get<std::string>(row.values[i])));
+  }
+  return fmt::format("{}", fmt::join(of_row, "+"));
+}
+
 /// The values of all columns of schema_of(info).
 std::vector<Value> full_row(const Trace& trace, const Unit& unit, const AnalysisInfo& info,
-                            const AnalysisRow& row) {
+                            const AnalysisRow& row, const PolicyCodes& codes) {
   const UnitName& name = unit.name;
   std::vector<Value> values{trace.id(), name.sequence, std::int64_t{name.layer},
                             std::int64_t{name.kv_head * unit.group_size() + row.head}};
@@ -82,6 +95,7 @@ std::vector<Value> full_row(const Trace& trace, const Unit& unit, const Analysis
   values.insert(values.end(), first_other, row.values.end());
   values.emplace_back(trace.file().string());
   values.emplace_back(version());
+  if (replays_policies(info)) values.emplace_back(code_of(codes, info, row));
   return values;
 }
 
@@ -95,11 +109,13 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
                                 .seed = plan.sweep.request.seed,
                                 .interrupted = &interrupted};
   const auto results = analyse_unit(unit, plan.analyses, runs, options, backend);
+  PolicyCodes codes;
+  for (const Spec& policy : plan.sweep.request.policies) codes[policy.text()] = policy_code(policy);
   std::vector<TableRows> tables;
   for (std::size_t i = 0; i < results.size(); ++i) {
     TableRows& table = tables.emplace_back(TableRows{&plan.schemas[i], {}});
     for (const AnalysisRow& row : results[i]) {
-      table.rows.push_back(full_row(trace, unit, *plan.analyses[i].info, row));
+      table.rows.push_back(full_row(trace, unit, *plan.analyses[i].info, row, codes));
     }
   }
   tables.push_back({&plan.schemas.back(), {unit_row(trace, unit)}});

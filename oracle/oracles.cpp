@@ -1,6 +1,9 @@
 #include "oracle/oracles.h"
 
+#include <fmt/format.h>
+
 #include "policies/registry/registry.h"
+#include "policies/registry/source_digest.h"
 
 namespace kvsim {
 
@@ -16,8 +19,19 @@ namespace kvsim {
 #define KVSIM_DECLARE_ORACLE(name) PolicyInfo name##_oracle();
 KVSIM_ORACLES(KVSIM_DECLARE_ORACLE)
 
+namespace {
+
+// An oracle's plan is followed by the policy of schedules.
+PolicyInfo with_code(PolicyInfo oracle, const char* name) {
+  oracle.code = source_digest(fmt::format("oracle/{}.cpp", name)) + ' ' +
+                source_digest("policies/schedule.cpp");
+  return oracle;
+}
+
+}  // namespace
+
 void add_oracles() {
-#define KVSIM_CALL(name) name##_oracle(),
+#define KVSIM_CALL(name) with_code(name##_oracle(), #name),
   add_to_registry({KVSIM_ORACLES(KVSIM_CALL)});
 #undef KVSIM_CALL
 }

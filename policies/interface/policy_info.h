@@ -64,6 +64,10 @@ struct PolicyInfo {
   std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
   std::unique_ptr<Estimator> (*make_estimator)(const Params& params,
                                                const Context& context) = nullptr;
+
+  /// A digest of the code behind these functions, which the registry fills in: a row of another
+  /// code is not reused.
+  std::string code = {};
 };
 
 template <class P>
@@ -84,6 +88,7 @@ struct CombinatorInfo {
   std::string differences;  ///< known differences from the paper; may be empty
   std::vector<Param> params;
   void (*change)(Rules& rules, const Params& params, const Context& context);
+  std::string code = {};  ///< as PolicyInfo::code
 };
 
 /// The policy that follows Context::schedule.

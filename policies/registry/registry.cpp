@@ -6,6 +6,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "policies/registry/source_digest.h"
 
 namespace kvsim {
 
@@ -56,8 +57,14 @@ const Info& find(std::span<const Info> table, std::string_view name, std::string
                                kind, name, nearest(name, names)));
 }
 
+template <class Info>
+Info with_code(Info info, const char* name) {
+  info.code = source_digest(fmt::format("policies/{}.cpp", name));
+  return info;
+}
+
 std::vector<PolicyInfo>& policy_table() {
-#define KVSIM_CALL(name) name##_policy(),
+#define KVSIM_CALL(name) with_code(name##_policy(), #name),
   static std::vector<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
 #undef KVSIM_CALL
   return table;
@@ -76,7 +83,7 @@ void add_to_registry(const std::vector<PolicyInfo>& oracles) {
 }
 
 std::span<const CombinatorInfo> combinators() {
-#define KVSIM_CALL(name) name##_combinator(),
+#define KVSIM_CALL(name) with_code(name##_combinator(), #name),
   static const std::vector<CombinatorInfo> table{KVSIM_COMBINATORS(KVSIM_CALL)};
 #undef KVSIM_CALL
   return table;

@@ -9,6 +9,7 @@
 #include "policies/parameters/nearest.h"
 #include "policies/parameters/split.h"
 #include "policies/registry/aliases.h"
+#include "policies/registry/source_digest.h"
 
 namespace kvsim {
 namespace {
@@ -155,6 +156,13 @@ std::string Spec::text() const {
   }
   if (allocation() != Allocation::uniform) text += '@' + allocation_name(allocation());
   return text;
+}
+
+std::string Spec::code() const {
+  std::string code = policy_->code;
+  for (const auto& [combinator, params] : combinators_) code += ' ' + combinator->code;
+  if (allocation() != Allocation::uniform) code += ' ' + source_digest("sim/sweep/allocate.cpp");
+  return code;
 }
 
 const std::string& Spec::schedule_file() const { return params_.text("file"); }

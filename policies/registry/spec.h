@@ -43,6 +43,9 @@ class Spec {
   /// The name that the spec was given, if it is an alias; else empty.
   const std::string& alias() const { return alias_; }
 
+  /// Digests of the code of the policy, its combinators and its allocation.
+  std::string code() const;
+
   const PolicyInfo& policy() const { return *policy_; }
   const Params& params() const { return params_; }
 

@@ -44,8 +44,12 @@ _REPLAY = {
     "peak_tokens": "most tokens held after a step, in tokens",
     "cache_bytes": "the keys and values of these tokens, in bytes",
     "device": "the device that computed the row",
-    "kvsim_version": "the version that wrote the row",
+    "kvsim_version": "the release and source revision that wrote the row",
     "label": "the name that the user gave the policy; NULL without one",
+    "ties": "evictions that equal scores decided; NULL: the row is of an earlier version",
+    "policy_code": "a digest of the policy's code and the version of the engine's numbers; "
+    "kvsim sweep makes rows of another code again",
+    "run_id": "the row of the table run of the command that wrote this row",
 }
 _REGRET = {
     "": "a row of replay and an oracle on the same unit at the same budget",
@@ -59,11 +63,24 @@ _CERTIFICATE = {
     "": "an upper bound that an oracle proves",
     "recall_bound": "no policy's attention_recall exceeds it on this unit at this budget, 0..1",
 }
+_RUN = {
+    "": "a command that wrote rows",
+    "run_id": "when it started, and random digits; the rows that it wrote have the same",
+    "started": "UTC, ISO 8601",
+    "seconds": "from its start until the last of its rows was written",
+    "command": "as a shell takes it",
+    "kvsim_version": "the release and source revision of the program",
+    "host": "the machine on which it ran",
+    "device": "the device that computed the attention",
+    "threads": "how many units it worked on at once",
+    "rows_written": "rows of all tables, later replaced ones included",
+}
 # The table `about` of a result file explains the tables of analyses. These explain the others.
 _MEANINGS = {
     "replay": _REPLAY,
     "regret": {**_REPLAY, **_REGRET},
     "certificate": {**_REPLAY, **_CERTIFICATE},
+    "run": _RUN,
 }
 
 

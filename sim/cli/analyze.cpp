@@ -80,6 +80,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
   ResultStore store(file, ResultStore::Access::write);
   for (const TableSchema& schema : plan.schemas) store.create(schema);
+  store.begin_run(command_line(verb, arguments), backend->device(), plan.sweep.request.threads);
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();

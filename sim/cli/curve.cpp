@@ -56,6 +56,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   ResultStore store(file, ResultStore::Access::write);
   const TableSchema schema = curve_schema();
   store.create(schema);
+  store.begin_run(command_line(verb, arguments), backend->device(), plan.sweep.request.threads);
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();

@@ -1,20 +1,47 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <iostream>
 
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
 #include "sim/cli/options.h"
 #include "sim/results/store.h"
 
 namespace kvsim::cli {
+namespace {
+
+// Throws UsageError for a column that the table does not have.
+void leave_out(Table& table, const std::vector<std::string>& columns) {
+  for (const std::string& column : columns) {
+    const auto found = std::find(table.columns.begin(), table.columns.end(), column);
+    if (found == table.columns.end()) {
+      throw UsageError(fmt::format("--without: there is no column '{}'; did you mean '{}'?", column,
+                                   nearest(column, table.columns)));
+    }
+    const auto index = found - table.columns.begin();
+    table.columns.erase(found);
+    for (std::vector<Value>& row : table.rows) row.erase(row.begin() + index);
+  }
+}
+
+}  // namespace
 
 int run_export(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
   options.add_options()("table", po::value<std::string>()->default_value("replay"), "which table")(
+      "without", po::value<std::string>(),
+      "columns to leave out, separated by commas: run_id,trace are what equal results differ in")(
       "format", po::value<std::string>()->default_value("csv"), "csv or json");
   const auto values = parse(verb, arguments, options, {"RESULTS.sqlite"});
   if (!values) return 0;
   const std::string format = choice_from(*values, "format", {"csv", "json"});
   const ResultStore store(positional_from(verb, *values, "RESULTS.sqlite"),
                           ResultStore::Access::read);
-  const Table table = store.table((*values)["table"].as<std::string>());
+  Table table = store.table((*values)["table"].as<std::string>());
+  if (values->count("without") > 0) {
+    leave_out(table, parse_list((*values)["without"].as<std::string>(), "--without"));
+  }
   format == "csv" ? write_csv(std::cout, table) : write_json(std::cout, table);
   return 0;
 }

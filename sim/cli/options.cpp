@@ -276,6 +276,22 @@ std::string joined_from(const Verb& verb, const po::variables_map& values,
   return fmt::format("{}", fmt::join(parts, std::string(1, separator)));
 }
 
+std::string command_line(const Verb& verb, const std::vector<std::string>& arguments) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=%+@";
+  std::string line = fmt::format("kvsim {}", verb.name);
+  for (const std::string& word : arguments) {
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+      line += ' ' + word;
+      continue;
+    }
+    line += " '";
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
 std::vector<int> parse_indices(const std::string& text, const std::string& option) {
   std::vector<int> indices;
   for (const std::string& part : parse_list(text, option)) {

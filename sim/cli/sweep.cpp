@@ -1,28 +1,50 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "policies/parameters/errors.h"
 #include "sim/cli/comparison.h"
 #include "sim/cli/session.h"
 #include "sim/replay/replay_checks.h"
+#include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/sweep_plan.h"
 
 namespace kvsim::cli {
 namespace {
 
-// Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound.
+// Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound. Earlier
+// rows of another code, and those that are replaced, say nothing about these.
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   std::vector<Result> rows;
-  for (const Outcome& outcome : outcomes) rows.push_back(outcome.result);
+  std::vector<Certificate> certificates;
+  for (const Outcome& outcome : outcomes) {
+    rows.push_back(outcome.result);
+    if (outcome.recall_bound) certificates.push_back({outcome.result, *outcome.recall_bound});
+  }
   std::vector<Result> of_unit = store.unit_results(rows.front());
+  std::erase_if(of_unit, [&](const Result& earlier) {
+    return !is_current(earlier) || std::any_of(rows.begin(), rows.end(), [&](const Result& row) {
+      return row.policy == earlier.policy && row.budget == earlier.budget;
+    });
+  });
   of_unit.insert(of_unit.end(), rows.begin(), rows.end());
   check_bounds(of_unit);
-  store.add(rows);
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.recall_bound) store.add_certificate(outcome.result, *outcome.recall_bound);
+  store.add(rows, certificates);
+}
+
+// Leaves out what the file holds already, and notes what it holds of another code.
+void skip_finished_rows(SweepPlan& plan, const ResultStore& store, bool quiet) {
+  std::size_t rows = 0;
+  std::vector<std::string> policies;
+  for (const auto& [policy, count] : skip_finished(plan, store)) {
+    rows += count;
+    policies.push_back(policy);
   }
+  if (rows == 0 || quiet) return;
+  std::cerr << fmt::format("kvsim: {} rows of another code of {} are made again\n", rows,
+                           fmt::join(policies, ", "));
 }
 
 // Removes the policies for which `check` throws.
@@ -71,7 +93,8 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
       "budgets", po::value<std::vector<std::string>>(),
       "budgets separated by commas, or the option again: 5%,0.2,256; 5%..50%:5% for a range with "
       "its step")("output,o", po::value<std::string>(),
-                  "the result file (SQLite); what it holds already is not replayed again");
+                  "the result file (SQLite); what it holds already of the same code is not "
+                  "replayed again")("force", "replay also what it holds already");
   options.add(session_options()).add(measuring_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
@@ -88,7 +111,12 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
   if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
-  skip_finished(plan, store);
+  if (values->count("force") == 0) {
+    skip_finished_rows(plan, store, values->count("quiet") > 0);
+  }
+  if (plan.num_remaining() > 0) {
+    store.begin_run(command_line(verb, arguments), backend->device(), plan.request.threads);
+  }
   update_labels(plan, store);
   try {
     run_plan(plan, *backend, *values,

@@ -39,6 +39,17 @@ void Database::fail(const SQLite::Exception& error) const {
   throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
 }
 
+std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table) {
+  SQLite::Statement query(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)");
+  query.bind(1, table);
+  std::vector<StoredColumn> columns;
+  while (query.executeStep()) {
+    columns.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(),
+                       query.getColumn(2).getInt() != 0});
+  }
+  return columns;
+}
+
 Value read_value(const SQLite::Column& column) {
   if (column.isInteger()) return std::int64_t{column.getInt64()};
   if (column.isFloat()) return column.getDouble();

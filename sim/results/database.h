@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "sim/results/result.h"
 
@@ -34,6 +36,18 @@ class Database {
   std::filesystem::path file_;
   std::unique_ptr<SQLite::Database> connection_;
 };
+
+/// A column of a table as SQLite has it.
+struct StoredColumn {
+  std::string name;
+  std::string type;
+  bool is_key = false;
+
+  bool operator==(const StoredColumn&) const = default;
+};
+
+/// The columns of a table, in order; empty if there is no such table.
+std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table);
 
 Value read_value(const SQLite::Column& column);
 

@@ -82,6 +82,8 @@ std::span<const Column> result_columns() {
       {"kvsim_version", &Result::kvsim_version},
       {"label", &Result::label},
       {"ties", &Result::ties},
+      {"policy_code", &Result::policy_code},
+      {"run_id", &Result::run_id},
   };
   return columns;
 }

@@ -50,6 +50,15 @@ struct Result {
   std::string kvsim_version;
   std::optional<std::string> label;  ///< the user's name of the policy; empty: none
   std::int64_t ties = 0;             ///< evictions that equal scores decided
+  std::string policy_code;           ///< policy_code() of the policy
+  std::string run_id;  ///< the row of the table `run` of the command that wrote this row
+};
+
+/// Proof that no policy exceeds `recall_bound` on the unit, at the budget, mode and seed of `row`,
+/// whose policy is the oracle that proved it: a row of the table `certificate`.
+struct Certificate {
+  Result row;
+  double recall_bound = 0;
 };
 
 /// The value of a column; std::monostate (NULL): the column does not apply to the row.

@@ -3,48 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
-#include "sim/results/database.h"
 #include "sim/results/regret.h"
+#include "sim/results/replay_table.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
-
-std::string column_names(std::size_t count) {
-  std::vector<std::string> names;
-  for (const Column& column : result_columns().first(count)) names.emplace_back(column.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::string create_statement() {
-  struct TypeName {
-    const char* operator()(std::int64_t Result::*) const { return "INTEGER NOT NULL"; }
-    const char* operator()(double Result::*) const { return "REAL NOT NULL"; }
-    const char* operator()(std::string Result::*) const { return "TEXT NOT NULL"; }
-    const char* operator()(std::optional<std::int64_t> Result::*) const { return "INTEGER"; }
-    const char* operator()(std::optional<double> Result::*) const { return "REAL"; }
-    const char* operator()(std::optional<std::string> Result::*) const { return "TEXT"; }
-  };
-  std::string columns;
-  for (const Column& column : result_columns()) {
-    columns += fmt::format("{} {}, ", column.name, std::visit(TypeName(), column.member));
-  }
-  return fmt::format("CREATE TABLE IF NOT EXISTS replay ({}PRIMARY KEY ({})) WITHOUT ROWID",
-                     columns, column_names(kKeyColumns));
-}
-
-std::string create_certificate_statement() {
-  return fmt::format(
-      "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
-      "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
-      "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
-      "recall_bound REAL NOT NULL, PRIMARY KEY ({})) WITHOUT ROWID",
-      column_names(kKeyColumns));
-}
 
 /// Creates the view, or replaces the one of another version of the program.
 void renew_view(SQLite::Database& connection) {
@@ -57,61 +25,17 @@ void renew_view(SQLite::Database& connection) {
   transaction.commit();
 }
 
-constexpr const char* kOfUnit =
-    "trace_id = ? AND sequence = ? AND layer = ? AND kv_head = ? AND mode = ? AND seed = ?";
-
-void bind_unit(SQLite::Statement& statement, const Result& key) {
-  statement.bind(1, key.trace_id);
-  statement.bind(2, key.sequence);
-  statement.bind(3, key.layer);
-  statement.bind(4, key.kv_head);
-  statement.bind(5, key.mode);
-  statement.bind(6, key.seed);
-}
-
-/// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
-Value number_or_text(const Column& column, const Result& result) {
-  Value value = column.get(result);
-  const auto* number = std::get_if<double>(&value);
-  if (number != nullptr && std::isnan(*number)) {
-    throw std::runtime_error(fmt::format(
-        "{} layer {} KV head {}, {} at budget {}: expected a number as {}, found NaN; please "
-        "report this, with the trace",
-        result.sequence, result.layer, result.kv_head, result.policy, result.budget, column.name));
-  }
-  return value;
-}
-
-std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
-  std::vector<Result> results;
-  while (query.executeStep()) {
-    Result& result = results.emplace_back();
-    int index = 0;
-    for (const Column& column : result_columns()) {
-      const SQLite::Column value = query.getColumn(index++);
-      try {
-        column.set(result, read_value(value));
-      } catch (const std::bad_variant_access&) {
-        throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
-                                    file.string(), column.name, value.getString()));
-      }
-    }
-  }
-  return results;
-}
-
 }  // namespace
 
 ResultStore::ResultStore(const std::filesystem::path& file, Access access)
     : database_(std::make_unique<Database>(file, access == Access::write)) {
   database_->run([&](SQLite::Database& connection) {
     if (access == Access::write) {
-      connection.exec(create_statement());
+      create_replay_table(connection);
       renew_view(connection);
-    }
-    if (connection.tableExists("replay")) {
-      SQLite::Statement(
-          connection, fmt::format("SELECT {} FROM replay", column_names(result_columns().size())));
+    } else if (connection.tableExists("replay")) {
+      SQLite::Statement(connection,
+                        fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
     }
   });
 }
@@ -134,23 +58,9 @@ void ResultStore::check_accepts_unmeasured() const {
   });
 }
 
-void ResultStore::add(const std::vector<Result>& results) {
-  database_->run([&](SQLite::Database& connection) {
-    SQLite::Transaction transaction(connection);
-    std::vector<std::string> places(result_columns().size(), "?");
-    SQLite::Statement insert(
-        connection, fmt::format("INSERT INTO replay ({}) VALUES ({}) ON CONFLICT DO NOTHING",
-                                column_names(result_columns().size()), fmt::join(places, ", ")));
-    for (const Result& result : results) {
-      int index = 1;
-      for (const Column& column : result_columns()) {
-        bind_value(insert, index++, number_or_text(column, result));
-      }
-      insert.exec();
-      insert.reset();
-    }
-    transaction.commit();
-  });
+void ResultStore::begin_run(const std::string& command, const std::string& device, int threads) {
+  run_ = std::make_unique<Run>(start_run(command, device, threads));
+  database_->run([&](SQLite::Database& connection) { insert_run(connection, *run_); });
 }
 
 void ResultStore::set_labels(const std::vector<Result>& results) {
@@ -175,21 +85,14 @@ void ResultStore::set_labels(const std::vector<Result>& results) {
   });
 }
 
-void ResultStore::add_certificate(const Result& result, double recall_bound) {
+void ResultStore::add(const std::vector<Result>& results,
+                      const std::vector<Certificate>& certificates) {
   database_->run([&](SQLite::Database& connection) {
-    connection.exec(create_certificate_statement());
-    SQLite::Statement insert(connection,
-                             fmt::format("INSERT INTO certificate ({}, attention_recall, "
-                                         "recall_bound) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-                                         "?, ?) ON CONFLICT DO NOTHING",
-                                         column_names(kKeyColumns)));
-    int index = 1;
-    for (const Column& column : result_columns().first(kKeyColumns)) {
-      bind_value(insert, index++, column.get(result));
-    }
-    bind_value(insert, index++, value_of(result.attention_recall));
-    insert.bind(index, recall_bound);
-    insert.exec();
+    SQLite::Transaction transaction(connection);
+    insert_results(connection, results, run_.get());
+    insert_certificates(connection, results, certificates);
+    if (run_ != nullptr) count_rows(connection, *run_, results.size());
+    transaction.commit();
   });
 }
 
@@ -200,9 +103,7 @@ std::optional<double> ResultStore::recall_bound(const Result& result) const {
         connection, fmt::format("SELECT recall_bound FROM certificate WHERE {} AND policy = ? AND "
                                 "budget = ?",
                                 kOfUnit));
-    bind_unit(query, result);
-    query.bind(7, result.policy);
-    query.bind(8, result.budget);
+    bind_row(query, result);
     if (!query.executeStep()) return std::nullopt;
     return query.getColumn(0).getDouble();
   });
@@ -210,22 +111,24 @@ std::optional<double> ResultStore::recall_bound(const Result& result) const {
 
 std::vector<Result> ResultStore::unit_results(const Result& key) const {
   return database_->run([&](SQLite::Database& connection) {
-    SQLite::Statement query(connection,
-                            fmt::format("SELECT {} FROM replay WHERE {}",
-                                        column_names(result_columns().size()), kOfUnit));
+    SQLite::Statement query(connection, fmt::format("SELECT {} FROM replay WHERE {}",
+                                                    readable_columns(connection), kOfUnit));
     bind_unit(query, key);
     return results_of(query, database_->file());
   });
 }
 
-std::set<std::pair<std::string, std::int64_t>> ResultStore::finished(const Result& key) const {
+std::map<std::pair<std::string, std::int64_t>, std::string> ResultStore::finished(
+    const Result& key) const {
   return database_->run([&](SQLite::Database& connection) {
-    SQLite::Statement query(connection,
-                            fmt::format("SELECT policy, budget FROM replay WHERE {}", kOfUnit));
+    SQLite::Statement query(
+        connection,
+        fmt::format("SELECT policy, budget, policy_code FROM replay WHERE {}", kOfUnit));
     bind_unit(query, key);
-    std::set<std::pair<std::string, std::int64_t>> finished;
+    std::map<std::pair<std::string, std::int64_t>, std::string> finished;
     while (query.executeStep()) {
-      finished.emplace(query.getColumn(0).getString(), query.getColumn(1).getInt64());
+      finished[{query.getColumn(0).getString(), query.getColumn(1).getInt64()}] =
+          query.getColumn(2).getString();
     }
     return finished;
   });
@@ -238,7 +141,7 @@ std::vector<Result> ResultStore::results(const std::string& trace_id, const std:
         connection,
         fmt::format(
             "SELECT {} FROM replay WHERE trace_id = ? AND mode = ? AND seed = ? ORDER BY {}",
-            column_names(result_columns().size()), column_names(kKeyColumns)));
+            readable_columns(connection), column_names(kKeyColumns)));
     query.bind(1, trace_id);
     query.bind(2, mode);
     query.bind(3, seed);
@@ -258,9 +161,9 @@ std::vector<std::string> ResultStore::policies() const {
 
 std::vector<Result> ResultStore::policy_results(const std::string& policy) const {
   return database_->run([&](SQLite::Database& connection) {
-    SQLite::Statement query(
-        connection, fmt::format("SELECT {} FROM replay WHERE policy = ? ORDER BY {}",
-                                column_names(result_columns().size()), column_names(kKeyColumns)));
+    SQLite::Statement query(connection,
+                            fmt::format("SELECT {} FROM replay WHERE policy = ? ORDER BY {}",
+                                        readable_columns(connection), column_names(kKeyColumns)));
     query.bind(1, policy);
     return results_of(query, database_->file());
   });
@@ -277,7 +180,12 @@ void ResultStore::create(const TableSchema& schema) {
 void ResultStore::replace(const std::vector<TableRows>& tables) {
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection);
-    for (const TableRows& table : tables) insert_rows(connection, table);
+    std::size_t rows = 0;
+    for (const TableRows& table : tables) {
+      insert_rows(connection, table, run_ == nullptr ? std::monostate() : Value(run_->run_id));
+      rows += table.rows.size();
+    }
+    if (run_ != nullptr) count_rows(connection, *run_, rows);
     transaction.commit();
   });
 }

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +15,13 @@
 namespace kvsim {
 
 class Database;
+struct Run;
 
 /// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
 /// columns of a Result, the view `regret` of it (regret.h), the table `certificate` of proven
-/// recall bounds, and the tables of analyses and curves, which the table `about` explains
-/// (table_schema.h). Rows survive a crash of the program once add() or replace() has returned.
+/// recall bounds, the table `run` of the commands that wrote rows (run.h), and the tables of
+/// analyses and curves, which the table `about` explains (table_schema.h). Rows survive a crash of
+/// the program once add() or replace() has returned.
 ///
 /// All members throw DataError if the file is not a result file, std::runtime_error if the database
 /// cannot be read or written.
@@ -27,8 +29,9 @@ class ResultStore {
  public:
   enum class Access { read, write };
 
-  /// Access::write creates the file and the table if they are missing. Throws UsageError if
-  /// `file` is empty.
+  /// Access::write creates the file and the table if they are missing, and gives the table of an
+  /// earlier version the columns that it lacks, with NULL in its rows. Throws UsageError if `file`
+  /// is empty.
   ResultStore(const std::filesystem::path& file, Access access);
   ~ResultStore();
 
@@ -36,24 +39,25 @@ class ResultStore {
   /// need a reference.
   void check_accepts_unmeasured() const;
 
-  /// Adds all rows or, on failure, none. A row whose key exists is left unchanged.
-  void add(const std::vector<Result>& results);
+  /// Adds a row to the table `run`. All rows that are written from here on are of this run.
+  void begin_run(const std::string& command, const std::string& device, int threads);
+
+  /// Adds all rows and certificates or, on failure, none. Replaces rows with the same key, and
+  /// their certificates.
+  void add(const std::vector<Result>& results, const std::vector<Certificate>& certificates = {});
 
   /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
   void set_labels(const std::vector<Result>& results);
 
-  /// Adds to the table `certificate` that no policy exceeds `recall_bound` on the unit, at the
-  /// budget, mode and seed of `result`, whose policy is the oracle that proved it.
-  void add_certificate(const Result& result, double recall_bound);
-
-  /// The bound that add_certificate() has added for this row, if any.
+  /// The bound that the certificate of this row proves, if it has one.
   std::optional<double> recall_bound(const Result& result) const;
 
   /// All rows of the unit, mode and seed of `key`.
   std::vector<Result> unit_results(const Result& key) const;
 
-  /// The policies and budgets of all rows of the unit, mode and seed of `key`.
-  std::set<std::pair<std::string, std::int64_t>> finished(const Result& key) const;
+  /// The policy and the budget of all rows of the unit, mode and seed of `key`, with their
+  /// policy_code.
+  std::map<std::pair<std::string, std::int64_t>, std::string> finished(const Result& key) const;
 
   /// The rows of one trace in this mode and with this seed, ordered by key.
   std::vector<Result> results(const std::string& trace_id, const std::string& mode,
@@ -78,6 +82,7 @@ class ResultStore {
 
  private:
   std::unique_ptr<Database> database_;
+  std::unique_ptr<Run> run_;  // none: rows keep the run that they name
 };
 
 }  // namespace kvsim

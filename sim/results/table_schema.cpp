@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/results/database.h"
 #include "traces/hdf5/errors.h"
 
@@ -20,16 +22,37 @@ std::string type_name(ColumnSchema::Type type) {
   return {};
 }
 
+const std::string kRunMeaning = "the row of the table run of the command that wrote this row";
+
+std::vector<StoredColumn> stored_columns(const TableSchema& schema) {
+  std::vector<StoredColumn> columns;
+  for (const ColumnSchema& column : schema.columns) {
+    columns.push_back({column.name, type_name(column.type), column.is_key});
+  }
+  columns.push_back({"run_id", "TEXT"});
+  return columns;
+}
+
 std::string create_statement(const TableSchema& schema) {
   std::string columns;
   std::vector<std::string> keys;
-  for (const ColumnSchema& column : schema.columns) {
-    columns += fmt::format("{} {}{}, ", column.name, type_name(column.type),
-                           column.is_key ? " NOT NULL" : "");
+  for (const StoredColumn& column : stored_columns(schema)) {
+    columns += fmt::format("{} {}{}, ", column.name, column.type, column.is_key ? " NOT NULL" : "");
     if (column.is_key) keys.push_back(column.name);
   }
   return fmt::format("CREATE TABLE {} ({}PRIMARY KEY ({})) WITHOUT ROWID", schema.name, columns,
                      fmt::join(keys, ", "));
+}
+
+// Rows of an earlier version do not say which code and which run they come from.
+void add_provenance(SQLite::Database& connection, const TableSchema& schema,
+                    const std::vector<StoredColumn>& made) {
+  for (const StoredColumn& column : stored_columns(schema)) {
+    if (column.name != "policy_code" && column.name != "run_id") continue;
+    if (std::find(made.begin(), made.end(), column) != made.end()) continue;
+    connection.exec(
+        fmt::format("ALTER TABLE {} ADD COLUMN {} {}", schema.name, column.name, column.type));
+  }
 }
 
 // Writes the meaning of the table (under an empty column name) and of its columns to `about`.
@@ -49,6 +72,7 @@ void explain(SQLite::Database& connection, const TableSchema& schema) {
   };
   note("", schema.shows);
   for (const ColumnSchema& column : schema.columns) note(column.name, column.meaning);
+  note("run_id", kRunMeaning);
 }
 
 }  // namespace
@@ -67,26 +91,28 @@ ColumnSchema text_column(std::string name, std::string meaning) {
 
 void create_table(SQLite::Database& connection, const TableSchema& schema,
                   const std::string& file) {
-  const std::string wanted = create_statement(schema);
-  SQLite::Statement made(connection, "SELECT sql FROM sqlite_schema WHERE name = ?");
-  made.bind(1, schema.name);
-  if (!made.executeStep()) {
-    connection.exec(wanted);
-  } else if (made.getColumn(0).getString() != wanted) {
-    throw DataError(fmt::format(
-        "{}: the table {} has other columns than those of this version; use a new result file",
-        file, schema.name));
+  const std::vector<StoredColumn> made = columns_of(connection, schema.name);
+  if (made.empty()) {
+    connection.exec(create_statement(schema));
+  } else {
+    add_provenance(connection, schema, made);
+    if (columns_of(connection, schema.name) != stored_columns(schema)) {
+      throw DataError(fmt::format(
+          "{}: the table {} has other columns than those of this version; use a new result file",
+          file, schema.name));
+    }
   }
   explain(connection, schema);
 }
 
-void insert_rows(SQLite::Database& connection, const TableRows& table) {
-  std::vector<std::string> places(table.schema->columns.size(), "?");
+void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id) {
+  std::vector<std::string> places(table.schema->columns.size() + 1, "?");
   SQLite::Statement insert(connection, fmt::format("INSERT OR REPLACE INTO {} VALUES ({})",
                                                    table.schema->name, fmt::join(places, ", ")));
   for (const std::vector<Value>& row : table.rows) {
     int index = 1;
     for (const Value& value : row) bind_value(insert, index++, value);
+    bind_value(insert, index, run_id);
     insert.exec();
     insert.reset();
   }

@@ -32,7 +32,8 @@ ColumnSchema integer_column(std::string name, std::string meaning);
 ColumnSchema real_column(std::string name, std::string meaning);
 ColumnSchema text_column(std::string name, std::string meaning);
 
-/// A table of a result file, other than `replay` and `certificate`.
+/// A table of a result file, other than `replay`, `certificate` and `run`. In the file it ends in
+/// one more column: `run_id`, the run that wrote the row.
 struct TableSchema {
   std::string name;
   std::string shows;   ///< the meaning of a row
@@ -49,7 +50,7 @@ struct TableRows {
 /// Implements ResultStore::create(); `file` is for messages.
 void create_table(SQLite::Database& connection, const TableSchema& schema, const std::string& file);
 
-/// Inserts rows, in place of those with the same key.
-void insert_rows(SQLite::Database& connection, const TableRows& table);
+/// Inserts rows of a run, in place of those with the same key.
+void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id);
 
 }  // namespace kvsim

@@ -49,7 +49,8 @@ TableSchema curve_schema() {
        integer_column("bound_violations", "errors above their bound; 0 unless wrong" + where_asked),
        text_column("device", "that computed the attention"),
        text_column("kvsim_version", "of the program that wrote the row"),
-       text_column("label", "the name that the user gave the policy; NULL without one")}};
+       text_column("label", "the name that the user gave the policy; NULL without one"),
+       text_column("policy_code", "a digest of the policy's code and the engine's version")}};
 }
 
 std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels& labels) {
@@ -76,6 +77,7 @@ std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels
     }
     row.insert(row.end(), {labels.device, version()});
     row.push_back(labels.label.empty() ? Value(std::monostate()) : Value(labels.label));
+    row.push_back(labels.policy_code);
   }
   return rows;
 }

@@ -19,6 +19,7 @@ struct CurveLabels {
   std::string trace;
   std::string device;
   std::string label;  ///< the user's name of the policy; may be empty
+  std::string policy_code;
 };
 
 /// One row per budget, values parallel to the columns of curve_schema().

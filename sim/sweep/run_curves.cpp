@@ -5,6 +5,7 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/kernels/attention_kernels.h"
+#include "sim/results/policy_code.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
@@ -55,11 +56,13 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
                      .bytes_per_token = static_cast<std::size_t>(
                          unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes),
                      .trace = trace.file().string(),
-                     .device = device};
+                     .device = device,
+                     .policy_code = {}};
   std::vector<std::vector<Value>> rows;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     labels.policy = request.policies[i].text();
     labels.label = request.policies[i].label();
+    labels.policy_code = policy_code(request.policies[i]);
     auto of_curve = curve_rows(curves[i], labels);
     std::move(of_curve.begin(), of_curve.end(), std::back_inserter(rows));
   }

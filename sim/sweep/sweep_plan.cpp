@@ -7,6 +7,7 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/replay/replay_checks.h"
+#include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
 #include "traces/hdf5/errors.h"
@@ -125,15 +126,22 @@ SweepPlan plan_sweep(SweepRequest request) {
   return plan;
 }
 
-void skip_finished(SweepPlan& plan, const ResultStore& store) {
+std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultStore& store) {
+  std::map<std::string, std::size_t> of_another_code;
   for (PlannedUnit& unit : plan.units) {
-    Result key;
-    describe(plan, unit, unit.replays.front(), key);
-    const auto finished = store.finished(key);
+    Result row;
+    describe(plan, unit, unit.replays.front(), row);
+    const auto finished = store.finished(row);
     std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
-      return finished.contains({plan.policy_of(replay).text(), replay.budget});
+      describe(plan, unit, replay, row);
+      const auto found = finished.find({row.policy, row.budget});
+      if (found == finished.end()) return false;
+      if (found->second == row.policy_code) return true;
+      ++of_another_code[plan.policy_of(replay).policy().name];
+      return false;
     });
   }
+  return of_another_code;
 }
 
 void update_labels(const SweepPlan& plan, ResultStore& store) {
@@ -167,6 +175,7 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.kvsim_version = version();
   const std::string& label = plan.policy_of(replay).label();
   if (!label.empty()) result.label = label;
+  result.policy_code = policy_code(plan.policy_of(replay));
 }
 
 }  // namespace kvsim

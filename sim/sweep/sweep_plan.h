@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -67,8 +68,9 @@ struct SweepPlan {
 /// a budget.
 SweepPlan plan_sweep(SweepRequest request);
 
-/// Removes from `remaining` the replays whose rows are in `store`.
-void skip_finished(SweepPlan& plan, const ResultStore& store);
+/// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are
+/// to be made again: returns how many there are, by the name of the policy.
+std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultStore& store);
 
 /// Gives the rows in `store` the labels of the plan's policies, where they have one.
 void update_labels(const SweepPlan& plan, ResultStore& store);

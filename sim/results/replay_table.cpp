@@ -1,0 +1,178 @@
+#include "sim/results/replay_table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "traces/hdf5/errors.h"
+
+namespace kvsim {
+namespace {
+
+std::string type_name(const Column& column) {
+  struct TypeName {
+    const char* operator()(std::int64_t Result::*) const { return "INTEGER"; }
+    const char* operator()(double Result::*) const { return "REAL"; }
+    const char* operator()(std::string Result::*) const { return "TEXT"; }
+    const char* operator()(std::optional<std::int64_t> Result::*) const { return "INTEGER"; }
+    const char* operator()(std::optional<double> Result::*) const { return "REAL"; }
+    const char* operator()(std::optional<std::string> Result::*) const { return "TEXT"; }
+  };
+  return std::visit(TypeName(), column.member);
+}
+
+std::string create_statement() {
+  std::string columns;
+  for (const Column& column : result_columns()) {
+    columns += fmt::format("{} {}{}, ", column.name, type_name(column),
+                           column.can_be_null() ? "" : " NOT NULL");
+  }
+  return fmt::format("CREATE TABLE IF NOT EXISTS replay ({}PRIMARY KEY ({})) WITHOUT ROWID",
+                     columns, column_names(kKeyColumns));
+}
+
+std::set<std::string> stored_names(SQLite::Database& connection) {
+  std::set<std::string> names;
+  for (const StoredColumn& column : columns_of(connection, "replay")) names.insert(column.name);
+  return names;
+}
+
+/// Adds the columns that a table of an earlier version lacks. Its rows have no policy_code either,
+/// so a sweep makes them again.
+void add_missing_columns(SQLite::Database& connection) {
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  const std::set<std::string> there = stored_names(connection);
+  for (const Column& column : result_columns()) {
+    if (there.contains(column.name)) continue;
+    connection.exec(
+        fmt::format("ALTER TABLE replay ADD COLUMN {} {}", column.name, type_name(column)));
+  }
+  transaction.commit();
+}
+
+std::string create_certificate_statement() {
+  return fmt::format(
+      "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
+      "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
+      "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
+      "recall_bound REAL NOT NULL, PRIMARY KEY ({})) WITHOUT ROWID",
+      column_names(kKeyColumns));
+}
+
+/// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
+Value number_or_text(const Column& column, const Result& result) {
+  Value value = column.get(result);
+  const auto* number = std::get_if<double>(&value);
+  if (number != nullptr && std::isnan(*number)) {
+    throw std::runtime_error(fmt::format(
+        "{} layer {} KV head {}, {} at budget {}: expected a number as {}, found NaN; please "
+        "report this, with the trace",
+        result.sequence, result.layer, result.kv_head, result.policy, result.budget, column.name));
+  }
+  return value;
+}
+
+}  // namespace
+
+void create_replay_table(SQLite::Database& connection) {
+  connection.exec(create_statement());
+  SQLite::Statement(connection, fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
+  add_missing_columns(connection);
+}
+
+std::string column_names(std::size_t count) {
+  std::vector<std::string> names;
+  for (const Column& column : result_columns().first(count)) names.emplace_back(column.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string readable_columns(SQLite::Database& connection) {
+  const std::set<std::string> there = stored_names(connection);
+  std::vector<std::string> columns;
+  for (const Column& column : result_columns()) {
+    columns.emplace_back(there.contains(column.name) ? column.name : "NULL");
+  }
+  return fmt::format("{}", fmt::join(columns, ", "));
+}
+
+std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
+  std::vector<Result> results;
+  while (query.executeStep()) {
+    Result& result = results.emplace_back();
+    int index = 0;
+    for (const Column& column : result_columns()) {
+      const SQLite::Column value = query.getColumn(index++);
+      if (value.isNull() && !column.can_be_null()) continue;  // the row is older than the column
+      try {
+        column.set(result, read_value(value));
+      } catch (const std::bad_variant_access&) {
+        throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
+                                    file.string(), column.name, value.getString()));
+      }
+    }
+  }
+  return results;
+}
+
+void bind_unit(SQLite::Statement& statement, const Result& key) {
+  statement.bind(1, key.trace_id);
+  statement.bind(2, key.sequence);
+  statement.bind(3, key.layer);
+  statement.bind(4, key.kv_head);
+  statement.bind(5, key.mode);
+  statement.bind(6, key.seed);
+}
+
+void bind_row(SQLite::Statement& statement, const Result& key) {
+  bind_unit(statement, key);
+  statement.bind(7, key.policy);
+  statement.bind(8, key.budget);
+}
+
+void insert_results(SQLite::Database& connection, const std::vector<Result>& results,
+                    const Run* run) {
+  std::vector<std::string> places(result_columns().size(), "?");
+  SQLite::Statement insert(
+      connection, fmt::format("INSERT OR REPLACE INTO replay ({}) VALUES ({})",
+                              column_names(result_columns().size()), fmt::join(places, ", ")));
+  for (Result result : results) {
+    if (run != nullptr) result.run_id = run->run_id;
+    int index = 1;
+    for (const Column& column : result_columns()) {
+      bind_value(insert, index++, number_or_text(column, result));
+    }
+    insert.exec();
+    insert.reset();
+  }
+}
+
+void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
+                         const std::vector<Certificate>& certificates) {
+  if (!certificates.empty()) connection.exec(create_certificate_statement());
+  if (!connection.tableExists("certificate")) return;
+  SQLite::Statement remove(
+      connection,
+      fmt::format("DELETE FROM certificate WHERE {} AND policy = ? AND budget = ?", kOfUnit));
+  for (const Result& result : results) {
+    bind_row(remove, result);
+    remove.exec();
+    remove.reset();
+  }
+  SQLite::Statement insert(
+      connection, fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound) VALUES "
+                              "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                              column_names(kKeyColumns)));
+  for (const Certificate& certificate : certificates) {
+    int index = 1;
+    for (const Column& column : result_columns().first(kKeyColumns)) {
+      bind_value(insert, index++, column.get(certificate.row));
+    }
+    bind_value(insert, index++, value_of(certificate.row.attention_recall));
+    insert.bind(index, certificate.recall_bound);
+    insert.exec();
+    insert.reset();
+  }
+}
+
+}  // namespace kvsim

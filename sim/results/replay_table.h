@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sim/results/database.h"
+#include "sim/results/run.h"
+
+namespace kvsim {
+
+/// Creates the table `replay` if it is missing, and adds the columns that one of an earlier version
+/// lacks, with NULL in its rows. A SQLite error if the table has no key like ours.
+void create_replay_table(SQLite::Database& connection);
+
+/// The first columns of result_columns(), separated by commas.
+std::string column_names(std::size_t count);
+
+/// All columns of result_columns() for a SELECT, NULL for one that the table lacks.
+std::string readable_columns(SQLite::Database& connection);
+
+/// The rows of a query for readable_columns(). A member keeps its default where the row is older
+/// than its column. `file` is for messages.
+std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file);
+
+/// A condition for the rows of one unit, mode and seed, and the values of its places.
+inline constexpr const char* kOfUnit =
+    "trace_id = ? AND sequence = ? AND layer = ? AND kv_head = ? AND mode = ? AND seed = ?";
+void bind_unit(SQLite::Statement& statement, const Result& key);
+
+/// The same for `kOfUnit AND policy = ? AND budget = ?`.
+void bind_row(SQLite::Statement& statement, const Result& key);
+
+/// Inserts rows, in place of those with the same key. Null: they keep the run that they name.
+void insert_results(SQLite::Database& connection, const std::vector<Result>& results,
+                    const Run* run);
+
+/// Inserts `certificates`, in place of those of `results`.
+void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
+                         const std::vector<Certificate>& certificates);
+
+}  // namespace kvsim

@@ -1,0 +1,64 @@
+#include "sim/results/run.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <random>
+
+#include "sim/results/version.h"
+
+namespace kvsim {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+Run start_run(std::string command, std::string device, int threads) {
+  const std::tm now = fmt::gmtime(std::time(nullptr));
+  std::random_device random;
+  return {.run_id = fmt::format("{:%Y%m%dT%H%M%SZ}-{:08x}", now, random()),
+          .started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now),
+          .command = std::move(command),
+          .host = host_name(),
+          .device = std::move(device),
+          .threads = threads,
+          .clock = std::chrono::steady_clock::now()};
+}
+
+void insert_run(SQLite::Database& connection, const Run& run) {
+  connection.exec(
+      "CREATE TABLE IF NOT EXISTS run (run_id TEXT NOT NULL PRIMARY KEY, started TEXT NOT NULL, "
+      "seconds REAL NOT NULL, command TEXT NOT NULL, kvsim_version TEXT NOT NULL, host TEXT NOT "
+      "NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, rows_written INTEGER NOT NULL) "
+      "WITHOUT ROWID");
+  SQLite::Statement insert(
+      connection,
+      "INSERT INTO run (run_id, started, seconds, command, kvsim_version, host, device, threads, "
+      "rows_written) VALUES (?, ?, 0.0, ?, ?, ?, ?, ?, 0)");
+  int index = 1;
+  for (const std::string& text :
+       {run.run_id, run.started, run.command, version(), run.host, run.device}) {
+    insert.bind(index++, text);
+  }
+  insert.bind(index, run.threads);
+  insert.exec();
+}
+
+void count_rows(SQLite::Database& connection, const Run& run, std::size_t rows) {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - run.clock;
+  SQLite::Statement update(
+      connection, "UPDATE run SET rows_written = rows_written + ?, seconds = ? WHERE run_id = ?");
+  update.bind(1, static_cast<std::int64_t>(rows));
+  update.bind(2, taken.count());
+  update.bind(3, run.run_id);
+  update.exec();
+}
+
+}  // namespace kvsim
