@@ -37,7 +37,7 @@ void write_trace(const TemporaryFolder& folder, int layers) {
 }
 
 std::string exported(const TemporaryFolder& folder) {
-  return run(folder.path(), {"export", "results.sqlite"}).out;
+  return run(folder.path(), {"export", "results.sqlite", "--without", "run_id"}).out;
 }
 
 int num_rows(const TemporaryFolder& folder) {

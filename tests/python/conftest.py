@@ -62,6 +62,7 @@ class ResultFile:
             "output_error_p95": 1 - recall, "output_error_max": 1.2, "bound_mean": 3 * (1 - recall),
             "bound_violations": 0, "evictions": TOKENS - held, "peak_tokens": held,
             "cache_bytes": 64 * held, "device": "cpu", "kvsim_version": "0.1.0",
+            "ties": 0, "policy_code": "0123456789abcdef", "run_id": "20260101T000000Z-00000000",
         }  # fmt: skip
         self.add("replay", **{**row, **values})
 

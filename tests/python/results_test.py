@@ -33,7 +33,7 @@ def test_columns_say_what_they_are(result_file):
     assert results.sparsity.attrs["source"] == "H2O"
 
 
-@pytest.mark.parametrize("table", ["replay", "regret", "certificate"])
+@pytest.mark.parametrize("table", ["replay", "regret", "certificate", "run"])
 def test_every_column_of_the_sweep_is_explained(result_file, table):
     about = kvsim.load(result_file.path)[table].attrs["about"]
     assert all(about.values()), about

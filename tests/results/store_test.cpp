@@ -65,18 +65,101 @@ TEST_CASE("a stored row comes back with every column", "[store]") {
   }
 }
 
-TEST_CASE("a row whose key is there is left as it is", "[store]") {
+TEST_CASE("a row takes the place of the one with its key, and of its certificate", "[store]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", Access::write);
-  Result first = row("h2o", 10);
+  Result first = row("certificate", 10);
   first.attention_recall = 0.5;
   Result second = first;
   second.attention_recall = 0.75;
-  store.add({first});
-  store.add({second, row("h2o", 20)});
+  store.add({first, row("h2o", 10)}, {{first, 0.6}});
+  CHECK(store.recall_bound(first) == 0.6);
+  store.add({second, row("certificate", 20)}, {{second, 0.8}});
+  CHECK(store.recall_bound(first) == 0.8);
+  const auto results = store.results("id", "stream", 0);
+  REQUIRE(results.size() == 3);
+  CHECK(results[0].attention_recall == 0.75);
+  store.add({first});  // proves nothing any more
+  CHECK_FALSE(store.recall_bound(first));
+}
+
+TEST_CASE("every row names the run that wrote it", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  const auto run_of = [&](const std::string& policy) {
+    for (const Result& result : store.unit_results(row("", 0))) {
+      if (result.policy == policy) return result.run_id;
+    }
+    return std::string("none");
+  };
+  store.begin_run("kvsim sweep", "cpu", 3);
+  store.add({row("window", 1), row("h2o", 1)});
+  const std::string first = run_of("h2o");
+  store.begin_run("kvsim sweep --force", "cpu", 3);
+  store.add({row("h2o", 1)});
+  CHECK(run_of("window") == first);
+  CHECK(run_of("h2o") != first);
+  const Table runs = store.table("run");
+  CHECK(runs.columns == std::vector<std::string>{"run_id", "started", "seconds", "command",
+                                                 "kvsim_version", "host", "device", "threads",
+                                                 "rows_written"});
+  REQUIRE(runs.rows.size() == 2);
+  const std::size_t place = runs.rows[0][0] == Value(first) ? 0 : 1;
+  CHECK(runs.rows[place][3] == Value("kvsim sweep"));
+  CHECK(runs.rows[place].back() == Value(std::int64_t{2}));
+  CHECK(runs.rows[1 - place].back() == Value(std::int64_t{1}));
+}
+
+TEST_CASE("a run that fails stays in the table with the rows that it wrote", "[store]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", Access::write);
+  store.begin_run("kvsim sweep", "cpu", 1);
+  CHECK(store.table("run").rows[0].back() == Value(std::int64_t{0}));
+  store.add({row("window", 1)});
+  Result wrong = row("h2o", 2);
+  wrong.attention_recall = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS(store.add({row("h2o", 1), wrong}));
+  CHECK(store.table("run").rows[0].back() == Value(std::int64_t{1}));
+}
+
+// A file as a version without columns for provenance wrote it.
+void write_old_file(const std::filesystem::path& file) {
+  {
+    ResultStore store(file, Access::write);
+    store.add({row("h2o", 1), row("h2o", 2)});
+  }
+  SQLite::Database database(file, SQLite::OPEN_READWRITE);
+  database.exec("DROP VIEW regret");
+  for (const char* column : {"ties", "policy_code", "run_id"}) {
+    database.exec(fmt::format("ALTER TABLE replay DROP COLUMN {}", column));
+  }
+}
+
+TEST_CASE("a file of an earlier version is read as it is", "[store]") {
+  const TemporaryFolder folder;
+  write_old_file(folder / "r.sqlite");
+  const ResultStore store(folder / "r.sqlite", Access::read);
+  CHECK(store.table("replay").columns.back() == "kvsim_version");
   const auto results = store.results("id", "stream", 0);
   REQUIRE(results.size() == 2);
-  CHECK(results[0].attention_recall == 0.5);
+  CHECK(results[1].budget == 2);
+  CHECK(results[1].policy_code.empty());
+}
+
+TEST_CASE("a file of an earlier version gets the columns that it lacks", "[store]") {
+  const TemporaryFolder folder;
+  write_old_file(folder / "r.sqlite");
+  ResultStore store(folder / "r.sqlite", Access::write);
+  CHECK(store.finished(row("", 0)).at({"h2o", 2}).empty());
+  Result fresh = row("h2o", 2);
+  fresh.policy_code = "code";
+  store.add({fresh});
+  const Table table = store.table("replay");
+  CHECK(table.columns == to_table(std::vector{fresh}).columns);
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].end()[-2] == Value(std::monostate()));
+  CHECK(table.rows[1].end()[-2] == Value("code"));
+  CHECK(store.results("id", "stream", 0).size() == 2);
 }
 
 TEST_CASE("a label is given and changed without touching the rest of the row", "[store]") {
@@ -117,9 +200,10 @@ TEST_CASE("rows that differ in any key column live beside each other", "[store]"
   store.add(rows);
   CHECK(store.table("replay").rows.size() == 1 + kKeyColumns);
   // finished() is per unit: of the key's columns only policy and budget differ in its rows.
-  CHECK(store.finished(base) ==
-        std::set<std::pair<std::string, std::int64_t>>{
-            {base.policy, base.budget}, {"other", base.budget}, {base.policy, base.budget + 1}});
+  CHECK(store.finished(base) == std::map<std::pair<std::string, std::int64_t>, std::string>{
+                                    {{base.policy, base.budget}, base.policy_code},
+                                    {{"other", base.budget}, base.policy_code},
+                                    {{base.policy, base.budget + 1}, base.policy_code}});
 }
 
 TEST_CASE("all rows of an addition are stored or none", "[store]") {

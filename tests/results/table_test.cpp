@@ -109,7 +109,7 @@ TEST_CASE("a table of results has every column in order", "[table]") {
   const Table table = to_table(std::vector<Result>{result, result});
   REQUIRE(table.columns.size() == result_columns().size());
   CHECK(table.columns.front() == "trace_id");
-  CHECK(table.columns.back() == "label");
+  CHECK(table.columns.back() == "run_id");
   REQUIRE(table.rows.size() == 2);
   CHECK(json(table)[1]["budget"] == 51);
   CHECK(parse_csv(csv(table))[2][4] == result.policy);

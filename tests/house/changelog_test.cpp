@@ -1,0 +1,15 @@
+#include <catch2/catch.hpp>
+
+#include "sim/results/version.h"
+#include "tests/support/source_tree.h"
+
+namespace kvsim::house {
+namespace {
+
+TEST_CASE("house: the changelog names the version of the engine's numbers") {
+  CHECK_THAT(read("CHANGELOG.md"),
+             Catch::Contains("Results version " + std::to_string(kResultsVersion) + ":"));
+}
+
+}  // namespace
+}  // namespace kvsim::house
