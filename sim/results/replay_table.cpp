@@ -77,7 +77,8 @@ Value number_or_text(const Column& column, const Result& result) {
 
 void create_replay_table(SQLite::Database& connection) {
   connection.exec(create_statement());
-  SQLite::Statement(connection, fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
+  const SQLite::Statement keys(connection,
+                               fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
   add_missing_columns(connection);
 }
 
