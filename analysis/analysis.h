@@ -20,6 +20,7 @@ struct PolicyRun {
   int budget = 1;  ///< tokens, as in the table `replay`
   int peak = 1;    ///< most entries held after a step: the head's own budget once the cache is full
   Trajectory trajectory;
+  Amounts amounts = {};  ///< of an estimator: Outcome::amounts
 };
 
 /// What an analysis of one unit may read beside the attention blocks.

@@ -51,9 +51,10 @@ UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
   run_sweep(plan, backend, interrupted,
             [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
               for (Outcome& outcome : outcomes) {
-                runs[&unit].push_back(
-                    {Spec(outcome.result.policy), static_cast<int>(outcome.result.budget),
-                     static_cast<int>(outcome.result.peak_tokens), std::move(outcome.trajectory)});
+                runs[&unit].push_back({Spec(outcome.result.policy),
+                                       static_cast<int>(outcome.result.budget),
+                                       static_cast<int>(outcome.result.peak_tokens),
+                                       std::move(outcome.trajectory), std::move(outcome.amounts)});
               }
             });
   // Threads report in any order.

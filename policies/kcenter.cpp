@@ -19,9 +19,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class KCenter final : public Policy {
  public:
   KCenter(const Params& params, const Context& context)
-      : recent_(std::min(params.amount("recent", context.budget), context.budget)) {}
+      : protected_(params.amount("recent", context.budget)),
+        recent_(std::min(protected_, context.budget)) {}
 
-  Rules rules() const override { return {.protect_newest = recent_}; }
+  Rules rules() const override { return {.protect_newest = protected_}; }
 
   void update(const Step& step, std::span<double> scores) override {
     if (step.overflow == 0) return;
@@ -118,7 +119,8 @@ class KCenter final : public Policy {
     }
   }
 
-  int recent_;
+  int protected_;  // as asked for
+  int recent_;     // of those, what the budget holds
   std::vector<Choice> order_;
 };
 

@@ -3,8 +3,10 @@
 //
 // The paper has no budget. Here the sketches share the vectors that the budget allows: s keys with
 // their values, and in the rest as many clusters as fit, each of a representative and t samples.
-// Algorithm 1 updates with a token before it queries, so the newest token counts only if it is
-// sampled.
+// Every slot counts as a vector of its own, although several may hold the same token. Algorithm 1
+// updates with a token before it queries, so the newest token counts only if it is sampled.
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,18 +14,30 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parameters/errors.h"
 #include "policies/parts/matrix_product_sketch.h"
 #include "policies/parts/normalizer_sketch.h"
 
 namespace kvsim {
 namespace {
 
+constexpr std::int64_t kMostSamples =
+    1'000'000;  // as for t; each takes memory and a coin per token
+
 class SubGen final : public Estimator {
  public:
-  SubGen(const Params& params, const Context& context) : params_(params), seed_(context.seed) {}
+  SubGen(const Params& params, const Context& context) {
+    const std::int64_t room = context.budget;
+    const std::int64_t cluster_size = 1 + std::int64_t{params.integer("t")};
+    const std::int64_t samples = num_samples(params, room, cluster_size);
+    if (samples == 0) return;
+    product_.emplace(static_cast<std::size_t>(samples), Coins(context.seed, "values"));
+    normalizer_.emplace(params.real("delta"), static_cast<std::size_t>(cluster_size - 1),
+                        static_cast<std::size_t>((room - 2 * samples) / cluster_size),
+                        Coins(context.seed, "keys"));
+  }
 
   void update(const Arrival& arrival) override {
-    if (entries_.empty()) divide_room(arrival.room);  // the room never changes
     if (!product_) {
       entries_ = {{.token = arrival.token, .has_value = true, .numerator = 1, .denominator = 1}};
       return;
@@ -43,19 +57,38 @@ class SubGen final : public Estimator {
     return sizeof(double) + numbers * sizeof(std::int32_t);  // mu; slots, and the size of a cluster
   }
 
+  Amounts amounts() const override {
+    if (!product_) return {{"s", 0}, {"t", 0}, {"clusters", 0}, {"far_keys", 0}};
+    return {{"s", static_cast<std::int64_t>(product_->num_samples())},
+            {"t", static_cast<std::int64_t>(normalizer_->num_samples())},
+            {"clusters", std::ssize(normalizer_->clusters())},
+            {"far_keys", normalizer_->far_keys()}};
+  }
+
  private:
-  // Without room for one sample and one cluster there are no sketches, and each step attends to its
-  // own token alone. That takes two vectors, even if the room is smaller.
-  void divide_room(int room) {
-    const int t = params_.integer("t");
-    const int cluster_size = 1 + t;
-    const int most_samples = (room - cluster_size) / 2;
-    if (most_samples < 1) return;
-    const int s = std::clamp(params_.amount("s", room), 1, most_samples);
-    product_.emplace(static_cast<std::size_t>(s), Coins(seed_, "values"));
-    normalizer_.emplace(params_.real("delta"), static_cast<std::size_t>(t),
-                        static_cast<std::size_t>((room - 2 * s) / cluster_size),
-                        Coins(seed_, "keys"));
+  // s. A number is taken as it is, or refused; a share takes at most what leaves room for one
+  // cluster. 0: there is no room for a sample and a cluster, so there are no sketches, and each
+  // step attends to its own token alone. That takes two vectors, even if the room is smaller.
+  static std::int64_t num_samples(const Params& params, std::int64_t room,
+                                  std::int64_t cluster_size) {
+    const std::int64_t asked = params.amount("s", static_cast<int>(room));
+    const std::int64_t most = (room - cluster_size) / 2;
+    if (asked > kMostSamples) {
+      throw UsageError(fmt::format(
+          "policy subgen: s comes to {} samples, expected at most {}: lower s or the budget", asked,
+          kMostSamples));
+    }
+    if (params.is_share("s"))
+      return std::clamp<std::int64_t>(asked, 0, std::max<std::int64_t>(0, most));
+    if (asked < 1 || asked > most) {
+      throw UsageError(fmt::format(
+          "policy subgen: s={} samples of two vectors and a cluster of 1 + t = {} keys do not fit "
+          "the {} vectors that the budget leaves; expected s from 1 to {}: change s or t, give s "
+          "as a share of the budget (s=0.25), or raise the budget to {} vectors",
+          asked, cluster_size, room, std::max<std::int64_t>(0, most),
+          2 * std::max<std::int64_t>(1, asked) + cluster_size));
+    }
+    return asked;
   }
 
   // Makes one entry per token that a sketch holds, even if several slots hold it.
@@ -87,8 +120,6 @@ class SubGen final : public Estimator {
     return entries_[entry_index_[static_cast<std::size_t>(token)]];
   }
 
-  Params params_;
-  std::uint64_t seed_;
   std::optional<MatrixProductSketch> product_;
   std::optional<NormalizerSketch> normalizer_;
   std::vector<Entry> entries_;
@@ -104,17 +135,20 @@ PolicyInfo subgen_policy() {
       .source = "SubGen Algorithm 1",
       .sees = "keys and values",
       .differences =
-          "the paper has no budget: here s is cut to leave room for one cluster, and a key that "
-          "finds "
-          "no room for a cluster of its own joins the nearest, however far; a budget below t + 3 "
-          "sees the newest token alone; logits have the trace's scale, Algorithm 1 has none; "
+          "the paper has no budget: here a key that finds no room for a cluster of its own joins "
+          "the "
+          "nearest, however far; where s is a number, a budget below 2 s + t + 1 vectors is "
+          "refused; "
+          "where it is a share, it is at most what leaves room for one cluster, and a budget below "
+          "t + 3 sees the newest token alone; logits have the trace's scale, Algorithm 1 has none; "
           "samples go by |v|^2 as in the algorithm and its proof, section 2.2 once says |k|^2; "
           "the recent window of the experiments is +protect:first=0, their clustering kcenter",
       .params = {Param::real("delta", 4, 0, 1000,
                              "distance that keys of a cluster may have from its first"),
-                 Param::amount("s", "0.25",
-                               "samples of keys with values, at least 1; a share is of the room "
-                               "that protection leaves, two vectors each"),
+                 Param::amount(
+                     "s", "0.25",
+                     "samples of keys with values, two vectors each, at least 1; a share is "
+                     "of the vectors that protection leaves"),
                  Param::integer("t", 4, 1, 1'000'000, "samples of keys per cluster")},
       .make_estimator = make_estimator<SubGen>};
 }

@@ -17,6 +17,15 @@ namespace {
 
 constexpr double kPlausible = 0.1;  // Clauset, Shalizi and Newman section 4.1
 
+std::optional<double> if_finite(double x) {
+  return std::isfinite(x) ? std::optional(x) : std::nullopt;
+}
+
+// A loss, an error or a probability at or below 0 bounds nothing.
+std::optional<double> if_positive(double bound) {
+  return bound > 0 ? if_finite(bound) : std::nullopt;
+}
+
 class ScissorhandsBound final : public RowAnalysis {
  public:
   ScissorhandsBound(const Params& params, const Subject& subject)
@@ -96,20 +105,26 @@ class ScissorhandsBound final : public RowAnalysis {
     const double share = std::min(1.0, static_cast<double>(subject().runs[run].peak) / last);
     const auto steps = static_cast<double>(measured.steps);
     std::optional<ScissorhandsTheorem> theorem;
-    if (law && law->exponent > 1 && share > epsilon) {
-      theorem = scissorhands_theorem({law->exponent, law->shift, law->upper}, share, epsilon,
-                                     first_step_ + 1, last);
+    std::optional<double> law_loss;
+    if (law) {
+      const AssumedLaw assumed{law->exponent, law->shift, law->upper};
+      if (assumed.k > 1) law_loss = if_finite(loss_of_law(assumed, share));
+      if (assumed.k > 2 && share > epsilon) {
+        theorem = scissorhands_theorem(assumed, share, epsilon, first_step_ + 1, last);
+      }
     }
     const auto of_law = [&](double ShiftedPowerLawFit::*member) {
       return value_of(law ? std::optional((*law).*member) : std::nullopt);
     };
     const auto of_theorem = [&](double ScissorhandsTheorem::*member) {
-      return value_of(theorem ? std::optional((*theorem).*member) : std::nullopt);
+      return value_of(theorem ? if_positive((*theorem).*member) : std::nullopt);
     };
     const double loss = measured.loss / steps;
     const std::string broken = broken_assumptions(law, theorem, measured, share, epsilon);
     std::optional<std::int64_t> holds;
-    if (theorem) holds = loss <= theorem->loss;
+    std::optional<std::int64_t> proven_holds;
+    if (theorem && theorem->loss > 0) holds = loss <= theorem->loss;
+    if (theorem) proven_holds = loss <= theorem->proven_loss;
     return {epsilon,
             std::int64_t{first_step_},
             std::int64_t{params_.integer("sample")},
@@ -122,14 +137,16 @@ class ScissorhandsBound final : public RowAnalysis {
             of_theorem(&ScissorhandsTheorem::error),
             measured.error / steps,
             of_theorem(&ScissorhandsTheorem::loss),
+            of_theorem(&ScissorhandsTheorem::proven_loss),
             loss,
             measured.least_possible / steps,
-            of_theorem(&ScissorhandsTheorem::law_loss),
+            value_of(law_loss),
             of_theorem(&ScissorhandsTheorem::probability),
             static_cast<double>(measured.keeps_largest) / steps,
             std::int64_t{broken.empty()},
             broken,
-            value_of(holds)};
+            value_of(holds),
+            value_of(proven_holds)};
   }
 
   // Of the assumptions that a trace can check.
@@ -148,7 +165,11 @@ class ScissorhandsBound final : public RowAnalysis {
     if (measured.keeps_largest < measured.steps) {
       broken.emplace_back("the largest scores are not always kept");
     }
-    if (share < 0.5) broken.emplace_back("B/T < 1/2");
+    // What the last two steps of the proof need.
+    if (share < (1 + epsilon) / 2) broken.emplace_back("B/T < (1 + epsilon)/2");
+    if (theorem && delta_share({law->exponent, law->shift, law->upper}) < 0.98) {
+      broken.emplace_back("Delta < 0.98 b");
+    }
     if (theorem && theorem->probability <= 0) broken.emplace_back("the probability is 0");
     return fmt::format("{}", fmt::join(broken, "; "));
   }
@@ -173,8 +194,8 @@ AnalysisInfo scissorhands_bound_analysis() {
           "measured, relative to the output; it speaks of expectations at every step, for which "
           "means over steps stand here; T_max is the number of tokens, T_min = start + 1; beta "
           "does "
-          "not count the step's own token; the last step of the proof needs B/T_max >= 1/2, see "
-          "analysis/README.md",
+          "not count the step's own token; the last steps of the proof need B/T_max >= "
+          "(1 + epsilon)/2 and Delta >= 0.98 b, see analysis/README.md",
       .params = {Param::real("epsilon", 0.05, 1e-6, 0.999, "epsilon of the theorem"),
                  Param::amount("start", "0.5",
                                "the first step that counts, tokens or a share of "
@@ -199,9 +220,17 @@ AnalysisInfo scissorhands_bound_analysis() {
            real_column("shift", "b, fitted, likewise"),
            real_column("upper", "u, fitted"),
            real_column("p_value", "of the fitted law; below 0.1 it is rejected"),
-           real_column("error_bound", "right side of (4); NULL if B/T_max <= epsilon or k <= 1"),
+           real_column("error_bound",
+                       "right side of (4); NULL where it says nothing: k <= 2, B/T_max <= epsilon, "
+                       "or it is not above 0"),
            real_column("output_error", "measured: mean over steps of |o - o'| / |o|"),
            real_column("loss_bound", "right side of (11); NULL likewise"),
+           real_column(
+               "proven_loss_bound",
+               "b / (Delta (1 - epsilon)^2) ((1 - s) - (k - 1) (s - epsilon) (X - 1)), what "
+               "the proof of (11) reaches before its last two steps, s = B/T_max, X = "
+               "((1 - epsilon) / (s - epsilon))^(1/(k - 1)); NULL if k <= 2 or s <= "
+               "epsilon"),
            real_column("loss",
                        "measured: mean over steps of the sum of beta_{t,j} over missing "
                        "tokens; 0..1"),
@@ -211,10 +240,10 @@ AnalysisInfo scissorhands_bound_analysis() {
                        "assumes"),
            real_column("loss_of_law",
                        "what the fitted law itself would lose, without the proof's "
-                       "estimates; 0..1, NULL likewise"),
+                       "estimates; 0..1, NULL if k <= 1"),
            real_column("probability",
-                       "the theorem's, at least; it says nothing at 0 or below; NULL "
-                       "likewise"),
+                       "the theorem's, at least; NULL where it says nothing: k <= 2, B/T_max <= "
+                       "epsilon, or it is not above 0"),
            real_column("keeps_largest",
                        "share of steps at which the policy had the largest scores "
                        "in its cache, up to 1e-9 of their sum; 0..1"),
@@ -222,9 +251,12 @@ AnalysisInfo scissorhands_bound_analysis() {
                           "1 if all assumptions hold that a trace can tell, else 0: the bound is "
                           "then used outside them"),
            text_column("broken_assumptions", "which do not, empty if none"),
-           integer_column("holds", "1 if loss <= loss_bound, else 0; NULL without a bound")}),
-      .summary = {"loss_bound", "loss", "loss_of_largest", "loss_of_law", "error_bound",
-                  "output_error", "probability", "assumptions_hold", "holds"},
+           integer_column("holds", "1 if loss <= loss_bound, else 0; NULL without a bound"),
+           integer_column("proven_holds",
+                          "1 if loss <= proven_loss_bound, else 0; NULL without a bound")}),
+      .summary = {"loss_bound", "proven_loss_bound", "loss", "loss_of_largest", "loss_of_law",
+                  "error_bound", "output_error", "probability", "assumptions_hold", "holds",
+                  "proven_holds"},
       .summary_by = {"policy", "budget"},
       .accepts = evicts_exactly,
       .make = make_analysis<ScissorhandsBound>};

@@ -35,6 +35,10 @@ std::vector<double> spectral_norms(const Matrix& value) {
   return norms;
 }
 
+std::optional<double> unless_overflowed(double x) {
+  return std::isfinite(x) ? std::optional(x) : std::nullopt;
+}
+
 class SubGenBound final : public RowAnalysis {
  public:
   SubGenBound(const Params& params, const Subject& subject)
@@ -67,8 +71,9 @@ class SubGenBound final : public RowAnalysis {
     const double output = row.block.output.row(row.row).norm();
     for (std::size_t run = 0; run < errors_.size(); ++run) {
       const double error = subject().runs[run].trajectory.output_error(row.head, column);
+      // Not a number: the replay took no error at this step.
       const double epsilon = error * output / limit;
-      if (std::isfinite(epsilon)) errors_[run][row.head].push_back(epsilon);
+      if (!std::isnan(epsilon)) errors_[run][row.head].push_back(epsilon);
     }
   }
 
@@ -84,14 +89,14 @@ class SubGenBound final : public RowAnalysis {
     const double tokens = unit().num_tokens();
     const double t = std::ceil(per_square * std::exp(2 * delta * radius) * std::log(tokens));
     const double s = std::ceil(per_square * static_cast<double>(unit().value.cols()));
-    const int t_used = policy.integer("t");
-    const int s_used = policy.amount("s", run.budget);
+    const std::int64_t t_used = run.amounts.at("t");
+    const std::int64_t s_used = run.amounts.at("s");
+    const std::int64_t far_keys = run.amounts.at("far_keys");
     std::vector<std::string> broken;
-    if (t_used < t) broken.emplace_back("t is too small");
-    if (s_used < s) broken.emplace_back("s is too small");
-    if (clusters * (t_used + 1) + 2.0 * s_used > run.budget) {
-      broken.emplace_back("the budget has no room for all clusters and samples");
-    }
+    if (s_used == 0) broken.emplace_back("the budget has no room for a sample and a cluster");
+    if (static_cast<double>(t_used) < t) broken.emplace_back("t is too small");
+    if (static_cast<double>(s_used) < s) broken.emplace_back("s is too small");
+    if (far_keys > 0) broken.emplace_back("the budget has no room for all clusters");
     if (unit().logit_softcap) broken.emplace_back("logits are capped");
     if (unit().sliding_window) broken.emplace_back("a window hides tokens");
     const Rules rules = run.policy.rules({.budget = run.budget});
@@ -103,15 +108,18 @@ class SubGenBound final : public RowAnalysis {
             found.radius,
             static_cast<std::int64_t>(clusters),
             radius,
-            t,
+            value_of(unless_overflowed(t)),
             s,
-            std::int64_t{t_used},
-            std::int64_t{s_used},
-            clusters * (t + 1) + 2 * s,
-            percentile(errors, 0.5),
-            percentile(errors, 0.95),
-            percentile(errors, kProbability),
-            errors.back(),
+            t_used,
+            s_used,
+            run.amounts.at("clusters"),
+            far_keys,
+            value_of(unless_overflowed(clusters * (t + 1) + 2 * s)),
+            std::ssize(errors),
+            value_of(unless_overflowed(percentile(errors, 0.5))),
+            value_of(unless_overflowed(percentile(errors, 0.95))),
+            value_of(unless_overflowed(percentile(errors, kProbability))),
+            value_of(unless_overflowed(errors.back())),
             share,
             std::int64_t{broken.empty()},
             fmt::format("{}", fmt::join(broken, "; ")),
@@ -133,8 +141,8 @@ AnalysisInfo subgen_bound_analysis() {
       .notes =
           "constants of the theorem's Omega are taken as 1; it speaks of exp(<k, q>), so "
           "queries count with the trace's scale; its 0.99 is a probability at each step, over "
-          "the coins of Algorithm 1, for which the share of steps of one run stands here; steps "
-          "whose error overflows do not count",
+          "the coins of Algorithm 1, for which the share of steps of one run stands here; a step "
+          "whose error overflows exceeds epsilon, a step at which all values are 0 does not count",
       .params = {Param::real("epsilon", 0.5, 1e-6, 1e6, "the error that is asked for")},
       .columns = with_run_columns(
           {real_column("epsilon", "the error that is asked for").key(),
@@ -147,24 +155,32 @@ AnalysisInfo subgen_bound_analysis() {
                           "delta, at most those of Definition 1"),
            real_column("query_radius", "r: the largest |q| times the trace's scale"),
            real_column("t_asked",
-                       "epsilon^-2 e^(2 delta r) ln n: samples per cluster; may be "
-                       "infinite"),
+                       "epsilon^-2 e^(2 delta r) ln n: samples per cluster; NULL if it overflows"),
            real_column("s_asked", "epsilon^-2 d, d the dimension of values: samples of values"),
-           integer_column("t_used", "the policy's t"), integer_column("s_used", "the policy's s"),
-           real_column("vectors_asked", "m (t + 1) + 2 s: what a budget has to hold for that"),
+           integer_column("t_used", "samples per cluster in the replay; 0: it had no sketches"),
+           integer_column("s_used", "samples of values in the replay; 0: it had no sketches"),
+           integer_column("clusters_used", "clusters in the replay after the last step"),
+           integer_column("far_keys",
+                          "keys that found no room for a cluster of their own in the replay, and "
+                          "joined one farther than delta"),
+           real_column("vectors_asked",
+                       "m (t + 1) + 2 s: what a budget has to hold for what is asked; NULL if it "
+                       "overflows"),
+           integer_column("steps", "steps that count"),
            real_column("measured_p50",
                        "median over steps of |z - o| / (|a_t|_2 |V_t|_op), V_t the "
-                       "values up to the step"),
+                       "values up to the step; NULL if it overflows"),
            real_column("measured_p95", "95th percentile of the same"),
-           real_column("measured_p99", "99th percentile"), real_column("measured_max", "largest"),
+           real_column("measured_p99", "99th percentile"),
+           real_column("measured_max", "largest"),
            real_column("within", "share of steps with at most epsilon; 0..1"),
            integer_column("assumptions_hold",
                           "1 if the theorem's assumptions hold, else 0: the bound is used outside "
                           "them"),
            text_column("broken_assumptions", "which do not, empty if none"),
            integer_column("holds", "1 if within >= 0.99, else 0")}),
-      .summary = {"clusters", "query_radius", "t_asked", "s_asked", "measured_p50", "measured_p99",
-                  "within", "assumptions_hold"},
+      .summary = {"clusters", "query_radius", "t_asked", "t_used", "s_asked", "s_used",
+                  "measured_p50", "measured_p99", "within", "assumptions_hold"},
       .summary_by = {"policy", "budget"},
       .accepts = is_subgen,
       .make = make_analysis<SubGenBound>};

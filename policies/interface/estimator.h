@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 
 namespace kvsim {
 
@@ -11,8 +13,10 @@ struct Arrival {
   int token = 0;                 ///< text position
   std::span<const float> key;    ///< [head_dim], as recorded
   std::span<const float> value;  ///< [value_dim]
-  int room = 0;                  ///< most vectors, keys plus values, that may be held afterwards
 };
+
+/// What an estimator made of its parameters and its budget, and what came of it, by name.
+using Amounts = std::map<std::string, std::int64_t>;
 
 /// What an estimator holds of one token: its key, possibly its value, and their weights.
 struct Entry {
@@ -25,7 +29,8 @@ struct Entry {
 /// Estimates attention from weighted entries instead of keeping a subset of the tokens. With l the
 /// logit of an entry's key, the output is sum(w e^l v) / sum(u e^l) (SubGen, Zandieh et al. 2024,
 /// Algorithm 1). One object follows one replay of one unit. Tokens arrive one by one, each before
-/// the attention of its own step.
+/// the attention of its own step. It never holds more than Context::budget vectors, keys plus
+/// values; its constructor throws UsageError for parameters that this budget has no room for.
 class Estimator {
  public:
   virtual ~Estimator() = default;
@@ -37,6 +42,9 @@ class Estimator {
 
   /// Bytes held beside the vectors: counters, sums.
   virtual std::size_t counter_bytes() const = 0;
+
+  /// What ran, as opposed to what was asked for.
+  virtual Amounts amounts() const { return {}; }
 };
 
 }  // namespace kvsim

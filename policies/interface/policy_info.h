@@ -16,7 +16,7 @@ class Planner;  // sim/replay/planner.h
 
 /// What a policy knows of the replay for which it is made.
 struct Context {
-  int budget = 1;          ///< B, in tokens
+  int budget = 1;          ///< B, in tokens; of an estimator: vectors, without those protected
   std::uint64_t seed = 0;  ///< from the user's seed and the unit's coordinates
 
   /// For a policy that follows a schedule: per token, the step after which it is evicted.

@@ -41,6 +41,8 @@ class MatrixProductSketch {
   /// Empty until the first nonzero value.
   std::span<const Sample> samples() const { return samples_; }
 
+  std::size_t num_samples() const { return num_samples_; }
+
   double mu() const { return mu_; }
 
  private:

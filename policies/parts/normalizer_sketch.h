@@ -33,6 +33,7 @@ class NormalizerSketch {
   void update(std::int32_t token, std::span<const float> key) {
     const Nearest nearest = nearest_cluster(key);                            // line 12
     if (nearest.distance <= delta_ || clusters_.size() == most_clusters_) {  // line 13
+      if (nearest.distance > delta_) ++far_keys_;
       Cluster& cluster = clusters_[nearest.cluster];
       ++cluster.count;                                  // line 14
       for (std::size_t j = 0; j < num_samples_; ++j) {  // line 16
@@ -52,6 +53,11 @@ class NormalizerSketch {
 
   /// In the order in which they were created, which is ascending by representative.
   std::span<const Cluster> clusters() const { return clusters_; }
+
+  std::size_t num_samples() const { return num_samples_; }
+
+  /// Tokens so far that joined a cluster farther than delta.
+  std::int64_t far_keys() const { return far_keys_; }
 
   bool is_representative(std::int32_t token) const {
     const auto found = std::lower_bound(
@@ -96,6 +102,7 @@ class NormalizerSketch {
   std::size_t most_clusters_;
   Coins coins_;
   std::vector<Cluster> clusters_;
+  std::int64_t far_keys_ = 0;
   std::vector<float> representatives_;  // [clusters, head_dim]: their keys
 };
 

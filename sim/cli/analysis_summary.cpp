@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 
 #include "sim/results/table.h"
@@ -43,6 +44,7 @@ AnalysisSummary::Groups AnalysisSummary::groups_of(const AnalysisInfo& info,
     for (std::size_t m = 0; m < mean_places.size(); ++m) {
       const Value& value = row[mean_places[m]];
       if (const auto* real = std::get_if<double>(&value)) {
+        if (!std::isfinite(*real)) continue;
         means.columns[m].sum += *real;
         ++means.columns[m].count;
       } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
@@ -82,6 +84,7 @@ void AnalysisSummary::write(std::ostream& out, const AnalysisPlan& plan) const {
       out << "no rows: nothing of what was asked for is there\n";
       continue;
     }
+    bool some_lack_values = false;
     Table table{group_columns(info), {}};
     table.columns.emplace_back("rows");
     table.columns.insert(table.columns.end(), info.summary.begin(), info.summary.end());
@@ -91,10 +94,21 @@ void AnalysisSummary::write(std::ostream& out, const AnalysisPlan& plan) const {
       for (const Mean& mean : means.columns) {
         std::optional<double> value;
         if (mean.count > 0) value = mean.sum / static_cast<double>(mean.count);
-        row.push_back(value_of(value));
+        if (mean.count == 0 || mean.count == means.rows) {
+          row.push_back(value_of(value));
+        } else {
+          const bool is_short = std::abs(*value) < 1e6;
+          row.emplace_back(is_short ? fmt::format("{:.4f} ({})", *value, mean.count)
+                                    : fmt::format("{:.1e} ({})", *value, mean.count));
+          some_lack_values = true;
+        }
       }
     }
     write_aligned(out, table);
+    if (some_lack_values) {
+      out << "(N): the mean is over N rows; the others have no value, for which the table about "
+             "says why\n";
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/store.h"
+#include "sim/sweep/cut_amounts.h"
 
 namespace kvsim::cli {
 namespace {
@@ -34,6 +35,9 @@ void announce(const AnalysisPlan& plan) {
   std::cerr << fmt::format("kvsim: {} analyses of {} units; {}\n", plan.analyses.size(),
                            plan.sweep.units.size(),
                            memory_note(plan.memory_bytes(), plan.sweep.request.threads));
+  for (const std::string& cut : cut_amounts(plan.sweep)) {
+    std::cerr << fmt::format("kvsim: {}\n", cut);
+  }
 }
 
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {

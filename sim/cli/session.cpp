@@ -10,6 +10,7 @@
 #include "policies/registry/aliases.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
+#include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/sweep_jobs.h"
 
@@ -21,6 +22,7 @@ void announce(const SweepPlan& plan, const std::vector<SweepJob>& jobs, const Ba
   std::cerr << fmt::format("kvsim: {} replays of {} units, {} done before; {}\n",
                            plan.num_replays(), plan.units.size(), done,
                            memory_note(memory_bytes(plan, jobs), plan.request.threads));
+  for (const std::string& cut : cut_amounts(plan)) std::cerr << fmt::format("kvsim: {}\n", cut);
   const std::vector<std::string> on_cpu = policies_on_cpu(plan, backend);
   if (on_cpu.empty()) return;
   std::cerr << fmt::format("kvsim: replayed on the CPU, which {} does not: {}\n", backend.device(),

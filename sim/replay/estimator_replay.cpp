@@ -8,9 +8,8 @@ namespace {
 constexpr int kVectorsPerToken = 2;  // its key and its value
 constexpr std::int32_t kNever = -1;
 
-/// Rules take shares of a budget in tokens; an estimator's budget is in vectors.
-Context with_budget_in_tokens(Context context) {
-  context.budget = std::max(1, context.budget / kVectorsPerToken);
+Context with_budget(Context context, int vectors) {
+  context.budget = vectors;
   return context;
 }
 
@@ -20,20 +19,36 @@ std::span<const float> row_of(const Matrix& matrix, int row) {
 
 }  // namespace
 
+EstimatorBudget divide_budget(const Rules& rules, int budget) {
+  const int tokens = budget / kVectorsPerToken;
+  EstimatorBudget divided;
+  divided.protected_first = std::min(rules.protect_first, tokens);
+  divided.protected_newest = std::min(rules.protect_newest, tokens - divided.protected_first);
+  divided.vectors =
+      budget - kVectorsPerToken * (divided.protected_first + divided.protected_newest);
+  return divided;
+}
+
+Rules estimator_rules(const Spec& estimator, int budget) {
+  return estimator.rules({.budget = std::max(1, budget / kVectorsPerToken)});
+}
+
+Amounts check_estimator(const Spec& estimator, int budget) {
+  const EstimatorBudget divided = divide_budget(estimator_rules(estimator, budget), budget);
+  return estimator.make_estimator({.budget = divided.vectors})->amounts();
+}
+
 EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUnit& unit,
                                  const ReplayOptions& options)
     : replayed_(unit),
       unit_(unit.unit()),
-      rules_(configuration.policy.rules(
-          with_budget_in_tokens(context_of(configuration, unit_, options)))),
-      estimator_(configuration.policy.make_estimator(context_of(configuration, unit_, options))),
+      rules_(estimator_rules(configuration.policy, configuration.budget_of(0))),
+      budget_(divide_budget(rules_, configuration.budget_of(0))),
+      estimator_(configuration.policy.make_estimator(
+          with_budget(context_of(configuration, unit_, options), budget_.vectors))),
       prompt_(first_measured(options.mode, unit_.prompt_length)),
       attention_(unit, rules_, prompt_),
       record_(unit_, prompt_, options) {
-  const int budget = std::min(configuration.budget_of(0), kVectorsPerToken * unit_.num_tokens());
-  protected_first_ = std::min(rules_.protect_first, budget / kVectorsPerToken);
-  protected_newest_ = std::min(rules_.protect_newest, budget / kVectorsPerToken - protected_first_);
-  free_vectors_ = budget - kVectorsPerToken * (protected_first_ + protected_newest_);
   last_held_.assign(unit_.num_tokens(), kNever);
 }
 
@@ -43,8 +58,9 @@ void EstimatorReplay::advance() {
 }
 
 void EstimatorReplay::run_step(int step, int row) {
-  const int leaving = step - protected_newest_;
-  if (leaving >= protected_first_ && (free_vectors_ >= kVectorsPerToken || protected_newest_ == 0))
+  const int leaving = step - budget_.protected_newest;
+  if (leaving >= budget_.protected_first &&
+      (budget_.vectors >= kVectorsPerToken || budget_.protected_newest == 0))
     feed(leaving, step);
   collect_entries(step);
   record_usage(step);
@@ -58,21 +74,21 @@ void EstimatorReplay::run_step(int step, int row) {
 void EstimatorReplay::feed(int token, int step) {
   const bool is_stored = rules_.stored && token != step && step >= prompt_;
   const Unit& source = is_stored ? replayed_.stored(*rules_.stored).unit : unit_;
-  estimator_->update(
-      {token, row_of(source.key, token), row_of(source.value, token), free_vectors_});
+  estimator_->update({token, row_of(source.key, token), row_of(source.value, token)});
   has_estimates_ = true;
 }
 
 void EstimatorReplay::collect_entries(int step) {
   const auto add_as_it_is = [&](int token) { entries_.push_back({token, true, 1, 1}); };
   entries_.clear();
-  for (int token = 0; token < std::min(protected_first_, step + 1); ++token) add_as_it_is(token);
+  for (int token = 0; token < std::min(budget_.protected_first, step + 1); ++token)
+    add_as_it_is(token);
   if (has_estimates_) {
     const auto estimated = estimator_->entries();
     entries_.insert(entries_.end(), estimated.begin(), estimated.end());
   }
-  for (int token = std::max(protected_first_, step + 1 - protected_newest_); token <= step;
-       ++token) {
+  for (int token = std::max(budget_.protected_first, step + 1 - budget_.protected_newest);
+       token <= step; ++token) {
     add_as_it_is(token);
   }
 }
@@ -82,8 +98,8 @@ void EstimatorReplay::record_usage(int step) {
   std::size_t values = 0;
   for (const Entry& entry : entries_) {
     // Without room for one token, the newest is attended to by its own step but not in the cache.
-    if (entry.token == step && free_vectors_ < kVectorsPerToken && protected_newest_ == 0 &&
-        step >= protected_first_)
+    if (entry.token == step && budget_.vectors < kVectorsPerToken &&
+        budget_.protected_newest == 0 && step >= budget_.protected_first)
       continue;
     ++keys;
     if (!entry.has_value) continue;
@@ -112,6 +128,7 @@ std::vector<Outcome> EstimatorReplay::finish() {
   }
   std::vector<Outcome> outcomes;
   outcomes.push_back(std::move(record_).finish(std::move(usage_), false));
+  outcomes.back().amounts = estimator_->amounts();
   return outcomes;
 }
 

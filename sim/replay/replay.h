@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "policies/interface/estimator.h"
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/attention/mode.h"
@@ -46,6 +47,8 @@ struct Outcome {
 
   /// A proven upper bound of every policy's attention_recall; of some oracles only.
   std::optional<double> recall_bound;
+
+  Amounts amounts = {};  ///< of an estimator, at the end of the replay; else empty
 };
 
 /// A run ended because its `interrupted` flag was set.

@@ -1,8 +1,12 @@
 #include "sim/sweep/load_jobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <set>
 
+#include "policies/parameters/errors.h"
 #include "sim/results/schedule_file.h"
 #include "sim/sweep/in_parallel.h"
 
@@ -91,12 +95,21 @@ std::vector<int> JobLoader::budgets_of(const SweepJob& job, const PlannedReplay&
                                        const Unit& unit) const {
   const Spec& policy = plan_.policy_of(replay);
   const std::vector<UnitProfile>& sequence = profiles_.at(sequence_of(job));
+  // An estimator's samples have slots of their own, so it can use more vectors than the text has.
+  const int most = policy.is_estimator()
+                       ? std::numeric_limits<int>::max() / static_cast<int>(sequence.size())
+                       : unit.num_tokens();
+  if (policy.is_estimator() && replay.budget > most) {
+    throw UsageError(
+        fmt::format("{}: expected a budget of at most {} vectors to split over heads, found {}",
+                    policy.text(), most, replay.budget));
+  }
   // An estimator's budget counts keys and values.
   const int per_token = policy.is_estimator() ? 2 : 1;
   const bool is_prefill = plan_.request.mode == Mode::prefill;
   const TotalBudget total{
       .tokens = replay.budget,
-      .most = per_token * unit.num_tokens(),
+      .most = most,
       .length = per_token * (is_prefill ? unit.prompt_length : unit.num_tokens()),
       .window = window_of(policy, replay.budget)};
   const std::vector<int> shares = allocate(policy.allocation(), total, sequence);

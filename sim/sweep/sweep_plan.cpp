@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "policies/parameters/errors.h"
+#include "sim/replay/estimator_replay.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
@@ -37,6 +38,10 @@ void add_trace(SweepPlan& plan, Trace trace) {
     PlannedUnit& planned = plan.units.emplace_back();
     planned.trace = plan.traces.size();
     planned.replays = replays_of(plan.request, unit);
+    for (const PlannedReplay& replay : planned.replays) {
+      const Spec& policy = plan.policy_of(replay);
+      if (policy.is_estimator()) check_estimator(policy, replay.budget);
+    }
     planned.remaining = planned.replays;
     planned.unit = std::move(unit);
   }
