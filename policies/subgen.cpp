@@ -21,8 +21,7 @@
 namespace kvsim {
 namespace {
 
-constexpr std::int64_t kMostSamples =
-    1'000'000;  // as for t; each takes memory and a coin per token
+constexpr std::int64_t kMostSamples = 1'000'000;  // as many as t
 
 class SubGen final : public Estimator {
  public:
@@ -72,21 +71,19 @@ class SubGen final : public Estimator {
   static std::int64_t num_samples(const Params& params, std::int64_t room,
                                   std::int64_t cluster_size) {
     const std::int64_t asked = params.amount("s", static_cast<int>(room));
-    const std::int64_t most = (room - cluster_size) / 2;
-    if (asked > kMostSamples) {
+    const std::int64_t most = std::max<std::int64_t>(0, (room - cluster_size) / 2);
+    if (asked < 1 || asked > kMostSamples) {
       throw UsageError(fmt::format(
-          "policy subgen: s comes to {} samples, expected at most {}: lower s or the budget", asked,
+          "policy subgen: s comes to {} samples, expected 1 to {}: change s or the budget", asked,
           kMostSamples));
     }
-    if (params.is_share("s"))
-      return std::clamp<std::int64_t>(asked, 0, std::max<std::int64_t>(0, most));
-    if (asked < 1 || asked > most) {
+    if (params.is_share("s")) return std::min(asked, most);
+    if (asked > most) {
       throw UsageError(fmt::format(
-          "policy subgen: s={} samples of two vectors and a cluster of 1 + t = {} keys do not fit "
-          "the {} vectors that the budget leaves; expected s from 1 to {}: change s or t, give s "
-          "as a share of the budget (s=0.25), or raise the budget to {} vectors",
-          asked, cluster_size, room, std::max<std::int64_t>(0, most),
-          2 * std::max<std::int64_t>(1, asked) + cluster_size));
+          "policy subgen: s={} samples of two vectors and a cluster of 1 + t = {} keys take {} "
+          "vectors, but the budget leaves {}, room for s={} at most: lower s or t, give s as a "
+          "share (s=0.25), or raise the budget",
+          asked, cluster_size, 2 * asked + cluster_size, room, most));
     }
     return asked;
   }

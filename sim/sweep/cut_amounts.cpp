@@ -20,7 +20,7 @@ std::string protection_cut(const Rules& rules, std::int64_t budget) {
 }
 
 // The amounts among the parameters that are not what the spec says.
-std::string parameter_cut(const Spec& estimator, int budget) {
+std::vector<std::string> parameter_cuts(const Spec& estimator, int budget) {
   const int vectors = divide_budget(estimator_rules(estimator, budget), budget).vectors;
   const Amounts used = check_estimator(estimator, budget);
   std::vector<std::string> cuts;
@@ -33,13 +33,15 @@ std::string parameter_cut(const Spec& estimator, int budget) {
     if (amount->second == asked) continue;
     cuts.push_back(fmt::format("{}={} of {}", param.name, amount->second, asked));
   }
-  return fmt::format("{}", fmt::join(cuts, ", "));
+  return cuts;
 }
 
 std::string cut_of(const Spec& policy, int budget) {
   if (!policy.is_estimator()) return protection_cut(policy.rules({.budget = budget}), budget);
-  const std::string cut = parameter_cut(policy, budget);
-  return cut.empty() ? protection_cut(estimator_rules(policy, budget), budget / 2) : cut;
+  std::vector<std::string> cuts = parameter_cuts(policy, budget);
+  const std::string protection = protection_cut(estimator_rules(policy, budget), budget / 2);
+  if (!protection.empty()) cuts.push_back(protection);
+  return fmt::format("{}", fmt::join(cuts, ", "));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mod
   std::vector<Outcome> outcomes = replay(unit, {configuration}, options, *make_cpu_backend());
   Outcome& outcome = outcomes.at(0);
   return {configuration.policy, budget, static_cast<int>(outcome.result.peak_tokens),
-          std::move(outcome.trajectory)};
+          std::move(outcome.trajectory), std::move(outcome.amounts)};
 }
 
 }  // namespace kvsim::analysis_test

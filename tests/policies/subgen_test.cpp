@@ -1,73 +1,14 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <tuple>
 #include <vector>
 
-#include "policies/parts/random_bits.h"
-#include "policies/registry/spec.h"
 #include "tests/policies/chi_square.h"
+#include "tests/policies/subgen_tokens.h"
 
 namespace kvsim {
 namespace {
 
 using namespace policies_test;
-
-using Vectors = std::vector<std::vector<float>>;
-
-constexpr int kMuBytes = 8;
-constexpr int kCountBytes = 4;
-
-struct Tokens {
-  Vectors keys;
-  Vectors values;
-
-  int count() const { return static_cast<int>(keys.size()); }
-  Arrival arrival(int token, int room) const {
-    const auto i = static_cast<std::size_t>(token);
-    return {token, keys[i], values[i], room};
-  }
-};
-
-// Coordinates even in [-2, 2]; every third value is zero.
-Tokens random_tokens(int count, std::size_t dim = 4) {
-  Tokens tokens;
-  const auto coordinate = [](int token, std::size_t i) {
-    return static_cast<float>(random_bits(random_bits(9, static_cast<std::uint64_t>(token)), i) >>
-                              40) *
-               0x1p-22F -
-           2;
-  };
-  for (int token = 0; token < count; ++token) {
-    std::vector<float>& key = tokens.keys.emplace_back();
-    std::vector<float>& value = tokens.values.emplace_back();
-    for (std::size_t i = 0; i < dim; ++i) {
-      key.push_back(coordinate(token, i));
-      value.push_back(token % 3 == 2 ? 0 : coordinate(token, dim + i));
-    }
-  }
-  return tokens;
-}
-
-std::unique_ptr<Estimator> subgen(const std::string& params, int budget, std::uint64_t seed = 1) {
-  return Spec("subgen:" + params).make_estimator({.budget = budget, .seed = seed});
-}
-
-// An entry's token, has_value, numerator and denominator.
-using Held = std::tuple<int, bool, double, double>;
-
-std::vector<Held> held(const Estimator& estimator) {
-  std::vector<Held> entries;
-  for (const Entry& entry : estimator.entries()) {
-    entries.emplace_back(entry.token, entry.has_value, entry.numerator, entry.denominator);
-  }
-  return entries;
-}
-
-int num_vectors(const Estimator& estimator) {
-  int sum = 0;
-  for (const Entry& entry : estimator.entries()) sum += entry.has_value ? 2 : 1;
-  return sum;
-}
 
 TEST_CASE("subgen is an estimator", "[policies]") {
   CHECK(Spec("subgen").is_estimator());
@@ -77,8 +18,7 @@ TEST_CASE("subgen is an estimator", "[policies]") {
 
 TEST_CASE("after one token subgen's estimate is exact", "[policies]") {
   const auto estimator = subgen("delta=1,s=3,t=2", 20);
-  estimator->update(
-      {.token = 0, .key = std::vector<float>{1}, .value = std::vector<float>{7}, .room = 20});
+  estimator->update({.token = 0, .key = std::vector<float>{1}, .value = std::vector<float>{7}});
   CHECK(held(*estimator) == std::vector<Held>{{0, true, 1, 1}});
 }
 
@@ -88,7 +28,7 @@ TEST_CASE("the weights stand for all tokens: sum u = n, sum w |v|^2 = mu", "[pol
     const auto estimator = subgen(params, 40);
     double mu = 0;
     for (int token = 0; token < tokens.count(); ++token) {
-      estimator->update(tokens.arrival(token, 40));
+      estimator->update(tokens.arrival(token));
       const auto squared_norm = [&](int i) {
         double sum = 0;
         for (const float x : tokens.values[static_cast<std::size_t>(i)]) sum += x * x;
@@ -151,7 +91,7 @@ TEST_CASE("both of subgen's sums are unbiased, with the cap on clusters or witho
     for (std::uint64_t seed = 0; seed < 10000; ++seed) {
       const auto estimator = subgen(params, 23, seed);
       for (int token = 0; token < tokens.count(); ++token) {
-        estimator->update(tokens.arrival(token, 23));
+        estimator->update(tokens.arrival(token));
       }
       double u = 0;
       std::vector<double> w(3);
@@ -178,7 +118,7 @@ TEST_CASE("subgen samples values and keys independently of each other", "[polici
   std::vector<int> pairs(16);
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const auto estimator = subgen("delta=1,s=1,t=1", 4, seed);
-    for (int token = 0; token < 4; ++token) estimator->update({token, one, one, 4});
+    for (int token = 0; token < 4; ++token) estimator->update({token, one, one});
     std::size_t sampled_value = 4;
     std::size_t sampled_key = 4;
     for (const Entry& entry : estimator->entries()) {
@@ -191,81 +131,12 @@ TEST_CASE("subgen samples values and keys independently of each other", "[polici
   CHECK(chi_square(pairs, std::vector(16, 1. / 16), kSeeds) < kCritical15);
 }
 
-TEST_CASE("subgen holds no more vectors than there is room for", "[policies]") {
-  const Tokens tokens = random_tokens(60);
-  for (const char* params : {"delta=0", "delta=2", "delta=1000", "delta=0,s=0", "delta=0,s=1,t=1",
-                             "delta=0,s=100%", "delta=1,s=500,t=2", "delta=0,t=1000"}) {
-    for (int room = 2; room < 70; ++room) {
-      const auto estimator = subgen(params, 70);
-      CAPTURE(params, room);
-      for (int token = 0; token < tokens.count(); ++token) {
-        estimator->update(tokens.arrival(token, room));
-        REQUIRE(num_vectors(*estimator) <= room);
-      }
-    }
-  }
-}
-
-TEST_CASE("without room for a sample and a cluster subgen has only the newest token",
-          "[policies]") {
-  const Tokens tokens = random_tokens(10);
-  // A sample with its value takes 2, a cluster a representative and three samples.
-  for (const int room : {0, 1, 2, 3, 5}) {
-    const auto estimator = subgen("delta=1,s=1,t=3", 10);
-    for (int token = 0; token < tokens.count(); ++token) {
-      estimator->update(tokens.arrival(token, room));
-      CHECK(held(*estimator) == std::vector<Held>{{token, true, 1, 1}});
-      CHECK(estimator->counter_bytes() == 0);
-    }
-  }
-  const auto estimator = subgen("delta=1,s=1,t=3", 10);
-  for (int token = 0; token < tokens.count(); ++token) estimator->update(tokens.arrival(token, 6));
-  CHECK(estimator->entries().size() > 1);
-}
-
-// With keys all different and delta 0 there are as many clusters as may be.
-TEST_CASE("subgen fills with clusters what its value samples leave", "[policies]") {
-  const Tokens tokens = random_tokens(100);
-  const auto num_clusters = [&](const std::string& params, int budget, int room, int s, int t) {
-    const auto estimator = subgen("delta=0," + params, budget);
-    for (int token = 0; token < tokens.count(); ++token) {
-      estimator->update(tokens.arrival(token, room));
-    }
-    const auto numbers = static_cast<int>(estimator->counter_bytes()) - kMuBytes;
-    const int of_clusters = numbers / kCountBytes - s;
-    CHECK(of_clusters % (1 + t) == 0);
-    return of_clusters / (1 + t);
-  };
-  CHECK(num_clusters("s=8,t=4", 33, 33, 8, 4) == 3);      // (33 - 16) / 5
-  CHECK(num_clusters("s=0.25,t=4", 40, 40, 10, 4) == 4);  // (40 - 20) / 5
-  CHECK(num_clusters("s=1,t=1", 40, 40, 1, 1) == 19);     // (40 - 2) / 2
-  CHECK(num_clusters("s=0,t=1", 40, 40, 1, 1) == 19);     // one sample at least
-  CHECK(num_clusters("s=100%,t=4", 40, 40, 17, 4) == 1);  // (40 - 34) / 5: one cluster at least
-  CHECK(num_clusters("s=25%,t=1", 100, 20, 5, 1) == 5);   // (20 - 10) / 2: a share of the room
-  CHECK(num_clusters("s=1,t=1", 400, 400, 1, 1) == 100);
-}
-
-TEST_CASE("subgen counts mu, its slots and the sizes of its clusters beside its vectors",
-          "[policies]") {
-  const auto estimator = subgen("delta=1,s=1,t=1", 20);
-  CHECK(estimator->counter_bytes() == 0);
-  const std::vector<float> value = {1};
-  const std::vector<float> line = {0, 0.5F, 5, 4.5F};
-  std::vector<std::size_t> bytes;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    estimator->update({static_cast<int>(i), std::span(line).subspan(i, 1), value, 20});
-    bytes.push_back(estimator->counter_bytes());
-  }
-  CHECK(bytes == std::vector<std::size_t>{20, 20, 28, 28});
-}
-
 TEST_CASE("subgen holds a representative that no sample names", "[policies]") {
   const Tokens tokens = random_tokens(40);
   int unnamed = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto estimator = subgen("delta=1000,s=1,t=1", 8, seed);
-    for (int token = 0; token < tokens.count(); ++token)
-      estimator->update(tokens.arrival(token, 8));
+    for (int token = 0; token < tokens.count(); ++token) estimator->update(tokens.arrival(token));
     REQUIRE(estimator->entries().front().token == 0);
     unnamed += held(*estimator).front() == Held{0, false, 0, 0};
   }
@@ -277,7 +148,7 @@ TEST_CASE("values that are all zero leave subgen's numerator empty", "[policies]
   for (std::vector<float>& value : tokens.values) value.assign(value.size(), 0);
   const auto estimator = subgen("delta=1", 30);
   for (int token = 0; token < tokens.count(); ++token) {
-    estimator->update(tokens.arrival(token, 30));
+    estimator->update(tokens.arrival(token));
     double denominators = 0;
     for (const Entry& entry : estimator->entries()) {
       REQUIRE_FALSE(entry.has_value);
@@ -292,7 +163,7 @@ TEST_CASE("subgen's first token need not be that of the text", "[policies]") {
   const Tokens tokens = random_tokens(40);
   const auto estimator = subgen("delta=2", 30);
   for (int token = 7; token < tokens.count(); ++token) {
-    estimator->update(tokens.arrival(token, 30));
+    estimator->update(tokens.arrival(token));
     REQUIRE(estimator->entries().front().token == 7);  // the first representative
     double denominators = 0;
     for (const Entry& entry : estimator->entries()) denominators += entry.denominator;
@@ -305,7 +176,7 @@ TEST_CASE("subgen draws by the seed alone", "[policies]") {
   const auto entries = [&](std::uint64_t seed) {
     const auto estimator = subgen("delta=2", 30, seed);
     for (int token = 0; token < tokens.count(); ++token) {
-      estimator->update(tokens.arrival(token, 30));
+      estimator->update(tokens.arrival(token));
     }
     return held(*estimator);
   };

@@ -17,16 +17,16 @@ std::span<const float> row_of(const Matrix& matrix, int row) {
 
 EstimatorReference::EstimatorReference(const Unit& unit, const Estimation& estimation)
     : unit_(unit),
-      budget_(std::min(estimation.budget, 2 * unit.num_tokens())),
+      budget_(estimation.budget),
       stored_unit_(estimation.stored ? quantised(unit, *estimation.stored) : unit),
       recorded_(unit_),
       stored_(stored_unit_),
-      estimator_(Spec(estimation.spec)
-                     .make_estimator({.budget = estimation.budget,
-                                      .seed = unit_seed(kEstimationSeed, unit.name)})),
       first_(std::min(estimation.first, budget_ / 2)),
       newest_(std::min(estimation.newest, budget_ / 2 - first_)),
       room_(budget_ - 2 * (first_ + newest_)),
+      estimator_(
+          Spec(estimation.spec)
+              .make_estimator({.budget = room_, .seed = unit_seed(kEstimationSeed, unit.name)})),
       record(recorded_, estimation.mode) {
   for (int t = 0; t < unit.num_tokens(); ++t) run_step(t);
   int first_eviction = 0;
@@ -59,7 +59,7 @@ std::vector<Entry> EstimatorReference::entries_at(int t) {
   // A token is unquantised at its own step and in a prompt, which attends in full.
   const bool is_stored = leaving != t && record.is_measured(t);
   const Unit& source = is_stored ? stored_unit_ : unit_;
-  estimator_->update({leaving, row_of(source.key, leaving), row_of(source.value, leaving), room_});
+  estimator_->update({leaving, row_of(source.key, leaving), row_of(source.value, leaving)});
   entries.insert(entries.end(), estimator_->entries().begin(), estimator_->entries().end());
   return entries;
 }

@@ -39,8 +39,8 @@ class EstimatorReference {
   Unit stored_unit_;
   ReferenceUnit recorded_;
   ReferenceUnit stored_;
-  std::unique_ptr<Estimator> estimator_;
   int first_, newest_, room_;
+  std::unique_ptr<Estimator> estimator_;
 
  public:
   ReferenceRecord record;
