@@ -1,11 +1,13 @@
 """Selects the rows of a result file that a report shows, and averages them over units."""
 
+from collections import Counter
 from functools import cached_property
 
 import pandas as pd
 
 from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
+from .intervals import Intervals
 from .labels import allocation_of, base_name
 from .style import Style, styles
 
@@ -20,6 +22,8 @@ MEASURES = [
     "peak_tokens",
     "cache_bytes",
 ]
+# These have an interval, too. The first two are means of columns.
+WITH_INTERVAL = ["attention_recall", "output_error_mean", "miss_rate", "regret", "gap_closed"]
 _NEEDED = [*UNIT, *MEASURES, "trace_id", "policy", "mode", "seed", "trace", "budget_request"]
 _NEEDED += ["token_accesses", "token_misses", "kvsim_version"]
 
@@ -29,9 +33,10 @@ class Comparison:
 
     A unit is one KV head of one layer of one sequence. A point is a budget as the sweep requested
     it. `means` has one row per policy and point:
-    - the MEASURES, each the mean over all units;
+    - the MEASURES, each the mean over the units of a sequence, then over sequences;
     - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
     - `regret` and `gap_closed`, computed from the mean recalls;
+    - `NAME_low` and `NAME_high` for each name in WITH_INTERVAL: its 95% interval;
     - `holds`, whether no unit held more tokens than its budget. If the policy splits the budget
       over layers and heads, the mean over units has to hold.
 
@@ -73,11 +78,14 @@ class Comparison:
         return means[means.index.isin(shown)]
 
     @cached_property
+    def intervals(self) -> Intervals:
+        """The bootstrap over the units of the shown rows."""
+        return Intervals(self._measured)
+
+    @cached_property
     def _means_of_all(self) -> pd.DataFrame:
         groups = self._measured.groupby(["policy", "point"])
-        means = groups[MEASURES].mean()
-        applies = groups["bound_mean"].count() == groups.size()
-        means["bound_mean"] = means["bound_mean"].where(applies)
+        means = pd.DataFrame({measure: self.intervals.mean(measure) for measure in MEASURES})
         # Of all pivotal tokens together, not the mean of the shares of units.
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
@@ -87,18 +95,33 @@ class Comparison:
         over = over.groupby([self._measured["policy"], self._measured["point"]])
         split = means.index.get_level_values("policy").map(allocation_of) != ""
         means["holds"] = over.max().where(~split, over.mean()) <= 0
-        recall = means["attention_recall"]
-        oracle = self.yardstick
-        if oracle is not None:
-            means["regret"] = self._recalls_of(means, oracle)[oracle] - recall
-        else:
-            means["regret"] = float("nan")
-        ends = self._recalls_of(means, "window", OPTIMAL)
-        gap = ends[OPTIMAL] - ends["window"]
-        means["gap_closed"] = (recall - ends["window"]) / gap.where(gap > 0)
+        for statistic, drawn in self._drawn.items():
+            if statistic in ("regret", "gap_closed"):
+                means[statistic] = self._compared(means["attention_recall"])[statistic]
+            limits = self.intervals.limits(drawn.reindex(means.index))
+            means[[f"{statistic}_low", f"{statistic}_high"]] = limits
         places = {point: place for place, point in enumerate(self.points.index)}
         order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
         return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
+
+    @cached_property
+    def _drawn(self) -> dict[str, pd.DataFrame]:
+        """Each statistic WITH_INTERVAL in every draw, [policy and point, draws]."""
+        drawn = {name: self.intervals.drawn_mean(name) for name in WITH_INTERVAL[:2]}
+        drawn["miss_rate"] = self.intervals.drawn_share("token_misses", "token_accesses")
+        return drawn | self._compared(drawn["attention_recall"])
+
+    def _compared(self, recall: pd.Series | pd.DataFrame) -> dict[str, pd.Series | pd.DataFrame]:
+        """`regret` and `gap_closed` of mean recalls, or of the recalls of every draw."""
+        none = recall * float("nan")
+        best = none if self.yardstick is None else self._recalls_of(recall, self.yardstick)[0]
+        window, optimal = self._recalls_of(recall, "window", OPTIMAL)
+        gap = optimal - window
+        return {"regret": best - recall, "gap_closed": (recall - window) / gap.where(gap > 0)}
+
+    def difference(self, first: str, second: str, point: str) -> tuple[float, float, float]:
+        """How much more attention the first policy retains than the second, and its interval."""
+        return self.intervals.difference("attention_recall", (first, point), (second, point))
 
     @property
     def base_mode(self) -> str:
@@ -202,18 +225,21 @@ class Comparison:
         return (spec, self.styles[spec].label, base_name(spec))
 
     def _complete(self, rows: pd.DataFrame) -> pd.DataFrame:
-        # A mean over fewer units covers other heads and cannot be compared with the others.
-        units = rows.groupby(["policy", "point"]).size()
-        self.num_units = int(units.max()) if len(units) else 0
-        partial = units[units < self.num_units]
-        if len(partial):
-            names = sorted({f"{self.styles[s].label} at {point}" for s, point in partial.index})
-            shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        # A mean over other units covers other heads and cannot be compared.
+        sets = {
+            key: frozenset(zip(*map(group.get, UNIT)))
+            for key, group in rows.groupby(["policy", "point"])
+        }
+        counts = Counter(sets.values())
+        units = max(counts, key=lambda found: (len(found), counts[found]), default=frozenset())
+        self.num_units = len(units)
+        whole = [key for key, found in sets.items() if found == units]
+        other = sorted(f"{self.styles[s].label} at {p}" for s, p in sets if (s, p) not in whole)
+        if other:
+            shown = ", ".join(other[:6]) + (f" and {len(other) - 6} more" if len(other) > 6 else "")
             self.notes.append(
-                f"Left out, because rows of some of the {self.num_units} units are missing: "
-                f"{shown}."
+                f"Left out, because they do not have the same {self.num_units} units: {shown}."
             )
-        whole = units[units == self.num_units].index
         chosen = pd.MultiIndex.from_frame(rows[["policy", "point"]]).isin(whole)
         if not chosen.any():
             raise ChoiceError(f"{self.results.path} has no rows of that choice")
@@ -238,19 +264,22 @@ class Comparison:
         raise ChoiceError(f"--budget: {self.results.path} has no {wanted}; it has {there}")
 
     @staticmethod
-    def _recalls_of(means: pd.DataFrame, *specs: str) -> pd.DataFrame:
+    def _recalls_of(
+        recall: pd.Series | pd.DataFrame, *specs: str
+    ) -> list[pd.Series | pd.DataFrame]:
         """The recall of each spec at the budget of each row.
 
         It takes the specs with the allocation of the row's policy, as the view `regret` does. If
         one of them is missing, it takes all with an even split of the same number of tokens.
         """
-        recall = means["attention_recall"]
-        alike, even = means[[]].copy(), means[[]].copy()
-        for spec in specs:
-            own = [(spec + allocation_of(policy), point) for policy, point in means.index]
-            alike[spec] = recall.reindex(own).to_numpy()
-            even[spec] = recall.reindex([(spec, point) for _, point in means.index]).to_numpy()
-        return alike.where(alike.notna().all(axis=1), even)
+        keys: list[list[tuple[str, str]]] = [[] for _ in specs]
+        for policy, point in recall.index:
+            alike = [(spec + allocation_of(policy), point) for spec in specs]
+            if not all(key in recall.index for key in alike):
+                alike = [(spec, point) for spec in specs]
+            for found, key in zip(keys, alike):
+                found.append(key)
+        return [recall.reindex(found).set_axis(recall.index) for found in keys]
 
 
 def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:
