@@ -13,8 +13,9 @@ class ChoiceError(KvsimError):
 class Choice:
     """What to show of a result file.
 
-    By default: the trace, mode and seed with the most rows, all sequences and policies, the largest
-    budget, and the head in which the policies differ most.
+    By default: the trace, mode and seed with the most rows, all sequences, the largest budget, the
+    head in which the policies differ most, all policies in the table, and in the figures those that
+    `selection.select` chooses.
     """
 
     trace_id: str | None = None  # its first characters are enough
@@ -22,7 +23,7 @@ class Choice:
     mode: str | None = None
     seed: int | None = None
     budget: str | None = None  # as requested in the sweep, or in tokens
-    policies: tuple[str, ...] = ()  # canonical specs, labels or names
+    policies: tuple[str, ...] = ()  # canonical specs, labels or names; `all`: draw all
     layer: int | None = None
     query_head: int | None = None
     trace: str | None = None  # the trace file, if it has moved

@@ -9,6 +9,7 @@ from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name
+from .selection import select
 from .style import Style, styles
 
 OPTIMAL = "optimal:recent=0"
@@ -55,7 +56,7 @@ class Comparison:
         self.oracles: set[str] = set()
         if "regret" in results:
             self.oracles = set(_with_columns(results, "regret", ["oracle"])["oracle"])
-        self.styles: dict[str, Style] = styles(everything, self.oracles)
+        self.styles: dict[str, Style] = styles(everything, self.oracles, _given_labels(rows))
 
         self.trace_id = self._one(rows, "trace_id", self._full_id(rows))
         rows = rows[rows["trace_id"] == self.trace_id]
@@ -76,6 +77,11 @@ class Comparison:
         means = self._means_of_all
         shown = pd.MultiIndex.from_frame(self.rows[["policy", "point"]].drop_duplicates())
         return means[means.index.isin(shown)]
+
+    @cached_property
+    def shown(self) -> list[str]:
+        """The policies that the figures draw."""
+        return select(self)
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -214,7 +220,7 @@ class Comparison:
         return rows[rows["sequence"].isin(wanted)]
 
     def _wanted(self, specs: list[str]) -> list[str]:
-        wanted = self.choice.policies
+        wanted = self.choice.policies if "all" not in self.choice.policies else ()
         for name in wanted:
             if not any(name in self._names(spec) for spec in specs):
                 there = ", ".join(sorted({self.styles[spec].label for spec in specs}))
@@ -292,6 +298,14 @@ def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFr
                 f"without a column {column}"
             )
     return frame
+
+
+def _given_labels(rows: pd.DataFrame) -> dict[str, str]:
+    """The labels that the sweep gave to policies. A file may lack the column."""
+    if "label" not in rows:
+        return {}
+    given = rows[rows["label"].notna()].drop_duplicates("policy", keep="last")
+    return dict(zip(given["policy"], given["label"].astype(str)))
 
 
 def _with_points(rows: pd.DataFrame) -> pd.DataFrame:

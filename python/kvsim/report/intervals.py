@@ -20,6 +20,7 @@ class Intervals:
     def __init__(self, rows: pd.DataFrame):
         self._rows = rows.set_index([*_GROUP, *UNIT])
         self.samples = Samples(rows)
+        self._tables: dict[str, pd.DataFrame] = {}
 
     def mean(self, column: str) -> pd.Series:
         """The mean over samples, by policy and point."""
@@ -58,7 +59,11 @@ class Intervals:
         return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=table.index)
 
     def _table(self, column: str) -> pd.DataFrame:
-        return self._rows[column].astype(float).unstack(UNIT)[self.samples.units]
+        """The values of a column, [policy and point, units]."""
+        if column not in self._tables:
+            table = self._rows[column].astype(float).unstack(UNIT)
+            self._tables[column] = table[self.samples.units]
+        return self._tables[column]
 
 
 def distinguishable(low: float, high: float) -> bool:

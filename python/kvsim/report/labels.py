@@ -1,6 +1,7 @@
 """Short names for canonical specs, for figures. The legend of the page has the full specs."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 LONGEST = 24  # characters that fit beside a figure on a phone
 
@@ -16,16 +17,21 @@ def allocation_of(spec: str) -> str:
     return "" if at < 0 else spec[at:]
 
 
-def labels(specs: list[str]) -> dict[str, str]:
-    """A label for each spec: its name and, if specs share it, the parameters that differ.
+def labels(specs: list[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A label for each spec: the given one, or its name with the parameters that differ.
 
-    All labels are different, and none is longer than LONGEST.
+    Parameters are named if specs without a given label share the name. All labels are different,
+    and none is longer than LONGEST.
     """
+    found: dict[str, str] = {}
+    for spec in specs:
+        if given and spec in given:
+            found[spec] = _unused(given[spec], set(found.values()))
+    specs = [spec for spec in specs if spec not in found]
     parsed = {spec: _parts(spec) for spec in specs}
     same = defaultdict(list)
     for spec in specs:
         same[_skeleton(spec, parsed[spec])].append(spec)
-    found: dict[str, str] = {}
     for skeleton, group in same.items():
         for spec in group:
             text = skeleton if len(group) == 1 else _distinct(spec, [parsed[s] for s in group])
@@ -67,9 +73,10 @@ def _short(value: str) -> str:
 def _unused(text: str, used: set[str]) -> str:
     if len(text) <= LONGEST and text not in used:
         return text
-    number = 1
+    is_long = len(text) > LONGEST
+    number = 1 if is_long else 2
     while True:
-        ending = "…" if number == 1 else f"… #{number}"
+        ending = ("…" if is_long else "") + (f" #{number}" if number > 1 else "")
         candidate = text[: LONGEST - len(ending)] + ending
         if candidate not in used:
             return candidate

@@ -1,7 +1,7 @@
 """The look of figures: two themes, two shapes, and one colour, line and marker per policy."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
@@ -54,18 +54,21 @@ THEMES = (LIGHT, DARK)
 
 @dataclass(frozen=True)
 class Shape:
-    """The width of a figure in inches. Text has the same size in points in both shapes."""
+    """The width of a figure in inches. Text has the same size in points in all shapes."""
 
     name: str
     width: float
 
     @property
     def narrow(self) -> bool:
-        return self.name == "narrow"
+        return self.width < 5
 
 
 WIDE = Shape("wide", 7.4)
 NARROW = Shape("narrow", 3.9)
+# Of papers: one column, and the width of the text.
+COLUMN = Shape("column", 3.3)
+TEXT = Shape("text", 6.9)
 
 
 @dataclass(frozen=True)
@@ -85,14 +88,18 @@ class Style:
         return {"color": self.color(theme), "linestyle": self.line, "marker": self.marker}
 
 
-def styles(specs: Iterable[str], oracles: Iterable[str] = ORACLES) -> dict[str, Style]:
-    """One style for each spec or policy name.
+def styles(
+    specs: Iterable[str],
+    oracles: Iterable[str] = ORACLES,
+    given: Mapping[str, str] | None = None,
+) -> dict[str, Style]:
+    """One style for each spec or policy name. `given` has labels for some of them.
 
     The style of a policy does not depend on the other specs, except if several specs are variants
     of one policy.
     """
     specs = sorted(specs)
-    names, above = labels(specs), set(oracles)
+    names, above = labels(specs, given), set(oracles)
     found = {}
     ladder = _places([spec for spec in specs if spec in above], ORACLES)
     last = max([len(ORACLES) - 1, *ladder.values()])
@@ -173,5 +180,6 @@ def settings(theme: Theme) -> dict[str, object]:
         "lines.linewidth": 1.4,
         "lines.markersize": 4.5,
         "text.parse_math": False,  # a "$" in a name is a "$"
+        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
         "svg.hashsalt": "kvsim",  # the same file for the same figure
     }

@@ -21,6 +21,7 @@ class Drawing:
     caption: str
     alt: str  # the alternative text: what the figure shows, in numbers
     draw: Callable[[Theme, Shape], Figure]
+    explore: dict | None = None  # the same for plotly.js; None: the picture alone
 
 
 @dataclass(frozen=True)

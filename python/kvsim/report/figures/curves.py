@@ -7,12 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from .. import explore
 from ..frames import Comparison
 from ..labels import base_name
+from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
-_MANY = 12  # with more lines, the caption tells how to draw fewer
+_BAND = 0.12  # opacity
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -39,31 +41,46 @@ _CURVES = {
 
 def plan(comparison: Comparison) -> list[Plan]:
     ladder = _ladder(comparison)
-    few = ""  # in the first caption: how to draw fewer lines
-    if len(comparison.policies) > _MANY:
-        few = " Fewer lines: kvsim report … --policies 'h2o;tova'."
     drawings: list[Plan] = []
     for measure, (name, title, label, caption) in _CURVES.items():
         if not comparison.has_reference:
             drawings.append(without_reference(comparison, name, title))
             continue
-        best = comparison.at(comparison.point)[measure].sort_values()
+        best = comparison.at(comparison.point)[measure]
+        best = best[best.index.isin(comparison.shown)].sort_values()
         alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
             f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
         )
         beyond = _beyond(comparison, measure)
+        top = _top(comparison, measure)
         leave = f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
         draw = partial(_draw, comparison, measure, label)
-        whole = caption + ladder + leave + ("" if drawings else few)
-        drawings.append(Drawing(name, title, whole, alt, draw))
+        whole = caption + ladder + sentence(comparison) + _bands(comparison) + leave
+        moving = explore.curves(comparison, measure, label, top)
+        drawings.append(Drawing(name, title, whole, alt, draw, moving))
     return drawings
+
+
+def _bands(comparison: Comparison) -> str:
+    """The sentence of the caption about intervals."""
+    samples = comparison.intervals.samples
+    if samples.count == 1:
+        return " One unit gives no intervals."
+    shape = "Bands" if len(comparison.points) > 1 else "Bars"
+    return (
+        f" {shape}: 95% intervals of the mean over {samples.count} {samples.sampled}. All policies "
+        "replay the same ones, so compare two policies by the interval of their difference, not "
+        "by whether these overlap."
+    )
 
 
 def _ladder(comparison: Comparison) -> str:
     """The sentence of the caption about the lines without colour."""
-    bounds = comparison.oracles & set(comparison.policies)
-    if not bounds:
+    bounds = comparison.oracles & set(comparison.shown)
+    if not comparison.oracles & set(comparison.policies):
         return " No oracle is in the file: kvsim sweep … --policies 'all;oracles' adds the ladder."
+    if not bounds:
+        return ""
     retrieval = {spec for spec in bounds if base_name(spec) == "topk"}
     said = ["the oracles, which see the future"] if bounds > retrieval else []
     said += ["topk, which keeps every token"] if retrieval else []
@@ -71,8 +88,9 @@ def _ladder(comparison: Comparison) -> str:
 
 
 def _values(comparison: Comparison, measure: str) -> pd.DataFrame:
-    """The means of one measure, [policies, points]."""
-    return comparison.means[measure].unstack("point")[list(comparison.points.index)]
+    """One measure of the policies that are drawn, [policies, points]."""
+    table = comparison.means[measure].unstack("point")[list(comparison.points.index)]
+    return table[table.index.isin(comparison.shown)]
 
 
 def _beyond(comparison: Comparison, measure: str) -> list[str]:
@@ -85,20 +103,16 @@ def _beyond(comparison: Comparison, measure: str) -> list[str]:
 
 
 def _draw(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
-    values = _values(comparison, measure)
     if len(comparison.points) == 1:
-        return _dots(comparison, values.iloc[:, 0], label, theme, shape)
-    return _lines(comparison, values, _top(comparison, measure), label, theme, shape)
+        return _dots(comparison, measure, label, theme, shape)
+    return _lines(comparison, measure, label, theme, shape)
 
 
 def _lines(
-    comparison: Comparison,
-    values: pd.DataFrame,
-    top: float,
-    label: str,
-    theme: Theme,
-    shape: Shape,
+    comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape
 ) -> Figure:
+    values, top = _values(comparison, measure), _top(comparison, measure)
+    low, high = (_values(comparison, f"{measure}_{end}") for end in ("low", "high"))
     height = max(5.0 if shape.narrow else 4.2, 0.165 * len(values) + 1.0)
     figure = Figure(figsize=(shape.width, height))
     names = {
@@ -113,6 +127,9 @@ def _lines(
     for spec in _back_to_front(comparison, values.index):
         style = line_style(comparison.styles[spec], theme)
         leaves = values.loc[spec].max() > top
+        if low.loc[spec].notna().all():
+            band = {"color": style["color"], "alpha": _BAND, "linewidth": 0, "zorder": 1.6}
+            axes.fill_between(tokens, low.loc[spec], high.loc[spec], **band)
         axes.plot(tokens, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
     if values.max().max() > top:
         axes.set_ylim(values.min().min() - 0.04 * top, top)
@@ -179,13 +196,17 @@ def _name_lines(
 
 
 def _dots(
-    comparison: Comparison, values: pd.Series, label: str, theme: Theme, shape: Shape
+    comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape
 ) -> Figure:
+    values = _values(comparison, measure).iloc[:, 0]
     values = values.sort_values(ascending=False, kind="stable")
+    low, high = (_values(comparison, f"{measure}_{end}").iloc[:, 0] for end in ("low", "high"))
     figure = Figure(figsize=(shape.width, 0.19 * len(values) + 0.9), layout="constrained")
     axes = figure.add_subplot()
     for place, (spec, value) in enumerate(values.items()):
-        axes.plot([value], [place], **dot_style(comparison.styles[spec], theme))
+        style = comparison.styles[spec]
+        axes.plot([low[spec], high[spec]], [place, place], color=style.color(theme), lw=1)
+        axes.plot([value], [place], **dot_style(style, theme))
     axes.set_yticks(range(len(values)), [comparison.styles[spec].label for spec in values.index])
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.set_xlabel(label)
