@@ -1,8 +1,9 @@
 """`python -m kvsim.report RESULTS.sqlite -o DIR`."""
 
 import argparse
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
@@ -13,8 +14,11 @@ from .choice import Choice, ChoiceError
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="kvsim report",
-        description="Draws the figures of a result file and one page that shows them. If the file "
-        "has several traces, modes or seeds, it shows the one with the most rows by default.",
+        description="Draws the figures of a result file and one page that shows them, and prints "
+        "the paths of all files, the page first. Every mean and difference has its 95%% interval. "
+        "If the file has several traces, modes or seeds, it shows the one with the most rows by "
+        "default. The page can be explored in a browser, without a network, as long as "
+        "plotly.min.js lies beside it; without that file or without scripts it shows pictures.",
     )
     parser.add_argument("results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep")
     parser.add_argument(
@@ -40,11 +44,13 @@ def _parser() -> argparse.ArgumentParser:
         type=_names,
         default=(),
         metavar="SPEC;SPEC",
-        help="names or canonical specs; default: all",
+        help="names, labels or canonical specs; 'all': every policy in every figure; default: "
+        "every policy in the table, and in the figures at most ten",
     )
     parser.add_argument("--layer", type=int, metavar="L", help="the layer of the attention map")
     parser.add_argument("--query-head", type=int, metavar="H", help="the head of the attention map")
     parser.add_argument("--trace", metavar="FILE", help="the trace file, if it has moved")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     return parser
 
 
@@ -55,8 +61,21 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _announced(drawings: list) -> Iterable:
+    """The drawings, with a progress bar on a terminal and plain lines elsewhere."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        yield from tqdm(drawings, desc="figures", unit="figure", leave=False)
+        return
+    for number, drawing in enumerate(drawings, 1):
+        yield drawing
+        print(f"kvsim: {number} of {len(drawings)} figures: {drawing.name}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     choice = Choice(
         trace_id=options.trace_id,
@@ -73,7 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .frames import Comparison
         from .page import write_report
 
-        page = write_report(Comparison(load(options.results), choice), Path(options.output))
+        written = write_report(
+            Comparison(load(options.results), choice),
+            Path(options.output),
+            command=shlex.join(["kvsim", "report", *arguments]),
+            progress=iter if options.quiet else _announced,
+        )
     except ImportError as error:
         return fail(f"{error}; in the source folder: pip install ./python", STATUS_OTHER)
     except ResultsError as error:
@@ -88,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f"--output: {options.output}: {error.strerror}", STATUS_OTHER)
     except KeyboardInterrupt:
         return fail("interrupted; no report was written", STATUS_OTHER)
-    print(page)
+    print(*written, sep="\n")
     return 0
 
 

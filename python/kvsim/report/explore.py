@@ -36,7 +36,9 @@ def curves(comparison: Comparison, measure: str, label: str, top: float = math.i
         if len(tokens) > 1 and None not in low:
             band = {"x": tokens + tokens[::-1], "y": high + low[::-1], "fill": "toself"}
             band |= {"fillcolor": color(comparison, style), "line": {"width": 0}, "mode": "lines"}
-            data.append(common | band | {"opacity": _BAND, "hoverinfo": "skip", "showlegend": False})
+            data.append(
+                common | band | {"opacity": _BAND, "hoverinfo": "skip", "showlegend": False}
+            )
         data.append(common | _line(comparison, style, tokens, rows[measure], low, high))
     ticks = [f"{count:.4g}<br>{html.escape(point)}" for point, count in comparison.points.items()]
     axis = {"title": {"text": "budget (tokens per KV head)"}, "tickvals": tokens, "ticktext": ticks}
@@ -75,7 +77,7 @@ def _line(
 
 def color(comparison: Comparison, style: Style) -> str:
     """The variable of the page for the colour of a policy."""
-    return f"var(--p{list(comparison.styles).index(style.spec) + 1})"
+    return f"var(--p{comparison.legend.index(style) + 1})"
 
 
 def heat_map(

@@ -26,7 +26,7 @@ MEASURES = [
 # These have an interval, too. The first two are means of columns.
 WITH_INTERVAL = ["attention_recall", "output_error_mean", "miss_rate", "regret", "gap_closed"]
 _NEEDED = [*UNIT, *MEASURES, "trace_id", "policy", "mode", "seed", "trace", "budget_request"]
-_NEEDED += ["token_accesses", "token_misses", "kvsim_version"]
+_NEEDED += ["token_accesses", "token_misses", "evictions", "kvsim_version"]
 
 
 class Comparison:
@@ -70,6 +70,7 @@ class Comparison:
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
+        self._note_ties()
 
     @cached_property
     def means(self) -> pd.DataFrame:
@@ -82,6 +83,12 @@ class Comparison:
     def shown(self) -> list[str]:
         """The policies that the figures draw."""
         return select(self)
+
+    @property
+    def legend(self) -> list[Style]:
+        """The styles of all policies of the report, oracles last."""
+        found = [self.styles[spec] for spec in self.policies]
+        return sorted(found, key=lambda style: (style.is_oracle, style.spec))
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -229,6 +236,17 @@ class Comparison:
 
     def _names(self, spec: str) -> tuple[str, str, str]:
         return (spec, self.styles[spec].label, base_name(spec))
+
+    def _note_ties(self) -> None:
+        if "ties" not in self.rows:  # a file of an earlier version
+            return
+        sums = self.rows.groupby("policy")[["ties", "evictions"]].sum()
+        tied = sums.index[sums["ties"] > 0.5 * sums["evictions"]]
+        if len(tied):
+            self.notes.append(
+                "Most evictions are decided by ties, that is by the order of tokens with equal "
+                f"scores: {', '.join(self.styles[spec].label for spec in tied)}."
+            )
 
     def _complete(self, rows: pd.DataFrame) -> pd.DataFrame:
         # A mean over other units covers other heads and cannot be compared.

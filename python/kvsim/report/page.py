@@ -1,26 +1,27 @@
 """Writes the figure files and the page that shows them."""
 
-import base64
-import io
-import itertools
+import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
 from pathlib import Path
 
 import jinja2
-import matplotlib
 import pandas as pd
 from matplotlib.markers import MarkerStyle
+from plotly.offline import get_plotlyjs
 
+from .. import __version__
+from ..bootstrap import DRAWS, FEWEST_SEQUENCES
 from .figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
-from .frames import Comparison
-from .style import DARK, LIGHT, NARROW, THEMES, WIDE, Shape, Style, Theme, settings
+from .frames import WITH_INTERVAL, Comparison
+from .headline import headline
+from .intervals import span
+from .pictures import file_names, write_files
+from .style import DARK, LIGHT, Style
 
 _PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
-_PNG_DPI = 200
-_ENDINGS = ("svg", "png")
-# Omitted from SVG files, because they differ between runs or contain addresses.
-_SVG_FACTS = dict.fromkeys(("Date", "Creator", "Type", "Format"))
+_LIBRARY = "plotly.min.js"  # beside the page: too large for each page, and no network is needed
 
 
 def plans(comparison: Comparison) -> list[Plan]:
@@ -28,99 +29,89 @@ def plans(comparison: Comparison) -> list[Plan]:
     return [plan for module in _PLANS for plan in module(comparison)]
 
 
-def write_report(comparison: Comparison, folder: Path) -> Path:
-    """Writes `figures/NAME-THEME.png` and `.svg`, and `index.html`, which embeds its figures.
+def write_report(
+    comparison: Comparison,
+    folder: Path,
+    command: str = "",
+    progress: Callable[[list[Drawing]], Iterable[Drawing]] = iter,
+) -> list[Path]:
+    """Writes `index.html`, the library that makes it explorable, and the files of the figures.
 
-    It removes figures of an earlier report that it does not draw now. Returns the path of the page.
-    Raises OSError if it cannot write.
+    `command` is what the page says that it was drawn by. `progress` passes on the figures while
+    they are drawn. The page embeds its figures. Figures of an earlier report that are not drawn now
+    are removed. Returns the paths of the files, the page first. Raises OSError if it cannot write.
     """
     shown = plans(comparison)
     folder.mkdir(parents=True, exist_ok=True)
     # Draw everything in a temporary folder: an interrupted run leaves the earlier report intact.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".kvsim-") as aside:
-        page = _write(comparison, shown, Path(aside))
+        drawings = [plan for plan in shown if isinstance(plan, Drawing)]
+        pictures = [(drawing, write_files(drawing, Path(aside))) for drawing in progress(drawings)]
+        (Path(aside) / _LIBRARY).write_text(get_plotlyjs(), encoding="utf-8")
+        page = _page(comparison, shown, pictures, command)
+        (Path(aside) / "index.html").write_text(page, encoding="utf-8")
         (folder / "figures").mkdir(exist_ok=True)
-        for plan, theme, ending in itertools.product(shown, THEMES, _ENDINGS):
-            place = folder / "figures" / _file_name(plan, theme, ending)
+        written = [folder / "index.html", folder / _LIBRARY]
+        for plan in shown:
+            files = [folder / "figures" / name for name in file_names(plan.name).values()]
             if isinstance(plan, Drawing):
-                (Path(aside) / place.name).replace(place)
+                written += files
             else:
-                place.unlink(missing_ok=True)
-        return page.replace(folder / page.name)
+                for file in files:
+                    file.unlink(missing_ok=True)
+        for file in reversed(written):
+            (Path(aside) / file.name).replace(file)
+        return written
 
 
-def _write(comparison: Comparison, shown: list[Plan], folder: Path) -> Path:
-    drawings = [plan for plan in shown if isinstance(plan, Drawing)]
-    pictures = [(drawing, _sources(drawing, folder)) for drawing in drawings]
+def _page(
+    comparison: Comparison,
+    shown: list[Plan],
+    pictures: list[tuple[Drawing, dict[str, str]]],
+    command: str,
+) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("kvsim.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    page = environment.get_template("template.html").render(
+    return environment.get_template("template.html").render(
         comparison=comparison,
         pictures=pictures,
+        file_names=file_names,
+        library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
-        summary=_summary(comparison),
+        summary=headline(comparison),
+        intervals=_intervals(comparison),
         tables=[(p, _table(comparison, p)) for p in _points(comparison)],
-        legend=[(style, _sample(style)) for style in _shown_styles(comparison)],
+        legend=[(style, _sample(style)) for style in comparison.legend],
+        runs=_runs(comparison),
+        command=command,
+        version=__version__,
+        date=_date(),
         light=LIGHT,
         dark=DARK,
     )
-    file = folder / "index.html"
-    file.write_text(page, encoding="utf-8")
-    return file
 
 
-def render(drawing: Drawing, theme: Theme, shape: Shape, endings: Iterable[str]) -> list[bytes]:
-    """Draws a figure. Returns the bytes of one file per ending, png or svg."""
-    files = []
-    with matplotlib.rc_context(settings(theme)):
-        figure = drawing.draw(theme, shape)
-        for ending in endings:
-            buffer = io.BytesIO()
-            facts = _SVG_FACTS if ending == "svg" else {}
-            figure.savefig(buffer, format=ending, dpi=_PNG_DPI, metadata=facts)
-            figure.set_layout_engine("none")  # the layout is done; later formats keep it
-            files.append(buffer.getvalue())
-    return files
+def _date() -> str:
+    """The time, or that of SOURCE_DATE_EPOCH, which makes a page reproducible."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    zone = timezone.utc
+    now = datetime.now(zone) if epoch is None else datetime.fromtimestamp(int(epoch), zone)
+    return now.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _file_name(plan: Plan, theme: Theme, ending: str) -> str:
-    return f"{plan.name}-{theme.name}.{ending}"
-
-
-def _sources(drawing: Drawing, folder: Path) -> dict[str, str]:
-    """Writes the files of a figure. Returns data URIs by theme and shape, such as light-wide."""
-    found = {}
-    for theme in THEMES:
-        wide = render(drawing, theme, WIDE, _ENDINGS)
-        for ending, picture in zip(_ENDINGS, wide):
-            (folder / _file_name(drawing, theme, ending)).write_bytes(picture)
-        (narrow,) = render(drawing, theme, NARROW, ("svg",))
-        for shape, picture in ((WIDE, wide[0]), (NARROW, narrow)):
-            data = base64.b64encode(picture).decode()
-            found[f"{theme.name}-{shape.name}"] = f"data:image/svg+xml;base64,{data}"
-    return found
-
-
-def _summary(comparison: Comparison) -> str:
-    rows = comparison.at(comparison.point)
-    rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
-    rivals = rivals[rivals["attention_recall"].notna()]
-    if rivals.empty:
-        return ""
-    best = rivals["attention_recall"].idxmax()
-    text = (
-        f"At {comparison.budget_name(comparison.point)} per KV head, "
-        f"{comparison.styles[best].label} retains the most attention of the policies that hold "
-        f"the budget: {rivals['attention_recall'].max():.3f}"
-    )
-    oracle = comparison.yardstick
-    if oracle in rows.index:
-        recall = rows.loc[oracle, "attention_recall"]
-        return f"{text}, where {comparison.styles[oracle].label} retains {recall:.3f}."
-    return text + "."
+def _intervals(comparison: Comparison) -> str:
+    samples = comparison.intervals.samples
+    if samples.count == 1:
+        return "none, since there is one unit"
+    text = f"95%, paired bootstrap over {samples.count} {samples.sampled}, {DRAWS:,} draws"
+    if samples.sampled == "units":
+        few = len(comparison.sequences)
+        text += f": with {few} {'sequence' if few == 1 else 'sequences'}, fewer than "
+        text += f"{FEWEST_SEQUENCES}, they say nothing about other texts"
+    return text
 
 
 def _points(comparison: Comparison) -> list[str]:
@@ -132,8 +123,15 @@ def _points(comparison: Comparison) -> list[str]:
 def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
     rows = []
     for spec, row in comparison.at(point).iterrows():
-        numbers = {name: _number(row[name], 4) for name in row.index if name != "holds"}
+        numbers: dict[str, object] = {
+            name: _number(row[name], 4) for name in row.index if name != "holds"
+        }
         numbers.update({name: _number(row[name], 0) for name in ("peak_tokens", "cache_bytes")})
+        numbers["ends"] = {
+            name: "" if row[name] == row[f"{name}_low"] == row[f"{name}_high"]
+            else span(row[f"{name}_low"], row[f"{name}_high"], 3)
+            for name in WITH_INTERVAL
+        }  # fmt: skip
         rows.append({"style": comparison.styles[spec], "holds": row["holds"], **numbers})
     return rows
 
@@ -145,9 +143,14 @@ def _number(value: float | None, digits: int) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
-def _shown_styles(comparison: Comparison) -> list[Style]:
-    shown = [comparison.styles[spec] for spec in comparison.policies]
-    return sorted(shown, key=lambda style: (style.is_oracle, style.spec))
+def _runs(comparison: Comparison) -> list[dict[str, object]]:
+    """The commands that wrote the shown rows. Empty if the file does not say."""
+    if "run" not in comparison.results:
+        return []
+    runs = comparison.results["run"]
+    if "run_id" in runs and "run_id" in comparison.rows:
+        runs = runs[runs["run_id"].isin(comparison.rows["run_id"])]
+    return runs.sort_values("started").to_dict("records") if "started" in runs else []
 
 
 def _sample(style: Style) -> dict[str, str]:

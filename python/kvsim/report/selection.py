@@ -33,7 +33,9 @@ def select(comparison: Comparison) -> list[str]:
         for spec in ranked:
             if len(taken) == MOST:
                 break
-            if spec not in taken and not (needs_distinction and _is_like_one(comparison, spec, taken)):
+            if spec not in taken and not (
+                needs_distinction and _is_like_one(comparison, spec, taken)
+            ):
                 taken.append(spec)
     return [spec for spec in policies if spec in taken]
 

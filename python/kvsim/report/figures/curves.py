@@ -108,9 +108,7 @@ def _draw(comparison: Comparison, measure: str, label: str, theme: Theme, shape:
     return _lines(comparison, measure, label, theme, shape)
 
 
-def _lines(
-    comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape
-) -> Figure:
+def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
     values, top = _values(comparison, measure), _top(comparison, measure)
     low, high = (_values(comparison, f"{measure}_{end}") for end in ("low", "high"))
     height = max(5.0 if shape.narrow else 4.2, 0.165 * len(values) + 1.0)
@@ -195,9 +193,7 @@ def _name_lines(
     axes.set_ylim(low, high)
 
 
-def _dots(
-    comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape
-) -> Figure:
+def _dots(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
     values = _values(comparison, measure).iloc[:, 0]
     values = values.sort_values(ascending=False, kind="stable")
     low, high = (_values(comparison, f"{measure}_{end}").iloc[:, 0] for end in ("low", "high"))

@@ -1,15 +1,19 @@
 """Draws attention recall per layer, and per layer and KV head, at the chosen budget."""
 
+import html
 import textwrap
 from functools import partial
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from .. import explore
 from ..frames import Comparison
+from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Plan, bar_size, bare, without_reference
 
@@ -26,23 +30,27 @@ def plan(comparison: Comparison) -> list[Plan]:
     layers = Drawing(
         "layers",
         "Layers",
-        f"Attention recall per layer at {budget}, the mean over sequences and KV heads.",
+        f"Attention recall per layer at {budget}, the mean over sequences and KV heads."
+        + sentence(comparison),
         f"A map of {len(order)} policies and {len(_values(comparison, order[0]))} layers.",
         partial(_draw_layers, comparison),
+        _explore_layers(comparison),
     )
     heads = Drawing(
         "heads",
         "Heads",
         f"Attention recall per layer and KV head at {budget}, the mean over sequences. "
-        "Heads that were not replayed are left blank.",
+        "Heads that were not replayed are left blank." + sentence(comparison),
         f"{len(order)} maps of layers and KV heads, one per policy.",
         partial(_draw_heads, comparison),
+        _explore_heads(comparison),
     )
     return [layers, heads]
 
 
 def _order(comparison: Comparison) -> list[str]:
-    return list(comparison.at(comparison.point).index)
+    there = comparison.at(comparison.point).index
+    return list(there[there.isin(comparison.shown)])
 
 
 def _values(comparison: Comparison, spec: str) -> np.ndarray:
@@ -60,17 +68,48 @@ def _scale(comparison: Comparison) -> Normalize:
     return Normalize(np.floor(chosen.min() * 10) / 10, max(np.ceil(chosen.max() * 10) / 10, 0.1))
 
 
+def _per_layer(comparison: Comparison) -> pd.DataFrame:
+    """The mean recall, [policies, layers]."""
+    rows = comparison.rows[comparison.rows["point"] == comparison.point]
+    means = rows.groupby(["policy", "layer"])["attention_recall"].mean().unstack("layer")
+    return means.loc[_order(comparison)]
+
+
+def _explore_layers(comparison: Comparison) -> dict:
+    table, scale = _per_layer(comparison), _scale(comparison)
+    table = table.set_axis([comparison.styles[spec].label for spec in table.index])
+    cells = explore.heat_map(table, scale.vmin, scale.vmax, "of attention", "", "layer")
+    vertical = {"autorange": "reversed", "showgrid": False, "ticks": ""}
+    layout = {"xaxis": {"title": {"text": "layer (index)"}, "showgrid": False}, "yaxis": vertical}
+    layout["coloraxis"] = explore.color_axis(scale.vmin, scale.vmax, _LABEL)
+    return {"data": [cells], "layout": layout | {"height": 120 + 26 * len(table)}}
+
+
+def _explore_heads(comparison: Comparison) -> dict:
+    order, scale = _order(comparison), _scale(comparison)
+    columns = min(len(order), 4)
+    rows = -(-len(order) // columns)
+    layout: dict[str, object] = {
+        "grid": {"rows": rows, "columns": columns, "pattern": "independent", "ygap": 0.4},
+        "coloraxis": explore.color_axis(scale.vmin, scale.vmax, _LABEL),
+        "height": 90 + 190 * rows,
+    }
+    data = []
+    for place, spec in enumerate(order):
+        number = "" if place == 0 else str(place + 1)
+        cells = pd.DataFrame(_values(comparison, spec))
+        trace = explore.heat_map(cells, scale.vmin, scale.vmax, "of attention", "layer ", "KV head")
+        data.append(trace | {"xaxis": f"x{number}", "yaxis": f"y{number}"})
+        title = {"text": html.escape(comparison.styles[spec].label), "standoff": 2}
+        bare_axis = {"showgrid": False, "ticks": ""}
+        layout[f"xaxis{number}"] = bare_axis | {"title": title, "side": "top"}
+        layout[f"yaxis{number}"] = bare_axis | {"autorange": "reversed"}
+    return {"data": data, "layout": layout}
+
+
 def _draw_layers(comparison: Comparison, theme: Theme, shape: Shape) -> Figure:
-    order = _order(comparison)
-    measured = [
-        comparison.rows[comparison.rows["policy"] == spec]
-        .pipe(lambda rows: rows[rows["point"] == comparison.point])
-        .groupby("layer")["attention_recall"]
-        .mean()
-        for spec in order
-    ]
-    layers = sorted(set().union(*(series.index for series in measured)))
-    values = np.array([series.reindex(layers) for series in measured])
+    order, table = _order(comparison), _per_layer(comparison)
+    values, layers = table.to_numpy(), list(table.columns)
     figure = Figure(figsize=(shape.width, 0.2 * len(order) + 1.3), layout="constrained")
     axes = figure.add_subplot()
     scale = _scale(comparison)

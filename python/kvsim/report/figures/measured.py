@@ -48,7 +48,8 @@ def plan(comparison: Comparison) -> list[Plan]:
         )
         end = f" {of} Dots: query heads; line: their mean."
         draw = partial(_draw, rows, columns, label)
-        plans.append(Drawing(table, title, caption + end, alt, draw))
+        moving = _explore(rows, columns, label)
+        plans.append(Drawing(table, title, caption + end, alt, draw, moving))
     return plans
 
 
@@ -65,6 +66,23 @@ def _one_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     rows = rows[rows["split"] == rows["sequence"].map(splits)]
     shown = ", ".join(str(split) for split in sorted(set(splits)))
     return rows, f"{name} The first part has {shown} tokens."
+
+
+def _explore(rows: pd.DataFrame, columns: dict, label: str) -> dict:
+    data = []
+    for place, (column, name) in enumerate(columns.items()):
+        color = {"color": ("var(--ink)", "var(--muted)")[place]}
+        points = {"type": "scatter", "legendgroup": column, "hoverinfo": "x+y"}
+        heads = points | {"x": rows["layer"].tolist(), "y": rows[column].round(6).tolist()}
+        means = rows.groupby("layer")[column].mean()
+        line = points | {"x": means.index.tolist(), "y": means.round(6).tolist(), "name": name}
+        data.append(heads | {"mode": "markers", "marker": color, "opacity": 0.35})
+        data[-1]["showlegend"] = False
+        data.append(line | {"mode": "lines+markers", "line": color, "marker": color})
+    axes = {"xaxis": {"title": {"text": "layer (index)"}}, "yaxis": {"title": {"text": label}}}
+    axes["xaxis"]["dtick"] = max(1, rows["layer"].nunique() // 12)
+    axes["yaxis"]["range"] = [-0.03, 1.03]
+    return {"data": data, "layout": axes | {"showlegend": len(columns) > 1, "height": 330}}
 
 
 def _draw(rows: pd.DataFrame, columns: dict, label: str, theme: Theme, shape: Shape) -> Figure:
