@@ -18,28 +18,19 @@ _SYMBOLS = {
     ">": "triangle-right", "d": "diamond-tall", "8": "octagon", "H": "hexagon2",
 }  # fmt: skip
 _WIDTH = 2.0  # of a line, pixels
-_BAND = 0.13  # opacity
 
 
 def curves(comparison: Comparison, measure: str, label: str, top: float = math.inf) -> dict:
-    """Lines over budgets with bands. Policies that are not drawn wait in the legend for a click."""
+    """Lines over budgets with bars. Policies that are not drawn wait in the legend for a click."""
     tokens = [float(count) for count in comparison.points]
+    last = comparison.means[measure].xs(comparison.points.index[-1], level="point")
     data = []
-    for spec in sorted(comparison.policies, key=lambda s: (s not in comparison.shown, s)):
-        style = comparison.styles[spec]
+    for spec in sorted(
+        last.index, key=lambda s: (s not in comparison.shown, -last.fillna(0)[s], s)
+    ):
         rows = comparison.means.loc[spec].reindex(comparison.points.index)
-        if rows[measure].isna().all():
-            continue
-        visible = True if spec in comparison.shown else "legendonly"
-        common = {"type": "scatter", "legendgroup": spec, "visible": visible}
-        low, high = (_numbers(rows[f"{measure}_{end}"]) for end in ("low", "high"))
-        if len(tokens) > 1 and None not in low:
-            band = {"x": tokens + tokens[::-1], "y": high + low[::-1], "fill": "toself"}
-            band |= {"fillcolor": color(comparison, style), "line": {"width": 0}, "mode": "lines"}
-            data.append(
-                common | band | {"opacity": _BAND, "hoverinfo": "skip", "showlegend": False}
-            )
-        data.append(common | _line(comparison, style, tokens, rows[measure], low, high))
+        if rows[measure].notna().any():
+            data.append(_line(comparison, comparison.styles[spec], tokens, measure, rows))
     ticks = [f"{count:.4g}<br>{html.escape(point)}" for point, count in comparison.points.items()]
     axis = {"title": {"text": "budget (tokens per KV head)"}, "tickvals": tokens, "ticktext": ticks}
     if len(tokens) > 1 and tokens[-1] / tokens[0] > 3:
@@ -47,32 +38,36 @@ def curves(comparison: Comparison, measure: str, label: str, top: float = math.i
     vertical: dict[str, object] = {"title": {"text": label}}
     if math.isfinite(top):
         vertical["range"] = [-0.04 * top, top]
-    return {"data": data, "layout": {"xaxis": axis, "yaxis": vertical}}
+    layout = {"xaxis": axis, "yaxis": vertical, "height": max(460, 21 * len(data) + 90)}
+    return {"data": data, "layout": layout}
 
 
 def _line(
-    comparison: Comparison,
-    style: Style,
-    tokens: list[float],
-    values: pd.Series,
-    low: list[float | None],
-    high: list[float | None],
+    comparison: Comparison, style: Style, tokens: list[float], measure: str, rows: pd.DataFrame
 ) -> dict:
     dash = "solid"
     if not isinstance(style.line, str):
         dash = ",".join(f"{_WIDTH * length:g}px" for length in style.line[1])
-    interval = "" if None in low else " [%{customdata[0]:.4f}, %{customdata[1]:.4f}]"
-    name = html.escape(style.label)
-    return {
+    name, paint = html.escape(style.label), color(comparison, style)
+    text = f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4f}}"
+    line: dict[str, object] = {
+        "type": "scatter",
         "mode": "lines+markers",
         "name": name,
+        "visible": True if style.spec in comparison.shown else "legendonly",
         "x": tokens,
-        "y": _numbers(values),
-        "customdata": list(zip(low, high)),
-        "line": {"color": color(comparison, style), "dash": dash, "width": _WIDTH},
+        "y": _numbers(rows[measure]),
+        "line": {"color": paint, "dash": dash, "width": _WIDTH},
         "marker": {"symbol": _SYMBOLS[style.marker], "size": 8},
-        "hovertemplate": f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4f}}{interval}<extra></extra>",
     }
+    low, high = rows[f"{measure}_low"], rows[f"{measure}_high"]
+    if low.notna().all():
+        text += "<br>[%{customdata[0]:.4f}, %{customdata[1]:.4f}]"
+        above, below = _numbers(high - rows[measure]), _numbers(rows[measure] - low)
+        bars = {"symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 0}
+        line["error_y"] = bars | {"color": paint}
+        line["customdata"] = list(zip(_numbers(low), _numbers(high)))
+    return line | {"hovertemplate": f"{text}<extra></extra>"}
 
 
 def color(comparison: Comparison, style: Style) -> str:

@@ -40,11 +40,15 @@
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, named(part)]));
   };
   const axis = { gridcolor: "var(--grid)", linecolor: "var(--muted)", zeroline: false };
-  const config = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d"] };
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
+  };
 
   const layoutOf = (given) => {
     const layout = {
-      height: narrow.matches ? 520 : 480,
+      height: 460,
       margin: { l: 60, r: 10, t: 30, b: 60 },
       paper_bgcolor: "var(--paper)",
       plot_bgcolor: "var(--paper)",
@@ -54,7 +58,7 @@
       uirevision: "kept", // a change of theme keeps what the reader has hidden
       ...given,
     };
-    if (narrow.matches) layout.legend = { orientation: "h", y: -0.25 };
+    if (narrow.matches) layout.legend = { orientation: "h", y: -0.2 };
     for (const key of Object.keys(layout)) {
       if (/^[xy]axis/.test(key)) layout[key] = { automargin: true, ...axis, ...layout[key] };
     }

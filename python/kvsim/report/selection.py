@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .intervals import distinguishable
 from .labels import base_name
 
 if TYPE_CHECKING:
@@ -18,8 +17,8 @@ def select(comparison: Comparison) -> list[str]:
     """The policies to draw, in the order of `comparison.policies`.
 
     All of them where the choice names some, or where there are at most MOST. Otherwise the
-    REFERENCES, and then policies that hold the chosen budget, from the highest recall down: first
-    those that are distinguishable from every one taken before, then the rest, until there are MOST.
+    REFERENCES, and of the policies that hold the chosen budget those with the highest mean recall,
+    until there are MOST. Of policies that are the same in every unit, the first one is taken.
     """
     policies = comparison.policies
     if comparison.choice.policies or len(policies) <= MOST:
@@ -29,34 +28,35 @@ def select(comparison: Comparison) -> list[str]:
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin([*comparison.oracles, *taken])]
     ranked = list(rivals.sort_values("attention_recall", ascending=False, kind="stable").index)
-    for needs_distinction in (True, False):
-        for spec in ranked:
-            if len(taken) == MOST:
-                break
-            if spec not in taken and not (
-                needs_distinction and _is_like_one(comparison, spec, taken)
-            ):
-                taken.append(spec)
+    for spec in ranked:
+        if len(taken) < MOST and not _is_the_same(comparison, spec, taken):
+            taken.append(spec)
     return [spec for spec in policies if spec in taken]
 
 
-def sentence(comparison: Comparison) -> str:
-    """The sentence of a caption about the policies that a figure leaves out; empty if none."""
+def sentence(comparison: Comparison, is_first: bool = False) -> str:
+    """The sentence of a caption about the policies that a figure leaves out; empty if none.
+
+    The caption of the first figure explains the choice.
+    """
     count = len(comparison.policies)
     if len(comparison.shown) == count:
         return ""
-    references = [base_name(spec) for spec in comparison.shown if base_name(spec) in REFERENCES]
+    text = f" Drawn are {len(comparison.shown)} of {count} policies"
+    if not is_first:
+        return f"{text}, as in the first figure."
+    there = {base_name(spec) for spec in comparison.shown}
     return (
-        f" Drawn are {len(comparison.shown)} of {count} policies: {', '.join(references)}, and of "
-        f"those that hold {comparison.budget_name(comparison.point)} the best, first those that "
-        "are distinguishable from each other. The table has all; --policies all draws all, "
-        "--policies 'h2o;tova' these two."
+        f"{text}: {', '.join(name for name in REFERENCES if name in there)}, and of those that "
+        "hold the budget the ones with the highest recall at "
+        f"{comparison.budget_name(comparison.point)}. kvsim report … --policies all draws all, "
+        "--policies 'h2o;tova' these two; the table has all."
     )
 
 
-def _is_like_one(comparison: Comparison, spec: str, others: list[str]) -> bool:
-    there = set(comparison.at(comparison.point).index)
-    return any(
-        not distinguishable(*comparison.difference(spec, other, comparison.point)[1:])
-        for other in there.intersection(others)
+def _is_the_same(comparison: Comparison, spec: str, others: list[str]) -> bool:
+    there = comparison.at(comparison.point).index
+    differences = (
+        comparison.difference(spec, other, comparison.point) for other in others if other in there
     )
+    return any(value == low == high == 0 for value, low, high in differences)

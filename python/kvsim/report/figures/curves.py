@@ -2,10 +2,12 @@
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 
 from .. import explore
 from ..frames import Comparison
@@ -14,7 +16,7 @@ from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
-_BAND = 0.12  # opacity
+_SHIFT = 2.4  # points between the marks of neighbouring policies, so that bars stay apart
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -55,23 +57,29 @@ def plan(comparison: Comparison) -> list[Plan]:
         top = _top(comparison, measure)
         leave = f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
         draw = partial(_draw, comparison, measure, label)
-        whole = caption + ladder + sentence(comparison) + _bands(comparison) + leave
+        is_first = not drawings
+        whole = (
+            caption
+            + (ladder if is_first else "")
+            + sentence(comparison, is_first)
+            + _bars(comparison, is_first)
+            + leave
+        )
         moving = explore.curves(comparison, measure, label, top)
         drawings.append(Drawing(name, title, whole, alt, draw, moving))
     return drawings
 
 
-def _bands(comparison: Comparison) -> str:
+def _bars(comparison: Comparison, is_first: bool) -> str:
     """The sentence of the caption about intervals."""
     samples = comparison.intervals.samples
     if samples.count == 1:
-        return " One unit gives no intervals."
-    shape = "Bands" if len(comparison.points) > 1 else "Bars"
-    return (
-        f" {shape}: 95% intervals of the mean over {samples.count} {samples.sampled}. All policies "
-        "replay the same ones, so compare two policies by the interval of their difference, not "
-        "by whether these overlap."
-    )
+        return " One unit gives no intervals." if is_first else ""
+    text = f" Bars: 95% intervals of the mean over {samples.count} {samples.sampled}."
+    if is_first:
+        text += " All policies replay the same ones: compare two policies by the interval of their "
+        text += "difference, not by whether these overlap."
+    return text
 
 
 def _ladder(comparison: Comparison) -> str:
@@ -122,24 +130,44 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     left, bottom = 0.55 / shape.width, 0.62 / height
     axes = figure.add_axes((left, bottom, right - left, 1 - 0.12 / height - bottom))
     tokens = comparison.points.to_numpy()
+    width = (right - left) * shape.width  # of the axes, inches
+    shifts = _shifts(comparison, values.index, width)
     for spec in _back_to_front(comparison, values.index):
         style = line_style(comparison.styles[spec], theme)
         leaves = values.loc[spec].max() > top
-        if low.loc[spec].notna().all():
-            band = {"color": style["color"], "alpha": _BAND, "linewidth": 0, "zorder": 1.6}
-            axes.fill_between(tokens, low.loc[spec], high.loc[spec], **band)
-        axes.plot(tokens, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
+        aside = ScaledTranslation(shifts[spec] / 72, 0, figure.dpi_scale_trans)
+        common = {"transform": axes.transData + aside, "clip_on": leaves}
+        axes.plot(tokens, values.loc[spec], **style, **common, zorder=2.5)
+        ends = low.loc[spec], high.loc[spec]
+        bars = {"color": style["color"], "lw": 0.8, "alpha": 0.55, "zorder": 2.2}
+        axes.vlines(tokens, *ends, **bars, **common)
     if values.max().max() > top:
         axes.set_ylim(values.min().min() - 0.04 * top, top)
-    if tokens[-1] / tokens[0] > 3:
+    if _is_wide(tokens):
         axes.set_xscale("log")
     axes.set_xticks(tokens, [_tick(comparison, point) for point in comparison.points.index])
     axes.minorticks_off()
     axes.set_xlabel("budget (tokens per KV head)")
     axes.set_ylabel(label)
-    axes.margins(x=0.02)
-    _name_lines(axes, comparison, values.iloc[:, -1].dropna().clip(upper=top), names, theme)
+    axes.margins(x=max(0.02, 1.2 * max(shifts.values()) / 72 / width))
+    ends = values.iloc[:, -1].dropna().clip(upper=top)
+    _name_lines(axes, comparison, ends, names, shifts, theme)
     return figure
+
+
+def _shifts(comparison: Comparison, specs: pd.Index, width: float) -> dict[str, float]:
+    """How far to the side each line is drawn, in points, on axes of this width in inches."""
+    tokens = comparison.points.to_numpy()
+    places = np.log(tokens) if _is_wide(tokens) else tokens
+    nearest = np.diff(places).min() / np.ptp(places) * width * 72
+    step = min(_SHIFT, 0.5 * nearest / len(specs))
+    middle = (len(specs) - 1) / 2
+    return {spec: step * (place - middle) for place, spec in enumerate(specs)}
+
+
+def _is_wide(tokens: np.ndarray) -> bool:
+    """Whether the axis of budgets is logarithmic."""
+    return bool(tokens[-1] / tokens[0] > 3)
 
 
 def _tick(comparison: Comparison, point: str) -> str:
@@ -167,7 +195,12 @@ def _top(comparison: Comparison, measure: str) -> float:
 
 
 def _name_lines(
-    axes: Axes, comparison: Comparison, ends: pd.Series, names: dict[str, str], theme: Theme
+    axes: Axes,
+    comparison: Comparison,
+    ends: pd.Series,
+    names: dict[str, str],
+    shifts: dict[str, float],
+    theme: Theme,
 ) -> None:
     """Writes the names at the ends of the lines, without overlap, in place of a long legend."""
     height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
@@ -179,10 +212,15 @@ def _name_lines(
     shift = min(0.0, 1.01 - found[-1]) or max(0.0, -found[0])
     found = spread([min(max(place + shift, 0), 1) for place in found], step)
     width = axes.get_position().width * axes.figure.get_figwidth()  # inches
-    last = 1 - 0.02 / 1.04
+    last = axes.transAxes.inverted().transform(
+        axes.transData.transform((comparison.points.iloc[-1], low))
+    )[0]
     for spec, value, place in zip(ends.index, wished, found):
         style = comparison.styles[spec]
-        points = [last, 1 + 0.06 / width, 1 + 0.2 / width], [value, place, place]
+        points = (
+            [last + shifts[spec] / 72 / width, 1 + 0.06 / width, 1 + 0.2 / width],
+            [value, place, place],
+        )
         line = {"color": style.color(theme), "lw": 0.6, "alpha": 0.7, "clip_on": False}
         axes.add_line(Line2D(*points, **line, transform=axes.transAxes))
         sample = {**dot_style(style, theme), "clip_on": False, "transform": axes.transAxes}
