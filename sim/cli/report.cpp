@@ -60,9 +60,12 @@ po::options_description report_options() {
       "mode", word(), "as rows name it: stream, prefill, stream:every=10")("seed", word(),
                                                                            "of random choices")(
       "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
-      "policies", word(), "those to show, separated by ';': names or canonical specs")(
+      "policies", word(),
+      "those to show, separated by ';': names, labels or canonical specs; all: all in every "
+      "figure; "
+      "default: all in the table, at most ten in the figures")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
-      "trace", word(), "where the trace is now");
+      "trace", word(), "where the trace is now")("quiet", "show no progress");
   return options;
 }
 

@@ -21,15 +21,20 @@ _WIDTH = 2.0  # of a line, pixels
 
 
 def curves(comparison: Comparison, measure: str, label: str, top: float = math.inf) -> dict:
-    """Lines over budgets with bars. Policies that are not drawn wait in the legend for a click."""
+    """Lines over budgets with bars. Policies that are not drawn wait in the legend for a click.
+
+    A gap is closed only by policies that hold the budget.
+    """
+    means = comparison.means
+    values = means[measure].where(means["holds"] | (measure != "gap_closed"))
     tokens = [float(count) for count in comparison.points]
-    last = comparison.means[measure].xs(comparison.points.index[-1], level="point")
+    last = values.xs(comparison.points.index[-1], level="point").reindex(comparison.policies)
     data = []
     for spec in sorted(
         last.index, key=lambda s: (s not in comparison.shown, -last.fillna(0)[s], s)
     ):
-        rows = comparison.means.loc[spec].reindex(comparison.points.index)
-        if rows[measure].notna().any():
+        rows = means.loc[spec].reindex(comparison.points.index)
+        if values[spec].notna().any():
             data.append(_line(comparison, comparison.styles[spec], tokens, measure, rows))
     ticks = [f"{count:.4g}<br>{html.escape(point)}" for point, count in comparison.points.items()]
     axis = {"title": {"text": "budget (tokens per KV head)"}, "tickvals": tokens, "ticktext": ticks}

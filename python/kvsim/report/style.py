@@ -54,21 +54,22 @@ THEMES = (LIGHT, DARK)
 
 @dataclass(frozen=True)
 class Shape:
-    """The width of a figure in inches. Text has the same size in points in all shapes."""
+    """The size of a figure in inches. Text has the same size in points in all shapes."""
 
     name: str
     width: float
+    height: float  # of curves; other figures follow from what they show
 
     @property
     def narrow(self) -> bool:
         return self.width < 5
 
 
-WIDE = Shape("wide", 7.4)
-NARROW = Shape("narrow", 3.9)
+WIDE = Shape("wide", 7.4, 4.2)
+NARROW = Shape("narrow", 3.9, 5.0)
 # Of papers: one column, and the width of the text.
-COLUMN = Shape("column", 3.3)
-TEXT = Shape("text", 6.9)
+COLUMN = Shape("column", 3.3, 3.2)
+TEXT = Shape("text", 6.9, 3.8)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
-_SHIFT = 2.4  # points between the marks of neighbouring policies, so that bars stay apart
+_SHIFT = 2.4  # points between the bars of two policies, so that all are seen
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -119,7 +119,7 @@ def _draw(comparison: Comparison, measure: str, label: str, theme: Theme, shape:
 def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:
     values, top = _values(comparison, measure), _top(comparison, measure)
     low, high = (_values(comparison, f"{measure}_{end}") for end in ("low", "high"))
-    height = max(5.0 if shape.narrow else 4.2, 0.165 * len(values) + 1.0)
+    height = max(shape.height, 0.165 * len(values) + 1.0)
     figure = Figure(figsize=(shape.width, height))
     names = {
         spec: comparison.styles[spec].label + (f" ▴ {last:.3g}" if last > top else "")
@@ -135,12 +135,14 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     for spec in _back_to_front(comparison, values.index):
         style = line_style(comparison.styles[spec], theme)
         leaves = values.loc[spec].max() > top
-        aside = ScaledTranslation(shifts[spec] / 72, 0, figure.dpi_scale_trans)
-        common = {"transform": axes.transData + aside, "clip_on": leaves}
-        axes.plot(tokens, values.loc[spec], **style, **common, zorder=2.5)
-        ends = low.loc[spec], high.loc[spec]
+        axes.plot(tokens, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
+        ends = np.stack([low.loc[spec], high.loc[spec]])
         bars = {"color": style["color"], "lw": 0.8, "alpha": 0.55, "zorder": 2.2}
-        axes.vlines(tokens, *ends, **bars, **common)
+        lines = axes.plot(np.stack([tokens, tokens]), ends, **bars, clip_on=leaves)
+        # Moved after they are added, so that the limits of the axes are those of the data.
+        aside = ScaledTranslation(shifts[spec] / 72, 0, figure.dpi_scale_trans)
+        for line in lines:
+            line.set_transform(axes.transData + aside)
     if values.max().max() > top:
         axes.set_ylim(values.min().min() - 0.04 * top, top)
     if _is_wide(tokens):
@@ -151,16 +153,16 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     axes.set_ylabel(label)
     axes.margins(x=max(0.02, 1.2 * max(shifts.values()) / 72 / width))
     ends = values.iloc[:, -1].dropna().clip(upper=top)
-    _name_lines(axes, comparison, ends, names, shifts, theme)
+    _name_lines(axes, comparison, ends, names, theme)
     return figure
 
 
 def _shifts(comparison: Comparison, specs: pd.Index, width: float) -> dict[str, float]:
-    """How far to the side each line is drawn, in points, on axes of this width in inches."""
+    """How far to the side the bars of each line are, in points, on axes of this width in inches."""
     tokens = comparison.points.to_numpy()
     places = np.log(tokens) if _is_wide(tokens) else tokens
     nearest = np.diff(places).min() / np.ptp(places) * width * 72
-    step = min(_SHIFT, 0.5 * nearest / len(specs))
+    step = min(_SHIFT, 0.3 * nearest / len(specs))
     middle = (len(specs) - 1) / 2
     return {spec: step * (place - middle) for place, spec in enumerate(specs)}
 
@@ -199,7 +201,6 @@ def _name_lines(
     comparison: Comparison,
     ends: pd.Series,
     names: dict[str, str],
-    shifts: dict[str, float],
     theme: Theme,
 ) -> None:
     """Writes the names at the ends of the lines, without overlap, in place of a long legend."""
@@ -218,7 +219,7 @@ def _name_lines(
     for spec, value, place in zip(ends.index, wished, found):
         style = comparison.styles[spec]
         points = (
-            [last + shifts[spec] / 72 / width, 1 + 0.06 / width, 1 + 0.2 / width],
+            [last, 1 + 0.06 / width, 1 + 0.2 / width],
             [value, place, place],
         )
         line = {"color": style.color(theme), "lw": 0.6, "alpha": 0.7, "clip_on": False}

@@ -37,8 +37,8 @@ def plan(comparison: Comparison) -> list[Plan]:
     samples = comparison.intervals.samples
     caption = (
         "(recall − window) / (optimal − window): 0 is the plain window, 1 the best eviction "
-        "sequence there is. One mark per budget, larger for a larger budget. Policies that keep "
-        "more tokens than the budget are left out."
+        "sequence there is. In the picture, a mark per budget, larger for a larger budget. "
+        "Policies that keep more tokens than the budget are left out."
     )
     if samples.count > 1:
         caption += f" Bars: 95% intervals of the paired bootstrap over {samples.count} "

@@ -64,7 +64,8 @@ def _values(comparison: Comparison, spec: str) -> np.ndarray:
 
 def _scale(comparison: Comparison) -> Normalize:
     """The colour scale, shared by both figures, so that a colour means the same recall."""
-    chosen = comparison.rows[comparison.rows["point"] == comparison.point]["attention_recall"]
+    rows = comparison.rows[comparison.rows["point"] == comparison.point]
+    chosen = rows[rows["policy"].isin(comparison.shown)]["attention_recall"]
     return Normalize(np.floor(chosen.min() * 10) / 10, max(np.ceil(chosen.max() * 10) / 10, 0.1))
 
 
@@ -79,8 +80,9 @@ def _explore_layers(comparison: Comparison) -> dict:
     table, scale = _per_layer(comparison), _scale(comparison)
     table = table.set_axis([comparison.styles[spec].label for spec in table.index])
     cells = explore.heat_map(table, scale.vmin, scale.vmax, "of attention", "", "layer")
-    vertical = {"autorange": "reversed", "showgrid": False, "ticks": ""}
-    layout = {"xaxis": {"title": {"text": "layer (index)"}, "showgrid": False}, "yaxis": vertical}
+    vertical = {"autorange": "reversed", "showgrid": False, "ticks": "", "type": "category"}
+    across = {"title": {"text": "layer (index)"}, "showgrid": False, "type": "category"}
+    layout: dict[str, object] = {"xaxis": across, "yaxis": vertical}
     layout["coloraxis"] = explore.color_axis(scale.vmin, scale.vmax, _LABEL)
     return {"data": [cells], "layout": layout | {"height": 120 + 26 * len(table)}}
 
@@ -101,7 +103,7 @@ def _explore_heads(comparison: Comparison) -> dict:
         trace = explore.heat_map(cells, scale.vmin, scale.vmax, "of attention", "layer ", "KV head")
         data.append(trace | {"xaxis": f"x{number}", "yaxis": f"y{number}"})
         title = {"text": html.escape(comparison.styles[spec].label), "standoff": 2}
-        bare_axis = {"showgrid": False, "ticks": ""}
+        bare_axis = {"showgrid": False, "ticks": "", "type": "category"}
         layout[f"xaxis{number}"] = bare_axis | {"title": title, "side": "top"}
         layout[f"yaxis{number}"] = bare_axis | {"autorange": "reversed"}
     return {"data": data, "layout": layout}
