@@ -11,8 +11,9 @@ from matplotlib.colors import to_hex
 from comparison_test import LONG
 from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
 from kvsim.report.figures import Missing, maps, spread
-from kvsim.report.page import plans, render
-from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE, settings
+from kvsim.report.page import plans
+from kvsim.report.pictures import render
+from kvsim.report.style import COLUMN, DARK, LIGHT, NARROW, TEXT, THEMES, WIDE, settings
 
 ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
@@ -45,7 +46,7 @@ def _pixels(drawing, theme, shape):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("shape", [WIDE, NARROW, COLUMN, TEXT], ids=lambda shape: shape.name)
 def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
     figure = _figure(drawings_of(whole_file)[name], shape=shape)
     labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
@@ -71,7 +72,8 @@ def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, them
 
 def test_names_beside_lines_do_not_overlap(result_file):
     specs = [f"policy{i}" for i in range(30)]
-    figure = _figure(drawings_of(result_file.sweep(specs).path)["recall"], shape=NARROW)
+    path = result_file.sweep(specs).path
+    figure = _figure(drawings_of(path, policies=("all",))["recall"], shape=NARROW)
     texts = [t for t in figure.axes[0].texts if t.get_text().startswith("policy")]
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert len(boxes) == 30
@@ -194,11 +196,56 @@ def test_what_has_no_colour_is_called_what_it_is(result_file):
     assert "the oracles, which see the future, and topk, which keeps every token." in caption
 
 
-def test_the_first_figure_of_many_lines_says_how_to_draw_fewer(result_file):
-    drawings = drawings_of(result_file.sweep([f"policy{i}" for i in range(13)]).path)
-    assert "--policies 'h2o;tova'" in drawings["recall"].caption
-    assert "--policies" not in drawings["miss-rate"].caption.split("adds the ladder")[1]
-    assert len(drawings) == 5
+def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
+    result_file.sweep(["window", "optimal:recent=0", "topk:h2=0", "full"])
+    for place in range(20):
+        for budget in (4, 8):
+            result_file.replay(f"policy{place:02}", budget, attention_recall=place / 40)
+            for layer, kv_head in ((0, 1), (1, 0), (1, 1)):
+                recall = place / 40 + 0.01 * layer
+                result_file.replay(
+                    f"policy{place:02}", budget, layer, kv_head, attention_recall=recall
+                )
+    drawings = drawings_of(result_file.path)
+    axes = _figure(drawings["recall"]).axes[0]
+    drawn = {text.get_text() for text in axes.texts}
+    assert drawn == {"window", "optimal", "topk", *(f"policy{place}" for place in range(13, 20))}
+    caption = drawings["recall"].caption
+    assert "Drawn are 10 of 24 policies: window, optimal, topk, and" in caption
+    assert "--policies all" in caption and "as in the first figure" in drawings["heads"].caption
+    lines = drawings["recall"].explore["data"]
+    assert [line["visible"] for line in lines] == [True] * 10 + ["legendonly"] * 14
+    assert (
+        len(_figure(drawings_of(result_file.path, policies=("all",))["recall"]).axes[0].texts) == 24
+    )
+
+
+def test_of_policies_that_are_the_same_one_is_drawn(result_file):
+    result_file.sweep([f"policy{place:02}" for place in range(20)])
+    assert comparison_of(result_file.path).shown == ["policy00"]
+
+
+def test_curves_and_gaps_have_bars_where_there_are_intervals(result_file):
+    means = comparison_of(result_file.sweep().path).means
+    drawings = drawings_of(result_file.path)
+    bars = [
+        line for line in _figure(drawings["recall"]).axes[0].lines if len(line.get_xdata()) == 2
+    ]
+    spans = {tuple(np.round(line.get_ydata(), 6)) for line in bars if line.get_marker() == "None"}
+    for spec in POLICIES:
+        row = means.loc[(spec, "20%")]
+        ends = row["attention_recall_low"], row["attention_recall_high"]
+        assert tuple(np.round(ends, 6)) in spans
+    (line,) = (line for line in drawings["recall"].explore["data"] if line["name"] == "h2o")
+    low, high = line["customdata"][1]
+    assert [low, high] == pytest.approx(list(means.loc[(H2O, "20%")][
+        ["attention_recall_low", "attention_recall_high"]]), abs=1e-6)  # fmt: skip
+
+
+def test_one_unit_has_no_bars_and_says_so(result_file):
+    path = result_file.sweep(layers=1, kv_heads=1).path
+    assert "One unit gives no intervals." in drawings_of(path)["recall"].caption
+    assert comparison_of(path).means["attention_recall_low"].isna().all()
 
 
 def test_only_policies_of_the_file_that_evict_are_suggested(result_file):

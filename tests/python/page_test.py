@@ -1,0 +1,160 @@
+"""What the page of the report says of itself, and how it is explored."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import H2O, comparison_of, drawings_of
+from kvsim.report.__main__ import main
+
+
+@pytest.fixture
+def drawn(result_file, tmp_path, monkeypatch, capsys):
+    """Draws the report of the file and returns its page, what was printed, and its folder."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+
+    def draw(*options):
+        assert main([str(result_file.path), "-o", str(tmp_path / "out"), *options]) == 0
+        return (tmp_path / "out" / "index.html").read_text(), capsys.readouterr()
+
+    return draw
+
+
+def test_the_page_has_its_command_date_and_revisions(result_file, drawn):
+    result_file.sweep(["window"], kvsim_version="0.2.0+g1a2b3c4")
+    result_file.sweep([H2O], kvsim_version="0.2.0+g5d6e7f8.dirty")
+    page, _ = drawn("--budget", "10%")
+    assert f"<code>kvsim report {result_file.path} -o " in page and "--budget 10%</code>" in page
+    assert "1970-01-02 00:00 UTC" in page
+    assert "written by kvsim 0.2.0+g1a2b3c4, 0.2.0+g5d6e7f8.dirty" in page
+    assert "open loop" in page
+
+
+def test_the_program_lists_the_files_and_the_page_links_them(result_file, drawn, tmp_path):
+    result_file.sweep(["window", H2O])
+    page, said = drawn()
+    out = tmp_path / "out"
+    listed = said.out.splitlines()
+    assert listed[0] == str(out / "index.html")
+    assert set(listed) == {str(file) for file in out.rglob("*") if file.is_file()}
+    figures = {line for line in listed if "/figures/" in line}
+    assert {str(out / link) for link in re.findall(r'href="(figures/[^"]*)"', page)} == figures
+
+
+def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
+    result_file.sweep(["window"])
+    lines = drawn()[1].err.splitlines()
+    assert lines[0] == "kvsim: 1 of 5 figures: recall" and len(lines) == 5
+    assert drawn("--quiet")[1].err == ""
+
+
+def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, drawn, tmp_path):
+    result_file.sweep(["window", H2O, "optimal:recent=0"])
+
+    def contents():
+        drawn()
+        return {file: file.read_bytes() for file in (tmp_path / "out").rglob("*.*")}
+
+    assert contents() == contents()
+
+
+@pytest.mark.parametrize("name, inches", [("column", 3.3), ("text", 6.9)])
+def test_figures_for_papers_have_their_width_and_fonts_that_publishers_take(
+    result_file, drawn, tmp_path, name, inches
+):
+    result_file.sweep(["window", H2O])
+    drawn()
+    pdf = (tmp_path / "out" / "figures" / f"recall-{name}.pdf").read_bytes()
+    (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", pdf)
+    assert float(width) == pytest.approx(72 * inches)
+    assert b"/Type3" not in pdf and b"/CIDFontType2" in pdf
+    assert b"CreationDate" not in pdf
+
+
+def test_without_scripts_the_page_shows_all_and_with_them_it_is_explored(result_file, drawn):
+    result_file.sweep().analyses()
+    page, _ = drawn()
+    figures = re.findall(r"<figure>.*?</figure>", page, re.S)
+    explored = [figure for figure in figures if 'class="explore"' in figure]
+    assert len(explored) == 8
+    for figure in explored:
+        assert "<picture>" in figure
+        source = re.search(
+            r'<script type="application/json" class="explore">(.*?)</script>', figure
+        )
+        moving = json.loads(source[1])
+        assert moving["data"] and moving["layout"]
+        colours = re.findall(r'"(?:color|fillcolor)": "([^"]*)"', source[1])
+        assert all(re.fullmatch(r"var\(--(p\d+|ink|muted)\)", colour) for colour in colours)
+    assert page.count('<table class="sortable">') == 2
+
+
+def test_names_are_text_in_the_explored_figures_too(result_file):
+    path = result_file.sweep(["window", "<b>bold</b>"]).path
+    names = [line["name"] for line in drawings_of(path)["recall"].explore["data"]]
+    assert sorted(names) == ["&lt;b&gt;bold&lt;/b&gt;", "window"]
+
+
+def _with_columns(file, **columns):
+    there = {row[1] for row in file.connection.execute("PRAGMA table_info(replay)")}
+    for name, kind in columns.items():
+        if name not in there:
+            file.connection.execute(f"ALTER TABLE replay ADD COLUMN {name} {kind}")
+
+
+def test_a_label_names_a_policy(result_file):
+    _with_columns(result_file, label="TEXT")
+    result_file.sweep(["window", "schedule:file=/far/plan.h5"])
+    result_file.sweep([H2O], label="mine")
+    comparison = comparison_of(result_file.path, policies=("mine", "window"))
+    assert [comparison.styles[spec].label for spec in comparison.policies] == ["mine", "window"]
+
+
+def test_two_specs_of_one_label_are_told_apart(result_file):
+    _with_columns(result_file, label="TEXT")
+    result_file.sweep([H2O, "window"], label="mine")
+    labels = {style.label for style in comparison_of(result_file.path).styles.values()}
+    assert labels == {"mine", "mine #2"}
+
+
+def test_policies_that_mostly_break_ties_are_named(result_file):
+    _with_columns(result_file, ties="INTEGER")
+    result_file.sweep(["window", "knorm"], ties=0)
+    result_file.connection.execute(
+        "UPDATE replay SET ties = evictions * 0.6 WHERE policy = 'knorm'"
+    )
+    result_file.connection.commit()
+    (note,) = comparison_of(result_file.path).notes
+    assert note.startswith("Most evictions are decided by ties") and note.endswith(": knorm.")
+
+
+def test_the_runs_that_wrote_the_rows_are_shown(result_file, drawn):
+    _with_columns(result_file, run_id="TEXT")
+    result_file.connection.execute(
+        "CREATE TABLE IF NOT EXISTS run (run_id TEXT NOT NULL PRIMARY KEY, started TEXT NOT NULL, "
+        "seconds REAL NOT NULL, command TEXT NOT NULL, kvsim_version TEXT NOT NULL, host TEXT NOT "
+        "NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, rows_written INTEGER NOT NULL)"
+    )
+    for run in ("first", "other"):
+        result_file.add(
+            "run", run_id=run, started="2026-01-02T03:04:05Z", seconds=1.5, kvsim_version="0.2.0",
+            command=f"kvsim sweep {run}.h5", host="secret", device="cpu", threads=2, rows_written=8,
+        )  # fmt: skip
+    result_file.sweep(["window"], run_id="first")
+    page, _ = drawn()
+    assert "<code>kvsim sweep first.h5</code>" in page
+    assert "other.h5" not in page and "secret" not in page
+
+
+def test_progress_is_a_bar_on_a_terminal(result_file, tmp_path):
+    result_file.sweep(["window"])
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kvsim.report", str(result_file.path), "-o", tmp_path / "out"]
+    subprocess.run(command, stderr=theirs, stdout=subprocess.DEVNULL, check=True)
+    assert "figures:" in os.read(ours, 1 << 16).decode()
+    os.close(theirs)
