@@ -37,7 +37,7 @@ class Samples:
         self._seed = seed
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """The mean of each row: over the units of a sequence, then over sequences."""
+        """The mean of each row over samples, that of a sequence being the mean over its units."""
         return self._of_samples(values, self._sizes).mean(axis=1)
 
     def drawn_means(self, values: np.ndarray) -> np.ndarray:

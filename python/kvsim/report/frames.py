@@ -34,7 +34,8 @@ class Comparison:
 
     A unit is one KV head of one layer of one sequence. A point is a budget as the sweep requested
     it. `means` has one row per policy and point:
-    - the MEASURES, each the mean over the units of a sequence, then over sequences;
+    - the MEASURES, each the mean over the units of a sequence, then over sequences (over all units
+      where there are fewer than five sequences, as `kvsim compare` does);
     - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
     - `regret` and `gap_closed`, computed from the mean recalls;
     - `NAME_low` and `NAME_high` for each name in WITH_INTERVAL: its 95% interval;
