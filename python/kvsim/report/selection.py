@@ -49,8 +49,9 @@ def sentence(comparison: Comparison, is_first: bool = False) -> str:
     return (
         f"{text}: {', '.join(name for name in REFERENCES if name in there)}, and of those that "
         "hold the budget the ones with the highest recall at "
-        f"{comparison.budget_name(comparison.point)}. kvsim report … --policies all draws all, "
-        "--policies 'h2o;tova' these two; the table has all."
+        f"{comparison.budget_name(comparison.point)}. In the explorable figure, a click on a name "
+        "shows another; kvsim report … --policies all draws all, --policies 'h2o;tova' these two. "
+        "The table has all."
     )
 
 
