@@ -61,9 +61,9 @@ po::options_description report_options() {
                                                                            "of random choices")(
       "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
       "policies", word(),
-      "those to show, separated by ';': names, labels or canonical specs; all: all in every "
-      "figure; "
-      "default: all in the table, at most ten in the figures")(
+      "those to show, separated by ';': names, labels or canonical specs; all: draw all; where "
+      "none "
+      "is named, the table has all and the figures at most ten")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
       "trace", word(), "where the trace is now")("quiet", "show no progress");
   return options;

@@ -10,12 +10,25 @@ import sys
 import pytest
 
 from conftest import H2O, comparison_of, drawings_of
+from kvsim.report import page as page_module
+from kvsim.report import pictures
 from kvsim.report.__main__ import main
+from kvsim.report.style import COLUMN, LIGHT, TEXT
+
+SHAPES = ("wide", "narrow")
+
+
+def _empty_files(drawing, folder):
+    for name in pictures.file_names(drawing.name).values():
+        (folder / name).touch()
+    return dict.fromkeys(
+        [f"{theme}-{shape}" for theme in ("light", "dark") for shape in SHAPES], ""
+    )
 
 
 @pytest.fixture
-def drawn(result_file, tmp_path, monkeypatch, capsys):
-    """Draws the report of the file and returns its page, what was printed, and its folder."""
+def report(result_file, tmp_path, monkeypatch, capsys):
+    """Draws the report of the file and returns its page and what was printed."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
 
     def draw(*options):
@@ -23,6 +36,13 @@ def drawn(result_file, tmp_path, monkeypatch, capsys):
         return (tmp_path / "out" / "index.html").read_text(), capsys.readouterr()
 
     return draw
+
+
+@pytest.fixture
+def drawn(report, monkeypatch):
+    """The same with empty pictures, which is faster."""
+    monkeypatch.setattr(page_module, "write_files", _empty_files)
+    return report
 
 
 def test_the_page_has_its_command_date_and_revisions(result_file, drawn):
@@ -53,23 +73,22 @@ def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
     assert drawn("--quiet")[1].err == ""
 
 
-def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, drawn, tmp_path):
+def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path):
     result_file.sweep(["window", H2O, "optimal:recent=0"])
 
     def contents():
-        drawn()
+        report()
         return {file: file.read_bytes() for file in (tmp_path / "out").rglob("*.*")}
 
     assert contents() == contents()
 
 
-@pytest.mark.parametrize("name, inches", [("column", 3.3), ("text", 6.9)])
+@pytest.mark.parametrize("shape, inches", [(COLUMN, 3.3), (TEXT, 6.9)], ids=["column", "text"])
 def test_figures_for_papers_have_their_width_and_fonts_that_publishers_take(
-    result_file, drawn, tmp_path, name, inches
+    result_file, shape, inches
 ):
-    result_file.sweep(["window", H2O])
-    drawn()
-    pdf = (tmp_path / "out" / "figures" / f"recall-{name}.pdf").read_bytes()
+    drawing = drawings_of(result_file.sweep(["window", H2O]).path)["recall"]
+    (pdf,) = pictures.render(drawing, LIGHT, shape, ["pdf"])
     (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", pdf)
     assert float(width) == pytest.approx(72 * inches)
     assert b"/Type3" not in pdf and b"/CIDFontType2" in pdf
