@@ -62,8 +62,7 @@ po::options_description report_options() {
       "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
       "policies", word(),
       "those to show, separated by ';': names, labels or canonical specs; all: draw all; where "
-      "none "
-      "is named, the table has all and the figures at most ten")(
+      "none is named, the table has all and the figures at most ten")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
       "trace", word(), "where the trace is now")("quiet", "show no progress");
   return options;
