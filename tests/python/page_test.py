@@ -1,18 +1,20 @@
 """What the page of the report says of itself, and how it is explored."""
 
+import fcntl
 import json
 import os
 import pty
 import re
-import subprocess
+import struct
 import sys
+import termios
 
 import pytest
 
 from conftest import H2O, comparison_of, drawings_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
-from kvsim.report.__main__ import main
+from kvsim.report.__main__ import announced, main
 from kvsim.report.style import COLUMN, LIGHT, TEXT
 
 SHAPES = ("wide", "narrow")
@@ -170,10 +172,13 @@ def test_the_runs_that_wrote_the_rows_are_shown(result_file, drawn):
     assert "other.h5" not in page and "secret" not in page
 
 
-def test_progress_is_a_bar_on_a_terminal(result_file, tmp_path):
-    result_file.sweep(["window"])
+def test_progress_is_a_bar_on_a_terminal(monkeypatch):
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "kvsim.report", str(result_file.path), "-o", tmp_path / "out"]
-    subprocess.run(command, stderr=theirs, stdout=subprocess.DEVNULL, check=True)
-    assert "figures:" in os.read(ours, 1 << 16).decode()
-    os.close(theirs)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.set_blocking(ours, False)  # so that a bar that is missing is no endless wait
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert list(announced(["recall", "layers"])) == ["recall", "layers"]
+        terminal.flush()
+        assert "figures:" in os.read(ours, 1 << 16).decode()
+    os.close(ours)

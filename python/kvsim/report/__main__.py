@@ -61,7 +61,7 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _announced(drawings: list) -> Iterable:
+def announced(drawings: list) -> Iterable:
     """The drawings, with a progress bar on a terminal and plain lines elsewhere."""
     if sys.stderr.isatty():
         from tqdm import tqdm
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Comparison(load(options.results), choice),
             Path(options.output),
             command=shlex.join(["kvsim", "report", *arguments]),
-            progress=iter if options.quiet else _announced,
+            progress=iter if options.quiet else announced,
         )
     except ImportError as error:
         return fail(f"{error}; in the source folder: pip install ./python", STATUS_OTHER)
