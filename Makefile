@@ -78,6 +78,7 @@ ROOMS = $(filter-out bench package python support,$(notdir $(patsubst %/,%,$(wil
 EMPTY =
 SPACE = $(EMPTY) $(EMPTY)
 
+test: PACKAGES = git
 # With ROOM only the tests of these rooms are built, and what they stand on.
 test: TARGET = $(addprefix test_,$(ROOM))
 test: room-exists build
