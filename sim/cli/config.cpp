@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
@@ -75,9 +76,15 @@ class Config {
 
   YAML::Node load() const {
     std::ifstream in(file_);
+    std::ostringstream text;
+    if (in) text << in.rdbuf();
     if (!in) fail("no such file, or it cannot be read");
     try {
-      return YAML::Load(in);
+      const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
+      if (documents.size() > 1) {
+        fail(fmt::format("expected one document, found {}; join them", documents.size()));
+      }
+      return documents.empty() ? YAML::Node() : documents.front();
     } catch (const YAML::Exception& error) {
       fail(fmt::format("line {}: neither YAML nor JSON: {}", error.mark.line + 1, error.msg));
     }

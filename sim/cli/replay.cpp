@@ -9,6 +9,7 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/cli/comparison.h"
+#include "sim/cli/interrupt.h"
 #include "sim/cli/session.h"
 #include "sim/results/per_step_file.h"
 #include "traces/hdf5/errors.h"
@@ -66,6 +67,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const auto backend = backend_from(*values);
   const SweepPlan plan = plan_sweep(std::move(request));
+  catch_interrupts();  // before a file is begun, which else would stay
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());
   std::vector<Result> results;
@@ -80,7 +82,8 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
       results.push_back(std::move(outcome.result));
     });
   } catch (const Interrupted&) {
-    print(std::move(results), format);  // the per-step file of an earlier run stays
+    // A per-step file of an earlier run stays.
+    if (!results.empty()) print(std::move(results), format);
     throw;
   } catch (const DataError&) {
     if (!results.empty()) keep_what_finished();

@@ -71,6 +71,7 @@ TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key"
       {"- lru\n", "option names as keys"},
       {"lru\n", "option names as keys"},
       {"", "option names as keys"},
+      {"seed: 1\n---\nseed: 2\n", "one document"},
       {"budgets: [5%\n", "neither YAML nor JSON"},
       {"{\"budgets\": ", "neither YAML nor JSON"},
       {"? [a]\n: 1\n", "unknown key ''"}};
@@ -85,6 +86,7 @@ TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key"
   }
   CHECK_THAT(run(folder.path(), {"sweep", "--config", "none.yaml"}).err,
              Contains("none.yaml: no such file"));
+  CHECK(run(folder.path(), {"sweep", "--config", "."}).status == 2);
 }
 
 }  // namespace
