@@ -132,12 +132,11 @@ PolicyInfo subgen_policy() {
       .source = "SubGen Algorithm 1",
       .sees = "keys and values",
       .differences =
-          "the paper has no budget: here a key that finds no room for a cluster of its own joins "
-          "the "
-          "nearest, however far; where s is a number, a budget below 2 s + t + 1 vectors is "
-          "refused; "
-          "where it is a share, it is at most what leaves room for one cluster, and a budget below "
-          "t + 3 sees the newest token alone; logits have the trace's scale, Algorithm 1 has none; "
+          "the paper has no budget: here every sample counts, also where several are of one "
+          "token; a key that finds no room for a cluster of its own joins the nearest, however "
+          "far; where s is a number, a budget below 2 s + t + 1 vectors is refused; where it is a "
+          "share, it is at most what leaves room for one cluster, and a budget below t + 3 sees "
+          "the newest token alone; logits have the trace's scale, Algorithm 1 has none; "
           "samples go by |v|^2 as in the algorithm and its proof, section 2.2 once says |k|^2; "
           "the recent window of the experiments is +protect:first=0, their clustering kcenter",
       .params = {Param::real("delta", 4, 0, 1000,

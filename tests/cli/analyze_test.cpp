@@ -66,6 +66,18 @@ TEST_CASE("cli: analyses with other parameters stand beside each other in their 
   CHECK(std::count(table.begin(), table.end(), '\n') == 1 + 2 * 4);
 }
 
+TEST_CASE("cli: a mean says over how many rows it is, and no summary has a number that is none") {
+  const TemporaryFolder folder;
+  const Ended ended =
+      run(folder.path(),
+          {"analyze", sample_trace(), "--layers", "1", "--what", "scissorhands-bound:bootstrap=10",
+           "--policies", "window;h2o:recent=300", "--budgets", "3,60%", "-o", "results.sqlite"});
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, Contains("(N): the mean is over N rows") && Contains(" (6)  "));
+  CHECK_THAT(ended.out, !Contains("nan") && !Contains("inf"));
+  CHECK_THAT(ended.err, Contains("h2o:recent=300,") && Contains("3 of 300 protected tokens at 3"));
+}
+
 TEST_CASE("cli: the help of analyze lists every analysis with its parameters") {
   const TemporaryFolder folder;
   const Ended ended = run(folder.path(), {"analyze", "--help"});
@@ -99,6 +111,10 @@ TEST_CASE("cli: analyze ends bad input with one line and the right status") {
       {{trace, "--what", "subgen-bound", "--policies", "h2o", "--budgets", "5", "-o", "r.sqlite"},
        2,
        "subgen-bound"},
+      {{trace, "--what", "subgen-bound", "--policies", "subgen:s=100", "--budgets", "1000,20", "-o",
+        "r.sqlite"},
+       2,
+       "take 205 vectors, but the budget leaves 20"},
       {{trace, "--what", "sparsity", "-o", "text.sqlite"}, 3, "expected a result file"},
       {{"nothing.h5", "--what", "sparsity", "-o", "r.sqlite"}, 3, "nothing.h5"},
       {{trace, "--what", "sparsity", "-o", "missing/r.sqlite"}, 1, "missing/r.sqlite"},
