@@ -127,13 +127,15 @@ def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
             name: _number(row[name], 4) for name in row.index if name != "holds"
         }
         numbers.update({name: _number(row[name], 0) for name in ("peak_tokens", "cache_bytes")})
-        numbers["ends"] = {
-            name: "" if row[name] == row[f"{name}_low"] == row[f"{name}_high"]
-            else span(row[f"{name}_low"], row[f"{name}_high"], 3)
-            for name in WITH_INTERVAL
-        }  # fmt: skip
+        numbers["ends"] = {name: _ends(row, name) for name in WITH_INTERVAL}
         rows.append({"style": comparison.styles[spec], "holds": row["holds"], **numbers})
     return rows
+
+
+def _ends(row: pd.Series, name: str) -> str:
+    """The interval of a number of the table; empty where all draws give the same."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "" if low == high == row[name] else span(low, high, 4 if name == "regret" else 3)
 
 
 def _number(value: float | None, digits: int) -> str:
