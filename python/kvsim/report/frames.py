@@ -9,6 +9,7 @@ from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name
+from .rows import given_labels, with_columns, with_points
 from .selection import select
 from .style import Style, styles
 
@@ -52,12 +53,12 @@ class Comparison:
                 f"kvsim sweep TRACE --policies 'all;oracles' --budgets 5%,10%,20% -o {results.path}"
             )
         self.results, self.choice, self.notes = results, choice, []
-        rows = _with_columns(results, "replay", _NEEDED)
+        rows = with_columns(results, "replay", _NEEDED)
         everything = sorted(rows["policy"].unique())
         self.oracles: set[str] = set()
         if "regret" in results:
-            self.oracles = set(_with_columns(results, "regret", ["oracle"])["oracle"])
-        self.styles: dict[str, Style] = styles(everything, self.oracles, _given_labels(rows))
+            self.oracles = set(with_columns(results, "regret", ["oracle"])["oracle"])
+        self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
 
         self.trace_id = self._one(rows, "trace_id", self._full_id(rows))
         rows = rows[rows["trace_id"] == self.trace_id]
@@ -65,7 +66,7 @@ class Comparison:
         rows = rows[rows["mode"] == self.mode]
         self.seed = int(self._one(rows, "seed", choice.seed))
         rows = rows[rows["seed"] == self.seed]
-        rows = _with_points(self._of_sequences(rows))
+        rows = with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
         self._measured = self._of_the_same_units(rows)  # includes oracles that are not shown
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
@@ -185,7 +186,7 @@ class Comparison:
         """
         if table not in self.results:
             return None
-        rows = _with_columns(self.results, table, ["trace_id", "sequence", *columns])
+        rows = with_columns(self.results, table, ["trace_id", "sequence", *columns])
         chosen = (rows["trace_id"] == self.trace_id) & rows["sequence"].isin(self.sequences)
         return rows[chosen] if chosen.any() else None
 
@@ -305,34 +306,3 @@ class Comparison:
             for found, key in zip(keys, alike):
                 found.append(key)
         return [recall.reindex(found).set_axis(recall.index) for found in keys]
-
-
-def _with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:
-    """The table. Raises ResultsError if it lacks one of the columns."""
-    frame = results[table]
-    for column in columns:
-        if column not in frame:
-            raise ResultsError(
-                f"{results.path}: expected a result file of kvsim sweep, found a table {table} "
-                f"without a column {column}"
-            )
-    return frame
-
-
-def _given_labels(rows: pd.DataFrame) -> dict[str, str]:
-    """The labels that the sweep gave to policies. A file may lack the column."""
-    if "label" not in rows:
-        return {}
-    given = rows[rows["label"].notna()].drop_duplicates("policy", keep="last")
-    return dict(zip(given["policy"], given["label"].astype(str)))
-
-
-def _with_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column `point`: the budget as requested in the sweep."""
-    # A share gives another number of tokens in each sequence, so a point is a request. If two
-    # requests give the same tokens, a row has the one that came first: take the most frequent one.
-    counts = rows.groupby(["sequence", "budget", "budget_request"]).size()
-    order = counts.reset_index(name="rows").sort_values("rows", ascending=False, kind="stable")
-    meant = order.drop_duplicates(["sequence", "budget"]).set_index(["sequence", "budget"])
-    keys = pd.MultiIndex.from_frame(rows[["sequence", "budget"]])
-    return rows.assign(point=meant["budget_request"].reindex(keys).to_numpy())
