@@ -24,6 +24,8 @@ from conftest import (
 )
 from kvsim.report import pictures
 from kvsim.report.__main__ import main
+from kvsim.report.figures import Missing
+from kvsim.report.page import plans
 from kvsim.report.pictures import render
 from kvsim.report.style import DARK, LIGHT
 
@@ -125,6 +127,17 @@ def test_rows_with_errors_at_some_steps_are_shown_beside_the_evictions(result_fi
     result_file.sweep(["window"], mode="stream")
     notes = comparison_of(result_file.path).notes
     assert any("mode is stream:every=10" in note for note in notes)
+
+
+def test_a_map_shows_no_evictions_of_another_protocol(result_file):
+    write_trace(result_file.path.parent / "trace.h5")
+    result_file.sweep(mode="prefill:interval=never,every=10").evictions(mode="prefill")
+    (missing,) = (
+        plan
+        for plan in plans(comparison_of(result_file.path))
+        if isinstance(plan, Missing) and plan.title == "Attention map"
+    )
+    assert missing.command == "" and "evict at every step" in missing.why
 
 
 def test_names_from_the_file_are_text_in_the_page(result_file, tmp_path):

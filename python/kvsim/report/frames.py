@@ -144,6 +144,12 @@ class Comparison:
         return self.mode.split(":")[0]
 
     @property
+    def eviction_interval(self) -> str:
+        """K or `never` where the cache may exceed its budget between evictions, else empty."""
+        settings = self.mode.partition(":")[2].split(",")
+        return next((s.partition("=")[2] for s in settings if s.startswith("interval=")), "")
+
+    @property
     def has_reference(self) -> bool:
         """Whether the rows compare with the full attention."""
         return bool(self.rows["attention_recall"].notna().any())

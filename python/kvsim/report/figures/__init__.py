@@ -37,9 +37,11 @@ Plan = Drawing | Missing
 
 def without_reference(comparison: Comparison, name: str, title: str) -> Missing:
     """For a figure that needs the full attention, in a mode that does not compute it."""
+    interval = comparison.eviction_interval
+    interval = f" --eviction-interval {interval}" if interval else ""
     command = (
         f"kvsim sweep {comparison.trace} --policies '{';'.join(comparison.policies)}' "
-        f"--budgets {','.join(comparison.points.index)} --mode {comparison.base_mode} "
+        f"--budgets {','.join(comparison.points.index)} --mode {comparison.base_mode}{interval} "
         f"--seed {comparison.seed} -o {comparison.results.path}"
     )
     why = f"Rows of the mode {comparison.mode} were computed without the full attention."

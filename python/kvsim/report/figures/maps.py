@@ -49,6 +49,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         rows = rows[(rows["mode"] == comparison.base_mode) & (rows["seed"] == comparison.seed)]
         rows = rows[rows["policy"].isin(comparison.policies)]
     _require_chosen(comparison, rows)
+    if comparison.eviction_interval:
+        why = "The analysis of evictions is of caches that evict at every step."
+        return [Missing(NAME, TITLE, why, "")]
     if rows is None or rows.empty:
         why = "The file has no table evictions for these policies."
         return [Missing(NAME, TITLE, why, _command(comparison))]
