@@ -18,6 +18,8 @@
 namespace kvsim::cli {
 namespace {
 
+constexpr double kMostly = 0.5;  // of the evictions
+
 /// The mean of a column; empty if one of the rows has no value.
 class ColumnMean {
  public:
@@ -49,6 +51,8 @@ class Mean {
     error_.add(result.output_error_mean);
     error_p95_.add(result.output_error_p95);
     bound_.add(result.bound_mean);
+    evictions_ += result.evictions;
+    ties_ += result.ties;
   }
 
   /// Adds the proven bound of every policy's recall on the unit, if there is one.
@@ -56,6 +60,11 @@ class Mean {
 
   std::optional<double> recall() const { return recall_.get(); }
   std::optional<double> recall_bound() const { return recall_bound_.get(); }
+
+  /// The share of all evictions that equal scores decided.
+  double share_of_ties() const {
+    return ties_ == 0 ? 0 : static_cast<double>(ties_) / static_cast<double>(evictions_);
+  }
 
   static std::vector<std::string> columns() {
     return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
@@ -85,6 +94,8 @@ class Mean {
   ColumnMean error_p95_;
   ColumnMean bound_;
   ColumnMean recall_bound_;
+  std::int64_t evictions_ = 0;
+  std::int64_t ties_ = 0;
 };
 
 using RowKey =
@@ -226,6 +237,11 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
       if (const auto bound = mean.recall_bound()) {
         notes += fmt::format("at {} no policy retains more than {:.4f}; {} retains {:.4f}\n",
                              amount.written(), *bound, name_in_tables(policies[i]), *mean.recall());
+      }
+      if (mean.share_of_ties() > kMostly) {
+        notes +=
+            fmt::format("at {} equal scores decide {:.0f}% of the evictions of {}\n",
+                        amount.written(), 100 * mean.share_of_ties(), name_in_tables(policies[i]));
       }
       std::vector<Value>& row = table.rows.emplace_back(
           std::vector<Value>{amount.written(), name_in_tables(policies[i])});

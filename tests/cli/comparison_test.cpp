@@ -37,6 +37,17 @@ TEST_CASE("cli: a sweep says where two policies did the same everywhere") {
   CHECK_THAT(swept.out, !Contains("and lru"));
 }
 
+TEST_CASE("cli: a sweep says where equal scores decide most evictions") {
+  const TemporaryFolder folder;
+  const Ended ended =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "scissorhands;window", "--budgets",
+                          "5%", "--layers", "0", "-o", "r.sqlite"});
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.out, Contains("at 5% equal scores decide ") &&
+                            Contains("% of the evictions of scissorhands\n") &&
+                            !Contains("of the evictions of window"));
+}
+
 TEST_CASE("cli: with oracles a sweep says what policies lose against them") {
   const TemporaryFolder folder;
   const auto sweep = [&] {
