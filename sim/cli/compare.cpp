@@ -17,12 +17,11 @@ namespace {
 po::options_description compare_options() {
   const auto word = [] { return po::value<std::string>(); };
   po::options_description options(
-      "A and B are specs. Prints A - B at every budget and mode that both have, with a 95% "
-      "interval "
-      "from\nthe paired bootstrap over sequences; over units (heads) where there are fewer than "
-      "five "
-      "sequences,\nand then it speaks of these texts alone. Where it contains 0, the data do not "
-      "distinguish the two.\nWith several B each is compared with A, in a leading column b.\n\n"
+      "A and B are specs or labels. Prints A - B at every budget and mode that both have, with a\n"
+      "95% interval from the paired bootstrap over sequences; over units (heads) where there are\n"
+      "fewer than five sequences, and then it speaks of these texts alone. Where it contains 0,\n"
+      "the data do not distinguish the two. With several B each is compared with A, in a leading\n"
+      "column b.\n\n"
       "Options");
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
@@ -54,9 +53,10 @@ std::string nearest_spec(const std::string& text, const std::vector<std::string>
   return nearest(text, candidates);
 }
 
-/// The canonical spec of the rows that `text` names, which may be a spec that only the file knows.
+/// The canonical spec of the rows that `text` names: a label of theirs, or a spec, which may be one
+/// that only the file knows.
 std::string policy_named(const std::string& text, const std::vector<std::string>& policies,
-                         const std::string& file) {
+                         const ResultStore& store, const std::string& file) {
   const auto has = [&](const std::string& spec) {
     return std::find(policies.begin(), policies.end(), spec) != policies.end();
   };
@@ -68,6 +68,12 @@ std::string policy_named(const std::string& text, const std::vector<std::string>
     // The message below names what the file holds, which is what can be compared.
   }
   if (has(canonical)) return canonical;
+  const std::vector<std::string> labelled = store.policies_labelled(text);
+  if (labelled.size() == 1) return labelled.front();
+  if (labelled.size() > 1) {
+    throw UsageError(fmt::format("{} has rows of {} labelled '{}'; name one of them", file,
+                                 fmt::join(labelled, " and of "), text));
+  }
   throw UsageError(fmt::format("{} has no rows of '{}'; did you mean '{}'?", file, text,
                                nearest_spec(canonical, policies)));
 }
@@ -228,7 +234,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   std::vector<std::vector<Result>> rows;
   for (std::string& policy : policies) {
-    policy = policy_named(policy, there, file);
+    policy = policy_named(policy, there, store, file);
     rows.push_back(store.policy_results(policy));
   }
   select_rows(rows, *values);

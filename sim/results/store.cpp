@@ -159,6 +159,20 @@ std::vector<std::string> ResultStore::policies() const {
   });
 }
 
+std::vector<std::string> ResultStore::policies_labelled(const std::string& label) const {
+  return database_->run([&](SQLite::Database& connection) {
+    std::vector<std::string> policies;
+    SQLite::Statement has_labels(connection,
+                                 "SELECT 1 FROM pragma_table_info('replay') WHERE name = 'label'");
+    if (!has_labels.executeStep()) return policies;
+    SQLite::Statement query(connection,
+                            "SELECT DISTINCT policy FROM replay WHERE label = ? ORDER BY policy");
+    query.bind(1, label);
+    while (query.executeStep()) policies.push_back(query.getColumn(0).getString());
+    return policies;
+  });
+}
+
 std::vector<Result> ResultStore::policy_results(const std::string& policy) const {
   return database_->run([&](SQLite::Database& connection) {
     SQLite::Statement query(connection,

@@ -88,6 +88,22 @@ TEST_CASE("cli: compare takes several policies against one") {
   CHECK_THAT(compare(folder, {"window", "h2o", "random"}).out, Contains("not corrected"));
 }
 
+TEST_CASE("cli: compare takes labels, but none that stands for several policies") {
+  const TemporaryFolder folder;
+  std::vector<Result> rows;
+  for (const char* policy : {"lru:score=full", "lfu:score=full", "window"}) {
+    for (int layer = 0; layer < 8; ++layer) {
+      Result& labelled = rows.emplace_back(row(policy, layer, 0.5 + 0.01 * layer));
+      labelled.label = std::string(policy) == "window" ? "mine" : "ours";
+    }
+  }
+  ResultStore(folder.path() / "r.sqlite", ResultStore::Access::write).add(rows);
+  CHECK_THAT(compare(folder, {"mine", "lru:score=full"}).out, Contains("A: window\n"));
+  const Ended ended = compare(folder, {"mine", "ours"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.err, Contains("rows of lfu:score=full and of lru:score=full labelled 'ours'"));
+}
+
 TEST_CASE("cli: compare says which rows took no part") {
   const TemporaryFolder folder;
   write_results(folder);
