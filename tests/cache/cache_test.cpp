@@ -94,6 +94,26 @@ TEST_CASE("if protection exceeds the budget, the first tokens take precedence", 
   CHECK(kept(3, {.protect_first = 3, .protect_newest = 2}, {1, 2, 3, 9, 9}) == Tokens{0, 1, 2});
 }
 
+TEST_CASE("ties are the evictions that equal scores decide", "[cache]") {
+  const auto ties = [](int budget, const Rules& rules, const std::vector<double>& scores) {
+    Cache cache = filled(budget, rules, scores);
+    cache.evict(cache.overflow(), static_cast<int>(scores.size()) - 1);
+    return cache.num_ties();
+  };
+  CHECK(ties(2, {}, {1, 2, 3}) == 0);
+  CHECK(ties(2, {}, {1, 1, 3}) == 1);
+  CHECK(ties(2, {.protect_first = 1}, {1, 1, 3}) == 0);
+  // Of three that leave, the first leaves in any case; the other two are two of three equals.
+  CHECK(ties(2, {}, {0, 1, 1, 1, 3}) == 2);
+  CHECK(ties(2, {}, {0, 1, 1, 2, 3}) == 0);
+}
+
+TEST_CASE("a cache between two evictions of an interval does not overflow", "[cache]") {
+  CHECK(filled(2, {}, {1, 2, 3, 4}).overflow(4) == 0);
+  CHECK(filled(2, {}, {1, 2, 3, 4, 5}).overflow(4) == 3);
+  CHECK(filled(2, {}, {1, 2, 3, 4, 5}).overflow(4, 1) == 0);
+}
+
 TEST_CASE("the overflow is the number of tokens above the budget", "[cache]") {
   CHECK(filled(3, {}, {1, 2}).overflow() == 0);
   CHECK(filled(3, {}, {1, 2, 3}).overflow() == 0);

@@ -49,7 +49,6 @@ TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
   }
   CHECK(slots.evicted_after() == tokens.evicted_after());
   CHECK(slots.num_ties() == tokens.num_ties());
-  if (budget == 60) CHECK(tokens.num_ties() > 0);
 }
 
 }  // namespace

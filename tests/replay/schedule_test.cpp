@@ -51,6 +51,7 @@ TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule
     if (!rules.bounded) wanted.budgets = {Amount::parse("40", "")};
     for (auto [unit, row] : write_schedule(wanted, folder / "again.h5")) {
       row.policy = rows.at(unit).policy;
+      row.policy_code = rows.at(unit).policy_code;
       row.budget = rows.at(unit).budget;
       row.budget_request = rows.at(unit).budget_request;
       row.ties = rows.at(unit).ties;  // of the scores, which a schedule does not know

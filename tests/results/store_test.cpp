@@ -130,7 +130,7 @@ void write_old_file(const std::filesystem::path& file) {
   }
   SQLite::Database database(file, SQLite::OPEN_READWRITE);
   database.exec("DROP VIEW regret");
-  for (const char* column : {"ties", "policy_code", "run_id"}) {
+  for (const char* column : {"label", "ties", "policy_code", "run_id"}) {
     database.exec(fmt::format("ALTER TABLE replay DROP COLUMN {}", column));
   }
 }
