@@ -24,17 +24,18 @@ class KeyNorm final : public Policy {
 }  // namespace
 
 PolicyInfo knorm_policy() {
-  return {.name = "knorm",
-          .keeps = "the tokens with the shortest keys",
-          .source = "Devoto et al. 2024 section 3",
-          .sees = "keys",
-          .differences =
-              "the paper compresses the prompt (--mode prefill --eviction-interval never) and leaves "
-              "two layers alone. In a first layer keys depend on the token alone, and where it "
-              "recurs only rounding tells its scores apart",
-          .params = {},
-          .nests = always_nests,
-          .make = make_policy<KeyNorm>};
+  return {
+      .name = "knorm",
+      .keeps = "the tokens with the shortest keys",
+      .source = "Devoto et al. 2024 section 3",
+      .sees = "keys",
+      .differences =
+          "the paper compresses the prompt (--mode prefill --eviction-interval never) and leaves "
+          "two layers alone. In a first layer keys depend on the token alone, and where it "
+          "recurs only rounding tells its scores apart",
+      .params = {},
+      .nests = always_nests,
+      .make = make_policy<KeyNorm>};
 }
 
 }  // namespace kvsim

@@ -64,8 +64,8 @@ struct SweepPlan {
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
 /// for `adaptive` where heads share a cache, and for what check_mode(), check_interval(),
 /// check_reference() and check_estimator() refuse; DataError for a trace without the rotation that
-/// `positions=slot` needs, and for a schedule file whose SHA-256 differs from the spec's or that has
-/// no schedule for a budget.
+/// `positions=slot` needs, and for a schedule file whose SHA-256 differs from the spec's or that
+/// has no schedule for a budget.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are
