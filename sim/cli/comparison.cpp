@@ -52,7 +52,7 @@ class Mean {
     error_p95_.add(result.output_error_p95);
     bound_.add(result.bound_mean);
     evictions_ += result.evictions;
-    ties_ += result.ties;
+    ties_ += result.ties.value_or(0);
   }
 
   /// Adds the proven bound of every policy's recall on the unit, if there is one.

@@ -151,8 +151,9 @@ void PolicyReplay::select(Layer& layer, int step, int row) {
 
 // As many older tokens as a cache that evicts may hold before the step.
 int PolicyReplay::num_selected(const Layer& layer, int step) const {
-  return interval_ == kNeverEvict ? layer.budget + step - prompt_
-                                  : most_held(layer.budget, interval_, false);
+  if (interval_ != kNeverEvict) return most_held(layer.budget, interval_, false);
+  return static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{layer.budget} + step - prompt_, step));
 }
 
 void PolicyReplay::update_scores(Layer& layer, int step, std::span<const float> attention,

@@ -12,7 +12,7 @@ struct CacheUsage {
   std::vector<std::int32_t> evicted_after;  ///< per token: the step after which it left; n: never
   std::size_t peak_tokens = 0;  ///< largest number after a measured step; of an estimator: vectors
   std::size_t peak_bytes = 0;   ///< largest size, as stored
-  std::int64_t ties = 0;        ///< evictions that equal scores decided
+  std::optional<std::int64_t> ties = {};  ///< evictions that equal scores decided
 };
 
 /// Collects the measurements of one configuration on one unit and turns them into its Outcome.

@@ -24,10 +24,20 @@ bool may_fall_below_budget(const Rules& rules) {
   return rules.drop > 1 || rules.prunes || rules.scope == Scope::model;
 }
 
+/// Whether the allocation gives a head the same share under both. Pyramid and adaptive split what a
+/// policy's protected newest tokens leave, adaptive by the policy's own votes.
+bool have_same_split(const Spec& bound, const Spec& policy, const Rules& rules) {
+  const Allocation allocation = policy.allocation();
+  if (bound.allocation() != allocation) return false;
+  if (allocation == Allocation::uniform || allocation == Allocation::persistence) return true;
+  const bool votes = rules.score && rules.score->kind == ScoreRule::Kind::votes;
+  return rules.protect_newest == 0 && !votes;
+}
+
 bool is_bound_for(const Spec& bound, const Result& row) {
   const Spec policy(row.policy);
   const Rules rules = policy.rules({.budget = static_cast<int>(row.budget)});
-  if (bound.allocation() != policy.allocation() || !rules.bounded || rules.selects) return false;
+  if (!have_same_split(bound, policy, rules) || !rules.bounded || rules.selects) return false;
   return bound.rules({}).selects || !has_interval(row.mode) || policy.is_oracle() ||
          !may_fall_below_budget(rules);
 }

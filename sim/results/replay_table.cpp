@@ -56,8 +56,17 @@ std::string create_certificate_statement() {
       "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
       "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
       "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
-      "recall_bound REAL NOT NULL, PRIMARY KEY ({})) WITHOUT ROWID",
+      "recall_bound REAL NOT NULL, run_id TEXT, PRIMARY KEY ({})) WITHOUT ROWID",
       column_names(kKeyColumns));
+}
+
+/// Creates the table `certificate` if it is missing, and adds the run to one of an earlier version.
+void create_certificate_table(SQLite::Database& connection) {
+  connection.exec(create_certificate_statement());
+  for (const StoredColumn& column : columns_of(connection, "certificate")) {
+    if (column.name == "run_id") return;
+  }
+  connection.exec("ALTER TABLE certificate ADD COLUMN run_id TEXT");
 }
 
 /// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
@@ -134,9 +143,18 @@ void bind_row(SQLite::Statement& statement, const Result& key) {
 void insert_results(SQLite::Database& connection, const std::vector<Result>& results,
                     const Run* run) {
   std::vector<std::string> places(result_columns().size(), "?");
+  std::vector<std::string> changes;
+  for (const Column& column : result_columns().subspan(kKeyColumns)) {
+    const bool is_label = column.name == std::string_view("label");
+    const std::string value = is_label ? "coalesce(excluded.label, replay.label)"
+                                       : fmt::format("excluded.{}", column.name);
+    changes.push_back(fmt::format("{} = {}", column.name, value));
+  }
   SQLite::Statement insert(
-      connection, fmt::format("INSERT OR REPLACE INTO replay ({}) VALUES ({})",
-                              column_names(result_columns().size()), fmt::join(places, ", ")));
+      connection,
+      fmt::format("INSERT INTO replay ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {}",
+                  column_names(result_columns().size()), fmt::join(places, ", "),
+                  column_names(kKeyColumns), fmt::join(changes, ", ")));
   for (Result result : results) {
     if (run != nullptr) result.run_id = run->run_id;
     int index = 1;
@@ -149,8 +167,8 @@ void insert_results(SQLite::Database& connection, const std::vector<Result>& res
 }
 
 void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
-                         const std::vector<Certificate>& certificates) {
-  if (!certificates.empty()) connection.exec(create_certificate_statement());
+                         const std::vector<Certificate>& certificates, const Run* run) {
+  if (!certificates.empty()) create_certificate_table(connection);
   if (!connection.tableExists("certificate")) return;
   SQLite::Statement remove(
       connection,
@@ -161,16 +179,18 @@ void insert_certificates(SQLite::Database& connection, const std::vector<Result>
     remove.reset();
   }
   SQLite::Statement insert(
-      connection, fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound) VALUES "
-                              "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                              column_names(kKeyColumns)));
+      connection,
+      fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound, run_id) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                  column_names(kKeyColumns)));
   for (const Certificate& certificate : certificates) {
     int index = 1;
     for (const Column& column : result_columns().first(kKeyColumns)) {
       bind_value(insert, index++, column.get(certificate.row));
     }
     bind_value(insert, index++, value_of(certificate.row.attention_recall));
-    insert.bind(index, certificate.recall_bound);
+    insert.bind(index++, certificate.recall_bound);
+    insert.bind(index, run != nullptr ? run->run_id : certificate.row.run_id);
     insert.exec();
     insert.reset();
   }

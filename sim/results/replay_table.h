@@ -32,12 +32,13 @@ void bind_unit(SQLite::Statement& statement, const Result& key);
 /// The same for `kOfUnit AND policy = ? AND budget = ?`.
 void bind_row(SQLite::Statement& statement, const Result& key);
 
-/// Inserts rows, in place of those with the same key. Null: they keep the run that they name.
+/// Inserts rows, in place of those with the same key, whose label stays if the new row has none.
+/// Null: rows keep the run that they name.
 void insert_results(SQLite::Database& connection, const std::vector<Result>& results,
                     const Run* run);
 
 /// Inserts `certificates`, in place of those of `results`.
 void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
-                         const std::vector<Certificate>& certificates);
+                         const std::vector<Certificate>& certificates, const Run* run);
 
 }  // namespace kvsim

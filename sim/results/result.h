@@ -49,7 +49,7 @@ struct Result {
   std::string device;
   std::string kvsim_version;
   std::optional<std::string> label;  ///< the user's name of the policy; empty: none
-  std::int64_t ties = 0;             ///< evictions that equal scores decided
+  std::optional<std::int64_t> ties;  ///< evictions that equal scores decided; not of estimators
   std::string policy_code;           ///< policy_code() of the policy
   std::string run_id;  ///< the row of the table `run` of the command that wrote this row
 };

@@ -11,11 +11,11 @@ namespace kvsim {
 
 class GroupReader;
 
-/// How many tokens a schedule may keep after a step.
+/// How many tokens a schedule may keep.
 struct ScheduleLimits {
   int first_eviction = 0;  ///< the first step that may evict; what is kept before is not limited
-  int budget = 1;          ///< after that step
-  int most_held = 1;       ///< after every later one
+  int budget = 1;          ///< after that step, and after any other that evicts
+  int most_held = 1;       ///< at a later step that keeps more than the budget
 };
 
 /// Eviction schedules in the format of PerStepFile, one per unit: of each unit's group only

@@ -90,7 +90,7 @@ void ResultStore::add(const std::vector<Result>& results,
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection);
     insert_results(connection, results, run_.get());
-    insert_certificates(connection, results, certificates);
+    insert_certificates(connection, results, certificates, run_.get());
     if (run_ != nullptr) count_rows(connection, *run_, results.size());
     transaction.commit();
   });

@@ -44,11 +44,13 @@ std::string create_statement(const TableSchema& schema) {
                      fmt::join(keys, ", "));
 }
 
-// Rows of an earlier version do not say which code and which run they come from.
-void add_provenance(SQLite::Database& connection, const TableSchema& schema,
-                    const std::vector<StoredColumn>& made) {
+// Rows of an earlier version have no label, and do not say which code and run they come from.
+void add_missing_columns(SQLite::Database& connection, const TableSchema& schema,
+                         const std::vector<StoredColumn>& made) {
   for (const StoredColumn& column : stored_columns(schema)) {
-    if (column.name != "policy_code" && column.name != "run_id") continue;
+    const bool is_newer =
+        column.name == "label" || column.name == "policy_code" || column.name == "run_id";
+    if (!is_newer) continue;
     if (std::find(made.begin(), made.end(), column) != made.end()) continue;
     connection.exec(
         fmt::format("ALTER TABLE {} ADD COLUMN {} {}", schema.name, column.name, column.type));
@@ -95,7 +97,7 @@ void create_table(SQLite::Database& connection, const TableSchema& schema,
   if (made.empty()) {
     connection.exec(create_statement(schema));
   } else {
-    add_provenance(connection, schema, made);
+    add_missing_columns(connection, schema, made);
     if (columns_of(connection, schema.name) != stored_columns(schema)) {
       throw DataError(fmt::format(
           "{}: the table {} has other columns than those of this version; use a new result file",

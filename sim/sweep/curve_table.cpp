@@ -77,7 +77,7 @@ std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels
     }
     row.insert(row.end(), {labels.device, version()});
     row.push_back(labels.label.empty() ? Value(std::monostate()) : Value(labels.label));
-    row.push_back(labels.policy_code);
+    row.emplace_back(labels.policy_code);
   }
   return rows;
 }

@@ -62,6 +62,26 @@ TEST_CASE("topk >= optimal >= every variant of every policy on one head", "[regr
   check_bounds_hold(wanted);
 }
 
+TEST_CASE("no policy beats a bound where budgets are split over layers and heads", "[regret]") {
+  const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
+  SweepRequest wanted = request(trace, "all;optimal", {"38"});
+  wanted.selection.sequences = {"held-out-text"};
+  wanted.mode = GENERATE(Mode::stream, Mode::prefill);
+  const Allocation allocation =
+      GENERATE(Allocation::pyramid, Allocation::persistence, Allocation::adaptive);
+  std::erase_if(wanted.policies,
+                [](const Spec& policy) { return policy.rules({}).scope != Scope::head; });
+  for (Spec& policy : wanted.policies) policy = policy.allocated(allocation);
+  std::map<std::string, std::vector<Result>> of_unit;
+  for (const Result& result : rows_of(wanted)) {
+    of_unit[name_of({result.sequence, static_cast<int>(result.layer),
+                     static_cast<int>(result.kv_head)})]
+        .push_back(result);
+  }
+  CHECK(of_unit.size() == 16);
+  for (const auto& [unit, rows] : of_unit) CHECK_NOTHROW(check_bounds(rows));
+}
+
 // To three digits, found by programs that share nothing with this one.
 TEST_CASE("optimal and future on the bundled trace are what independent programs found",
           "[regret]") {
@@ -123,6 +143,21 @@ TEST_CASE("under an interval no policy that drops or prunes is held against the 
   Result topk = row("topk", 0.7);
   topk.mode = above.mode;
   CHECK_THROWS_AS(check_bounds({above, topk}), BoundExceeded);
+}
+
+TEST_CASE("a split that depends on the policy gives no bound for policies with another split",
+          "[regret]") {
+  const auto checked = [](const std::string& policy, const std::string& allocation) {
+    check_bounds(
+        {row((policy + allocation).c_str(), 0.61), row(("optimal" + allocation).c_str(), 0.6)});
+  };
+  CHECK_NOTHROW(checked("snapkv", "@pyramid"));
+  CHECK_NOTHROW(checked("snapkv:window=1", "@adaptive"));
+  CHECK_NOTHROW(checked("scissorhands", "@pyramid"));
+  CHECK_THROWS_AS(checked("lru", "@pyramid"), BoundExceeded);
+  CHECK_THROWS_AS(checked("lru", "@adaptive"), BoundExceeded);
+  CHECK_THROWS_AS(checked("snapkv", "@persistence"), BoundExceeded);
+  CHECK_THROWS_AS(checked("snapkv", ""), BoundExceeded);
 }
 
 TEST_CASE("the view regret compares every row with every oracle", "[regret]") {

@@ -70,6 +70,23 @@ std::string refused(const SweepRequest& wanted) {
   return "";
 }
 
+TEST_CASE("a schedule of an eviction interval replays to the same numbers", "[schedule]") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  for (const int interval : {3, kNeverEvict}) {
+    SweepRequest wanted = request(folder / "t.h5", "lru", {"6"});
+    wanted.mode = Mode::prefill;
+    wanted.eviction_interval = interval;
+    const auto rows = write_schedule(wanted, folder / "s.h5");
+    wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
+    for (const auto& [unit, row] : write_schedule(wanted, folder / "again.h5")) {
+      CHECK(row.attention_recall == rows.at(unit).attention_recall);
+      CHECK(row.evictions == rows.at(unit).evictions);
+      CHECK(row.peak_tokens == rows.at(unit).peak_tokens);
+    }
+  }
+}
+
 TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[schedule]") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
@@ -82,6 +99,12 @@ TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[sch
     wanted.budgets = {Amount::parse("5", "")};
     CHECK_THAT(refused(wanted),
                Catch::Contains("keeps at most 5 tokens") && Catch::Contains("6 after step 5"));
+  }
+  SECTION("under an interval it does not cut down to the budget") {
+    wanted.budgets = {Amount::parse("5", "")};
+    wanted.eviction_interval = 2;
+    CHECK_THAT(refused(wanted),
+               Catch::Contains("keeps at most 5 tokens") && Catch::Contains("6 after step 6"));
   }
   SECTION("it lacks a unit") {
     wanted.selection.layers = {1};

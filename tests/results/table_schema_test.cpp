@@ -88,14 +88,16 @@ TEST_CASE("store: a table of an earlier version gets columns for its provenance"
           "PRIMARY KEY (name, number)) WITHOUT ROWID; "
           "INSERT INTO colours VALUES ('red', 1, 700.0)");
   TableSchema schema = colours();
+  schema.columns.push_back(text_column("label", "of the user"));
   schema.columns.push_back(text_column("policy_code", "of what sees it"));
   ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
   store.create(schema);
-  store.replace({{&schema, {{"red", std::int64_t{2}, 650.0, "code"}}}});
+  store.replace({{&schema, {{"red", std::int64_t{2}, 650.0, "mine", "code"}}}});
   const Table table = store.table("colours");
   REQUIRE(table.rows.size() == 2);
-  CHECK(table.rows[0][3] == Value(std::monostate()));
-  CHECK(table.rows[1][3] == Value("code"));
+  CHECK(table.rows[0][4] == Value(std::monostate()));
+  CHECK(table.rows[1][3] == Value("mine"));
+  CHECK(table.rows[1][4] == Value("code"));
 }
 
 TEST_CASE("store: a table of the same name with other columns is refused", "[store]") {
