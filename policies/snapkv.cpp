@@ -83,7 +83,8 @@ PolicyInfo snapkv_policy() {
       .differences =
           "the paper compresses a prompt once and keeps all that follows, as --mode prefill "
           "--eviction-interval never does; otherwise the window goes on and each overflow asks it "
-          "again. Votes are pooled after the mean over the query heads of a KV head",
+          "again. Votes are pooled after the mean over the query heads of a KV head; pooling by "
+          "maximum gives neighbours equal votes, so that ties decide much: see the column ties",
       .params = {Param::integer("window", 16, 1, 1'000'000,
                                 "last steps that vote; their tokens always stay"),
                  Param::integer("kernel", 5, 1, 1'000, "neighbouring tokens that share votes"),
