@@ -191,10 +191,10 @@ AnalysisInfo h2o_bound_analysis() {
           "as 0, as in Lemma D.31",
       .params = {Param::choice("score", {"accumulated", "step"},
                                "what a token is worth: its accumulated attention (Algorithm 2) or "
-                               "that of the step (Algorithm 1)"),
+                               "that of the step (Algorithm 1 as printed)"),
                  Param::choice("h", {"identity", "sqrt", "log1p"}, "the function of Remark D.14")},
       .columns = with_run_columns(
-          {text_column("score", "accumulated (Algorithm 2) or step (Algorithm 1)").key(),
+          {text_column("score", "accumulated (Algorithm 2) or step (Algorithm 1 as printed)").key(),
            text_column("h", "the function of Remark D.14").key(),
            integer_column("peak_tokens", "k, the most tokens that the head holds after a step"),
            integer_column("steps", "that count: from the first one after which a token left"),

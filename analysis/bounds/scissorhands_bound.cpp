@@ -190,7 +190,9 @@ AnalysisInfo scissorhands_bound_analysis() {
       .shows = "per query head and replay: Theorem 4.1 beside the measured loss and error",
       .source = "Scissorhands Theorem 4.1 equation (4), appendix B.3 equation (11)",
       .notes =
-          "the theorem also assumes norms of the model's weights, which no trace holds, and bounds "
+          "the theorem is for Algorithm 2 with m = 1, a cache that drops one token at a time; it "
+          "also "
+          "assumes norms of the model's weights, which no trace holds, and bounds "
           "the distance of token embeddings of length 1: output_error is the nearest that can be "
           "measured, relative to the output; it speaks of expectations at every step, for which "
           "means over steps stand here; T_max is the number of tokens, T_min = start + 1; beta "

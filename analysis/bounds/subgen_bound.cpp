@@ -144,7 +144,8 @@ AnalysisInfo subgen_bound_analysis() {
       .notes =
           "the theorem's Omega leaves its constant open, and with a constant of 1 even exact "
           "normalisers leave a root mean square error of up to epsilon, which is not within "
-          "epsilon 99 times in 100; the theorem speaks of exp(<k, q>), so "
+          "epsilon 99 times in 100; where the theorem prints Eq. (1), it means (3); it speaks of "
+          "exp(<k, q>), so "
           "queries count with the trace's scale; its 0.99 is a probability at each step, over "
           "the coins of Algorithm 1, for which the share of steps of one run stands here; a step "
           "whose error overflows exceeds epsilon, a step at which all values are 0 does not count",
