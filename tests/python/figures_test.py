@@ -9,8 +9,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from comparison_test import LONG
-from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
+from conftest import H2O, POLICIES, TOKENS, comparison_of, drawings_of, write_trace
 from kvsim.report.figures import Missing, maps, spread
+from kvsim.report.headline import headline
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
 from kvsim.report.style import COLUMN, DARK, LIGHT, NARROW, TEXT, THEMES, WIDE, settings
@@ -218,6 +219,25 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
     assert (
         len(_figure(drawings_of(result_file.path, policies=("all",))["recall"]).axes[0].texts) == 24
     )
+
+
+@pytest.mark.parametrize(
+    "mode, beyond", [("prefill:interval=never", TOKENS), ("stream:interval=8,every=10", 7)]
+)
+def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, beyond):
+    recalls = {f"policy{place:02}": 0.42 + place / 100 for place in range(12)}
+    for policy, recall in (recalls | {"window": 0.4, "optimal:recent=0": 0.8}).items():
+        for budget in (4, 8):
+            values = {"attention_recall": recall, "peak_tokens": budget + beyond}
+            result_file.sweep([policy], (budget,), mode=mode, **values)
+    result_file.sweep(["full"], mode=mode, peak_tokens=2 * TOKENS)
+    result_file.sweep(["knorm"], mode=mode, peak_tokens=8 + beyond)  # too many at the budget 4
+    comparison = comparison_of(result_file.path)
+    holds = comparison.means["holds"].unstack("point")
+    assert holds.loc["window"].all() and not holds.loc["full"].any()
+    assert holds.loc["knorm"].tolist() == [False, True]
+    assert len(comparison.shown) == 10 and "hold the budget" in headline(comparison)
+    assert "gap-closed" in drawings_of(result_file.path)
 
 
 def test_of_policies_that_are_the_same_one_is_drawn(result_file):

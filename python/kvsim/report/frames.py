@@ -1,20 +1,20 @@
 """Selects the rows of a result file that a report shows, and averages them over units."""
 
-from collections import Counter
 from functools import cached_property
 
 import pandas as pd
 
+from ..bootstrap import UNIT
 from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name
-from .rows import given_labels, with_columns, with_points
+from .protocol import base_mode, eviction_interval, most_tokens
+from .rows import given_labels, most_common_units, recalls_of, units_of, with_columns, with_points
 from .selection import select
 from .style import Style, styles
 
 OPTIMAL = "optimal:recent=0"
-UNIT = ["sequence", "layer", "kv_head"]
 MEASURES = [
     "attention_recall",
     "output_error_mean",
@@ -27,7 +27,7 @@ MEASURES = [
 # These have an interval, too. The first two are means of columns.
 WITH_INTERVAL = ["attention_recall", "output_error_mean", "miss_rate", "regret", "gap_closed"]
 _NEEDED = [*UNIT, *MEASURES, "trace_id", "policy", "mode", "seed", "trace", "budget_request"]
-_NEEDED += ["token_accesses", "token_misses", "evictions", "kvsim_version"]
+_NEEDED += ["token_accesses", "token_misses", "evictions", "steps", "kvsim_version"]
 
 
 class Comparison:
@@ -40,8 +40,8 @@ class Comparison:
     - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
     - `regret` and `gap_closed`, computed from the mean recalls;
     - `NAME_low` and `NAME_high` for each name in WITH_INTERVAL: its 95% interval;
-    - `holds`, whether no unit held more tokens than its budget. If the policy splits the budget
-      over layers and heads, the mean over units has to hold.
+    - `holds`, whether no unit held more tokens than the protocol allows at its budget. If the
+      policy splits the budget over layers and heads, the mean over units has to hold.
 
     Raises ChoiceError if the file lacks a choice, ResultsError if it has no rows.
     """
@@ -106,7 +106,8 @@ class Comparison:
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
         means["miss_rate"] = misses.fillna(0.0).where(groups["token_accesses"].count() > 0)
         # `full` and the retrieval bound keep every token, so they do not compete at the budget.
-        over = (self._measured["peak_tokens"] - self._measured["budget"]).rename("over")
+        allowed = most_tokens(self._measured, self.mode)
+        over = (self._measured["peak_tokens"] - allowed).rename("over")
         over = over.groupby([self._measured["policy"], self._measured["point"]])
         split = means.index.get_level_values("policy").map(allocation_of) != ""
         means["holds"] = over.max().where(~split, over.mean()) <= 0
@@ -129,8 +130,8 @@ class Comparison:
     def _compared(self, recall: pd.Series | pd.DataFrame) -> dict[str, pd.Series | pd.DataFrame]:
         """`regret` and `gap_closed` of mean recalls, or of the recalls of every draw."""
         none = recall * float("nan")
-        best = none if self.yardstick is None else self._recalls_of(recall, self.yardstick)[0]
-        window, optimal = self._recalls_of(recall, "window", OPTIMAL)
+        best = none if self.yardstick is None else recalls_of(recall, self.yardstick)[0]
+        window, optimal = recalls_of(recall, "window", OPTIMAL)
         gap = optimal - window
         return {"regret": best - recall, "gap_closed": (recall - window) / gap.where(gap > 0)}
 
@@ -140,14 +141,13 @@ class Comparison:
 
     @property
     def base_mode(self) -> str:
-        """stream or prefill: the mode without its suffix."""
-        return self.mode.split(":")[0]
+        """stream or prefill: the mode without its settings."""
+        return base_mode(self.mode)
 
     @property
     def eviction_interval(self) -> str:
         """K or `never` where the cache may exceed its budget between evictions, else empty."""
-        settings = self.mode.partition(":")[2].split(",")
-        return next((s.partition("=")[2] for s in settings if s.startswith("interval=")), "")
+        return eviction_interval(self.mode)
 
     @property
     def has_reference(self) -> bool:
@@ -258,12 +258,8 @@ class Comparison:
 
     def _complete(self, rows: pd.DataFrame) -> pd.DataFrame:
         # A mean over other units covers other heads and cannot be compared.
-        sets = {
-            key: frozenset(zip(*map(group.get, UNIT)))
-            for key, group in rows.groupby(["policy", "point"])
-        }
-        counts = Counter(sets.values())
-        units = max(counts, key=lambda found: (len(found), counts[found]), default=frozenset())
+        sets = units_of(rows)
+        units = most_common_units(sets)
         self.num_units = len(units)
         whole = [key for key, found in sets.items() if found == units]
         other = sorted(f"{self.styles[s].label} at {p}" for s, p in sets if (s, p) not in whole)
@@ -294,21 +290,3 @@ class Comparison:
                 return point
         there = ", ".join(self.points.index)
         raise ChoiceError(f"--budget: {self.results.path} has no {wanted}; it has {there}")
-
-    @staticmethod
-    def _recalls_of(
-        recall: pd.Series | pd.DataFrame, *specs: str
-    ) -> list[pd.Series | pd.DataFrame]:
-        """The recall of each spec at the budget of each row.
-
-        It takes the specs with the allocation of the row's policy, as the view `regret` does. If
-        one of them is missing, it takes all with an even split of the same number of tokens.
-        """
-        keys: list[list[tuple[str, str]]] = [[] for _ in specs]
-        for policy, point in recall.index:
-            alike = [(spec + allocation_of(policy), point) for spec in specs]
-            if not all(key in recall.index for key in alike):
-                alike = [(spec, point) for spec in specs]
-            for found, key in zip(keys, alike):
-                found.append(key)
-        return [recall.reindex(found).set_axis(recall.index) for found in keys]

@@ -1,8 +1,14 @@
 """Reads rows of a result file as the report needs them."""
 
+from collections import Counter
+
 import pandas as pd
 
+from ..bootstrap import UNIT
 from ..results import Results, ResultsError
+from .labels import allocation_of
+
+Units = frozenset[tuple]
 
 
 def with_columns(results: Results, table: str, columns: list[str]) -> pd.DataFrame:
@@ -34,3 +40,33 @@ def with_points(rows: pd.DataFrame) -> pd.DataFrame:
     meant = order.drop_duplicates(["sequence", "budget"]).set_index(["sequence", "budget"])
     keys = pd.MultiIndex.from_frame(rows[["sequence", "budget"]])
     return rows.assign(point=meant["budget_request"].reindex(keys).to_numpy())
+
+
+def units_of(rows: pd.DataFrame) -> dict[tuple[str, str], Units]:
+    """The units of each policy and point."""
+    return {
+        key: frozenset(zip(*map(group.get, UNIT)))
+        for key, group in rows.groupby(["policy", "point"])
+    }
+
+
+def most_common_units(sets: dict[tuple[str, str], Units]) -> Units:
+    """The largest set of units; of several, the one that most policies and points have."""
+    counts = Counter(sets.values())
+    return max(counts, key=lambda found: (len(found), counts[found]), default=frozenset())
+
+
+def recalls_of(recall: pd.Series | pd.DataFrame, *specs: str) -> list[pd.Series | pd.DataFrame]:
+    """The recall of each spec at the budget of each row, which policy and point index.
+
+    It takes the specs with the allocation of the row's policy, as the view `regret` does. If one of
+    them is missing, it takes all with an even split of the same number of tokens.
+    """
+    keys: list[list[tuple[str, str]]] = [[] for _ in specs]
+    for policy, point in recall.index:
+        alike = [(spec + allocation_of(policy), point) for spec in specs]
+        if not all(key in recall.index for key in alike):
+            alike = [(spec, point) for spec in specs]
+        for found, key in zip(keys, alike):
+            found.append(key)
+    return [recall.reindex(found).set_axis(recall.index) for found in keys]
