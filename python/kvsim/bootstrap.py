@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DRAWS = 2000
 FEWEST_SEQUENCES = 5
+FEWEST_SAMPLES = 5  # from which a winner is called
 UNIT = ["sequence", "layer", "kv_head"]
 _OUTSIDE = 0.025  # the share of draws on either side of an interval
 

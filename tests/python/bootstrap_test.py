@@ -81,13 +81,18 @@ def test_a_headline_names_a_winner_with_its_lead(result_file):
             result_file.replay(spec, 4, layer, attention_recall=recall + 0.01 * layer)
     text = headline(comparison_of(result_file.path))
     assert "h2o (0.635 [0.619, 0.650]) retains the most attention" in text
-    assert "0.0500 [0.0500, 0.0500] more than tova, the next." in text
+    assert "0.0500 [0.0500, 0.0500] more than tova, the next; each interval is for itself" in text
     assert "The oracle optimal retains 0.1000 [0.1000, 0.1000] more than h2o." in text
 
 
 def test_one_unit_has_no_winner(result_file):
     text = headline(comparison_of(result_file.sweep(layers=1, kv_heads=1).path))
     assert "in the one unit that was replayed, which gives no intervals" in text
+
+
+def test_four_samples_have_no_winner(result_file):
+    text = headline(comparison_of(result_file.sweep(layers=2, kv_heads=2).path))
+    assert "retains the most" in text and "too few samples (4) to tell whether another" in text
 
 
 def test_policies_of_other_units_are_left_out(result_file):

@@ -1,5 +1,6 @@
 """The sentence at the head of the page: who retains the most attention, as far as the data say."""
 
+from ..bootstrap import FEWEST_SAMPLES
 from .frames import Comparison
 from .intervals import distinguishable, span
 
@@ -7,7 +8,10 @@ _MOST_NAMES = 4
 
 
 def headline(comparison: Comparison) -> str:
-    """Names a winner only if it is distinguishable from every other policy; empty without rows."""
+    """Names a winner only if it is distinguishable from every other policy; empty without rows.
+
+    It calls none from fewer than FEWEST_SAMPLES samples: too few draws differ from each other.
+    """
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
     recall = rivals["attention_recall"].dropna().sort_values(ascending=False, kind="stable")
@@ -16,9 +20,13 @@ def headline(comparison: Comparison) -> str:
     best, *others = recall.index
     where = f"At {comparison.budget_name(comparison.point)} per KV head, "
     of = "the most attention of the policies that hold the budget"
-    if comparison.intervals.samples.count == 1:
+    count = comparison.intervals.samples.count
+    if count == 1:
         text = f"{where}{_named(comparison, best)} retains {of}"
         text += " in the one unit that was replayed, which gives no intervals"
+    elif others and count < FEWEST_SAMPLES:
+        text = f"{where}{_named(comparison, best)} retains {of}; "
+        text += f"too few samples ({count}) to tell whether another is as good"
     elif alike := [spec for spec in others if not _apart(comparison, best, spec)]:
         text = f"{where}{_list(comparison, [best, *alike])} retain {of} and are not "
         text += "distinguishable: the 95% interval of the difference "
@@ -29,6 +37,8 @@ def headline(comparison: Comparison) -> str:
         if others:
             text += f", {_difference(comparison, best, others[0])} more than "
             text += f"{comparison.styles[others[0]].label}, the next"
+        if len(others) > 1:
+            text += "; each interval is for itself, not corrected for the number of policies"
     return text + "." + _between_the_ends(comparison, best)
 
 
