@@ -21,8 +21,9 @@ _REPLAY = {
     "policy": "canonical spec: every parameter with its value",
     "budget": "most tokens that the KV head may keep, in tokens",
     "mode": "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
-    "every=K: output errors only at the last step and every K-th step before it. Suffix "
-    "reference=none: no comparison with the full attention",
+    "interval=K: the cache may exceed its budget by K - 1 tokens; interval=never: the prompt is "
+    "cut once and every later token stays. Suffix every=K: output errors only at the last step and "
+    "every K-th step before it. Suffix reference=none: no comparison with the full attention",
     "seed": "of the policy's random choices",
     "trace": "the trace file, as named on the command line",
     "budget_request": "the budget as it was asked for: tokens, or a share",
