@@ -237,7 +237,10 @@ def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, bey
     assert holds.loc["window"].all() and not holds.loc["full"].any()
     assert holds.loc["knorm"].tolist() == [False, True]
     assert len(comparison.shown) == 10 and "hold the budget" in headline(comparison)
-    assert "gap-closed" in drawings_of(result_file.path)
+    gap = drawings_of(result_file.path)["gap-closed"]
+    (knorm,) = (line for line in gap.explore["data"] if line["name"] == "knorm")
+    assert knorm["y"][0] is None and knorm["y"][1] is not None
+    assert "besides window and optimal, the policies of the first figure that" in gap.caption
 
 
 def test_of_policies_that_are_the_same_one_is_drawn(result_file):

@@ -23,10 +23,13 @@ _WIDTH = 2.0  # of a line, pixels
 def curves(comparison: Comparison, measure: str, label: str, top: float = math.inf) -> dict:
     """Lines over budgets with bars. Policies that are not drawn wait in the legend for a click.
 
-    A gap is closed only by policies that hold the budget.
+    A gap is closed only by policies that hold the budget, at the budgets that they hold.
     """
     means = comparison.means
-    values = means[measure].where(means["holds"] | (measure != "gap_closed"))
+    if measure == "gap_closed":
+        ends = [measure, f"{measure}_low", f"{measure}_high"]
+        means = means.assign(**{name: means[name].where(means["holds"]) for name in ends})
+    values = means[measure]
     tokens = [float(count) for count in comparison.points]
     last = values.xs(comparison.points.index[-1], level="point").reindex(comparison.policies)
     data = []
@@ -66,7 +69,7 @@ def _line(
         "marker": {"symbol": _SYMBOLS[style.marker], "size": 8},
     }
     low, high = rows[f"{measure}_low"], rows[f"{measure}_high"]
-    if low.notna().all():
+    if low[rows[measure].notna()].notna().all():
         text += "<br>[%{customdata[0]:.4f}, %{customdata[1]:.4f}]"
         above, below = _numbers(high - rows[measure]), _numbers(rows[measure] - low)
         bars = {"symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 0}

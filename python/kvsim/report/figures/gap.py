@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from .. import explore
 from ..frames import OPTIMAL, Comparison
 from ..intervals import span
-from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Missing, Plan, dot_style, marker_size
 
@@ -44,7 +43,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         caption += f" Bars: 95% intervals of the paired bootstrap over {samples.count} "
         caption += f"{samples.sampled}. A bar that reaches 0 does not distinguish the policy from "
         caption += "window."
-    caption += sentence(comparison)
+    if len(comparison.shown) < len(comparison.policies):
+        caption += " Drawn are, besides window and optimal, the policies of the first figure that "
+        caption += "evict and hold the budget."
     if comparison.splits:
         caption += " A policy that splits its budget (@) is compared with a window and an "
         caption += "optimum that split it alike or, if there are none, evenly."

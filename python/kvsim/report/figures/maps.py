@@ -50,7 +50,8 @@ def plan(comparison: Comparison) -> list[Plan]:
         rows = rows[rows["policy"].isin(comparison.policies)]
     _require_chosen(comparison, rows)
     if comparison.eviction_interval:
-        why = "The analysis of evictions is of caches that evict at every step."
+        why = "kvsim analyze records evictions only of caches that evict at every step; these rows "
+        why += "are of another protocol."
         return [Missing(NAME, TITLE, why, "")]
     if rows is None or rows.empty:
         why = "The file has no table evictions for these policies."
