@@ -17,7 +17,8 @@
       head.append(button);
       button.addEventListener("click", () => {
         const names = column === 0;
-        const up = head.ariaSort ? head.ariaSort === "descending" : names;
+        const sorted = head.getAttribute("aria-sort");
+        const up = sorted ? sorted === "descending" : names;
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
         const body = table.tBodies[0];
