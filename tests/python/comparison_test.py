@@ -201,12 +201,32 @@ def test_a_bound_that_does_not_apply_to_a_unit_does_not_apply_to_the_mean(result
         ({"seed": 3}, "--seed"),
         ({"sequences": ("three",)}, "--sequence: .* it has one"),
         ({"budget": "50%"}, "--budget: .* it has 10%, 20%"),
-        ({"policies": ("h3o",)}, "--policies: there is no h3o; there are full, h2o"),
+        ({"policies": ("h3o",)}, "--policies: expected a name, .* found h3o; there are full, h2o"),
+        ({"policies": ("h2o:recent=0.4",)}, "--policies: .* found h2o:recent=0.4; there are full"),
     ],
 )
 def test_a_choice_that_is_not_there_says_what_is(result_file, choice, says):
     with pytest.raises(ChoiceError, match=says):
         _comparison(result_file.sweep(), **choice)
+
+
+@pytest.mark.parametrize(
+    "wanted, names",
+    [
+        ("h2o", ["h2o recent=0.25", "h2o recent=0.5", "h2o+quant"]),
+        ("h2o:recent=0.50", ["h2o recent=0.5", "h2o+quant"]),
+        ("h2o:score=sum,recent=0.25", ["h2o recent=0.25"]),
+        ("h2o+quant", ["h2o+quant"]),
+        (f"{H2O}+quant:bits=4", ["h2o+quant"]),
+        ("window@pyramid", ["window@pyramid"]),
+        ("window", ["window", "window@pyramid"]),
+    ],
+)
+def test_a_policy_is_chosen_by_what_its_spec_says(result_file, wanted, names):
+    other = H2O.replace("recent=0.5", "recent=0.25")
+    result_file.sweep([other, H2O, f"{H2O}+quant:bits=4,group=32", "window", "window@pyramid"])
+    comparison = _comparison(result_file, policies=(wanted,))
+    assert [comparison.styles[spec].label for spec in comparison.policies] == names
 
 
 @pytest.mark.parametrize("budget", ["10%", "4"])

@@ -23,7 +23,7 @@ class Choice:
     mode: str | None = None
     seed: int | None = None
     budget: str | None = None  # as requested in the sweep, or in tokens
-    policies: tuple[str, ...] = ()  # canonical specs, labels or names; `all`: draw all
+    policies: tuple[str, ...] = ()  # names, labels or specs, as `labels.is_named`; `all`: draw all
     layer: int | None = None
     query_head: int | None = None
     trace: str | None = None  # the trace file, if it has moved

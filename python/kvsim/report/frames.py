@@ -8,7 +8,7 @@ from ..bootstrap import UNIT
 from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
-from .labels import allocation_of, base_name
+from .labels import allocation_of, base_name, is_named
 from .protocol import base_mode, eviction_interval, most_tokens
 from .rows import given_labels, most_common_units, recalls_of, units_of, with_columns, with_points
 from .selection import select
@@ -237,13 +237,16 @@ class Comparison:
     def _wanted(self, specs: list[str]) -> list[str]:
         wanted = self.choice.policies if "all" not in self.choice.policies else ()
         for name in wanted:
-            if not any(name in self._names(spec) for spec in specs):
+            if not any(self._is_named(spec, name) for spec in specs):
                 there = ", ".join(sorted({self.styles[spec].label for spec in specs}))
-                raise ChoiceError(f"--policies: there is no {name}; there are {there}")
-        return [s for s in specs if not wanted or any(name in self._names(s) for name in wanted)]
+                raise ChoiceError(
+                    f"--policies: expected a name, a label, or a name with some of its parameters, "
+                    f"found {name}; there are {there}"
+                )
+        return [s for s in specs if not wanted or any(self._is_named(s, n) for n in wanted)]
 
-    def _names(self, spec: str) -> tuple[str, str, str]:
-        return (spec, self.styles[spec].label, base_name(spec))
+    def _is_named(self, spec: str, name: str) -> bool:
+        return name in (spec, self.styles[spec].label) or is_named(spec, name)
 
     def _note_ties(self) -> None:
         if "ties" not in self.rows:  # a file of an earlier version

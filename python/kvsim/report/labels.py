@@ -17,6 +17,31 @@ def allocation_of(spec: str) -> str:
     return "" if at < 0 else spec[at:]
 
 
+def is_named(spec: str, wanted: str) -> bool:
+    """Whether all that `wanted` says is so in a canonical spec.
+
+    A name alone is that of every spec of the policy; parameters, further parts (`+`) and an
+    allocation (`@`) are those that `wanted` has: `h2o:recent=0.25` names a quantised h2o, too.
+    """
+    parts, asked = _parts(spec), _parts(wanted)
+    return (
+        len(asked) <= len(parts)
+        and allocation_of(wanted) in ("", allocation_of(spec))
+        and all(
+            name == there
+            and all(_is_same(settings.get(key, ""), value) for key, value in said.items())
+            for (there, settings), (name, said) in zip(parts, asked)
+        )
+    )
+
+
+def _is_same(first: str, second: str) -> bool:
+    try:
+        return float(first) == float(second)
+    except ValueError:
+        return first == second
+
+
 def labels(specs: list[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """A label for each spec: the given one, or its name with the parameters that differ.
 
