@@ -28,7 +28,8 @@ po::options_description compare_options() {
       "a number of the table replay, as output_error_mean; at one budget neither recall nor "
       "relative error ranks serious policies as the running model does")(
       "budget", word(), "64: tokens; 20%: the budget as requested. All where none is named")(
-      "mode", word(), "as rows name it: stream, prefill, stream:every=10. All where none is named")(
+      "mode", word(),
+      "as rows name it: stream, stream:every=10, prefill:interval=never. All where none is named")(
       "seed", po::value<std::int64_t>(),
       "of random choices; the mean over all where none is named")(
       "trace-id", word(), "rows of this trace; its first characters are enough")(

@@ -8,6 +8,7 @@
 
 #include "sim/cli/options.h"
 #include "sim/results/store.h"
+#include "sim/results/version.h"
 
 namespace kvsim::cli {
 namespace {
@@ -57,11 +58,12 @@ po::options_description report_options() {
       "trace-id", word(), "the trace to show; its first characters are enough")(
       "sequence", po::value<std::vector<std::string>>(),
       "a sequence to show, again for each; all where none is named")(
-      "mode", word(), "as rows name it: stream, prefill, stream:every=10")("seed", word(),
-                                                                           "of random choices")(
+      "mode", word(), "as rows name it: stream, stream:every=10, prefill:interval=never")(
+      "seed", word(), "of random choices")(
       "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
       "policies", word(),
-      "those to show, separated by ';': names, labels or canonical specs; all: draw all; where "
+      "those to show, separated by ';': names, labels, or names with some of their parameters as "
+      "in 'h2o:recent=0.25'; all: draw all; where "
       "none is named, the table has all and the figures at most ten")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
       "trace", word(), "where the trace is now")("quiet", "show no progress");
@@ -98,6 +100,7 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments) {
       values->count("config") == 0 ? arguments : all_arguments(file, *values);
   std::vector<std::string> command = {python(), "-m", "kvsim.report"};
   command.insert(command.end(), words.begin(), words.end());
+  setenv("KVSIM_VERSION", version().c_str(), 1);  // the page names the revision that drew it
   return run_python(command);
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "sim/results/version.h"
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -50,6 +51,7 @@ TEST_CASE("cli: a report hands its arguments to the package and ends with its st
   std::ofstream(folder.path() / "python") << "#!/bin/sh\n"
                                              "[ \"$1\" = -c ] && exit 0\n"
                                              "echo \"$@\"\n"
+                                             "echo \"$KVSIM_VERSION\" >&2\n"
                                              "exit 3\n";
   std::filesystem::permissions(folder.path() / "python", std::filesystem::perms::all);
   const Interpreter ours((folder.path() / "python").string());
@@ -57,6 +59,7 @@ TEST_CASE("cli: a report hands its arguments to the package and ends with its st
       run(folder.path(), {"report", "r.sqlite", "-o", "page", "--budget", "20%", "--layer", "1"});
   CHECK(ended.status == 3);
   CHECK(ended.out == "-m kvsim.report r.sqlite -o page --budget 20% --layer 1\n");
+  CHECK(ended.err == version() + "\n");
 
   std::ofstream(folder.path() / "r.yaml") << "output: page\nsequence: [a, b]\nlayer: 1\n";
   const Ended configured =

@@ -6,11 +6,13 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import termios
 
 import pytest
 
+import kvsim
 from conftest import H2O, comparison_of, drawings_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
@@ -54,7 +56,24 @@ def test_the_page_has_its_command_date_and_revisions(result_file, drawn):
     assert f"<code>kvsim report {result_file.path} -o " in page and "--budget 10%</code>" in page
     assert "1970-01-02 00:00 UTC" in page
     assert "written by kvsim 0.2.0+g1a2b3c4, 0.2.0+g5d6e7f8.dirty" in page
-    assert "open loop" in page
+    assert "open loop" in page and "not corrected for the number of policies" in page
+
+
+def test_the_page_names_the_revision_of_the_program_that_drew_it(result_file, drawn, monkeypatch):
+    result_file.sweep(["window"])
+    monkeypatch.delenv("KVSIM_VERSION", raising=False)
+    assert f"UTC, by kvsim {kvsim.__version__}<" in drawn()[0]
+    monkeypatch.setenv("KVSIM_VERSION", "0.2.0+g1a2b3c4")
+    assert "UTC, by kvsim 0.2.0+g1a2b3c4<" in drawn()[0]
+
+
+def test_a_reader_that_leaves_is_no_error(result_file, tmp_path):
+    result_file.sweep(["window"], layers=1, kv_heads=1)
+    command = [sys.executable, "-m", "kvsim.report", "--quiet", result_file.path, "-o", tmp_path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert b"Error" not in process.stderr.read()
+    assert process.returncode == 0
 
 
 def test_the_program_lists_the_files_and_the_page_links_them(result_file, drawn, tmp_path):

@@ -1,6 +1,7 @@
 """`python -m kvsim.report RESULTS.sqlite -o DIR`."""
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -33,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a sequence to show; repeat the option for more; default: all",
     )
     parser.add_argument(
-        "--mode", metavar="MODE", help="the mode of the rows: stream, prefill, stream:every=10"
+        "--mode",
+        metavar="MODE",
+        help="the mode of the rows: stream, stream:every=10, prefill:interval=never",
     )
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of random choices")
     parser.add_argument(
@@ -44,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_names,
         default=(),
         metavar="SPEC;SPEC",
-        help="names, labels or canonical specs; 'all': every policy in every figure; default: "
+        help="names, labels, or names with some of their parameters as in 'h2o:recent=0.25'; "
+        "'all': every policy in every figure; default: "
         "every policy in the table, and in the figures at most ten",
     )
     parser.add_argument("--layer", type=int, metavar="L", help="the layer of the attention map")
@@ -71,6 +75,13 @@ def announced(drawings: list) -> Iterable:
     for number, drawing in enumerate(drawings, 1):
         yield drawing
         print(f"kvsim: {number} of {len(drawings)} figures: {drawing.name}", file=sys.stderr)
+
+
+def _let_go() -> None:
+    """Sends what is left to print nowhere: a pipe has closed, and Python would complain at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,6 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error), STATUS_DATA)
     except ChoiceError as error:
         return fail(str(error), STATUS_USAGE)
+    except BrokenPipeError:
+        _let_go()
+        return STATUS_OTHER
     except (FileExistsError, NotADirectoryError) as error:
         path = Path(error.filename)
         file = next((part for part in (path, *path.parents) if part.is_file()), path)
@@ -112,7 +126,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f"--output: {options.output}: {error.strerror}", STATUS_OTHER)
     except KeyboardInterrupt:
         return fail("interrupted; no report was written", STATUS_OTHER)
-    print(*written, sep="\n")
+    try:
+        print(*written, sep="\n", flush=True)
+    except BrokenPipeError:  # who reads the list has seen enough
+        _let_go()
     return 0
 
 

@@ -87,7 +87,7 @@ def _page(
         legend=[(style, _sample(style)) for style in comparison.legend],
         runs=_runs(comparison),
         command=command,
-        version=__version__,
+        version=os.environ.get("KVSIM_VERSION") or __version__,  # kvsim report knows its revision
         date=_date(),
         light=LIGHT,
         dark=DARK,
@@ -106,7 +106,8 @@ def _intervals(comparison: Comparison) -> str:
     samples = comparison.intervals.samples
     if samples.count == 1:
         return "none, since there is one unit"
-    text = f"95%, paired bootstrap over {samples.count} {samples.sampled}, {DRAWS:,} draws"
+    text = f"95%, paired bootstrap over {samples.count} {samples.sampled}, {DRAWS:,} draws; "
+    text += "each for itself, not corrected for the number of policies"
     if samples.sampled == "units":
         few = len(comparison.sequences)
         text += f": with {few} {'sequence' if few == 1 else 'sequences'}, fewer than "
