@@ -10,7 +10,7 @@ _MOST_NAMES = 4
 def headline(comparison: Comparison) -> str:
     """Names a winner only if it is distinguishable from every other policy; empty without rows.
 
-    It calls none from fewer than FEWEST_SAMPLES samples: too few draws differ from each other.
+    It calls none from fewer than FEWEST_SAMPLES samples, of which the intervals are too short.
     """
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]

@@ -17,7 +17,8 @@ def eviction_interval(mode: str) -> str:
 def most_tokens(rows: pd.DataFrame, mode: str) -> pd.Series:
     """The most tokens that the protocol lets each row of this mode hold after a step.
 
-    Without a later eviction, every measured step adds a token to what the end of the prompt left.
+    Between two evictions the cache grows by K - 1 tokens beyond its budget. Where nothing is
+    evicted after the prompt, every measured step adds a token.
     """
     interval = eviction_interval(mode)
     if interval == "never":
