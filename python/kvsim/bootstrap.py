@@ -37,6 +37,14 @@ class Samples:
         self.count = len(names) if self.sampled == "sequences" else len(units)
         self._seed = seed
 
+    @property
+    def are_enough(self) -> bool:
+        """Whether an interval that excludes 0 is a verdict: five samples, units too.
+
+        That of n samples excludes 0 whenever all have one sign: by chance in 2^(1-n) of all cases.
+        """
+        return self.count >= FEWEST_SEQUENCES
+
     def mean(self, values: np.ndarray) -> np.ndarray:
         """The mean of each row over samples, that of a sequence being the mean over its units."""
         return self._of_samples(values, self._sizes).mean(axis=1)

@@ -29,10 +29,9 @@ std::string best_policies(const std::string& budget, const std::vector<Spec>& po
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   const Spec& best = *ranked.front().second;
-  if (bootstrap.num_samples() == 1) {
-    return fmt::format(
-        "at {} highest recall: {}; one unit gives no interval, so no policy is best\n", budget,
-        name_in_tables(best));
+  if (!bootstrap.has_enough_samples()) {
+    return fmt::format("at {} highest recall: {}; too few samples ({}) to tell which is best\n",
+                       budget, name_in_tables(best), bootstrap.num_samples());
   }
   std::vector<std::string> undecided;
   for (std::size_t i = 1; i < ranked.size(); ++i) {

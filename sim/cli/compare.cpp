@@ -20,8 +20,8 @@ po::options_description compare_options() {
       "A and B are specs or labels. Prints A - B at every budget and mode that both have, with a\n"
       "95% interval from the paired bootstrap over sequences; over units (heads) where there are\n"
       "fewer than five sequences, and then it speaks of these texts alone. Where it contains 0,\n"
-      "the data do not distinguish the two. With several B each is compared with A, in a leading\n"
-      "column b.\n\n"
+      "or where there are fewer than five samples, the data do not distinguish the two. With\n"
+      "several B each is compared with A, in a leading column b.\n\n"
       "Options");
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
@@ -143,7 +143,9 @@ void note_unpaired(const Unpaired& unpaired, const std::string& policy, const st
 }
 
 std::string verdict_on(const Difference& difference, Preferred better) {
-  if (!difference.estimate.interval) return "one sample: no interval";
+  if (!difference.has_enough_samples()) {
+    return fmt::format("too few samples ({}) to tell", difference.samples);
+  }
   if (!difference.is_distinguishable()) return "not distinguishable";
   const bool is_higher = difference.estimate.value > 0;
   if (better == Preferred::neither) return is_higher ? "A higher" : "B higher";
@@ -206,7 +208,7 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
     std::cout << fmt::format(
         "\nUnits are sampled where there are fewer than {} sequences: the interval says nothing "
         "about other texts.\n",
-        PairedBootstrap::kFewestSequences);
+        PairedBootstrap::kFewestSamples);
   }
   if (several) {
     std::cout << "\nEach interval is for its row alone, not corrected for the number of rows.\n";

@@ -146,7 +146,7 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
       bootstrap.samples_sequences()
           ? fmt::format("{} sequences", bootstrap.num_samples())
           : fmt::format("{} units, as there are fewer than {} sequences", bootstrap.num_samples(),
-                        PairedBootstrap::kFewestSequences);
+                        PairedBootstrap::kFewestSamples);
   return fmt::format(
       "95% intervals: paired bootstrap over {}; each for itself, not corrected for the number of "
       "policies.\nRecall does not rank policies as the running model does: see kvsim compare "

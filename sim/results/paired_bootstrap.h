@@ -28,19 +28,23 @@ struct Estimate {
 /// computed from their mean. A sample is a sequence with the mean over its units, or a unit where
 /// there are fewer than five sequences.
 ///
+/// An interval excludes 0 whenever the values of all samples have one sign, which n samples do by
+/// chance in 2^(1-n) of all cases. So fewer than five samples support no verdict.
+///
 /// The draws are a function of the number of samples and the seed alone. So statistics of the same
 /// units share them, and equal values give equal results on every machine.
 class PairedBootstrap {
  public:
   static constexpr std::size_t kDraws = 2000;
-  static constexpr std::size_t kFewestSequences = 5;
+  /// From as many on, sequences are the samples; and samples support a verdict.
+  static constexpr std::size_t kFewestSamples = 5;
 
   /// `sequences`: of every unit, the index of its sequence; the indices are 0, 1, ... without gaps.
   explicit PairedBootstrap(std::vector<std::size_t> sequences, std::uint64_t seed = 0);
 
-  bool samples_sequences() const { return num_sequences_ >= kFewestSequences; }
-  std::size_t num_sequences() const { return num_sequences_; }
+  bool samples_sequences() const { return num_sequences_ >= kFewestSamples; }
   std::size_t num_samples() const;
+  bool has_enough_samples() const { return num_samples() >= kFewestSamples; }
 
   /// The mean over samples. `values`: one per unit.
   Estimate mean(std::span<const double> values) const;

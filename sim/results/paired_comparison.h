@@ -30,8 +30,12 @@ struct Difference {
   std::size_t samples = 0;
   bool of_sequences = false;  ///< what a sample is: a sequence, or a unit
 
+  bool has_enough_samples() const { return samples >= PairedBootstrap::kFewestSamples; }
+
   /// Whether the data say which policy has more.
-  bool is_distinguishable() const { return estimate.interval && !estimate.interval->contains(0); }
+  bool is_distinguishable() const {
+    return has_enough_samples() && estimate.interval && !estimate.interval->contains(0);
+  }
 };
 
 /// Rows that only one of two policies has, which cannot be compared.

@@ -99,15 +99,21 @@ TEST_CASE("cli: a sweep shows the interval of every difference and which policie
   }
 }
 
-TEST_CASE("cli: no policy is best where there is one unit") {
+TEST_CASE("cli: no policy is best where there are fewer than five samples") {
   const TemporaryFolder folder;
+  const Ended four =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;tova", "--budgets", "10%",
+                          "--layers", "2", "--heads", "0-1", "-o", "four.sqlite", "--quiet"});
+  CHECK_THAT(four.out, Contains("highest recall: tova; too few samples (4) to tell") &&
+                           !Contains("distinguishable"));
+  const Ended compared = run(folder.path(), {"compare", "four.sqlite", "tova", "window"});
+  CHECK_THAT(compared.out, Contains("too few samples (4) to tell") && !Contains("better\n"));
   const Ended swept =
       run(folder.path(), {"sweep", sample_trace(), "--policies", "window;tova;optimal", "--budgets",
                           "10%", "--sequences", "held-out-text", "--layers", "2", "--heads", "0",
                           "-o", "r.sqlite", "--quiet"});
-  CHECK_THAT(swept.out,
-             Contains("one unit gives no interval, so no policy is best\nNo intervals") &&
-                 !Contains("[") && !Contains("distinguishable"));
+  CHECK_THAT(swept.out, Contains("too few samples (1) to tell which is best\nNo intervals") &&
+                            !Contains("[") && !Contains("distinguishable"));
 }
 
 TEST_CASE("cli: a schedule that --per-step wrote replays to the same numbers") {

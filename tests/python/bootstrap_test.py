@@ -58,6 +58,14 @@ def test_an_interval_covers_the_mean_of_the_population_as_often_as_it_says(resul
     assert 0.90 < np.mean((low < 0) & (high > 0)) < 0.98
 
 
+@pytest.mark.parametrize("layers", [4, 5])
+def test_fewer_than_five_samples_are_not_enough_for_a_verdict(result_file, layers):
+    from kvsim.bootstrap import Samples
+
+    rows = comparison_of(result_file.sweep(["window"], layers=layers, kv_heads=1).path).rows
+    assert Samples(rows).are_enough == (layers == 5)
+
+
 def test_a_policy_that_is_the_same_differs_by_exactly_nothing(result_file):
     for spec in ("window", H2O):
         for layer, recall in enumerate((0.1, 0.3, 0.7, 0.123456789)):

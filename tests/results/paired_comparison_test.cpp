@@ -49,16 +49,16 @@ PairedComparison recalls(const Rows& a, const Rows& b, const char* budget = null
 }
 
 TEST_CASE("the difference is of paired units", "[comparison]") {
-  const PairedComparison compared = recalls(layers("a", 4, 0.5, 0.1), layers("b", 4, 0.4, 0.05));
+  const PairedComparison compared = recalls(layers("a", 5, 0.5, 0.1), layers("b", 5, 0.4, 0.05));
   REQUIRE(compared.differences.size() == 1);
   const Difference& difference = compared.differences[0];
   CHECK(difference.budget == Value(std::int64_t{8}));
   CHECK(difference.mode == "stream");
-  CHECK(difference.samples == 4);
+  CHECK(difference.samples == 5);
   CHECK_FALSE(difference.of_sequences);
-  CHECK(difference.estimate.value == Approx(0.175));
+  CHECK(difference.estimate.value == Approx(0.2));
   CHECK(difference.estimate.interval->low >= 0.1);
-  CHECK(difference.estimate.interval->high <= 0.25);
+  CHECK(difference.estimate.interval->high <= 0.3);
   CHECK(difference.is_distinguishable());
   CHECK((compared.only_first.rows == 0 && compared.only_second.rows == 0));
 }
@@ -86,6 +86,15 @@ TEST_CASE("one unit gives no interval and no verdict", "[comparison]") {
   CHECK(one.estimate.value == Approx(0.8));
   CHECK_FALSE(one.estimate.interval);
   CHECK_FALSE(one.is_distinguishable());
+}
+
+TEST_CASE("fewer than five samples give an interval but no verdict", "[comparison]") {
+  const Difference four = recalls(layers("a", 4, 0.9, 0), layers("b", 4, 0.1, 0)).differences[0];
+  REQUIRE(four.estimate.interval);
+  CHECK(four.estimate.interval->low == Approx(0.8));
+  CHECK_FALSE(four.is_distinguishable());
+  CHECK(
+      recalls(layers("a", 5, 0.9, 0), layers("b", 5, 0.1, 0)).differences[0].is_distinguishable());
 }
 
 TEST_CASE("from five sequences on each counts once, however many units it has", "[comparison]") {
