@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -127,13 +128,30 @@ void append_measurements(const Result& row, Measurements& measurements) {
   }
 }
 
-/// Of every unit of the plan, the index of its sequence.
-std::vector<std::size_t> sequences_of(const SweepPlan& plan) {
+using Units = std::vector<const PlannedUnit*>;
+
+/// The units of the plan in the order in which `compare` has them. So the bootstrap draws the same
+/// units whatever the order of the traces.
+Units ordered_units(const SweepPlan& plan) {
+  Units units;
+  for (const PlannedUnit& planned : plan.units) units.push_back(&planned);
+  const auto key_of = [&](const PlannedUnit* planned) {
+    const UnitName& name = planned->unit.name;
+    return std::tuple(plan.traces[planned->trace].id(), name.sequence, name.layer, name.kv_head);
+  };
+  std::stable_sort(units.begin(), units.end(), [&](const PlannedUnit* a, const PlannedUnit* b) {
+    return key_of(a) < key_of(b);
+  });
+  return units;
+}
+
+/// Of every unit, the index of its sequence.
+std::vector<std::size_t> sequences_of(const SweepPlan& plan, const Units& units) {
   std::map<std::pair<std::string, std::string>, std::size_t> indices;
   std::vector<std::size_t> sequences;
-  for (const PlannedUnit& planned : plan.units) {
+  for (const PlannedUnit* planned : units) {
     const auto place = indices.try_emplace(
-        {plan.traces[planned.trace].id(), planned.unit.name.sequence}, indices.size());
+        {plan.traces[planned->trace].id(), planned->unit.name.sequence}, indices.size());
     sequences.push_back(place.first->second);
   }
   return sequences;
@@ -161,18 +179,18 @@ struct AtBudget {
   std::string same;  // notes on policies that did the same in every unit
 };
 
-AtBudget rows_at(const SweepPlan& plan, const Amount& amount, const std::map<RowKey, Result>& rows,
-                 const ResultStore& store) {
+AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount,
+                 const std::map<RowKey, Result>& rows, const ResultStore& store) {
   AtBudget found;
   std::map<Measurements, std::string> seen;
   for (const Spec& policy : plan.request.policies) {
     Mean& mean = found.means.emplace_back();
     Measurements measurements;
     std::vector<double> recalls;
-    for (const PlannedUnit& planned : plan.units) {
-      const UnitName& name = planned.unit.name;
-      const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
-      const Result& row = rows.at({plan.traces[planned.trace].id(), name.sequence, name.layer,
+    for (const PlannedUnit* planned : units) {
+      const UnitName& name = planned->unit.name;
+      const int budget = amount.of(budget_base(planned->unit, plan.request.mode));
+      const Result& row = rows.at({plan.traces[planned->trace].id(), name.sequence, name.layer,
                                    name.kv_head, policy.text(), budget});
       mean.add(row);
       mean.add_bound(policy.is_oracle() ? store.recall_bound(row) : std::nullopt);
@@ -220,7 +238,8 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
 
 void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
   const std::map<RowKey, Result> rows = rows_of(plan, store);
-  const PairedBootstrap bootstrap(sequences_of(plan));
+  const Units units = ordered_units(plan);
+  const PairedBootstrap bootstrap(sequences_of(plan, units));
   const std::vector<Spec>& policies = plan.request.policies;
   const RegretColumns regret(policies);
   Table table{{"budget", "policy"}, {}};
@@ -229,7 +248,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
   std::string notes;
   std::string best;
   for (const Amount& amount : plan.request.budgets) {
-    const AtBudget found = rows_at(plan, amount, rows, store);
+    const AtBudget found = rows_at(plan, units, amount, rows, store);
     notes += found.same;
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -97,6 +99,32 @@ TEST_CASE("cli: a sweep shows the interval of every difference and which policie
   for (const char* other : {"full", "topk", "optimal"}) {
     CHECK_THAT(swept.out, !Contains(std::string("policies: ") + other));
   }
+}
+
+TEST_CASE("cli: the intervals of a sweep do not depend on the order of its traces") {
+  const TemporaryFolder folder;
+  for (const char* seed : {"1", "2"}) {
+    const Ended made = run(folder.path(), {"synth", "-o", std::string(seed) + ".h5", "--tokens",
+                                           "64", "--seed", seed, "--quiet"});
+    REQUIRE(made.status == 0);
+  }
+  const auto sweep = [&](const std::string& first, const std::string& second) {
+    const Ended swept =
+        run(folder.path(), {"sweep", first, second, "--policies", "window;tova;optimal",
+                            "--budgets", "20%", "-o", first + ".sqlite", "--quiet"});
+    REQUIRE(swept.status == 0);
+    return swept.out;
+  };
+  const std::string forth = sweep("1.h5", "2.h5");
+  CHECK(sweep("2.h5", "1.h5") == forth);
+  const Ended compared =
+      run(folder.path(), {"compare", "1.h5.sqlite", "optimal", "window", "--format", "json"});
+  const auto row = nlohmann::json::parse(compared.out).at(0);
+  CHECK(row["samples"] == 8);
+  const auto without_zero = [&](const char* column) {
+    return fmt::format("{:.4f}", row[column].get<double>()).substr(1);
+  };
+  CHECK_THAT(forth, Contains("[" + without_zero("low") + ", " + without_zero("high") + "]"));
 }
 
 TEST_CASE("cli: no policy is best where there are fewer than five samples") {
