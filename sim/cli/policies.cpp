@@ -34,7 +34,11 @@ void print_presets(const PolicyInfo& policy) {
 std::string role_of(const PolicyInfo& policy) {
   if (policy.bounds_recall != nullptr) {
     const bool by_default = policy.bounds_recall(Params(policy.params));
-    return by_default ? "a bound: at its defaults no policy retains more attention" : "";
+    if (!by_default) return "";
+    const std::string bound = "a bound: at its defaults no policy retains more attention";
+    if (policy.make_planner == nullptr) return bound;
+    return bound +
+           "; under an eviction interval, among policies that evict down to exactly the budget";
   }
   return policy.make_planner == nullptr ? "" : "a reference that sees the future, not a bound";
 }
