@@ -176,13 +176,13 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
 struct AtBudget {
   std::vector<Mean> means;  // per policy
   UnitRecalls recalls;
-  std::string same;  // notes on policies that did the same in every unit
+  std::vector<std::vector<std::string>> groups;  // of policies that did the same in every unit
 };
 
 AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount,
                  const std::map<RowKey, Result>& rows, const ResultStore& store) {
   AtBudget found;
-  std::map<Measurements, std::string> seen;
+  std::map<Measurements, std::size_t> groups;
   for (const Spec& policy : plan.request.policies) {
     Mean& mean = found.means.emplace_back();
     Measurements measurements;
@@ -198,13 +198,23 @@ AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount
       recalls.push_back(row.attention_recall.value_or(0));
     }
     if (mean.recall()) found.recalls.emplace(policy.text(), std::move(recalls));
-    const auto [first, is_new] = seen.emplace(std::move(measurements), name_in_tables(policy));
-    if (!is_new && plan.request.measuring.has_reference()) {
-      found.same += fmt::format("at {} the same in every unit: {} and {}\n", amount.written(),
-                                first->second, name_in_tables(policy));
-    }
+    const auto group = groups.emplace(std::move(measurements), found.groups.size());
+    if (group.second) found.groups.emplace_back();
+    found.groups[group.first->second].push_back(name_in_tables(policy));
   }
   return found;
+}
+
+/// A line for each group of two policies or more.
+std::string about_same(const std::string& budget,
+                       const std::vector<std::vector<std::string>>& groups) {
+  std::string lines;
+  for (const std::vector<std::string>& group : groups) {
+    if (group.size() < 2) continue;
+    lines += fmt::format("at {} the same in every unit: {} and {}\n", budget,
+                         fmt::join(group.begin(), group.end() - 1, ", "), group.back());
+  }
+  return lines;
 }
 
 }  // namespace
@@ -249,7 +259,7 @@ void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStor
   std::string best;
   for (const Amount& amount : plan.request.budgets) {
     const AtBudget found = rows_at(plan, units, amount, rows, store);
-    notes += found.same;
+    if (plan.request.measuring.has_reference()) notes += about_same(amount.written(), found.groups);
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();
       const Mean& mean = found.means[i];

@@ -42,7 +42,7 @@ void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy
                               const UnitRecalls& recalls, const PairedBootstrap& bootstrap) const {
   if (!has_any()) return;
   const Estimate regret = bootstrap.mean(differences(recalls, oracle_, policy));
-  row.emplace_back(regret.value);
+  row.emplace_back(fixed(regret.value, kRegretDecimals));
   row.emplace_back(interval_text(regret, kRegretDecimals));
   if (!has_gap_) return;
   const auto closed = bootstrap.ratio(differences(recalls, policy, kWindow),

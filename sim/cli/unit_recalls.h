@@ -16,6 +16,9 @@ using UnitRecalls = std::map<std::string, std::vector<double>>;
 std::vector<double> differences(const UnitRecalls& recalls, const std::string& a,
                                 const std::string& b);
 
+/// "0.0120" with 4 decimals; never "-0.0000".
+std::string fixed(double number, int decimals);
+
 /// "[.0120, .0340]" with `decimals` decimals; empty without an interval.
 std::string interval_text(const Estimate& estimate, int decimals);
 

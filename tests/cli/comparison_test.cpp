@@ -37,6 +37,12 @@ TEST_CASE("cli: a sweep says where two policies did the same everywhere") {
                           "--budgets", "10%", "--layers", "2", "-o", "r.sqlite", "--quiet"});
   CHECK_THAT(swept.out, Contains("at 10% the same in every unit: window and sink:sinks=0\n"));
   CHECK_THAT(swept.out, !Contains("and lru"));
+  const Ended held =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;lru;tova;optimal",
+                          "--budgets", "100%", "--layers", "2", "-o", "r.sqlite", "--quiet"});
+  CHECK_THAT(held.out,
+             Contains("at 100% the same in every unit: window, lru, tova and optimal\n") &&
+                 Contains("  0.0000  [.0000, .0000]"));
 }
 
 TEST_CASE("cli: a sweep says where equal scores decide most evictions") {
