@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "sim/cli/comparison.h"
+#include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
 
 namespace kvsim::cli {
@@ -36,7 +37,7 @@ void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
   const std::vector<Spec>& policies = plan.sweep.request.policies;
   for (std::size_t policy = 0; policy < policies.size(); ++policy) {
     std::vector<Value>& row = table.rows.emplace_back();
-    row.emplace_back(policies[policy].shown());
+    row.emplace_back(name_in_tables(policies[policy]));
     for (std::size_t i = 0; i < kPercents.size(); ++i) {
       double sum = 0;
       for (const auto& [unit, recall] : recall_) sum += recall[policy][i];

@@ -24,7 +24,11 @@ RegretColumns::RegretColumns(const std::vector<Spec>& policies) {
   const auto oracle = std::find_if(policies.begin(), policies.end(),
                                    [](const Spec& policy) { return policy.is_oracle(); });
   if (oracle == policies.end()) return;
-  oracle_ = is_among(policies, kOptimal) ? kOptimal : oracle->text();
+  const auto optimal = std::find_if(policies.begin(), policies.end(),
+                                    [](const Spec& policy) { return policy.text() == kOptimal; });
+  const Spec& reference = optimal == policies.end() ? *oracle : *optimal;
+  oracle_ = reference.text();
+  oracle_name_ = name_in_tables(reference);
   has_gap_ = oracle_ == kOptimal && is_among(policies, kWindow);
 }
 
@@ -35,7 +39,7 @@ std::vector<std::string> RegretColumns::columns() const {
 }
 
 std::string RegretColumns::note() const {
-  return has_any() ? ", regret against " + short_spec(oracle_) : "";
+  return has_any() ? ", regret against " + oracle_name_ : "";
 }
 
 void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy,

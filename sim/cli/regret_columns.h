@@ -29,7 +29,8 @@ class RegretColumns {
                  const PairedBootstrap& bootstrap) const;
 
  private:
-  std::string oracle_;  ///< `optimal` if the sweep has it, else its first oracle; empty: none
+  std::string oracle_;       ///< `optimal` if the sweep has it, else its first oracle; empty: none
+  std::string oracle_name_;  ///< in tables
   bool has_gap_ = false;
 };
 

@@ -95,6 +95,14 @@ TEST_CASE("cli: under an eviction interval a bound is of policies that evict to 
              Contains("under an eviction interval, among policies that evict down to exactly"));
 }
 
+TEST_CASE("cli: tables name a labelled oracle by its label") {
+  const TemporaryFolder folder;
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;best=optimal", "--budgets",
+                          "10%", "--layers", "3", "--heads", "0", "-o", "r.sqlite", "--quiet"});
+  CHECK_THAT(swept.out, Contains("regret against best\n") && Contains("; best retains "));
+}
+
 TEST_CASE("cli: a sweep shows the interval of every difference and which policies it cannot rank") {
   const TemporaryFolder folder;
   const Ended swept =
