@@ -1,5 +1,7 @@
 #include "sim/cli/regret_columns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/cli/short_spec.h"
@@ -46,7 +48,7 @@ void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy
                               const UnitRecalls& recalls, const PairedBootstrap& bootstrap) const {
   if (!has_any()) return;
   const Estimate regret = bootstrap.mean(differences(recalls, oracle_, policy));
-  row.emplace_back(fixed(regret.value, kRegretDecimals));
+  row.emplace_back(fmt::format("{:>7}", fixed(regret.value, kRegretDecimals)));  // "-0.1234"
   row.emplace_back(interval_text(regret, kRegretDecimals));
   if (!has_gap_) return;
   const auto closed = bootstrap.ratio(differences(recalls, policy, kWindow),

@@ -85,9 +85,10 @@ TEST_CASE("cli: with oracles a sweep says what policies lose against them") {
 
 TEST_CASE("cli: under an eviction interval a bound is of policies that evict to the budget") {
   const TemporaryFolder folder;
-  const Ended swept = run(folder.path(), {"sweep", sample_trace(), "--policies", "window;optimal",
-                                          "--budgets", "10%", "--layers", "3", "--heads", "0",
-                                          "--eviction-interval", "4", "-o", "r.sqlite", "--quiet"});
+  const Ended swept =
+      run(folder.path(), {"sweep", sample_trace(), "--policies", "window;certificate", "--budgets",
+                          "10%", "--layers", "3", "--heads", "0", "--eviction-interval", "4", "-o",
+                          "r.sqlite", "--quiet"});
   REQUIRE(swept.status == 0);
   CHECK_THAT(swept.out,
              Contains("at 10% no policy that evicts down to exactly its budget retains more than"));
@@ -100,7 +101,7 @@ TEST_CASE("cli: tables name a labelled oracle by its label") {
   const Ended swept =
       run(folder.path(), {"sweep", sample_trace(), "--policies", "window;best=optimal", "--budgets",
                           "10%", "--layers", "3", "--heads", "0", "-o", "r.sqlite", "--quiet"});
-  CHECK_THAT(swept.out, Contains("regret against best\n") && Contains("; best retains "));
+  CHECK_THAT(swept.out, Contains("regret against best\n"));
 }
 
 TEST_CASE("cli: a sweep shows the interval of every difference and which policies it cannot rank") {
