@@ -27,7 +27,9 @@ po::options_description compare_options() {
       "metric", word()->default_value("attention_recall"),
       "a number of the table replay, as output_error_mean; at one budget neither recall nor "
       "relative error ranks serious policies as the running model does")(
-      "budget", word(), "64: tokens; 20%: the budget as requested. All where none is named")(
+      "budget", word(),
+      "64: tokens; 20%: of the text, in prefill mode the budget as requested. All where none is "
+      "named")(
       "mode", word(),
       "as rows name it: stream, stream:every=10, prefill:interval=never. All where none is named")(
       "seed", po::value<std::int64_t>(),
@@ -142,6 +144,17 @@ void note_unpaired(const Unpaired& unpaired, const std::string& policy, const st
                            fmt::join(unpaired.budgets, ", "));
 }
 
+void note_requested_otherwise(const RequestedOtherwise& otherwise, const std::string& budget,
+                              const std::string& policy) {
+  if (otherwise.units == 0) return;
+  std::cerr << fmt::format(
+      "kvsim: left out {} {} in prefill mode that {} has at other requests only ({}), which may be "
+      "as many tokens as {} of the prompt; to have them, name the budget as they do, or in "
+      "tokens\n",
+      otherwise.units, otherwise.units == 1 ? "unit" : "units", policy,
+      fmt::join(otherwise.budgets, ", "), budget);
+}
+
 std::string verdict_on(const Difference& difference, Preferred better) {
   if (!difference.has_enough_samples()) {
     return fmt::format("too few samples ({}) to tell", difference.samples);
@@ -252,6 +265,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
     const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);
     note_unpaired(compared.only_first, policies.front(), policies[b]);
     note_unpaired(compared.only_second, policies[b], policies.front());
+    if (budget) note_requested_otherwise(compared.otherwise, budget->written(), policies[b]);
     for (const Difference& difference : compared.differences) {
       comparison.add(policies[b], difference);
     }

@@ -23,16 +23,22 @@ std::string request_of(const Result& row) {
   return Amount::parse(row.budget_request, "budget_request").text();
 }
 
-bool was_asked_for(const Result& row, const Amount& budget) {
-  return budget.is_share() ? request_of(row) == budget.text() : row.budget == budget.of(0);
+/// In stream mode a share is of the steps of the row. In prefill mode it is of the prompt, whose
+/// length rows do not have, so their request decides.
+bool is_of_prompt(const Result& row) { return row.mode.starts_with("prefill"); }
+
+bool is_at(const Result& row, const Amount& budget) {
+  if (!budget.is_share()) return row.budget == budget.of(0);
+  if (request_of(row) == budget.text()) return true;
+  return !is_of_prompt(row) && row.budget == budget.of(static_cast<int>(row.steps));
 }
 
 struct Pair {
   const Result* first;
   const Result* second;
 
-  bool was_asked_for_by(const Amount& budget) const {
-    return was_asked_for(*first, budget) || was_asked_for(*second, budget);
+  bool is_at(const Amount& budget) const {
+    return kvsim::is_at(*first, budget) || kvsim::is_at(*second, budget);
   }
 };
 
@@ -65,17 +71,43 @@ Pairs pairs_of(const std::vector<Result>& first, const std::vector<Result>& seco
   return pairs;
 }
 
+void add_request(const Result& row, std::vector<std::string>& requests) {
+  if (std::find(requests.begin(), requests.end(), row.budget_request) == requests.end()) {
+    requests.push_back(row.budget_request);
+  }
+}
+
 Unpaired summary_of(const std::vector<const Result*>& rows, const std::optional<Amount>& budget) {
   Unpaired summary;
   for (const Result* row : rows) {
-    if (budget && !was_asked_for(*row, *budget)) continue;
+    if (budget && !is_at(*row, *budget)) continue;
     ++summary.rows;
-    std::vector<std::string>& budgets = summary.budgets;
-    if (std::find(budgets.begin(), budgets.end(), row->budget_request) == budgets.end()) {
-      budgets.push_back(row->budget_request);
-    }
+    add_request(*row, summary.budgets);
   }
   return summary;
+}
+
+/// The units in prefill mode of which no pair is at the share.
+RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget) {
+  using UnitInMode = std::pair<std::string, UnitKey>;
+  std::set<UnitInMode> there;
+  for (const auto& [mode, of_mode] : pairs.of_mode) {
+    for (const Pair& pair : of_mode) {
+      if (pair.is_at(budget)) there.emplace(mode, unit_of(*pair.first));
+    }
+  }
+  RequestedOtherwise otherwise;
+  std::set<UnitInMode> units;
+  for (const auto& [mode, of_mode] : pairs.of_mode) {
+    for (const Pair& pair : of_mode) {
+      const UnitInMode unit{mode, unit_of(*pair.first)};
+      if (!is_of_prompt(*pair.first) || there.contains(unit)) continue;
+      units.insert(unit);
+      add_request(*pair.first, otherwise.budgets);
+    }
+  }
+  otherwise.units = static_cast<std::int64_t>(units.size());
+  return otherwise;
 }
 
 /// The budgets by which the rows of the pairs were asked for.
@@ -150,7 +182,7 @@ void append_differences(std::vector<Difference>& differences, const std::vector<
     Group group{{}, budget};
     std::vector<const Result*> rows;
     for (const Pair& pair : pairs) {
-      if (!pair.was_asked_for_by(budget)) continue;
+      if (!pair.is_at(budget)) continue;
       group.pairs.push_back(pair);
       rows.push_back(pair.first);
     }
@@ -162,6 +194,11 @@ void append_differences(std::vector<Difference>& differences, const std::vector<
   for (const Group& group : groups) {
     differences.push_back(difference_of(group.pairs, metric, group.budget));
   }
+}
+
+bool is_text(const Column& column) {
+  return std::holds_alternative<std::string Result::*>(column.member) ||
+         std::holds_alternative<std::optional<std::string> Result::*>(column.member);
 }
 
 std::string where_there_are(const std::vector<Result>& rows) {
@@ -187,7 +224,7 @@ Preferred preferred(std::string_view metric) {
 const Column& metric_column(const std::string& name) {
   std::vector<std::string> names;
   for (const Column& column : result_columns().subspan(kKeyColumns)) {
-    if (std::holds_alternative<std::string>(column.get(Result()))) continue;
+    if (is_text(column)) continue;
     if (column.name == name) return column;
     names.emplace_back(column.name);
   }
@@ -212,12 +249,14 @@ PairedComparison compare_rows(const std::vector<Result>& first, const std::vecto
   if (comparison.differences.empty()) {
     throw UsageError(fmt::format(
         "{}no unit has rows of both policies at the same budget, mode and seed: {} has rows of {}; "
-        "{} has rows of {}",
+        "{} has rows of {}{}",
         budget ? fmt::format("--budget {}: ", budget->written()) : "", first.front().policy,
-        where_there_are(first), second.front().policy, where_there_are(second)));
+        where_there_are(first), second.front().policy, where_there_are(second),
+        budget && budget->is_share() ? "; name the budget as these rows do, or in tokens" : ""));
   }
   comparison.only_first = summary_of(pairs.only_first, budget);
   comparison.only_second = summary_of(pairs.only_second, budget);
+  if (budget && budget->is_share()) comparison.otherwise = requested_otherwise(pairs, *budget);
   return comparison;
 }
 

@@ -44,18 +44,27 @@ struct Unpaired {
   std::vector<std::string> budgets;  ///< as requested, without duplicates
 };
 
+/// Units in prefill mode that have pairs, but none asked for by the share that was selected. Some
+/// may have as many tokens: rows do not hold the length of the prompt.
+struct RequestedOtherwise {
+  std::int64_t units = 0;
+  std::vector<std::string> budgets;  ///< as requested, without duplicates
+};
+
 struct PairedComparison {
   std::vector<Difference> differences;  ///< ordered by mode and budget
   Unpaired only_first;
   Unpaired only_second;
+  RequestedOtherwise otherwise;
 };
 
 /// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are
 /// of the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
 ///
 /// There is a difference for every mode and budget as requested: a number of tokens stands for all
-/// pairs at this budget, a share for the pairs of which either row was asked for by this share,
-/// however it was written (20%, 0.2). `budget` selects one of them.
+/// pairs at this budget. In stream mode a share stands for all pairs with that share of the steps;
+/// in prefill mode for those of which either row was asked for by this share, however it was
+/// written (20%, 0.2). `budget` selects one of them.
 ///
 /// Throws UsageError if no pair is there, or if the metric is NULL in a row of a pair.
 PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,

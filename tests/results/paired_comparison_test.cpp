@@ -139,6 +139,39 @@ TEST_CASE("budgets that were asked for in other words are the same budget", "[co
   CHECK(recalls(a, layers("b", 3, 0.4, 0, 8, "8"), "20%").differences[0].samples == 3);
 }
 
+/// One text of 40 steps asked for by its share, and one of 80 by tokens, both at 20%.
+Rows requests_of_two_texts(const std::string& policy, const std::string& mode, double recall) {
+  Rows rows = {row(policy, "short", 0, 8, "20%", recall), row(policy, "long", 0, 16, "16", recall),
+               row(policy, "long", 0, 40, "40", recall)};
+  for (Result& result : rows) {
+    result.steps = result.sequence == "short" ? 40 : 80;
+    result.mode = mode;
+  }
+  return rows;
+}
+
+TEST_CASE("in stream mode a share is of the steps, whatever the request", "[comparison]") {
+  const std::string mode = GENERATE("stream", "stream:every=10");
+  const PairedComparison compared =
+      recalls(requests_of_two_texts("a", mode, 0.8), requests_of_two_texts("b", mode, 0.4), "20%");
+  REQUIRE(compared.differences.size() == 1);
+  CHECK(compared.differences[0].samples == 2);
+  CHECK(compared.otherwise.units == 0);
+}
+
+TEST_CASE("in prefill mode units with other requests than the share are counted", "[comparison]") {
+  const Rows a = requests_of_two_texts("a", "prefill", 0.8);
+  const Rows b = requests_of_two_texts("b", "prefill", 0.4);
+  const PairedComparison compared = recalls(a, b, "20%");
+  REQUIRE(compared.differences.size() == 1);
+  CHECK(compared.differences[0].samples == 1);
+  CHECK(compared.otherwise.units == 1);
+  CHECK(compared.otherwise.budgets == std::vector<std::string>{"16", "40"});
+  CHECK(recalls(a, b, "16").otherwise.units == 0);
+  CHECK_THROWS_WITH(recalls(a, b, "30%"),
+                    Contains("name the budget as these rows do, or in tokens"));
+}
+
 TEST_CASE("rows that only one policy has are counted", "[comparison]") {
   const Rows a = layers("a", 3, 0.5, 0.1) + layers("a", 3, 0.5, 0.1, 16, "40%");
   const Rows b = layers("b", 5, 0.5, 0.1);
@@ -182,7 +215,11 @@ TEST_CASE("what cannot be compared is refused with a hint", "[comparison]") {
   unmeasured[1].attention_recall.reset();
   CHECK_THROWS_WITH(recalls(a, unmeasured), Contains("attention_recall is NULL for b"));
   CHECK_THROWS_WITH(metric_column("recall"), Contains("did you mean 'attention_recall'"));
-  CHECK_THROWS_AS(metric_column("device"), UsageError);
+  for (const char* text : {"device", "label", "policy_code", "run_id"}) {
+    CHECK_THROWS_WITH(metric_column(text),
+                      Contains("expected a number") && !Contains(std::string(", ") + text + ","));
+  }
+  CHECK_THROWS_WITH(metric_column("label"), !Contains("label,") && !Contains("label)"));
   CHECK_THROWS_AS(metric_column("layer"), UsageError);
 }
 
