@@ -40,7 +40,8 @@ def compare(
     sequences of several lengths have it), `mode`, `difference`, `low`, `high` (of the paired
     bootstrap; NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units`
     where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
-    the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading column `b` holds the canonical spec of the row.
+    the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading
+    column `b` holds the canonical spec of the row.
 
     `results` is a result file or what `load` gives. `kvsim compare` computes the frame, and
     `kvsim compare --help` explains the choices. Warns about rows that only one of the policies has.

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "sim/cli/options.h"
+#include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"
 #include "sim/results/store.h"
 #include "sim/results/table.h"
@@ -17,11 +19,15 @@ namespace {
 po::options_description compare_options() {
   const auto word = [] { return po::value<std::string>(); };
   po::options_description options(
-      "A and B are specs or labels. Prints A - B at every budget and mode that both have, with a\n"
-      "95% interval from the paired bootstrap over sequences; over units (heads) where there are\n"
-      "fewer than five sequences, and then it speaks of these texts alone. Where it contains 0,\n"
-      "or where there are fewer than five samples, the data do not distinguish the two. With\n"
-      "several B each is compared with A, in a leading column b.\n\n"
+      "A and B are specs, aliases or labels. Prints A - B at every budget and mode that both "
+      "have,\n"
+      "with a 95% interval from the paired bootstrap over sequences; over units (heads) where "
+      "there\n"
+      "are fewer than five sequences, and then it speaks of these texts alone. Where it contains "
+      "0,\n"
+      "or where there are fewer than five samples, the data do not distinguish the two. With "
+      "several\n"
+      "B each is compared with A, in a leading column b.\n\n"
       "Options");
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
@@ -38,47 +44,6 @@ po::options_description compare_options() {
       "sequences", word(), "names, separated by commas")("format", word()->default_value("table"),
                                                          "table, csv or json");
   return options;
-}
-
-std::string name_of_policy(const std::string& spec) {
-  return spec.substr(0, spec.find_first_of(":+@"));
-}
-
-/// The spec nearest to `text`: of the policies with the nearest name.
-std::string nearest_spec(const std::string& text, const std::vector<std::string>& specs) {
-  std::vector<std::string> names;
-  for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
-  const std::string name = nearest(name_of_policy(text), names);
-  std::vector<std::string> candidates;
-  for (const std::string& spec : specs) {
-    if (name_of_policy(spec) == name) candidates.push_back(spec);
-  }
-  return nearest(text, candidates);
-}
-
-/// The canonical spec of the rows that `text` names: a label of theirs, or a spec, which may be one
-/// that only the file knows.
-std::string policy_named(const std::string& text, const std::vector<std::string>& policies,
-                         const ResultStore& store, const std::string& file) {
-  const auto has = [&](const std::string& spec) {
-    return std::find(policies.begin(), policies.end(), spec) != policies.end();
-  };
-  if (has(text)) return text;
-  std::string canonical = text;
-  try {
-    canonical = Spec(text).text();
-  } catch (const UsageError&) {
-    // The message below names what the file holds, which is what can be compared.
-  }
-  if (has(canonical)) return canonical;
-  const std::vector<std::string> labelled = store.policies_labelled(text);
-  if (labelled.size() == 1) return labelled.front();
-  if (labelled.size() > 1) {
-    throw UsageError(fmt::format("{} has rows of {} labelled '{}'; name one of them", file,
-                                 fmt::join(labelled, " and of "), text));
-  }
-  throw UsageError(fmt::format("{} has no rows of '{}'; did you mean '{}'?", file, text,
-                               nearest_spec(canonical, policies)));
 }
 
 /// The rows whose value is one of `wanted`. Throws UsageError for a value that no row has.
@@ -112,9 +77,10 @@ std::string trace_id_from(const std::string& start, const std::vector<std::vecto
     }
   }
   if (found.size() == 1) return *found.begin();
-  throw UsageError(
-      fmt::format("--trace-id: expected the start of one of {}, found '{}', which begins {}",
-                  fmt::join(all, ", "), start, found.size()));
+  throw UsageError(fmt::format(
+      "--trace-id: expected the start of one of {}, found '{}', {}", fmt::join(all, ", "), start,
+      found.empty() ? "which none of them starts with"
+                    : fmt::format("which begins {} of them", found.size())));
 }
 
 void select_rows(std::vector<std::vector<Result>>& rows, const po::variables_map& values) {
@@ -208,6 +174,12 @@ std::string better_sign(Preferred better) {
   return better == Preferred::higher ? " (higher is better)" : " (lower is better)";
 }
 
+/// Whether the metric is one of those that say how much of the full attention a cache keeps.
+bool compares_attention(const std::string& metric) {
+  return metric == "miss_rate" || metric.starts_with("attention_") ||
+         metric.starts_with("output_error_");
+}
+
 void write_for_people(const ComparisonTable& comparison, const std::vector<std::string>& policies,
                       const std::string& metric) {
   const bool several = policies.size() > 2;
@@ -222,6 +194,10 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
         "\nUnits are sampled where there are fewer than {} sequences: the interval says nothing "
         "about other texts.\n",
         PairedBootstrap::kFewestSamples);
+  }
+  if (compares_attention(metric)) {
+    std::cout << "\nRecall and relative error do not rank policies as the running model does: see "
+                 "kvsim compare --help.\n";
   }
   if (several) {
     std::cout << "\nEach interval is for its row alone, not corrected for the number of rows.\n";
@@ -250,7 +226,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   std::vector<std::vector<Result>> rows;
   for (std::string& policy : policies) {
-    policy = policy_named(policy, there, store, file);
+    policy = stored_policy(policy, there, store, file);
     rows.push_back(store.policy_results(policy));
   }
   select_rows(rows, *values);

@@ -25,6 +25,13 @@ void renew_view(SQLite::Database& connection) {
   transaction.commit();
 }
 
+/// Whether the table has the column, which files of older programs lack.
+bool has_labels(SQLite::Database& connection) {
+  SQLite::Statement query(connection,
+                          "SELECT 1 FROM pragma_table_info('replay') WHERE name = 'label'");
+  return query.executeStep();
+}
+
 }  // namespace
 
 ResultStore::ResultStore(const std::filesystem::path& file, Access access)
@@ -159,12 +166,21 @@ std::vector<std::string> ResultStore::policies() const {
   });
 }
 
+std::vector<std::string> ResultStore::labels() const {
+  return database_->run([&](SQLite::Database& connection) {
+    std::vector<std::string> labels;
+    if (!has_labels(connection)) return labels;
+    SQLite::Statement query(
+        connection, "SELECT DISTINCT label FROM replay WHERE label IS NOT NULL ORDER BY label");
+    while (query.executeStep()) labels.push_back(query.getColumn(0).getString());
+    return labels;
+  });
+}
+
 std::vector<std::string> ResultStore::policies_labelled(const std::string& label) const {
   return database_->run([&](SQLite::Database& connection) {
     std::vector<std::string> policies;
-    SQLite::Statement has_labels(connection,
-                                 "SELECT 1 FROM pragma_table_info('replay') WHERE name = 'label'");
-    if (!has_labels.executeStep()) return policies;
+    if (!has_labels(connection)) return policies;
     SQLite::Statement query(connection,
                             "SELECT DISTINCT policy FROM replay WHERE label = ? ORDER BY policy");
     query.bind(1, label);

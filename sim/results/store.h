@@ -66,6 +66,9 @@ class ResultStore {
   /// The policies that have rows, in the order of their names.
   std::vector<std::string> policies() const;
 
+  /// The labels of rows, in order.
+  std::vector<std::string> labels() const;
+
   /// The policies of rows with this label, in the order of their names.
   std::vector<std::string> policies_labelled(const std::string& label) const;
 

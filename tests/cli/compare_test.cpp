@@ -76,6 +76,18 @@ TEST_CASE("cli: compare calls no winner where the interval contains 0") {
   CHECK_THAT(loss.out, Contains("(lower is better)") && Contains("A better"));
 }
 
+TEST_CASE("cli: compare warns of metrics that rank policies unlike the running model") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  const auto of_metric = [&](const std::string& metric) {
+    return compare(folder, {"h2o", "window", "--metric", metric}).out;
+  };
+  for (const char* metric : {"attention_recall", "miss_rate", "output_error_p95"}) {
+    CHECK_THAT(of_metric(metric), Contains("do not rank policies as the running model does"));
+  }
+  CHECK_THAT(of_metric("peak_tokens"), !Contains("running model"));
+}
+
 TEST_CASE("cli: compare takes several policies against one") {
   const TemporaryFolder folder;
   write_results(folder);
@@ -102,6 +114,23 @@ TEST_CASE("cli: compare takes labels, but none that stands for several policies"
   const Ended ended = compare(folder, {"mine", "ours"});
   CHECK(ended.status == 2);
   CHECK_THAT(ended.err, Contains("rows of lfu:score=full and of lru:score=full labelled 'ours'"));
+  CHECK_THAT(compare(folder, {"mine=window", "ours=lru:score=full"}).out,
+             Contains("A: window\nB: lru:score=full\n"));
+  const Ended crossed = compare(folder, {"mine=lru:score=full", "window"});
+  CHECK(crossed.status == 2);
+  CHECK_THAT(crossed.err, Contains("labelled 'mine'; give the label or the spec"));
+  CHECK_THAT(compare(folder, {"nine", "window"}).err, Contains("did you mean 'mine'?"));
+  CHECK_THAT(compare(folder, {"windows", "ours"}).err, Contains("did you mean 'window'?"));
+}
+
+TEST_CASE("cli: compare takes the field's other names of policies") {
+  const TemporaryFolder folder;
+  std::vector<Result> rows;
+  for (const char* policy : {"sink:sinks=4,positions=text", "window"}) {
+    for (int layer = 0; layer < 5; ++layer) rows.push_back(row(policy, layer, 0.5));
+  }
+  ResultStore(folder.path() / "r.sqlite", ResultStore::Access::write).add(rows);
+  CHECK_THAT(compare(folder, {"Streaming-LLM", "window"}).out, Contains("A: sink:sinks=4"));
 }
 
 TEST_CASE("cli: compare says which rows took no part") {
@@ -129,7 +158,7 @@ TEST_CASE("cli: compare selects rows, and refuses what the file does not hold wi
   const std::vector<Refused> refused = {{"--budget", "30%", "stream 20%"},
                                         {"--mode", "steam", "'stream'"},
                                         {"--seed", "1", "no rows of h2o"},
-                                        {"--trace-id", "f", "0123abcd"},
+                                        {"--trace-id", "f", "'f', which none of them starts with"},
                                         {"--sequences", "test", "'text'"},
                                         {"--metric", "recall", "'attention_recall'"},
                                         {"--metric", "bound_mean", "bound_mean is NULL"}};

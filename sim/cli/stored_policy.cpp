@@ -1,0 +1,84 @@
+#include "sim/cli/stored_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "policies/registry/spec.h"
+
+namespace kvsim::cli {
+namespace {
+
+std::string name_of_policy(const std::string& spec) {
+  return spec.substr(0, spec.find_first_of(":+@"));
+}
+
+/// The spec nearest to `text`: of the policies with the nearest name.
+std::string nearest_spec(const std::string& text, const std::vector<std::string>& specs) {
+  std::vector<std::string> names;
+  for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
+  const std::string name = nearest(name_of_policy(text), names);
+  std::vector<std::string> candidates;
+  for (const std::string& spec : specs) {
+    if (name_of_policy(spec) == name) candidates.push_back(spec);
+  }
+  return nearest(text, candidates);
+}
+
+/// The spec or the label whose name is nearest to that of `text`.
+std::string nearest_policy(const std::string& text, const std::vector<std::string>& specs,
+                           const std::vector<std::string>& labels) {
+  std::vector<std::string> names;
+  for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
+  names.insert(names.end(), labels.begin(), labels.end());
+  const std::string name = nearest(name_of_policy(text), names);
+  const bool is_label = std::find(labels.begin(), labels.end(), name) != labels.end();
+  return is_label ? name : nearest_spec(text, specs);
+}
+
+/// `text` in its canonical form, or itself if it is no spec: a file may have policies that the
+/// program does not know.
+std::string canonical_spec(const std::string& text) {
+  try {
+    return Spec(text).text();
+  } catch (const UsageError&) {
+    return text;
+  }
+}
+
+/// Where the label of "LABEL=SPEC" ends; npos: there is none.
+std::size_t end_of_label(const std::string& text) {
+  const std::size_t end = text.find_first_of("=:+@");
+  return end != std::string::npos && text[end] == '=' ? end : std::string::npos;
+}
+
+}  // namespace
+
+std::string stored_policy(const std::string& text, const std::vector<std::string>& policies,
+                          const ResultStore& store, const std::string& file) {
+  const auto has = [&](const std::string& spec) {
+    return std::find(policies.begin(), policies.end(), spec) != policies.end();
+  };
+  if (has(text)) return text;
+  if (const std::size_t end = end_of_label(text); end != std::string::npos) {
+    const std::string spec = canonical_spec(text.substr(end + 1));
+    const std::vector<std::string> of_label = store.policies_labelled(text.substr(0, end));
+    if (std::find(of_label.begin(), of_label.end(), spec) != of_label.end()) return spec;
+    throw UsageError(fmt::format("{} has no rows of {} labelled '{}'; give the label or the spec",
+                                 file, spec, text.substr(0, end)));
+  }
+  const std::string canonical = canonical_spec(text);
+  if (has(canonical)) return canonical;
+  const std::vector<std::string> labelled = store.policies_labelled(text);
+  if (labelled.size() == 1) return labelled.front();
+  if (labelled.size() > 1) {
+    throw UsageError(fmt::format("{} has rows of {} labelled '{}'; name one of them", file,
+                                 fmt::join(labelled, " and of "), text));
+  }
+  throw UsageError(fmt::format("{} has no rows of '{}'; did you mean '{}'?", file, text,
+                               nearest_policy(canonical, policies, store.labels())));
+}
+
+}  // namespace kvsim::cli
