@@ -45,8 +45,10 @@ inline std::vector<Preset> h2o_presets() {
        "attn_thresholding; its max_cache_length C is a budget of C-1, its recent_window recent=N, "
        "10 by default: 100% of its sets"},
       {"openvino", "score=mean",
-       "cache eviction of OpenVINO GenAI; it evicts whole blocks of tokens and always keeps the "
-       "first ones, as +protect does; its recent_size is recent=N here; not run"}};
+       "cache eviction of OpenVINO GenAI; it evicts whole blocks of tokens, as --eviction-interval "
+       "K does, "
+       "and always keeps the first ones, as +protect does; its recent_size is recent=N here; not "
+       "run"}};
 }
 
 }  // namespace kvsim

@@ -66,7 +66,9 @@ PolicyInfo keydiff_policy() {
           .keeps = "the tokens whose keys are least like the others",
           .source = "KeyDiff section 3",
           .sees = "keys",
-          .differences = "the paper evicts in blocks; here at every overflow",
+          .differences =
+              "the paper evicts in blocks, as --eviction-interval K does; by default here at every "
+              "overflow",
           .params = {},
           .make = make_policy<KeyDifference>};
 }

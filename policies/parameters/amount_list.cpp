@@ -45,9 +45,12 @@ std::vector<Amount> parse_amounts(std::string_view text, std::string_view what) 
   if (colon == std::string_view::npos) {
     fail("the range has no step; write it as in 5%..50%:5% or 16..256:16");
   }
-  const Amount first = Amount::parse(start, what);
-  const Amount last = Amount::parse(rest.substr(0, colon), what);
-  const Amount step = Amount::parse(rest.substr(colon + 1), what);
+  const auto part = [&](std::string_view amount, std::string_view name) {
+    return Amount::parse(amount, fmt::format("{} '{}': {}", what, text, name));
+  };
+  const Amount first = part(start, "first amount");
+  const Amount last = part(rest.substr(0, colon), "last amount");
+  const Amount step = part(rest.substr(colon + 1), "step");
   const Form form = form_of(first);
   if (form_of(last) != form || form_of(step) != form) {
     fail("expected both ends and the step in one form: tokens, fractions or percent");

@@ -88,11 +88,11 @@ class Spec {
 /// UsageError if they differ in it.
 std::vector<Spec> each_once(std::vector<Spec> specs);
 
-/// Parses specs separated by ';' and drops duplicates. `{a,b}` in a spec stands for one spec each
-/// (expand_grid()), and `NAME=SPEC` gives a spec a label. "all" stands for every policy that is not
-/// an oracle and needs no file, "oracles" for every oracle, each at its defaults. Throws UsageError
-/// as Spec() does, for an empty list, and for a label that is no name, is the name of a policy,
-/// names several specs, or is one of two of the same spec.
+/// Parses specs separated by ';', with blanks around them, and drops duplicates. `{a,b}` in a spec
+/// stands for one spec each (expand_grid()), and `NAME=SPEC` gives a spec a label. "all" stands for
+/// every policy that is not an oracle and needs no file, "oracles" for every oracle, each at its
+/// defaults. Throws UsageError as Spec() does, for an empty list, and for a label that is no name,
+/// is the name of a policy, names several specs, or is one of two of the same spec.
 std::vector<Spec> parse_specs(std::string_view list);
 
 }  // namespace kvsim

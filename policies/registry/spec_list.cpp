@@ -48,6 +48,13 @@ std::pair<std::string, std::string_view> split_label(std::string_view part) {
   return {label, spec};
 }
 
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
 std::vector<Spec> specs_of(std::string_view part, const NamedSpecs& named) {
   const auto [label, text] = split_label(part);
   std::vector<Spec> specs;
@@ -95,12 +102,15 @@ NamedSpecs every_spec() {
 
 std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named) {
   std::vector<Spec> specs;
-  for (const std::string_view part : split_outside_braces(list, ';')) {
+  bool names_any = false;
+  for (const std::string_view written : split_outside_braces(list, ';')) {
+    const std::string_view part = without_blanks(written);
     if (part.empty()) continue;
+    names_any = true;
     const std::vector<Spec> of_part = specs_of(part, named);
     specs.insert(specs.end(), of_part.begin(), of_part.end());
   }
-  if (specs.empty()) throw UsageError("no policy is named; kvsim policies lists them");
+  if (!names_any) throw UsageError("no policy is named; kvsim policies lists them");
   specs = each_once(std::move(specs));
   check_labels_differ(specs);
   return specs;

@@ -18,7 +18,8 @@ struct NamedSpecs {
 /// its defaults.
 NamedSpecs every_spec();
 
-/// As parse_specs(list), with other meanings of "all" and "oracles".
+/// As parse_specs(list), with other meanings of "all" and "oracles"; where they stand for nothing,
+/// the result may be empty.
 std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named);
 
 }  // namespace kvsim

@@ -36,26 +36,27 @@ TEST_CASE("the amounts of a range are those that a list would name", "[policies]
 }
 
 TEST_CASE("a range that cannot be meant is refused, naming what is wrong", "[policies]") {
-  const std::vector<std::pair<const char*, const char*>> wrong{{"5%..50%", "has no step"},
-                                                               {"16..256", "has no step"},
-                                                               {"16..256:0", "found 0"},
-                                                               {"5%..50%:0%", "'0%'"},
-                                                               {"16..256:-16", "'-16'"},
-                                                               {"256..16:16", "write 16..256:16"},
-                                                               {"5%..50%:5", "in one form"},
-                                                               {"5%..0.5:5%", "in one form"},
-                                                               {"5%..200%:5%", "'200%'"},
-                                                               {"..", "has no step"},
-                                                               {"..:", "''"},
-                                                               {"5%..:5%", "''"},
-                                                               {"..50%:5%", "''"},
-                                                               {"5%..50%:", "''"},
-                                                               {"1..2..3:1", "2..3"},
-                                                               {"1...5:1", "in one form"},
-                                                               {"1..2000000000:1", "1000"},
-                                                               {"0.0000001..1.0:0.0000001", "1000"},
-                                                               {"5%..50%:5%:5%", "'5%:5%'"},
-                                                               {"", "''"}};
+  const std::vector<std::pair<const char*, const char*>> wrong{
+      {"5%..50%", "has no step"},
+      {"16..256", "has no step"},
+      {"16..256:0", "found 0"},
+      {"5%..50%:0%", "'5%..50%:0%': step '0%'"},
+      {"16..256:-16", "'-16'"},
+      {"256..16:16", "write 16..256:16"},
+      {"5%..50%:5", "in one form"},
+      {"5%..0.5:5%", "in one form"},
+      {"5%..200%:5%", "'200%'"},
+      {"..", "has no step"},
+      {"..:", "''"},
+      {"5%..:5%", "last amount ''"},
+      {"..50%:5%", "'..50%:5%': first amount ''"},
+      {"5%..50%:", "''"},
+      {"1..2..3:1", "2..3"},
+      {"1...5:1", "in one form"},
+      {"1..2000000000:1", "1000"},
+      {"0.0000001..1.0:0.0000001", "1000"},
+      {"5%..50%:5%:5%", "'5%:5%'"},
+      {"", "''"}};
   for (const auto& [text, reason] : wrong) {
     CAPTURE(text);
     CHECK_THROWS_AS(parse_amounts(text, "--budgets"), UsageError);

@@ -92,12 +92,20 @@ TEST_CASE("a label that is ambiguous or no name is refused", "[policies]") {
   }
 }
 
+TEST_CASE("blanks around the specs of a list are no part of them", "[policies]") {
+  const std::vector<Spec> specs = parse_specs(" h2o;  lru ;\n a=window;");
+  REQUIRE(specs.size() == 3);
+  CHECK(specs[1].text() == "lru");
+  CHECK(specs[2].label() == "a");
+}
+
 TEST_CASE("'all' and 'oracles' may be given other meanings", "[policies]") {
   const NamedSpecs named{.all = [] { return std::vector<Spec>{Spec("lru")}; },
                          .oracles = [] { return std::vector<Spec>{}; }};
   const std::vector<Spec> specs = parse_specs("window;all;oracles", named);
   REQUIRE(specs.size() == 2);
   CHECK(specs[1].text() == Spec("lru").text());
+  CHECK(parse_specs("oracles", named).empty());
 }
 
 }  // namespace
