@@ -18,7 +18,7 @@ const char* const kMapsSource = "Scissorhands section 3.1, Figure 1";
 constexpr int kMostLevel = 8;
 
 /// The chosen steps: "3" is that many, evenly spaced over the second half and ending with the last
-/// step; "178/228/278" are those that the sequence has.
+/// step; "178/228/278" are those steps.
 std::vector<int> steps_of(const std::string& text, int num_tokens) {
   std::vector<int> numbers;
   for (const std::string_view part : split(text, '/')) {
@@ -41,9 +41,21 @@ std::vector<int> steps_of(const std::string& text, int num_tokens) {
       steps.push_back(static_cast<int>(num_tokens / 2 + i * half / count - 1));
     }
   }
-  std::erase_if(steps, [&](int step) { return step < 0 || step >= num_tokens; });
+  std::erase_if(steps, [](int step) { return step < 0; });
   std::sort(steps.begin(), steps.end());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
+/// Throws UsageError for a step that the text does not have.
+std::vector<int> steps_in(const std::string& text, const Unit& unit) {
+  std::vector<int> steps = steps_of(text, unit.num_tokens());
+  if (!steps.empty() && steps.back() >= unit.num_tokens()) {
+    throw UsageError(
+        fmt::format("positions={}: sequence '{}' has {} tokens, so no step {}; leave it out, or "
+                    "choose longer texts with --sequences",
+                    text, unit.name.sequence, unit.num_tokens(), steps.back()));
+  }
   return steps;
 }
 
@@ -52,7 +64,7 @@ class AtPositions : public RowAnalysis {
  public:
   AtPositions(const Params& params, const Subject& subject)
       : RowAnalysis(subject),
-        steps_(steps_of(params.text("positions"), unit().num_tokens())),
+        steps_(steps_in(params.text("positions"), unit())),
         maps_(unit().query.size()) {}
 
  protected:

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "analysis/row_analysis.h"
+#include "policies/parameters/errors.h"
 
 namespace kvsim {
 namespace {
@@ -53,8 +54,7 @@ class PersistenceAnalysis : public RowAnalysis {
 class AtSplit final : public PersistenceAnalysis {
  public:
   AtSplit(const Params& params, const Subject& subject)
-      : PersistenceAnalysis(params, subject),
-        split_(split_of(params.text("split"), unit().num_tokens())) {}
+      : PersistenceAnalysis(params, subject), split_(split_of(params.text("split"), unit())) {}
 
   std::vector<AnalysisRow> rows() const override {
     std::vector<AnalysisRow> all;
@@ -66,11 +66,19 @@ class AtSplit final : public PersistenceAnalysis {
   // Shares are rounded down, so that 0.5 is floor(n / 2); budgets are rounded to the nearest.
   static constexpr double kRounding = 1e-9;  // 0.29 * 100 is just below 29
 
-  static int split_of(const std::string& text, int num_tokens) {
+  // Throws UsageError for a split behind the end of the text.
+  static int split_of(const std::string& text, const Unit& unit) {
+    const int num_tokens = unit.num_tokens();
     const Amount amount = Amount::parse(text, "split");
     double split = amount.value();
     if (amount.is_share()) split = std::floor(split * num_tokens + kRounding);
-    return static_cast<int>(std::min<double>(split, num_tokens));
+    if (split > num_tokens) {
+      throw UsageError(
+          fmt::format("split={}: sequence '{}' has {} tokens; take a share, or choose longer texts "
+                      "with --sequences",
+                      text, unit.name.sequence, num_tokens));
+    }
+    return static_cast<int>(split);
   }
 
   int split_;

@@ -40,10 +40,18 @@ TEST_CASE("a number of positions is spread over the second half and ends with th
   CHECK(steps_shown("3", 1) == Steps{0});
 }
 
-TEST_CASE("positions are taken as listed, in order, once and cut to the text", "[analysis]") {
+TEST_CASE("positions are taken as listed, in order and once", "[analysis]") {
   CHECK(steps_shown("7/3/7", 10) == Steps{3, 7});
-  CHECK(steps_shown("0/9/10/400", 10) == Steps{0, 9});
-  CHECK(steps_shown("10/400", 10).empty());
+  CHECK(steps_shown("9/0", 10) == Steps{0, 9});
+}
+
+TEST_CASE("a position behind the end of the text is refused", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 10}, 1);
+  const std::string analysis = GENERATE("attention-maps", "repetition");
+  CHECK_THROWS_AS(analyse(analysis + ":positions=0/10", unit), UsageError);
+  CHECK_THROWS_WITH(
+      analyse(analysis + ":positions=0/400/9", unit),
+      Catch::StartsWith("positions=0/400/9: ") && Catch::Contains("has 10 tokens, so no step 400"));
 }
 
 TEST_CASE("what is no position is refused", "[analysis]") {

@@ -91,7 +91,7 @@ TEST_CASE("persistence is what the paper's sets say", "[analysis]") {
   const auto threshold = GENERATE(values<Threshold>(
       {{"1/t", 1, true}, {"2/t", 2, true}, {"0.5/t", 0.5, true}, {"0.02", 0.02, false}}));
   const auto [asked, split] = GENERATE(table<std::string, int>(
-      {{"0.5", 50}, {"25%", 25}, {"2", 2}, {"64", 64}, {"100", 100}, {"101", 101}, {"900", 101}}));
+      {{"0.5", 50}, {"25%", 25}, {"2", 2}, {"64", 64}, {"100", 100}, {"101", 101}}));
   CAPTURE(unit.sliding_window.has_value(), threshold.text, asked);
   const std::vector<Row> rows =
       analyse("persistence:split=" + asked + ",threshold=" + threshold.text, unit);
@@ -173,6 +173,14 @@ TEST_CASE("of one token nothing is pivotal and all persists", "[analysis]") {
   CHECK(row.real("persistence_ratio") == 1);
   CHECK(row.real("every_pivotal_share") == 0);
   CHECK(row.real("every_persistence_ratio") == 1);
+}
+
+TEST_CASE("a split behind the end of the text is refused", "[analysis]") {
+  const Unit unit = random_unit({.tokens = 4}, 1);
+  CHECK(analyse("persistence:split=4", unit).at(0).integer("split") == 4);
+  CHECK_THROWS_AS(analyse("persistence:split=5", unit), UsageError);
+  CHECK_THROWS_WITH(analyse("persistence:split=5", unit),
+                    Catch::StartsWith("split=5: ") && Catch::Contains("has 4 tokens"));
 }
 
 TEST_CASE("what is no threshold and no split is refused by name", "[analysis]") {
