@@ -19,6 +19,16 @@ std::string protection_cut(const Rules& rules, std::int64_t budget) {
   return fmt::format("{} of {} protected tokens", budget, asked);
 }
 
+// Of an oracle, whose tokens are planned with its parameters.
+std::string recent_cut(const Spec& oracle, int budget) {
+  for (const Param& param : oracle.policy().params) {
+    if (param.name != "recent" || param.type != Param::Type::amount) continue;
+    const int asked = oracle.params().amount(param.name, budget);
+    if (asked > budget) return fmt::format("{} of {} recent tokens", budget, asked);
+  }
+  return "";
+}
+
 // The amounts among the parameters that are not what the spec says.
 std::vector<std::string> parameter_cuts(const Spec& estimator, int budget) {
   const int vectors = divide_budget(estimator_rules(estimator, budget), budget).vectors;
@@ -37,10 +47,17 @@ std::vector<std::string> parameter_cuts(const Spec& estimator, int budget) {
 }
 
 std::string cut_of(const Spec& policy, int budget) {
-  if (!policy.is_estimator()) return protection_cut(policy.rules({.budget = budget}), budget);
-  std::vector<std::string> cuts = parameter_cuts(policy, budget);
-  const std::string protection = protection_cut(estimator_rules(policy, budget), budget / 2);
+  std::vector<std::string> cuts;
+  std::string protection;
+  if (policy.is_estimator()) {
+    cuts = parameter_cuts(policy, budget);
+    protection = protection_cut(estimator_rules(policy, budget), budget / 2);
+  } else {
+    protection = protection_cut(policy.rules({.budget = budget}), budget);
+  }
   if (!protection.empty()) cuts.push_back(protection);
+  const std::string recent = policy.is_oracle() ? recent_cut(policy, budget) : "";
+  if (!recent.empty()) cuts.push_back(recent);
   return fmt::format("{}", fmt::join(cuts, ", "));
 }
 

@@ -43,6 +43,16 @@ TEST_CASE("a plan says which budgets have no room for the shares of an estimator
   CHECK(cuts("subgen", {"1000000"}).empty());
 }
 
+TEST_CASE("a plan says which budgets have no room for the recent tokens of an oracle", "[sweep]") {
+  const std::vector<std::string> found =
+      cuts("optimal:recent=100;h2o-global:recent=20;optimal;h2o-global", {"8", "20"});
+  REQUIRE(found.size() == 2);
+  CHECK_THAT(found[0], Catch::Contains("too small a budget for optimal:recent=100") &&
+                           Catch::EndsWith("8 of 100 recent tokens at 8; 20 of 100 recent tokens "
+                                           "at 20"));
+  CHECK_THAT(found[1], Catch::EndsWith("8 of 20 recent tokens at 8"));
+}
+
 TEST_CASE("a plan refuses a number of samples that a budget has no room for", "[sweep]") {
   CHECK_THROWS_AS(cuts("subgen:s=100", {"1000", "100"}), UsageError);
   CHECK(cuts("subgen:s=100", {"1000"}).empty());
