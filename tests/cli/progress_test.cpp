@@ -66,14 +66,25 @@ TEST_CASE("cli: on a terminal a sweep counts the replays that it announces") {
              Contains("] " + all + " of " + half + " replays"));  // where the first run ended
 }
 
+/// Interrupts the process once the file is there, unless it has ended before.
+void interrupt_once_there(int process, const std::filesystem::path& file) {
+  const auto has_ended = [&] {
+    siginfo_t ended{};
+    const int state =
+        waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT);
+    return state != 0 || ended.si_pid != 0;
+  };
+  while (!std::filesystem::exists(file) && !has_ended()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  kill(process, SIGINT);
+}
+
 /// Starts `kvsim synth`, interrupts it once it writes, and returns how it ended.
 Ended interrupted_synth(const TemporaryFolder& folder) {
   const int process =
       start(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20000", "--layers", "64"});
-  while (!std::filesystem::exists(folder / "t.h5.partial")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  kill(process, SIGINT);
+  interrupt_once_there(process, folder / "t.h5.partial");
   return wait(folder.path(), process);
 }
 
@@ -100,10 +111,7 @@ TEST_CASE("cli: an interrupted replay leaves the per-step file of an earlier one
   std::ofstream(folder / "steps.h5") << "earlier";
   const int process = start(folder.path(), {"replay", "t.h5", "--policy", "tova", "--budget", "50%",
                                             "--threads", "1", "--per-step", "steps.h5", "--quiet"});
-  while (!std::filesystem::exists(folder / "steps.h5.partial")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  kill(process, SIGINT);
+  interrupt_once_there(process, folder / "steps.h5.partial");
   CHECK(wait(folder.path(), process).status == 1);
   CHECK(std::filesystem::file_size(folder / "steps.h5") == std::string("earlier").size());
   CHECK_FALSE(std::filesystem::exists(folder / "steps.h5.partial"));
