@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -71,12 +72,16 @@ class Config {
   }
 
   [[noreturn]] void fail_unknown(const std::string& key) const {
+    if (key == kConfig) fail("key 'config': a config names no other config");
+    if (key == kHelp) fail("key 'help': expected --help on the command line");
     std::vector<std::string> keys;
     for (const auto& [known, name] : names_) keys.push_back(known);
     fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest(key, keys)));
   }
 
   YAML::Node load() const {
+    std::error_code unreadable;
+    if (std::filesystem::is_directory(file_, unreadable)) fail("is a folder; name a file");
     std::ifstream in(file_);
     std::ostringstream text;
     if (in) text << in.rdbuf();
@@ -88,7 +93,9 @@ class Config {
       }
       return documents.empty() ? YAML::Node() : documents.front();
     } catch (const YAML::Exception& error) {
-      fail(fmt::format("line {}: neither YAML nor JSON: {}", error.mark.line + 1, error.msg));
+      const bool has_grid = text.str().find("={") != std::string::npos;
+      fail(fmt::format("line {}: neither YAML nor JSON: {}{}", error.mark.line + 1, error.msg,
+                       has_grid ? "; put specs with braces in quotes" : ""));
     }
   }
 
