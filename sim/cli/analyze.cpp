@@ -6,7 +6,9 @@
 #include "analysis/run_analyses.h"
 #include "policies/parameters/errors.h"
 #include "sim/cli/analysis_summary.h"
+#include "sim/cli/command_line.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/policy_list.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/store.h"
@@ -48,7 +50,7 @@ SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
     throw UsageError("--policies and --budgets are given together or not at all");
   }
   if (values.count("policies") > 0) {
-    request.policies = specs_from(joined_from(verb, values, "policies", ';'), values);
+    request.policies = policies_from(verb, values, request);
     request.budgets = parse_budgets(joined_from(verb, values, "budgets", ','));
     const bool labelled = std::any_of(request.policies.begin(), request.policies.end(),
                                       [](const Spec& spec) { return !spec.label().empty(); });
@@ -84,7 +86,8 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
   ResultStore store(file, ResultStore::Access::write);
   for (const TableSchema& schema : plan.schemas) store.create(schema);
-  store.begin_run(command_line(verb, arguments), backend->device(), plan.sweep.request.threads);
+  store.begin_run(command_line(verb, arguments, *values), backend->device(),
+                  plan.sweep.request.threads);
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();

@@ -6,6 +6,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/lists.h"
 #include "sim/cli/options.h"
 #include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"

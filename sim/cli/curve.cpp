@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "sim/cli/command_line.h"
 #include "sim/cli/curve_summary.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
@@ -56,7 +57,8 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   ResultStore store(file, ResultStore::Access::write);
   const TableSchema schema = curve_schema();
   store.create(schema);
-  store.begin_run(command_line(verb, arguments), backend->device(), plan.sweep.request.threads);
+  store.begin_run(command_line(verb, arguments, *values), backend->device(),
+                  plan.sweep.request.threads);
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();

@@ -5,6 +5,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/lists.h"
 #include "sim/cli/options.h"
 #include "sim/results/store.h"
 

@@ -8,8 +8,8 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
-#include "policies/parameters/split.h"
 #include "sim/cli/config.h"
+#include "sim/cli/lists.h"
 #include "sim/sweep/in_parallel.h"
 #ifdef KVSIM_WITH_CUDA
 #include "gpu/cuda/cuda_backend.h"
@@ -26,22 +26,12 @@ struct Described {
 };
 
 constexpr int kMostThreads = 1024;
-constexpr int kMostIndex = 1'000'000;
+constexpr int kMostInterval = 1'000'000;
 
 std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
   for (const auto& option : options.options()) names.push_back("--" + option->long_name());
   return names;
-}
-
-int parse_index(std::string_view text, const std::string& option) {
-  int index = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, index);
-  if (result.ec != std::errc() || result.ptr != end || index < 0 || index > kMostIndex) {
-    throw UsageError(fmt::format("{}: '{}' is not an index; write 0-3,7", option, text));
-  }
-  return index;
 }
 
 }  // namespace
@@ -119,11 +109,14 @@ po::options_description replay_options() {
   options.add_options()(
       "mode", po::value<std::string>()->default_value("stream"),
       "stream: evict from the first token on; prefill: the prompt attends in full, "
-      "is then cut to the budget, and only later steps are measured")(
+      "and is cut to the budget; then every later token evicts one, unless --eviction-interval "
+      "says "
+      "otherwise; only later steps are measured")(
       "eviction-interval", po::value<std::string>()->default_value("1"),
       "K: the cache may grow by K - 1 tokens beyond its budget before a step evicts again; never: "
       "with --mode prefill, the prompt is cut once and every later token stays, as in SnapKV and "
-      "kvpress")("seed", po::value<std::int64_t>()->default_value(0), "for policies that draw")(
+      "kvpress (sweep and replay only)")("seed", po::value<std::int64_t>()->default_value(0),
+                                         "for policies that draw")(
       "allocate", po::value<std::string>()->default_value("uniform"),
       "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
       "pyramid, "
@@ -166,9 +159,9 @@ int interval_from(const po::variables_map& values) {
   int interval = 0;
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, interval);
-  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostIndex) {
+  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostInterval) {
     throw UsageError(fmt::format("--eviction-interval: expected 1..{} tokens or never, found '{}'",
-                                 kMostIndex, text));
+                                 kMostInterval, text));
   }
   return interval;
 }
@@ -274,46 +267,6 @@ std::string joined_from(const Verb& verb, const po::variables_map& values,
   }
   const auto& parts = values[option].as<std::vector<std::string>>();
   return fmt::format("{}", fmt::join(parts, std::string(1, separator)));
-}
-
-std::string command_line(const Verb& verb, const std::vector<std::string>& arguments) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=%+@";
-  std::string line = fmt::format("kvsim {}", verb.name);
-  for (const std::string& word : arguments) {
-    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-      line += ' ' + word;
-      continue;
-    }
-    line += " '";
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
-  }
-  return line;
-}
-
-std::vector<int> parse_indices(const std::string& text, const std::string& option) {
-  std::vector<int> indices;
-  for (const std::string& part : parse_list(text, option)) {
-    const std::size_t dash = part.find('-');
-    const int first = parse_index(part.substr(0, dash), option);
-    const int last = dash == std::string::npos ? first : parse_index(part.substr(dash + 1), option);
-    if (last < first) {
-      throw UsageError(
-          fmt::format("{}: the range '{}' is empty; write it as {}-{}", option, part, last, first));
-    }
-    for (int index = first; index <= last; ++index) indices.push_back(index);
-  }
-  return indices;
-}
-
-std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
-  std::vector<std::string> parts;
-  for (const std::string_view part : split(text, ',')) {
-    if (part.empty()) throw UsageError(fmt::format("{}: '{}' has an empty entry", option, text));
-    parts.emplace_back(part);
-  }
-  return parts;
 }
 
 }  // namespace kvsim::cli

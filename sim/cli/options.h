@@ -73,14 +73,4 @@ std::string required_from(const Verb& verb, const po::variables_map& values,
 std::string joined_from(const Verb& verb, const po::variables_map& values,
                         const std::string& option, char separator);
 
-/// The command as a shell takes it, words quoted where they need it: the column `command` of the
-/// table `run`.
-std::string command_line(const Verb& verb, const std::vector<std::string>& arguments);
-
-/// "0-3,7" as 0, 1, 2, 3, 7. Throws UsageError, starting with `option`.
-std::vector<int> parse_indices(const std::string& text, const std::string& option);
-
-/// The parts of a comma-separated list. Throws UsageError, starting with `option`, if one is empty.
-std::vector<std::string> parse_list(const std::string& text, const std::string& option);
-
 }  // namespace kvsim::cli

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/registry/aliases.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/lists.h"
 #include "sim/cli/progress.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
@@ -19,8 +21,9 @@ namespace {
 
 void announce(const SweepPlan& plan, const std::vector<SweepJob>& jobs, const Backend& backend) {
   const std::size_t done = plan.num_replays() - plan.num_remaining();
-  std::cerr << fmt::format("kvsim: {} replays of {} units, {} done before; {}\n",
-                           plan.num_replays(), plan.units.size(), done,
+  std::cerr << fmt::format("kvsim: {} of {}, {} done before; {}\n",
+                           counted(plan.num_replays(), "replay"),
+                           counted(plan.units.size(), "unit"), done,
                            memory_note(memory_bytes(plan, jobs), plan.request.threads));
   for (const std::string& cut : cut_amounts(plan)) std::cerr << fmt::format("kvsim: {}\n", cut);
   const std::vector<std::string> on_cpu = policies_on_cpu(plan, backend);
@@ -54,12 +57,19 @@ std::string memory_note(std::size_t bytes, int threads) {
                      (resident_bytes() + bytes + (1 << 19)) >> 20, threads);
 }
 
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::vector<Amount> parse_budgets(const std::string& list) {
   std::vector<Amount> budgets;
   for (const std::string& part : parse_list(list, "budget")) {
     for (const Amount& amount : parse_amounts(part, "budget")) {
       if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
-      budgets.push_back(amount);
+      const auto same = [&](const Amount& other) {
+        return other.is_share() == amount.is_share() && other.value() == amount.value();
+      };
+      if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
     }
   }
   return budgets;

@@ -4,9 +4,10 @@
 #include <iostream>
 
 #include "policies/parameters/errors.h"
+#include "sim/cli/command_line.h"
 #include "sim/cli/comparison.h"
+#include "sim/cli/policy_list.h"
 #include "sim/cli/session.h"
-#include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/sweep_plan.h"
@@ -43,42 +44,8 @@ void skip_finished_rows(SweepPlan& plan, const ResultStore& store, bool quiet) {
     policies.push_back(policy);
   }
   if (rows == 0 || quiet) return;
-  std::cerr << fmt::format("kvsim: {} rows of another code of {} are made again\n", rows,
-                           fmt::join(policies, ", "));
-}
-
-// Removes the policies for which `check` throws.
-template <class Check>
-std::vector<std::string> leave_out(std::vector<Spec>& policies, const Check& check) {
-  std::vector<std::string> left_out;
-  std::erase_if(policies, [&](const Spec& policy) {
-    try {
-      check(policy);
-      return false;
-    } catch (const UsageError&) {
-      left_out.push_back(policy.policy().name);
-      return true;
-    }
-  });
-  return left_out;
-}
-
-// "all" leaves out, with a note, the policies that the options rule out.
-std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
-                                const SweepRequest& request) {
-  const std::string list = joined_from(verb, values, "policies", ';');
-  std::vector<Spec> policies = specs_from(list, values);
-  if (list == "all") {
-    const auto left_out = leave_out(policies, [&](const Spec& policy) {
-      check_reference(policy, request.measuring);
-      check_interval(policy, request.mode, request.eviction_interval);
-    });
-    if (!left_out.empty() && values.count("quiet") == 0) {
-      std::cerr << fmt::format("kvsim: left out, as these options rule them out: {}\n",
-                               fmt::join(left_out, ", "));
-    }
-  }
-  return policies;
+  std::cerr << fmt::format("kvsim: {} of another code of {} {} made again\n", counted(rows, "row"),
+                           fmt::join(policies, ", "), rows == 1 ? "is" : "are");
 }
 
 }  // namespace
@@ -114,10 +81,11 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   if (values->count("force") == 0) {
     skip_finished_rows(plan, store, values->count("quiet") > 0);
   }
-  if (plan.num_remaining() > 0) {
-    store.begin_run(command_line(verb, arguments), backend->device(), plan.request.threads);
+  const bool relabelled = update_labels(plan, store);
+  if (plan.num_remaining() > 0 || relabelled) {
+    store.begin_run(command_line(verb, arguments, *values), backend->device(),
+                    plan.request.threads);
   }
-  update_labels(plan, store);
   try {
     run_plan(plan, *backend, *values,
              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {

@@ -70,8 +70,9 @@ void ResultStore::begin_run(const std::string& command, const std::string& devic
   database_->run([&](SQLite::Database& connection) { insert_run(connection, *run_); });
 }
 
-void ResultStore::set_labels(const std::vector<Result>& results) {
-  database_->run([&](SQLite::Database& connection) {
+int ResultStore::set_labels(const std::vector<Result>& results) {
+  return database_->run([&](SQLite::Database& connection) {
+    int changed = 0;
     SQLite::Transaction transaction(connection);
     SQLite::Statement update(
         connection, fmt::format("UPDATE replay SET label = ? WHERE ({}) = (?, ?, ?, ?, ?, ?, ?, ?) "
@@ -85,10 +86,11 @@ void ResultStore::set_labels(const std::vector<Result>& results) {
         bind_value(update, index++, column.get(result));
       }
       update.bind(index, *result.label);
-      update.exec();
+      changed += update.exec();
       update.reset();
     }
     transaction.commit();
+    return changed;
   });
 }
 

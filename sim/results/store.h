@@ -47,7 +47,8 @@ class ResultStore {
   void add(const std::vector<Result>& results, const std::vector<Certificate>& certificates = {});
 
   /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
-  void set_labels(const std::vector<Result>& results);
+  /// Returns the number of rows that had another label.
+  int set_labels(const std::vector<Result>& results);
 
   /// The bound that the certificate of this row proves, if it has one.
   std::optional<double> recall_bound(const Result& result) const;

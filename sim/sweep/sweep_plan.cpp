@@ -111,6 +111,12 @@ std::string SweepPlan::mode() const {
   return mode_name(request.mode, request.eviction_interval, request.measuring);
 }
 
+void check_policy(const Spec& policy, const SweepRequest& request) {
+  check_allocation(policy);
+  check_reference(policy, request.measuring);
+  check_interval(policy, request.mode, request.eviction_interval);
+}
+
 SweepPlan plan_sweep(SweepRequest request) {
   if (request.policies.empty() || request.budgets.empty()) {
     throw UsageError("a sweep takes at least one policy and one budget");
@@ -118,9 +124,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   SweepPlan plan;
   plan.request = std::move(request);
   for (Spec& policy : plan.request.policies) {
-    check_allocation(policy);
-    check_reference(policy, plan.request.measuring);
-    check_interval(policy, plan.request.mode, plan.request.eviction_interval);
+    check_policy(policy, plan.request);
     if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
@@ -149,7 +153,7 @@ std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultSt
   return of_another_code;
 }
 
-void update_labels(const SweepPlan& plan, ResultStore& store) {
+bool update_labels(const SweepPlan& plan, ResultStore& store) {
   std::vector<Result> labelled;
   for (const PlannedUnit& unit : plan.units) {
     for (const PlannedReplay& replay : unit.replays) {
@@ -157,7 +161,7 @@ void update_labels(const SweepPlan& plan, ResultStore& store) {
       describe(plan, unit, replay, labelled.emplace_back());
     }
   }
-  if (!labelled.empty()) store.set_labels(labelled);
+  return !labelled.empty() && store.set_labels(labelled) > 0;
 }
 
 int budget_base(const SelectedUnit& unit, Mode mode) {

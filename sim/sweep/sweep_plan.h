@@ -60,20 +60,24 @@ struct SweepPlan {
   }
 };
 
+/// Throws UsageError if the options of `request` rule `policy` out: `adaptive` where heads share a
+/// cache, and what check_reference() and check_interval() refuse.
+void check_policy(const Spec& policy, const SweepRequest& request);
+
 /// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
-/// for `adaptive` where heads share a cache, and for what check_mode(), check_interval(),
-/// check_reference() and check_estimator() refuse; DataError for a trace without the rotation that
-/// `positions=slot` needs, and for a schedule file whose SHA-256 differs from the spec's or that
-/// has no schedule for a budget.
+/// and for what check_policy(), check_mode() and check_estimator() refuse; DataError for a trace
+/// without the rotation that `positions=slot` needs, and for a schedule file whose SHA-256 differs
+/// from the spec's or that has no schedule for a budget.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are
 /// to be made again: returns how many there are, by the name of the policy.
 std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultStore& store);
 
-/// Gives the rows in `store` the labels of the plan's policies, where they have one.
-void update_labels(const SweepPlan& plan, ResultStore& store);
+/// Gives the rows in `store` the labels of the plan's policies, where they have one. Returns
+/// whether a row had another one.
+bool update_labels(const SweepPlan& plan, ResultStore& store);
 
 /// The number of tokens that a budget share refers to: of the sequence in stream mode, of the
 /// prompt in prefill mode.

@@ -54,11 +54,28 @@ TEST_CASE("cli: --config gives what the command line does not") {
   }
 }
 
+TEST_CASE("cli: the table run has what a --config said, not its name") {
+  const TemporaryFolder folder;
+  write(folder, "sweep.yaml",
+        "trace: " + sample_trace() +
+            "\npolicies: [lru, 'h2o:recent={0,0.5}']\nbudgets: [5%, 64]\nlayers: [0, 1]\n"
+            "quiet: true\nseed: 3\noutput: r.sqlite\n");
+  REQUIRE(run(folder.path(), {"sweep", "--config", "sweep.yaml", "--heads", "0"}).status == 0);
+  const std::string command = nlohmann::json::parse(
+      run(folder.path(), {"export", "r.sqlite", "--format", "json", "--table", "run"})
+          .out)[0]["command"];
+  CHECK(command == "kvsim sweep " + sample_trace() +
+                       " --budgets 5% --budgets 64 --heads 0 --layers 0,1 --output r.sqlite "
+                       "--policies lru --policies 'h2o:recent={0,0.5}' --quiet --seed 3");
+}
+
 TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key") {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"polices: lru\n", "unknown key 'polices'; did you mean 'policies'?"},
-      {"config: other.yaml\n", "unknown key 'config'"},
+      {"config: other.yaml\n", "key 'config': a config names no other config"},
+      {"help: true\n", "key 'help': expected --help on the command line"},
+      {"policies: [h2o:recent={0,0.5}]\n", "; put specs with braces in quotes"},
       {"o: r.sqlite\n", "unknown key 'o'"},
       {"mode: [stream, prefill]\n", "key 'mode': expected one value"},
       {"budgets: {a: 1}\n", "key 'budgets'"},
@@ -86,7 +103,9 @@ TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key"
   }
   CHECK_THAT(run(folder.path(), {"sweep", "--config", "none.yaml"}).err,
              Contains("none.yaml: no such file"));
-  CHECK(run(folder.path(), {"sweep", "--config", "."}).status == 2);
+  const Ended with_folder = run(folder.path(), {"sweep", "--config", "."});
+  CHECK(with_folder.status == 2);
+  CHECK_THAT(with_folder.err, Contains("--config .: is a folder"));
 }
 
 }  // namespace

@@ -79,6 +79,29 @@ TEST_CASE("cli: all leaves out what an eviction interval rules out") {
   CHECK_THAT(swept.out, Contains("stream:interval=64 mode") && !Contains("subgen"));
 }
 
+TEST_CASE("cli: all and oracles leave out what options rule out, wherever they stand") {
+  const TemporaryFolder folder;
+  const std::string note = "left out, as these options rule them out: ";
+  const Ended both =
+      sweep(folder, "all;oracles", {"--mode", "prefill", "--eviction-interval", "never"});
+  CHECK(both.status == 0);
+  CHECK_THAT(both.err, Contains(note + "subgen\n"));
+  const Ended unmeasured = sweep(folder, "oracles;all;h2o:recent=0", {"--reference", "none"});
+  CHECK(unmeasured.status == 0);
+  CHECK_THAT(unmeasured.err, Contains(note) && Contains("optimal, ") && Contains("topk"));
+  CHECK(unmeasured.err.find(note) == unmeasured.err.rfind(note));
+  const Ended adaptive = sweep(folder, "all", {"--allocate", "adaptive"});
+  CHECK(adaptive.status == 0);
+  CHECK_THAT(adaptive.err, Contains(note));
+  // What the user names is refused, and so is a list of which nothing is left.
+  const Ended named = sweep(folder, "all;subgen", {"--eviction-interval", "64"});
+  CHECK(named.status == 2);
+  CHECK_THAT(named.err, Contains("cannot replay subgen"));
+  const Ended nothing = sweep(folder, "oracles;all", {"--eviction-interval", "never"});
+  CHECK(nothing.status == 2);
+  CHECK_THAT(nothing.err, Contains("in stream mode there is no prompt to cut"));
+}
+
 TEST_CASE("cli: a sweep without a reference shows what it does not measure as a dash") {
   const TemporaryFolder folder;
   const Ended swept = sweep(folder, "window;lru", {"--reference", "none", "--quiet"});

@@ -46,6 +46,14 @@ TEST_CASE("cli: repeated lists are joined, grids and ranges stand for each of th
   CHECK_THAT(replay.err, Contains("--policy takes one policy, found 2"));
 }
 
+TEST_CASE("cli: a budget that is named twice is shown once") {
+  const TemporaryFolder folder;
+  const Ended ended = sweep(folder, {"--policies", "lru", "--budgets", "10%,5%..10%:5%,10.0%"});
+  REQUIRE(ended.status == 0);
+  CHECK(ended.out.find("\n10%") == ended.out.rfind("\n10%"));
+  CHECK_THAT(ended.out, !Contains("10.0%"));
+}
+
 TEST_CASE("cli: an alias is replayed as what it stands for, with one hint") {
   const TemporaryFolder folder;
   const std::vector<std::string> words{"--policies", "streamingllm;streamingllm:sinks=8",
@@ -83,9 +91,13 @@ TEST_CASE("cli: tables show a label, rows keep it, and another one replaces it")
   CHECK(column(folder, "label").count("yours") == 1);
   CHECK(column(folder, "label").count("mine") == 1);
 
+  // One row of the table run for each command that wrote.
+  CHECK(column(folder, "command", "run").size() == 2);
+
   // A sweep that names none changes none.
   REQUIRE(sweep(folder, {"--policies", "h2o:recent=8", "--budgets", "5%"}).status == 0);
   CHECK(column(folder, "label").count("yours") == 1);
+  CHECK(column(folder, "command", "run").size() == 2);
 
   const Ended curve = run(folder.path(), {"curve", sample_trace(), "-o", "r.sqlite", "--layers",
                                           "0", "--heads", "0", "--policies", "old=lru:score=full"});
