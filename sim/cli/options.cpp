@@ -108,7 +108,7 @@ po::options_description replay_options() {
   po::options_description options("How to replay");
   options.add_options()(
       "mode", po::value<std::string>()->default_value("stream"),
-      "stream: evict from the first token on; prefill: the prompt attends in full, "
+      "stream: evict from the first token on; prefill: the prompt attends in full "
       "and is cut to the budget; then every later token evicts one, unless --eviction-interval "
       "says "
       "otherwise; only later steps are measured")(
