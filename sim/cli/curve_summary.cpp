@@ -5,8 +5,8 @@
 #include <array>
 #include <ostream>
 
-#include "sim/cli/comparison.h"
 #include "sim/cli/short_spec.h"
+#include "sim/cli/sweep_table.h"
 #include "sim/results/table.h"
 
 namespace kvsim::cli {

@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "policies/parameters/errors.h"
-#include "sim/cli/comparison.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/session.h"
+#include "sim/cli/sweep_table.h"
 #include "sim/results/per_step_file.h"
 #include "traces/hdf5/errors.h"
 

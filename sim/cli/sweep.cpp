@@ -5,9 +5,9 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/cli/command_line.h"
-#include "sim/cli/comparison.h"
 #include "sim/cli/policy_list.h"
 #include "sim/cli/session.h"
+#include "sim/cli/sweep_table.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/sweep_plan.h"
@@ -95,7 +95,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
                                   interrupted.what(), file));
   }
-  write_comparison(std::cout, plan, store);
+  write_sweep_table(std::cout, plan, store);
   return 0;
 }
 

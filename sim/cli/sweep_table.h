@@ -16,6 +16,6 @@ void write_units(std::ostream& out, const std::vector<Result>& results);
 
 /// Prints one line per policy and budget of the plan: means over its units, and the miss rate over
 /// all their accesses. `store` must have all of its rows.
-void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store);
+void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultStore& store);
 
 }  // namespace kvsim::cli

@@ -1,4 +1,4 @@
-#include "sim/cli/comparison.h"
+#include "sim/cli/sweep_table.h"
 
 #include <fmt/format.h>
 
@@ -172,7 +172,7 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
       sampled);
 }
 
-/// The rows of a comparison at one budget, from which its lines and notes follow.
+/// The rows of a sweep at one budget, from which its lines and notes follow.
 struct AtBudget {
   std::vector<Mean> means;  // per policy
   UnitRecalls recalls;
@@ -246,7 +246,7 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
   write_aligned(out, table);
 }
 
-void write_comparison(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
+void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
   const std::map<RowKey, Result> rows = rows_of(plan, store);
   const Units units = ordered_units(plan);
   const PairedBootstrap bootstrap(sequences_of(plan, units));
