@@ -37,8 +37,6 @@ class Spec {
   /// A name for tables and figures, which is no part of text(); empty: none.
   const std::string& label() const { return label_; }
   Spec labelled(const std::string& label) const;
-  /// The label, or text() where there is none.
-  std::string shown() const { return label_.empty() ? text() : label_; }
 
   /// The name that the spec was given, if it is an alias; else empty.
   const std::string& alias() const { return alias_; }

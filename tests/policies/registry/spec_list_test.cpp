@@ -62,8 +62,6 @@ TEST_CASE("a label goes with its spec and is no part of its text", "[policies]")
   CHECK(texts("mine=h2o:recent=8") == texts("h2o:recent=8"));
   CHECK(labels("h2o:recent=0.5") == Texts{""});
   CHECK(labels("sink+protect:first=10%@pyramid") == Texts{""});
-  CHECK(parse_specs("mine=lru")[0].shown() == "mine");
-  CHECK(parse_specs("lru")[0].shown() == Spec("lru").text());
   CHECK(parse_specs("mine=lru")[0].allocated(Allocation::pyramid).label() == "mine");
   // The same spec with and without a label is one spec, and has it.
   CHECK(labels("lru;mine=lru") == Texts{"mine"});
