@@ -110,7 +110,7 @@ TEST_CASE("levels end with 8", "[analysis]") {
   unit.key.setZero();
   unit.key(3) = 40;
   const auto level_at = [&](int step) {
-    const std::string positions = std::to_string(step) + "/9999";
+    const std::string positions = std::to_string(step) + "/" + std::to_string(step);
     return analyse("attention-maps:positions=" + positions, unit).at(3).integer("level");
   };
   CHECK(level_at(99) == 7);
