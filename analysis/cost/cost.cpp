@@ -87,8 +87,8 @@ Busy prefill(const Deployment& deployment, const Workload& workload) {
               sequences * kv_bytes_per_token(deployment.model, deployment.kv_bits) * kept);
 }
 
-Estimate estimate(const Deployment& deployment, const Workload& workload) {
-  Estimate result;
+CostEstimate estimate(const Deployment& deployment, const Workload& workload) {
+  CostEstimate result;
   result.prompt_seconds = prefill(deployment, workload).seconds();
   for (int i = 1; i < workload.generate; ++i) {
     const int tokens = std::min(workload.prompt + i, workload.budget);

@@ -76,7 +76,7 @@ Busy decode_step(const Deployment& deployment, std::int64_t batch, int tokens);
 Busy prefill(const Deployment& deployment, const Workload& workload);
 
 /// How long a workload takes, whether or not it fits in memory.
-struct Estimate {
+struct CostEstimate {
   double prompt_seconds = 0;
   double decode_seconds = 0;  ///< for generate - 1 steps
 
@@ -84,6 +84,6 @@ struct Estimate {
   double tokens_per_second = 0;
 };
 
-Estimate estimate(const Deployment& deployment, const Workload& workload);
+CostEstimate estimate(const Deployment& deployment, const Workload& workload);
 
 }  // namespace kvsim

@@ -180,7 +180,7 @@ std::vector<Quantity> answer(const po::variables_map& values, const Deployment& 
   work.budget = budget.of(work.prompt + work.generate);
   const auto largest = largest_batch(at, work.tokens());
   work.batch = batch_from(values, at, largest);
-  const Estimate time = estimate(at, work);
+  const CostEstimate time = estimate(at, work);
   const Busy last = decode_step(at, work.batch, work.tokens());
   const double per_token = kv_bytes_per_token(at.model, at.kv_bits);
   const double cache = per_token * work.tokens() * static_cast<double>(work.batch);

@@ -35,7 +35,7 @@ std::string role_of(const PolicyInfo& policy) {
   if (policy.bounds_recall != nullptr) {
     const bool by_default = policy.bounds_recall(Params(policy.params));
     if (!by_default) return "";
-    const std::string bound = "a bound: at its defaults no policy retains more attention";
+    std::string bound = "a bound: at its defaults no policy retains more attention";
     if (policy.make_planner == nullptr) return bound;
     return bound +
            "; under an eviction interval, among policies that evict down to exactly the budget";

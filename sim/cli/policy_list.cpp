@@ -43,7 +43,7 @@ std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& value
         [&, specs] { return without_refused(with_allocation(specs(), values), request, left_out); };
   };
   const NamedSpecs every = every_spec();
-  const std::vector<Spec> policies =
+  std::vector<Spec> policies =
       specs_from(joined_from(verb, values, "policies", ';'), values,
                  {.all = allowed(every.all), .oracles = allowed(every.oracles)});
   if (policies.empty()) throw UsageError(left_out.first_reason);

@@ -63,13 +63,13 @@ std::string stored_policy(const std::string& text, const std::vector<std::string
   };
   if (has(text)) return text;
   if (const std::size_t end = end_of_label(text); end != std::string::npos) {
-    const std::string spec = canonical_spec(text.substr(end + 1));
+    std::string spec = canonical_spec(text.substr(end + 1));
     const std::vector<std::string> of_label = store.policies_labelled(text.substr(0, end));
     if (std::find(of_label.begin(), of_label.end(), spec) != of_label.end()) return spec;
     throw UsageError(fmt::format("{} has no rows of {} labelled '{}'; give the label or the spec",
                                  file, spec, text.substr(0, end)));
   }
-  const std::string canonical = canonical_spec(text);
+  std::string canonical = canonical_spec(text);
   if (has(canonical)) return canonical;
   const std::vector<std::string> labelled = store.policies_labelled(text);
   if (labelled.size() == 1) return labelled.front();

@@ -130,7 +130,7 @@ TEST_CASE("a prompt attends in full, keeps its budget and yields the first token
   const Busy prompt = prefill(at, work);
   CHECK(prompt.compute == Approx(3 * (4 * 200 + 8 * (1 + 2 + 3 + 4)) / 50.0));
   CHECK(prompt.memory == Approx((200 + 3 * 2 * 8) / 10.0));
-  const Estimate time = estimate(at, work);
+  const CostEstimate time = estimate(at, work);
   CHECK(time.prompt_seconds == prompt.seconds());
   CHECK(time.decode_seconds == Approx(2 * decode_step(at, 3, 2).seconds()));
   CHECK(time.tokens_per_second == Approx(9 / (time.prompt_seconds + time.decode_seconds)));
