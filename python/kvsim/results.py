@@ -47,7 +47,8 @@ _REPLAY = {
     "device": "the device that computed the row",
     "kvsim_version": "the release and source revision that wrote the row",
     "label": "the name that the user gave the policy; NULL without one",
-    "ties": "evictions that equal scores decided; NULL for estimators and in rows of earlier versions",
+    "ties": "evictions that equal scores decided; NULL for estimators and in rows of earlier "
+    "versions",
     "policy_code": "a digest of the policy's code and the version of the engine's numbers; "
     "kvsim sweep makes rows of another code again",
     "run_id": "the row of the table run of the command that wrote this row",

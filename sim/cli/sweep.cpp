@@ -19,7 +19,7 @@ namespace {
 // rows of another code, and those that are replaced, say nothing about these.
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   std::vector<Result> rows;
-  std::vector<Certificate> certificates;
+  std::vector<CertificateRow> certificates;
   for (const Outcome& outcome : outcomes) {
     rows.push_back(outcome.result);
     if (outcome.recall_bound) certificates.push_back({outcome.result, *outcome.recall_bound});

@@ -167,7 +167,7 @@ void insert_results(SQLite::Database& connection, const std::vector<Result>& res
 }
 
 void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
-                         const std::vector<Certificate>& certificates, const Run* run) {
+                         const std::vector<CertificateRow>& certificates, const Run* run) {
   if (!certificates.empty()) create_certificate_table(connection);
   if (!connection.tableExists("certificate")) return;
   SQLite::Statement remove(
@@ -183,7 +183,7 @@ void insert_certificates(SQLite::Database& connection, const std::vector<Result>
       fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound, run_id) "
                   "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                   column_names(kKeyColumns)));
-  for (const Certificate& certificate : certificates) {
+  for (const CertificateRow& certificate : certificates) {
     int index = 1;
     for (const Column& column : result_columns().first(kKeyColumns)) {
       bind_value(insert, index++, column.get(certificate.row));

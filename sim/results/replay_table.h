@@ -39,6 +39,6 @@ void insert_results(SQLite::Database& connection, const std::vector<Result>& res
 
 /// Inserts `certificates`, in place of those of `results`.
 void insert_certificates(SQLite::Database& connection, const std::vector<Result>& results,
-                         const std::vector<Certificate>& certificates, const Run* run);
+                         const std::vector<CertificateRow>& certificates, const Run* run);
 
 }  // namespace kvsim

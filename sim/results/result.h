@@ -56,7 +56,7 @@ struct Result {
 
 /// Proof that no policy exceeds `recall_bound` on the unit, at the budget, mode and seed of `row`,
 /// whose policy is the oracle that proved it: a row of the table `certificate`.
-struct Certificate {
+struct CertificateRow {
   Result row;
   double recall_bound = 0;
 };

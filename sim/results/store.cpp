@@ -95,7 +95,7 @@ int ResultStore::set_labels(const std::vector<Result>& results) {
 }
 
 void ResultStore::add(const std::vector<Result>& results,
-                      const std::vector<Certificate>& certificates) {
+                      const std::vector<CertificateRow>& certificates) {
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection);
     insert_results(connection, results, run_.get());

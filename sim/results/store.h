@@ -44,7 +44,8 @@ class ResultStore {
 
   /// Adds all rows and certificates or, on failure, none. Replaces rows with the same key, and
   /// their certificates.
-  void add(const std::vector<Result>& results, const std::vector<Certificate>& certificates = {});
+  void add(const std::vector<Result>& results,
+           const std::vector<CertificateRow>& certificates = {});
 
   /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
   /// Returns the number of rows that had another label.
