@@ -9,9 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from comparison_test import LONG
-from conftest import H2O, POLICIES, TOKENS, comparison_of, drawings_of, write_trace
+from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
 from kvsim.report.figures import Missing, maps, spread
-from kvsim.report.headline import headline
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
 from kvsim.report.style import COLUMN, DARK, LIGHT, NARROW, TEXT, THEMES, WIDE, settings
@@ -219,33 +218,6 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
     assert (
         len(_figure(drawings_of(result_file.path, policies=("all",))["recall"]).axes[0].texts) == 24
     )
-
-
-@pytest.mark.parametrize(
-    "mode, beyond", [("prefill:interval=never", TOKENS), ("stream:interval=8,every=10", 7)]
-)
-def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, beyond):
-    recalls = {f"policy{place:02}": 0.42 + place / 100 for place in range(12)}
-    for policy, recall in (recalls | {"window": 0.4, "optimal:recent=0": 0.8}).items():
-        for budget in (4, 8):
-            values = {"attention_recall": recall, "peak_tokens": budget + beyond}
-            result_file.sweep([policy], (budget,), mode=mode, **values)
-    result_file.sweep(["full"], mode=mode, peak_tokens=2 * TOKENS)
-    result_file.sweep(["knorm"], mode=mode, peak_tokens=8 + beyond)  # too many at the budget 4
-    comparison = comparison_of(result_file.path)
-    holds = comparison.means["holds"].unstack("point")
-    assert holds.loc["window"].all() and not holds.loc["full"].any()
-    assert holds.loc["knorm"].tolist() == [False, True]
-    assert len(comparison.shown) == 10 and "hold the budget" in headline(comparison)
-    gap = drawings_of(result_file.path)["gap-closed"]
-    (knorm,) = (line for line in gap.explore["data"] if line["name"] == "knorm")
-    assert knorm["y"][0] is None and knorm["y"][1] is not None
-    assert "besides window and optimal, the policies of the first figure that" in gap.caption
-
-
-def test_of_policies_that_are_the_same_one_is_drawn(result_file):
-    result_file.sweep([f"policy{place:02}" for place in range(20)])
-    assert comparison_of(result_file.path).shown == ["policy00"]
 
 
 def test_curves_and_gaps_have_bars_where_there_are_intervals(result_file):

@@ -97,25 +97,6 @@ TEST_CASE("a row that is made again keeps its label unless it gets another", "[s
   CHECK(label() == "ours");
 }
 
-TEST_CASE("a certificate names the run that proved it, also in a file of an earlier version",
-          "[store]") {
-  const TemporaryFolder folder;
-  {
-    ResultStore store(folder / "r.sqlite", Access::write);
-    store.add({row("certificate", 10)}, {{row("certificate", 10), 0.6}});
-  }
-  SQLite::Database(folder / "r.sqlite", SQLite::OPEN_READWRITE)
-      .exec("ALTER TABLE certificate DROP COLUMN run_id");
-  ResultStore store(folder / "r.sqlite", Access::write);
-  store.begin_run("kvsim sweep", "cpu", 1);
-  store.add({row("certificate", 20)}, {{row("certificate", 20), 0.8}});
-  const Table table = store.table("certificate");
-  CHECK(table.columns.back() == "run_id");
-  REQUIRE(table.rows.size() == 2);
-  CHECK(table.rows[0].back() == Value(std::monostate()));
-  CHECK(table.rows[1].back() == store.table("run").rows[0][0]);
-}
-
 TEST_CASE("every row names the run that wrote it", "[store]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", Access::write);
