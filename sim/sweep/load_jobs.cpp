@@ -27,12 +27,12 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
       last_steps[sequence_of(job)].insert(window.voting_steps);
     }
   }
-  struct Measurement {
+  struct Profiled {
     UnitProfile* profile;
     const Trace* trace;
     const std::set<int>* last_steps;
   };
-  std::vector<Measurement> to_measure;
+  std::vector<Profiled> to_measure;
   for (const auto& [sequence, measure] : is_measured) {
     const Trace& trace = plan.traces[sequence.first];
     std::vector<UnitProfile>& units = profiles_[sequence];
