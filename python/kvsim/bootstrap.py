@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWS = 2000
-FEWEST_SEQUENCES = 5
-FEWEST_SAMPLES = 5  # from which a winner is called
+FEWEST_SAMPLES = 5  # from as many on, sequences are the samples; and samples support a verdict
 UNIT = ["sequence", "layer", "kv_head"]
 _OUTSIDE = 0.025  # the share of draws on either side of an interval
 
@@ -32,7 +31,7 @@ class Samples:
         units = units[UNIT].drop_duplicates().sort_values(UNIT)
         self.units = units.set_index(UNIT).index
         names, self._sequence_of = np.unique(units["sequence"].to_numpy(str), return_inverse=True)
-        self.sampled = "sequences" if len(names) >= FEWEST_SEQUENCES else "units"
+        self.sampled = "sequences" if len(names) >= FEWEST_SAMPLES else "units"
         self._sizes = np.bincount(self._sequence_of).astype(float)
         self.count = len(names) if self.sampled == "sequences" else len(units)
         self._seed = seed
@@ -43,7 +42,7 @@ class Samples:
 
         That of n samples excludes 0 whenever all have one sign: by chance in 2^(1-n) of all cases.
         """
-        return self.count >= FEWEST_SEQUENCES
+        return self.count >= FEWEST_SAMPLES
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """The mean of each row over samples, that of a sequence being the mean over its units."""

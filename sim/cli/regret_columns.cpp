@@ -15,6 +15,29 @@ const std::string kOptimal = "optimal:recent=0";
 constexpr int kRegretDecimals = 4;
 constexpr int kGapDecimals = 3;
 
+/// "0.0120" with 4 decimals; never "-0.0000".
+std::string fixed(double number, int decimals) {
+  std::string text = fmt::format("{:.{}f}", number, decimals);
+  const bool is_zero = text.find_first_not_of("-0.") == std::string::npos;
+  if (is_zero && text.starts_with('-')) text.erase(0, 1);
+  return text;
+}
+
+/// Without the zero before the point: tables are narrow.
+std::string short_number(double number, int decimals) {
+  std::string text = fixed(number, decimals);
+  const std::size_t first = text.starts_with('-') ? 1 : 0;
+  if (text.substr(first).starts_with("0.")) text.erase(first, 1);
+  return text;
+}
+
+/// "[.0120, .0340]"; empty without an interval.
+std::string interval_text(const Estimate& estimate, int decimals) {
+  if (!estimate.interval) return "";
+  return fmt::format("[{}, {}]", short_number(estimate.interval->low, decimals),
+                     short_number(estimate.interval->high, decimals));
+}
+
 bool is_among(const std::vector<Spec>& policies, const std::string& text) {
   return std::any_of(policies.begin(), policies.end(),
                      [&](const Spec& policy) { return policy.text() == text; });

@@ -5,6 +5,7 @@
 
 #include "policies/registry/spec.h"
 #include "sim/cli/unit_recalls.h"
+#include "sim/results/paired_bootstrap.h"
 #include "sim/results/result.h"
 
 namespace kvsim::cli {

@@ -15,27 +15,19 @@ std::string name_of_policy(const std::string& spec) {
   return spec.substr(0, spec.find_first_of(":+@"));
 }
 
-/// The spec nearest to `text`: of the policies with the nearest name.
-std::string nearest_spec(const std::string& text, const std::vector<std::string>& specs) {
-  std::vector<std::string> names;
-  for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
-  const std::string name = nearest(name_of_policy(text), names);
-  std::vector<std::string> candidates;
-  for (const std::string& spec : specs) {
-    if (name_of_policy(spec) == name) candidates.push_back(spec);
-  }
-  return nearest(text, candidates);
-}
-
-/// The spec or the label whose name is nearest to that of `text`.
+/// The label with the name nearest to that of `text`, or of the specs with that name the nearest.
 std::string nearest_policy(const std::string& text, const std::vector<std::string>& specs,
                            const std::vector<std::string>& labels) {
   std::vector<std::string> names;
   for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
   names.insert(names.end(), labels.begin(), labels.end());
   const std::string name = nearest(name_of_policy(text), names);
-  const bool is_label = std::find(labels.begin(), labels.end(), name) != labels.end();
-  return is_label ? name : nearest_spec(text, specs);
+  if (std::find(labels.begin(), labels.end(), name) != labels.end()) return name;
+  std::vector<std::string> of_name;
+  for (const std::string& spec : specs) {
+    if (name_of_policy(spec) == name) of_name.push_back(spec);
+  }
+  return nearest(text, of_name);
 }
 
 /// `text` in its canonical form, or itself if it is no spec: a file may have policies that the

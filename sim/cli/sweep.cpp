@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "policies/parameters/errors.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/policy_list.h"
 #include "sim/cli/session.h"
@@ -55,8 +54,8 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   options.add_options()("policies", po::value<std::vector<std::string>>(),
                         "specs separated by ';', or the option again; h2o:recent={0,0.5}: one "
                         "spec each; mine=SPEC: shown as mine; all: every policy with its "
-                        "defaults, without a reference those that need none; oracles: every "
-                        "oracle")(
+                        "defaults, oracles: every oracle, without those that other options rule "
+                        "out")(
       "budgets", po::value<std::vector<std::string>>(),
       "budgets separated by commas, or the option again: 5%,0.2,256; 5%..50%:5% for a range with "
       "its step")("output,o", po::value<std::string>(),

@@ -13,7 +13,6 @@
 #include "sim/cli/best_policies.h"
 #include "sim/cli/regret_columns.h"
 #include "sim/cli/short_spec.h"
-#include "sim/replay/replay_checks.h"
 #include "sim/results/table.h"
 
 namespace kvsim::cli {
@@ -147,14 +146,11 @@ Units ordered_units(const SweepPlan& plan) {
 
 /// Of every unit, the index of its sequence.
 std::vector<std::size_t> sequences_of(const SweepPlan& plan, const Units& units) {
-  std::map<std::pair<std::string, std::string>, std::size_t> indices;
-  std::vector<std::size_t> sequences;
+  std::vector<std::pair<std::string, std::string>> sequences;
   for (const PlannedUnit* planned : units) {
-    const auto place = indices.try_emplace(
-        {plan.traces[planned->trace].id(), planned->unit.name.sequence}, indices.size());
-    sequences.push_back(place.first->second);
+    sequences.emplace_back(plan.traces[planned->trace].id(), planned->unit.name.sequence);
   }
-  return sequences;
+  return number_sequences(sequences);
 }
 
 /// What the intervals of a table mean.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "policies/parts/random_bits.h"
@@ -25,6 +26,16 @@ double mean_of_samples(const std::vector<double>& samples) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> number_sequences(
+    std::span<const std::pair<std::string, std::string>> of_units) {
+  std::map<std::pair<std::string, std::string>, std::size_t> numbers;
+  std::vector<std::size_t> sequences;
+  for (const auto& sequence : of_units) {
+    sequences.push_back(numbers.try_emplace(sequence, numbers.size()).first->second);
+  }
+  return sequences;
+}
 
 PairedBootstrap::PairedBootstrap(std::vector<std::size_t> sequences, std::uint64_t seed)
     : sequences_(std::move(sequences)) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kvsim {
@@ -22,6 +24,11 @@ struct Estimate {
   std::optional<Interval> interval;  ///< none from a single sample
 };
 
+/// Of every unit, the index of its sequence, from its trace and sequence: 0, 1, ... in the order in
+/// which sequences first appear.
+std::vector<std::size_t> number_sequences(
+    std::span<const std::pair<std::string, std::string>> of_units);
+
 /// Estimates from one value per unit, such as the difference of two policies there, with percentile
 /// intervals of the paired bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
 /// section 13.3): samples are drawn with replacement, as many as there are, and the statistic is
@@ -39,7 +46,7 @@ class PairedBootstrap {
   /// From as many on, sequences are the samples; and samples support a verdict.
   static constexpr std::size_t kFewestSamples = 5;
 
-  /// `sequences`: of every unit, the index of its sequence; the indices are 0, 1, ... without gaps.
+  /// `sequences`: as number_sequences() makes them.
   explicit PairedBootstrap(std::vector<std::size_t> sequences, std::uint64_t seed = 0);
 
   bool samples_sequences() const { return num_sequences_ >= kFewestSamples; }

@@ -143,17 +143,15 @@ Difference difference_of(const std::vector<Pair>& pairs, const Column& metric,
     tokens.insert(pair.first->budget);
   }
   std::vector<double> of_units;
-  std::vector<std::size_t> sequence_of_units;
-  std::map<std::pair<std::string, std::string>, std::size_t> sequences;
+  std::vector<std::pair<std::string, std::string>> sequences;
   for (const auto& [unit, values] : of_seeds) {
     double sum = 0;
     for (const double value : values) sum += value;
     of_units.push_back(sum / static_cast<double>(values.size()));
     const auto& [trace, sequence, layer, kv_head] = unit;
-    sequence_of_units.push_back(
-        sequences.try_emplace({trace, sequence}, sequences.size()).first->second);
+    sequences.emplace_back(trace, sequence);
   }
-  const PairedBootstrap bootstrap(std::move(sequence_of_units));
+  const PairedBootstrap bootstrap(number_sequences(sequences));
   Difference difference;
   difference.budget = tokens.size() == 1 ? Value(*tokens.begin()) : Value(budget.written());
   difference.mode = pairs.front().first->mode;

@@ -1,6 +1,5 @@
 """The sentence at the head of the page: who retains the most attention, as far as the data say."""
 
-from ..bootstrap import FEWEST_SAMPLES
 from .frames import Comparison
 from .intervals import distinguishable, span
 
@@ -10,7 +9,7 @@ _MOST_NAMES = 4
 def headline(comparison: Comparison) -> str:
     """Names a winner only if it is distinguishable from every other policy; empty without rows.
 
-    It calls none from fewer than FEWEST_SAMPLES samples, of which the intervals are too short.
+    It calls none from too few samples, of which the intervals are too short.
     """
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
@@ -20,13 +19,13 @@ def headline(comparison: Comparison) -> str:
     best, *others = recall.index
     where = f"At {comparison.budget_name(comparison.point)} per KV head, "
     of = "the most attention of the policies that hold the budget"
-    count = comparison.intervals.samples.count
-    if count == 1:
+    samples = comparison.intervals.samples
+    if samples.count == 1:
         text = f"{where}{_named(comparison, best)} retains {of}"
         text += " in the one unit that was replayed, which gives no intervals"
-    elif others and count < FEWEST_SAMPLES:
+    elif others and not samples.are_enough:
         text = f"{where}{_named(comparison, best)} retains {of}; "
-        text += f"too few samples ({count}) to tell whether another is as good"
+        text += f"too few samples ({samples.count}) to tell whether another is as good"
     elif alike := [spec for spec in others if not _apart(comparison, best, spec)]:
         text = f"{where}{_list(comparison, [best, *alike])} retain {of} and are not "
         text += "distinguishable: the 95% interval of the difference "

@@ -12,7 +12,7 @@ from matplotlib.markers import MarkerStyle
 from plotly.offline import get_plotlyjs
 
 from .. import __version__
-from ..bootstrap import DRAWS, FEWEST_SEQUENCES
+from ..bootstrap import DRAWS, FEWEST_SAMPLES
 from .figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
 from .frames import WITH_INTERVAL, Comparison
 from .headline import headline
@@ -111,7 +111,7 @@ def _intervals(comparison: Comparison) -> str:
     if samples.sampled == "units":
         few = len(comparison.sequences)
         text += f": with {few} {'sequence' if few == 1 else 'sequences'}, fewer than "
-        text += f"{FEWEST_SEQUENCES}, they say nothing about other texts"
+        text += f"{FEWEST_SAMPLES}, they say nothing about other texts"
     return text
 
 
