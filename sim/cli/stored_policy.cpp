@@ -21,7 +21,7 @@ std::string nearest_policy(const std::string& text, const std::vector<std::strin
   std::vector<std::string> names;
   for (const std::string& spec : specs) names.push_back(name_of_policy(spec));
   names.insert(names.end(), labels.begin(), labels.end());
-  const std::string name = nearest(name_of_policy(text), names);
+  std::string name = nearest(name_of_policy(text), names);
   if (std::find(labels.begin(), labels.end(), name) != labels.end()) return name;
   std::vector<std::string> of_name;
   for (const std::string& spec : specs) {
