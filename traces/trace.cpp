@@ -88,7 +88,7 @@ std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitNam
   return {&*sequence, &*layer};
 }
 
-Trace::Trace(const std::filesystem::path& file) : file_(std::make_unique<File>(file)) {
+Trace::Trace(const std::filesystem::path& file) : file_(std::make_shared<File>(file)) {
   file_->with_hdf5([&] {
     file_->root.emplace(open_hdf5(file, {.kind = "a trace file",
                                          .make = "kvsim synth writes a trace to start from",
@@ -98,10 +98,6 @@ Trace::Trace(const std::filesystem::path& file) : file_(std::make_unique<File>(f
     file_->id = file_->root->optional_text("trace_id");
   });
 }
-
-Trace::~Trace() = default;
-Trace::Trace(Trace&&) noexcept = default;
-Trace& Trace::operator=(Trace&&) noexcept = default;
 
 const std::filesystem::path& Trace::file() const { return file_->path; }
 

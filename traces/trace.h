@@ -57,14 +57,11 @@ struct UnitParts {
 /// A trace file (format: traces/README.md), open for reading.
 ///
 /// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
-/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError. Many
-/// threads may use one Trace, which serialises their reads.
+/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError. Copies
+/// share the file. Many threads may use one Trace, which serialises their reads.
 class Trace {
  public:
   explicit Trace(const std::filesystem::path& file);
-  ~Trace();
-  Trace(Trace&&) noexcept;
-  Trace& operator=(Trace&&) noexcept;
 
   const std::filesystem::path& file() const;
   const TraceHeader& header() const;
@@ -84,7 +81,7 @@ class Trace {
 
  private:
   struct File;
-  std::unique_ptr<File> file_;
+  std::shared_ptr<File> file_;
 };
 
 }  // namespace kvsim

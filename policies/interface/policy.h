@@ -18,6 +18,9 @@ class ResidentVectors {
   ResidentVectors(const float* rows, std::size_t dim, std::span<const std::int32_t> tokens)
       : rows_(rows), dim_(dim), tokens_(tokens) {}
 
+  bool empty() const { return rows_ == nullptr; }
+  std::size_t dim() const { return dim_; }
+
   std::span<const float> operator[](std::size_t slot) const {
     return {rows_ + static_cast<std::size_t>(tokens_[slot]) * dim_, dim_};
   }
@@ -51,6 +54,14 @@ struct Step {
   /// sees those of the first.
   ResidentVectors keys;
 
+  /// Recorded values, [value_dim] each; of the first KV head, as the keys. Empty unless the
+  /// policy's rules ask for them.
+  ResidentVectors values = {};
+
+  /// The query of step t of each query head of that KV head, [head_dim] each, after positional
+  /// rotation. Empty unless the policy's rules ask for them.
+  std::span<const std::span<const float>> queries = {};
+
   /// Parallel to `tokens`. Empty unless the policy's rules ask for it.
   std::span<const TokenKind> kinds;
 
@@ -81,8 +92,13 @@ struct Rules {
   bool bounded = true;               ///< false: the budget does not apply, nothing is evicted
   bool sees_full_attention = false;  ///< fill Step::full_attention
   bool sees_kinds = false;           ///< fill Step::kinds
-  bool selects = false;              ///< choose what to attend to, evict nothing (see Policy)
-  bool prunes = false;  ///< candidates scored minus infinity leave even while the budget holds
+  bool sees_values = false;          ///< fill Step::values
+  bool sees_queries = false;         ///< fill Step::queries
+  bool sees_rotation = false;        ///< fill Context::rotation; needs a trace that has `/rope`
+  bool prompt_only = false;  ///< scores the prompt alone: replayed in prefill mode with a cache
+                             ///< that is cut once, after the prompt
+  bool selects = false;      ///< choose what to attend to, evict nothing (see Policy)
+  bool prunes = false;       ///< candidates scored minus infinity leave even while the budget holds
   bool ignores_interval = false;  ///< prunes after every step, whatever the eviction interval
   Scope scope = Scope::head;
   bool slot_positions = false;  ///< rotate keys to their slot in the cache, as if evicted tokens

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +16,13 @@ namespace kvsim {
 
 class Planner;  // sim/replay/planner.h
 
+/// How the recorded model rotates queries and keys by their position.
+struct Rotation {
+  std::span<const double> inverse_frequency;  ///< [rotary_dim / 2]
+  bool interleaved = false;  ///< pairs dimensions 2i and 2i + 1, not i and i + rotary_dim / 2
+  double attention_factor = 1;
+};
+
 /// What a policy knows of the replay for which it is made.
 struct Context {
   int budget = 1;          ///< B, in tokens; of an estimator: vectors, without those protected
@@ -21,6 +30,9 @@ struct Context {
 
   /// For a policy that follows a schedule: per token, the step after which it is evicted.
   std::span<const std::int32_t> schedule = {};
+
+  float scale = 1;                        ///< logit = scale * <query, key>
+  std::optional<Rotation> rotation = {};  ///< if the trace has it; rules may ask for it
 };
 
 /// Parameters as a paper or a program sets them: `POLICY:preset=NAME`.
@@ -51,7 +63,7 @@ struct PolicyInfo {
   /// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970, call this
   /// inclusion. Caches nest if neither the scores nor the number of protected tokens depend on the
   /// budget or on what the cache holds. Null: no.
-  bool (*nests)(const Params& params) = nullptr;
+  std::function<bool(const Params& params)> nests = nullptr;
   std::string nests_with = {};  ///< settings with which its caches nest, if the defaults do not
 
   /// Set for an oracle: makes the planner of the schedule that the policy of `make` follows.
@@ -61,13 +73,18 @@ struct PolicyInfo {
   /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
   bool (*plans_every_budget)(const Params& params) = nullptr;
 
-  std::unique_ptr<Policy> (*make)(const Params& params, const Context& context) = nullptr;
-  std::unique_ptr<Estimator> (*make_estimator)(const Params& params,
-                                               const Context& context) = nullptr;
+  std::function<std::unique_ptr<Policy>(const Params& params, const Context& context)> make =
+      nullptr;
+  std::function<std::unique_ptr<Estimator>(const Params& params, const Context& context)>
+      make_estimator = nullptr;
 
   /// A digest of the code behind these functions, which the registry fills in: a row of another
   /// code is not reused.
   std::string code = {};
+
+  /// Where it comes from, if it was registered when the program ran: a file, or "Python". Empty: it
+  /// is built in.
+  std::string origin = {};
 };
 
 template <class P>

@@ -6,6 +6,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "policies/registry/aliases.h"
 #include "policies/registry/source_digest.h"
 
 namespace kvsim {
@@ -46,10 +47,10 @@ KVSIM_COMBINATORS(KVSIM_DECLARE_COMBINATOR)
 
 namespace {
 
-template <class Info>
-const Info& find(std::span<const Info> table, std::string_view name, std::string_view kind) {
+template <class Table>
+const auto& find(const Table& table, std::string_view name, std::string_view kind) {
   std::vector<std::string> names;
-  for (const Info& info : table) {
+  for (const auto& info : table) {
     if (info.name == name) return info;
     names.push_back(info.name);
   }
@@ -63,23 +64,60 @@ Info with_code(Info info, const char* name) {
   return info;
 }
 
-std::vector<PolicyInfo>& policy_table() {
+std::list<PolicyInfo>& policy_table() {
 #define KVSIM_CALL(name) with_code(name##_policy(), #name),
-  static std::vector<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
+  static std::list<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
 #undef KVSIM_CALL
   return table;
 }
 
+bool is_policy_name(std::string_view name) {
+  const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !name.empty() && is_lower(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return is_lower(c) || (c >= '0' && c <= '9') || c == '-' || c == '_';
+         });
+}
+
 }  // namespace
 
-std::span<const PolicyInfo> policies() { return policy_table(); }
+const std::list<PolicyInfo>& policies() { return policy_table(); }
 
 void add_to_registry(const std::vector<PolicyInfo>& oracles) {
-  std::vector<PolicyInfo>& table = policy_table();
+  std::list<PolicyInfo>& table = policy_table();
   for (const PolicyInfo& oracle : oracles) {
     const auto same = [&](const PolicyInfo& known) { return known.name == oracle.name; };
     if (std::none_of(table.begin(), table.end(), same)) table.push_back(oracle);
   }
+}
+
+void register_policy(PolicyInfo policy) {
+  const auto refuse = [&](std::string_view reason) {
+    throw UsageError(
+        fmt::format("policy '{}' of {}: {}; choose another", policy.name, policy.origin, reason));
+  };
+  if (!is_policy_name(policy.name)) {
+    refuse("expected a name of lower-case letters, digits, '-' and '_' that begins with a letter");
+  }
+  if (find_alias(policy.name) != nullptr || policy.name == kAllPolicies ||
+      policy.name == kAllOracles) {
+    refuse("the name has a meaning in lists of policies");
+  }
+  std::list<PolicyInfo>& table = policy_table();
+  static std::list<PolicyInfo> replaced;  // specs refer to them
+  const auto earlier = std::find_if(table.begin(), table.end(), [&](const PolicyInfo& known) {
+    return known.name == policy.name;
+  });
+  if (earlier == table.end()) {
+    table.push_back(std::move(policy));
+    return;
+  }
+  if (earlier->origin != policy.origin) {
+    refuse(earlier->origin.empty() ? "a policy that is built in has this name"
+                                   : "a policy of " + earlier->origin + " has this name");
+  }
+  table.insert(earlier, std::move(policy));
+  replaced.splice(replaced.end(), table, earlier);
 }
 
 std::span<const CombinatorInfo> combinators() {

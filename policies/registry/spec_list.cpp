@@ -11,9 +11,6 @@
 namespace kvsim {
 namespace {
 
-constexpr std::string_view kAll = "all";
-constexpr std::string_view kOracles = "oracles";
-
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool is_name(std::string_view text) {
@@ -25,7 +22,7 @@ bool is_name(std::string_view text) {
 
 bool names_a_policy(std::string_view name) {
   const auto is_name_of = [&](const auto& info) { return info.name == name; };
-  return name == kAll || name == kOracles || find_alias(name) != nullptr ||
+  return name == kAllPolicies || name == kAllOracles || find_alias(name) != nullptr ||
          std::any_of(policies().begin(), policies().end(), is_name_of);
 }
 
@@ -59,8 +56,8 @@ std::vector<Spec> specs_of(std::string_view part, const NamedSpecs& named) {
   const auto [label, text] = split_label(part);
   std::vector<Spec> specs;
   for (const std::string& one : expand_grid(text, "policy")) {
-    if (one == kAll || one == kOracles) {
-      const std::vector<Spec> of_name = one == kAll ? named.all() : named.oracles();
+    if (one == kAllPolicies || one == kAllOracles) {
+      const std::vector<Spec> of_name = one == kAllPolicies ? named.all() : named.oracles();
       specs.insert(specs.end(), of_name.begin(), of_name.end());
     } else {
       specs.emplace_back(one);

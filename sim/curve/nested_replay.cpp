@@ -7,6 +7,7 @@
 #include "sim/attention/token_kinds.h"
 #include "sim/kernels/curve_kernels.h"
 #include "sim/kernels/score_kernels.h"
+#include "sim/replay/step_vectors.h"
 
 namespace kvsim {
 namespace {
@@ -25,7 +26,7 @@ float largest_not_pivotal(double weight_sum, int step) {
 
 // The policy sees all tokens at every step, as with a budget of the whole text.
 Context context_of(const Unit& unit, const CurveOptions& options) {
-  return {.budget = unit.num_tokens(), .seed = unit_seed(options.seed, unit.name)};
+  return kvsim::context_of(unit, unit.num_tokens(), options.seed);
 }
 
 }  // namespace
@@ -89,16 +90,20 @@ void NestedReplay::update_scores(int step, std::span<const float> full_attention
                          count);
     return;
   }
+  if (rules_.sees_queries) set_queries(unit_, step, queries_);
   // The overflow of the smallest cache: at overflow 0 a policy may leave the scores unset.
   const int leaving = stack_.order().empty() ? step : 1;
-  policy_->update({.index = step,
-                   .tokens = tokens,
-                   .attention = full_attention,
-                   .full_attention = full_attention,
-                   .keys = {unit_.key.data(), static_cast<std::size_t>(unit_.key.cols()), tokens},
-                   .kinds = std::span<const TokenKind>(kinds_).first(kinds_.empty() ? 0 : count),
-                   .overflow = step + 1 < prompt_ ? 0 : leaving},
-                  scores_);
+  policy_->update(
+      {.index = step,
+       .tokens = tokens,
+       .attention = full_attention,
+       .full_attention = full_attention,
+       .keys = resident_vectors(unit_.key, tokens),
+       .values = rules_.sees_values ? resident_vectors(unit_.value, tokens) : ResidentVectors(),
+       .queries = queries_,
+       .kinds = std::span<const TokenKind>(kinds_).first(kinds_.empty() ? 0 : count),
+       .overflow = step + 1 < prompt_ ? 0 : leaving},
+      scores_);
 }
 
 // A token that moves to a later place leaves the caches whose budgets end between the two places.

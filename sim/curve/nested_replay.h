@@ -36,10 +36,11 @@ class NestedReplay {
   std::unique_ptr<Policy> policy_;
   Rules rules_;
   BudgetStack stack_;
-  std::vector<std::int32_t> tokens_;  // 0 .. n - 1
-  std::vector<TokenKind> kinds_;      // per token, if the policy reads them
-  std::vector<double> scores_;        // per token
-  std::vector<float> weight_;         // of a query head, in stack order
+  std::vector<std::int32_t> tokens_;             // 0 .. n - 1
+  std::vector<TokenKind> kinds_;                 // per token, if the policy reads them
+  std::vector<std::span<const float>> queries_;  // of the step, if the policy reads them
+  std::vector<double> scores_;                   // per token
+  std::vector<float> weight_;                    // of a query head, in stack order
 
   // Per place, summed over steps and heads: what a budget that ends before it misses.
   std::vector<double> attention_;

@@ -6,6 +6,7 @@
 #include "sim/attention/token_kinds.h"
 #include "sim/kernels/score_kernels.h"
 #include "sim/outputs/resident_attention.h"
+#include "sim/replay/step_vectors.h"
 
 namespace kvsim {
 namespace {
@@ -39,7 +40,9 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
     const Unit& unit = units[i]->unit();
     if (i == 0 || unit.name.layer != units[i - 1]->unit().name.layer) {
       const int budget = configuration.budget_of(i);
-      const Rules rules = configuration.policy.rules({.budget = budget, .seed = context.seed});
+      Context of_layer = context;
+      of_layer.budget = budget;
+      const Rules rules = configuration.policy.rules(of_layer);
       layers_.push_back({budget, Cache(unit.num_tokens(), budget, rules), {}});
     }
     layers_.back().members.push_back(make_member(*units[i], options));
@@ -163,15 +166,19 @@ void PolicyReplay::update_scores(Layer& layer, int step, std::span<const float> 
   if (rules_.sees_kinds) {
     for (const std::int32_t token : tokens) resident_kinds_.push_back(kinds_[token]);
   }
-  const Matrix& key = layer.members.front().replayed.unit().key;
-  policy_->update({.index = step,
-                   .tokens = tokens,
-                   .attention = attention,
-                   .full_attention = full_attention_,
-                   .keys = {key.data(), static_cast<std::size_t>(key.cols()), tokens},
-                   .kinds = resident_kinds_,
-                   .overflow = overflow},
-                  layer.cache.scores());
+  const Unit& unit = layer.members.front().replayed.unit();
+  if (rules_.sees_queries) set_queries(unit, step, queries_);
+  policy_->update(
+      {.index = step,
+       .tokens = tokens,
+       .attention = attention,
+       .full_attention = full_attention_,
+       .keys = resident_vectors(unit.key, tokens),
+       .values = rules_.sees_values ? resident_vectors(unit.value, tokens) : ResidentVectors(),
+       .queries = queries_,
+       .kinds = resident_kinds_,
+       .overflow = overflow},
+      layer.cache.scores());
 }
 
 void PolicyReplay::attend(Layer& layer, int step, int row, std::span<const std::int32_t> tokens) {

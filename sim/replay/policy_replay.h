@@ -59,6 +59,7 @@ class PolicyReplay final : public ConfigurationReplay {
   std::vector<float> attention_;                   // mean of p, parallel to the attended tokens
   std::vector<float> full_attention_;              // mean of a, parallel to the cache's tokens
   std::vector<TokenKind> resident_kinds_;          // parallel to the cache's tokens
+  std::vector<std::span<const float>> queries_;    // of the step, if the policy reads them
 };
 
 }  // namespace kvsim

@@ -88,8 +88,18 @@ std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& 
 
 Context context_of(const Configuration& configuration, const Unit& unit,
                    const ReplayOptions& options) {
-  Context context{.budget = configuration.budget, .seed = unit_seed(options.seed, unit.name)};
+  Context context = context_of(unit, configuration.budget, options.seed);
   if (!configuration.schedules.empty()) context.schedule = configuration.schedules.front();
+  return context;
+}
+
+Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
+  Context context{.budget = budget, .seed = unit_seed(seed, unit.name), .scale = unit.scale};
+  if (unit.rope) {
+    context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
+                                .interleaved = unit.rope->style == "interleaved",
+                                .attention_factor = unit.rope->attention_factor};
+  }
   return context;
 }
 

@@ -64,6 +64,12 @@ void check_interval(const Spec& policy, Mode mode, int eviction_interval) {
                     "which do not leave by evictions; leave it out",
                     policy.text()));
   }
+  if (eviction_interval != kNeverEvict && policy.rules({}).prompt_only) {
+    throw UsageError(
+        fmt::format("{} scores a prompt and nothing after it, so a cache is cut once; use --mode "
+                    "prefill --eviction-interval never",
+                    policy.text()));
+  }
 }
 
 std::string mode_name(Mode mode, int eviction_interval, const MeasureOptions& measuring) {

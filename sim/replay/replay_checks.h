@@ -18,8 +18,8 @@ bool needs_reference(const Spec& policy);
 /// the full attention.
 void check_reference(const Spec& policy, const MeasureOptions& measuring);
 
-/// Throws UsageError if the interval is kNeverEvict in stream mode, or not 1 for an estimator,
-/// whose vectors do not leave by evictions.
+/// Throws UsageError if the interval is kNeverEvict in stream mode, not 1 for an estimator, whose
+/// vectors do not leave by evictions, or not kNeverEvict for a policy that scores the prompt alone.
 void check_interval(const Spec& policy, Mode mode, int eviction_interval);
 
 /// The column `mode`: "stream" or "prefill", then what is not the default: "stream:every=10",

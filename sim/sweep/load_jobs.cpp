@@ -49,11 +49,12 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
 }
 
 ReplayJob JobLoader::load(const SweepJob& job) const {
-  const auto sees_kinds = [&](const PlannedReplay& replay) {
-    return plan_.policy_of(replay).rules({}).sees_kinds;
-  };
-  const UnitParts parts{.values = plan_.request.measuring.has_reference(),
-                        .text = std::any_of(job.replays.begin(), job.replays.end(), sees_kinds)};
+  UnitParts parts{.values = plan_.request.measuring.has_reference(), .text = false};
+  for (const PlannedReplay& replay : job.replays) {
+    const Rules rules = plan_.policy_of(replay).rules({});
+    parts.values |= rules.sees_values;
+    parts.text |= rules.sees_kinds;
+  }
   ReplayJob loaded;
   for (const JobUnit& unit : job.units) {
     loaded.units.push_back(plan_.traces[job.trace].read_unit(unit.name, parts));

@@ -84,13 +84,14 @@ void check_schedules(const SweepPlan& plan) {
   }
 }
 
-void check_positions(const Spec& policy, const Trace& trace) {
-  if (policy.rules({}).slot_positions && !trace.header().rope) {
-    throw DataError(
-        fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
-                    "record it, or keep text positions",
-                    trace.file().string(), policy.text()));
-  }
+void check_rotation(const Spec& policy, const Trace& trace) {
+  const Rules rules = policy.rules({});
+  if (trace.header().rope || !(rules.slot_positions || rules.sees_rotation)) return;
+  throw DataError(
+      fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
+                  "record it, or {}",
+                  trace.file().string(), policy.text(),
+                  rules.slot_positions ? "keep text positions" : "leave the policy out"));
 }
 
 }  // namespace
@@ -128,9 +129,10 @@ SweepPlan plan_sweep(SweepRequest request) {
     if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
   }
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
+  for (const Trace& trace : plan.request.open_traces) add_trace(plan, trace);
   check_schedules(plan);
   for (const Spec& policy : plan.request.policies) {
-    for (const Trace& trace : plan.traces) check_positions(policy, trace);
+    for (const Trace& trace : plan.traces) check_rotation(policy, trace);
   }
   return plan;
 }

@@ -17,6 +17,7 @@ namespace kvsim {
 /// policy and one budget.
 struct SweepRequest {
   std::vector<std::filesystem::path> traces;
+  std::vector<Trace> open_traces = {};  ///< further ones, in a file or in memory
   std::vector<Spec> policies;
   std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
   Selection selection;

@@ -61,7 +61,9 @@ const std::vector<Room> kRooms = {
     {"gpu/kernels/", {"sim/kernels/", "sim/attention/"}},
     {"gpu/", kEngine + Folders{"gpu/kernels/"}},
     {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/"}},
+    {"sim/plugin/", kEngine + Folders{"oracle/", "analysis/"}},
     {"sim/cli/", {}, true},
+    {"python/", {}, true},
     {"tests/", {}, true},
 };
 

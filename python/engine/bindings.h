@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace kvsim::python {
+
+// Each adds what its file binds to the module.
+void bind_version(nanobind::module_& module);
+
+}  // namespace kvsim::python

@@ -1,0 +1,107 @@
+#include "sim/cli/program.h"
+
+#include <fmt/format.h>
+
+#include <boost/program_options/errors.hpp>
+#include <iostream>
+
+#include "oracle/oracles.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "sim/cli/verb.h"
+#include "sim/results/version.h"
+#include "traces/hdf5/errors.h"
+
+namespace kvsim::cli {
+
+std::span<const Verb> verbs() {
+  static const std::vector<Verb> table{
+      {"info", "TRACE", "what a trace holds", run_info},
+      {"verify", "TRACE", "recompute attention and compare it with the recorded output",
+       run_verify},
+      {"synth", "-o FILE", "write a synthetic trace", run_synth},
+      {"policies", "[NAME]", "list the policies, or explain one", run_policies},
+      {"replay", "TRACE --policy SPEC --budget B", "replay one policy at one budget", run_replay},
+      {"sweep", "TRACE... --policies SPEC;SPEC --budgets B,B -o RESULTS.sqlite",
+       "replay policies times budgets and keep the results", run_sweep},
+      {"curve", "TRACE... --policies SPEC;SPEC -o RESULTS.sqlite",
+       "every budget at once, for policies whose caches nest", run_curve},
+      {"analyze", "TRACE... --what NAME,NAME -o RESULTS.sqlite",
+       "measure what the papers measure of attention, keys and replays", run_analyze},
+      {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},
+      {"compare", "RESULTS.sqlite A B...",
+       "the difference between two policies of a result file, with its interval", run_compare},
+      {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
+      {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
+       run_report},
+      {"completion", "bash|zsh|fish", "print a script that completes options in a shell",
+       run_completion},
+  };
+  return table;
+}
+
+namespace {
+
+enum ExitStatus { kDone = 0, kFailure = 1, kBadUsage = 2, kBadData = 3 };
+
+void print_help() {
+  std::cout << "kvsim replays recorded attention through KV-cache eviction policies.\n\n"
+               "usage: kvsim VERB ARGUMENTS      (kvsim VERB --help explains a verb)\n\n";
+  for (const Verb& verb : verbs())
+    std::cout << fmt::format("  {:<12}{}\n", verb.name, verb.summary);
+  std::cout << "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
+}
+
+int run(const std::vector<std::string>& words) {
+  if (words.empty()) throw UsageError("expected a verb; kvsim --help lists them");
+  const std::string& word = words.front();
+  if (word == "--help" || word == "-h" || word == "help") {
+    print_help();
+    return kDone;
+  }
+  if (word == "--version") {
+    std::cout << "kvsim " << version() << '\n';
+    return kDone;
+  }
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) {
+    if (word == verb.name) return verb.run(verb, {words.begin() + 1, words.end()});
+    names.emplace_back(verb.name);
+  }
+  throw UsageError(fmt::format("unknown verb '{}'; did you mean '{}'? (kvsim --help lists them)",
+                               word, nearest(word, names)));
+}
+
+int report(const std::exception& error, ExitStatus status) {
+  std::string message = error.what();
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::cout.flush();
+  std::cerr << "kvsim: error: " << message << std::endl;
+  return status;
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  try {
+    add_oracles();
+    const int status = run({argv + 1, argv + argc});
+    if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
+    return status;
+  } catch (const UsageError& error) {
+    return report(error, kBadUsage);
+  } catch (const boost::program_options::error& error) {
+    return report(error, kBadUsage);
+  } catch (const DataError& error) {
+    return report(error, kBadData);
+  } catch (const std::bad_alloc&) {
+    return report(std::runtime_error("out of memory; use fewer --threads or fewer budgets at once"),
+                  kFailure);
+  } catch (const std::exception& error) {
+    return report(error, kFailure);
+  }
+}
+
+}  // namespace kvsim::cli
