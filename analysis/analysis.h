@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,7 +84,10 @@ struct AnalysisInfo {
 
   /// Throws UsageError if a text parameter is malformed; may be null.
   void (*check)(const Params& params) = nullptr;
-  std::unique_ptr<Analysis> (*make)(const Params& params, const Subject& subject);
+  std::function<std::unique_ptr<Analysis>(const Params& params, const Subject& subject)> make;
+
+  /// The file that it comes from, if it was registered when the program ran. Empty: it is built in.
+  std::string origin = {};
 };
 
 template <class A>
@@ -91,8 +95,14 @@ std::unique_ptr<Analysis> make_analysis(const Params& params, const Subject& sub
   return std::make_unique<A>(params, subject);
 }
 
-/// All analyses, in the order in which help shows them.
+/// All analyses, in the order in which help shows them, then those that were registered. References
+/// to them stay valid.
 std::vector<const AnalysisInfo*> analyses();
+
+/// Adds an analysis of a plug-in or of a program, in place of an earlier one of that name and
+/// origin. Not while another thread uses the registry. Throws UsageError for a name that another
+/// analysis has, or whose table a result file has already.
+void register_analysis(AnalysisInfo analysis);
 
 /// An analysis with its parameters, as a user names it: `name` or `name:key=value,key=value`.
 struct AnalysisSpec {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <list>
 #include <set>
 
 #include "analysis/analysis.h"
@@ -37,6 +38,18 @@ KVSIM_ANALYSES(KVSIM_DECLARE)
 #undef KVSIM_DECLARE
 
 namespace {
+
+/// Tables and views of a result file that no analysis writes, and what stands for all of them.
+const std::set<std::string, std::less<>> kTakenNames = {
+    "about",        "all",    "certificate", "closed_loop", "curve", "layer_error",
+    "predicted_kl", "regret", "replay",      "run",         "unit"};
+
+std::list<AnalysisInfo>& analysis_table() {
+#define KVSIM_CALL(name) name##_analysis(),
+  static std::list<AnalysisInfo> table{KVSIM_ANALYSES(KVSIM_CALL)};
+#undef KVSIM_CALL
+  return table;
+}
 
 const AnalysisInfo& find_analysis(std::string_view name) {
   std::vector<std::string> names;
@@ -91,12 +104,31 @@ std::vector<std::string> parts_of(std::string_view list) {
 }  // namespace
 
 std::vector<const AnalysisInfo*> analyses() {
-#define KVSIM_CALL(name) name##_analysis(),
-  static const std::vector<AnalysisInfo> table{KVSIM_ANALYSES(KVSIM_CALL)};
-#undef KVSIM_CALL
   std::vector<const AnalysisInfo*> all;
-  for (const AnalysisInfo& info : table) all.push_back(&info);
+  for (const AnalysisInfo& info : analysis_table()) all.push_back(&info);
   return all;
+}
+
+void register_analysis(AnalysisInfo analysis) {
+  std::list<AnalysisInfo>& table = analysis_table();
+  static std::list<AnalysisInfo> replaced;  // specs refer to them
+  const std::string name = schema_of(analysis).name;
+  const auto earlier = std::find_if(table.begin(), table.end(), [&](const AnalysisInfo& known) {
+    return schema_of(known).name == name;
+  });
+  const bool is_other = earlier != table.end() &&
+                        (earlier->origin != analysis.origin || earlier->name != analysis.name);
+  if (is_other || kTakenNames.contains(name)) {
+    throw UsageError(
+        fmt::format("analysis '{}' of {}: another table or analysis has this name; choose another",
+                    analysis.name, analysis.origin));
+  }
+  if (earlier == table.end()) {
+    table.push_back(std::move(analysis));
+    return;
+  }
+  table.insert(earlier, std::move(analysis));
+  replaced.splice(replaced.end(), table, earlier);
 }
 
 std::vector<AnalysisSpec> parse_analyses(std::string_view list) {

@@ -127,7 +127,16 @@ std::span<const CombinatorInfo> combinators() {
   return table;
 }
 
-const PolicyInfo& find_policy(std::string_view name) { return find(policies(), name, "policy"); }
+const PolicyInfo& find_policy(std::string_view name) {
+  if (name.find('/') != std::string_view::npos || name.ends_with(".so")) {
+    throw UsageError(
+        fmt::format("unknown policy '{0}'; if it is a plug-in, load it with --plugin {0} and name "
+                    "a policy that "
+                    "it has (kvsim --plugin {0} policies lists them)",
+                    name));
+  }
+  return find(policies(), name, "policy");
+}
 
 const CombinatorInfo& find_combinator(std::string_view name) {
   return find(combinators(), name, "combinator");

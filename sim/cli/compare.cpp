@@ -44,6 +44,7 @@ po::options_description compare_options() {
       "trace-id", word(), "rows of this trace; its first characters are enough")(
       "sequences", word(), "names, separated by commas")("format", word()->default_value("table"),
                                                          "table, csv or json");
+  options.add(plugin_options());
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "policies/parameters/nearest.h"
 #include "sim/cli/config.h"
 #include "sim/cli/lists.h"
+#include "sim/plugin/load_plugin.h"
 #include "sim/sweep/in_parallel.h"
 #ifdef KVSIM_WITH_CUDA
 #include "gpu/cuda/cuda_backend.h"
@@ -32,6 +33,11 @@ std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
   for (const auto& option : options.options()) names.push_back("--" + option->long_name());
   return names;
+}
+
+void load_plugins(const po::variables_map& values) {
+  if (values.count("plugin") == 0) return;
+  for (const std::string& file : values["plugin"].as<std::vector<std::string>>()) load_plugin(file);
 }
 
 }  // namespace
@@ -67,6 +73,7 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
       store_config(values["config"].as<std::string>(), all, positional, values);
     }
     po::notify(values);
+    load_plugins(values);
   } catch (const po::unknown_option& error) {
     throw UsageError(fmt::format(
         "unknown option '{}'; did you mean '{}'? (kvsim {} --help)", error.get_option_name(),
@@ -131,6 +138,14 @@ po::options_description measuring_options() {
                         "when, for texts of millions of tokens")(
       "every", po::value<int>()->default_value(1),
       "output errors at the last step and at every so many steps before it");
+  return options;
+}
+
+po::options_description plugin_options() {
+  po::options_description options;
+  options.add_options()("plugin", po::value<std::vector<std::string>>()->composing(),
+                        "a shared library of policies and analyses (kvsim/plugin.h); or the option "
+                        "again, or before the verb");
   return options;
 }
 

@@ -18,7 +18,8 @@ namespace po = boost::program_options;
 
 /// Parses a verb's arguments. Positional ones go to the options named in `positional`, in order,
 /// and the last of them takes all that follow. Prints the help and returns nothing if --help is
-/// among them. Options that are not among them come from the file of --config. Throws UsageError or
+/// among them. Options that are not among them come from the file of --config. Loads the plug-ins
+/// of --plugin. Throws UsageError or
 /// po::error; an unknown option names the nearest one.
 std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::string>& arguments,
                                        po::options_description options,
@@ -32,6 +33,7 @@ po::options_description selection_options();  ///< --sequences, --layers, --head
 po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
+po::options_description plugin_options();     ///< --plugin, which parse() loads
 
 Selection selection_from(const po::variables_map& values);
 /// --eviction-interval: 1 or more, or kNeverEvict.

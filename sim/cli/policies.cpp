@@ -57,6 +57,7 @@ void print(const PolicyInfo& policy) {
   std::cout << Spec(policy).text() << '\n';
   print_line("keeps", policy.keeps);
   print_line("source", policy.source);
+  print_line("from", policy.origin);
   print_line("also called", aliases_of(policy));
   print_line("role", role_of(policy));
   print_line("sees", policy.sees);
@@ -111,6 +112,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
   options.add_options()("format", po::value<std::string>()->default_value("text"),
                         "text, or markdown for the table of a README");
+  options.add(plugin_options());
   const auto values = parse(verb, arguments, options, {"NAME"});
   if (!values) return 0;
   const std::string format = choice_from(*values, "format", {"text", "markdown"});

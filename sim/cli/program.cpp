@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options/errors.hpp>
 #include <iostream>
 
 #include "oracle/oracles.h"
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/options.h"
 #include "sim/cli/verb.h"
+#include "sim/plugin/load_plugin.h"
 #include "sim/results/version.h"
 #include "traces/hdf5/errors.h"
 
@@ -49,10 +52,39 @@ void print_help() {
                "usage: kvsim VERB ARGUMENTS      (kvsim VERB --help explains a verb)\n\n";
   for (const Verb& verb : verbs())
     std::cout << fmt::format("  {:<12}{}\n", verb.name, verb.summary);
-  std::cout << "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
+  std::cout << "\nkvsim --plugin FILE VERB ... loads policies and analyses compiled elsewhere; "
+               "kvsim/plugin.h says how.\n"
+               "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
 }
 
-int run(const std::vector<std::string>& words) {
+/// Loads the plug-ins that are named before the verb, and moves them behind it, where the verb has
+/// that option, as a part of the command.
+std::vector<std::string> with_plugins(std::vector<std::string> words) {
+  constexpr std::string_view kOption = "--plugin";
+  std::vector<std::string> files;
+  auto word = words.begin();
+  for (; word != words.end() && word->starts_with(kOption); ++word) {
+    if (word->size() > kOption.size() && (*word)[kOption.size()] != '=') break;
+    const bool is_joined = word->size() > kOption.size();
+    if (!is_joined && ++word == words.end()) throw UsageError("--plugin: expected a file");
+    files.push_back(is_joined ? word->substr(kOption.size() + 1) : *word);
+    load_plugin(files.back());
+  }
+  words.erase(words.begin(), word);
+  const auto verb = std::find_if(verbs().begin(), verbs().end(), [&](const Verb& known) {
+    return !words.empty() && words.front() == known.name;
+  });
+  if (files.empty() || verb == verbs().end()) return words;
+  if (options_of(*verb).find_nothrow("plugin", false) == nullptr) return words;
+  for (const std::string& file : files) {
+    words.emplace_back(kOption);
+    words.push_back(file);
+  }
+  return words;
+}
+
+int run(const std::vector<std::string>& given) {
+  const std::vector<std::string> words = with_plugins(given);
   if (words.empty()) throw UsageError("expected a verb; kvsim --help lists them");
   const std::string& word = words.front();
   if (word == "--help" || word == "-h" || word == "help") {

@@ -38,7 +38,8 @@ po::options_description session_options() {
   po::options_description options;
   po::options_description talk("What to say");
   talk.add_options()("quiet,q", "no progress, no notes")("verbose,v", "a line per finished unit");
-  options.add(selection_options()).add(replay_options()).add(run_options()).add(talk);
+  options.add(selection_options()).add(replay_options()).add(run_options()).add(plugin_options());
+  options.add(talk);
   return options;
 }
 
