@@ -6,11 +6,11 @@
 // other protocols the window moves with the text and votes at each overflow.
 
 #include <algorithm>
-#include <deque>
 #include <vector>
 
 #include "policies/interface/policy_info.h"
 #include "policies/parts/pooling.h"
+#include "policies/parts/recent_attention.h"
 
 namespace kvsim {
 namespace {
@@ -19,6 +19,7 @@ class SnapKV final : public Policy {
  public:
   SnapKV(const Params& params, const Context&)
       : window_(params.integer("window")),
+        votes_(window_),
         kernel_(static_cast<std::size_t>(params.integer("kernel"))),
         max_(params.choice("pool") == "max") {}
 
@@ -28,48 +29,29 @@ class SnapKV final : public Policy {
                                .length = window_,
                                .part = static_cast<int>(kernel_),
                                .adds = !max_},
-            .remembered = {window_, sizeof(std::int32_t) + sizeof(float)}};
+            .remembered = {window_, RecentAttention::kBytesPerToken}};
   }
 
   void update(const Step& step, std::span<double> scores) override {
-    votes_.push_back(
-        {{step.tokens.begin(), step.tokens.end()}, {step.attention.begin(), step.attention.end()}});
-    sums_.resize(static_cast<std::size_t>(step.index) + 1, 0);
-    add_votes(votes_.back(), 1);
-    if (votes_.size() > static_cast<std::size_t>(window_)) {
-      add_votes(votes_.front(), -1);
-      votes_.pop_front();
-    }
+    votes_.add(step.tokens, step.attention);
     if (step.overflow > 0) pool_votes(step, scores);
   }
 
  private:
-  struct Vote {
-    std::vector<std::int32_t> tokens;
-    std::vector<float> attention;
-  };
-
-  void add_votes(const Vote& vote, int sign) {
-    for (std::size_t i = 0; i < vote.tokens.size(); ++i) {
-      sums_[static_cast<std::size_t>(vote.tokens[i])] += sign * vote.attention[i];
-    }
-  }
-
   // A window longer than the budget leaves nothing to choose.
   void pool_votes(const Step& step, std::span<double> scores) const {
     const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
     std::vector<double> sums;
     for (const std::int32_t token : step.tokens.first(step.tokens.size() - window)) {
-      sums.push_back(sums_[static_cast<std::size_t>(token)]);
+      sums.push_back(votes_.of(token));
     }
     std::ranges::copy(pool_neighbours(sums, kernel_, max_), scores.begin());
   }
 
   int window_;
+  RecentAttention votes_;  // of the window's steps
   std::size_t kernel_;
   bool max_;
-  std::deque<Vote> votes_;    // of the window's steps
-  std::vector<double> sums_;  // of `votes_`, by text position
 };
 
 }  // namespace

@@ -78,10 +78,12 @@ enum class Scope {
 };
 
 /// Memory that a policy needs beside its scores: `bytes_per_token` for each token that was in the
-/// cache at each of the last `steps` steps.
+/// cache at each of the last `steps` steps, and `covariances` matrices of doubles, [head_dim,
+/// head_dim], for each query head of a KV head.
 struct Remembered {
   int steps = 0;
   std::size_t bytes_per_token = 0;
+  int covariances = 0;
 };
 
 /// The properties of a policy that the engine reads before the first step.

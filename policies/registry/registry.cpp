@@ -34,6 +34,8 @@ namespace kvsim {
   POLICY(snapkv)               \
   POLICY(knorm)                \
   POLICY(keydiff)              \
+  POLICY(vatp)                 \
+  POLICY(expected_attention)   \
   POLICY(schedule)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \

@@ -50,7 +50,7 @@ std::size_t cache_memory(const ReplayShape& shape) {
 
 std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t n = shape.num_tokens;
-  const std::size_t values = shape.has_reference ? shape.value_dim : 0;
+  const std::size_t values = shape.reads_values ? shape.value_dim : 0;
   const std::size_t recorded =
       n * ((shape.group_size + 1) * shape.head_dim + values) * kNumber + n * sizeof(std::int32_t);
   // When each token left, plus one copy while a replay finishes.

@@ -17,6 +17,7 @@ struct ReplayShape {
   std::size_t stored_forms = 0;  ///< different quantisations among the configurations
   std::size_t error_stride = 1;  ///< see MeasureOptions
   bool has_reference = true;
+  bool reads_values = true;    ///< for the reference, or for a policy
   bool needs_outputs = false;  ///< some configuration needs outputs before the block ends
   bool trajectories = false;
   bool oracles = false;  ///< some configuration is an oracle

@@ -105,6 +105,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
                     .configurations = job.replays.size(),
                     .error_stride = static_cast<std::size_t>(measuring.error_stride),
                     .has_reference = measuring.has_reference(),
+                    .reads_values = measuring.has_reference(),
                     .trajectories = plan.request.trajectories};
   int prompt = 0;
   for (const JobUnit& of_job : job.units) {
@@ -122,7 +123,11 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;
     const auto steps = static_cast<std::size_t>(rules.remembered.steps);
-    shape.remembered += std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token;
+    const auto covariances = static_cast<std::size_t>(rules.remembered.covariances);
+    shape.remembered +=
+        std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token +
+        covariances * shape.group_size * shape.head_dim * shape.head_dim * sizeof(double);
+    shape.reads_values |= rules.sees_values;
     // Up to half of the slots are gaps.
     const std::size_t slots = std::min(2 * held, shape.num_tokens);
     if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);

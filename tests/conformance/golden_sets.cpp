@@ -38,10 +38,12 @@ GoldenUnit unit_of(const json& text) {
 }
 
 GoldenCase case_of(const json& text) {
+  const std::string mode = text.at("mode");
   GoldenCase golden{.name = text.at("name"),
                     .policy = text.at("policy"),
                     .budget = text.at("budget"),
-                    .mode = text.at("mode") == "stream" ? Mode::stream : Mode::prefill,
+                    .mode = mode == "stream" ? Mode::stream : Mode::prefill,
+                    .eviction_interval = mode.ends_with("interval=never") ? kNeverEvict : 1,
                     .query_heads = text.at("heads") == "query",
                     .share = text.value("share", 1.0),
                     .cause = text.value("cause", ""),

@@ -25,6 +25,7 @@ struct GoldenCase {
   std::string policy;  ///< a spec
   int budget = 1;      ///< the policy's
   Mode mode = Mode::stream;
+  int eviction_interval = 1;
   bool query_heads = false;  ///< each query head has a cache of its own
   double share = 1;          ///< of the sets told: those that the policy keeps exactly
   std::string cause;         ///< why the share is below 1

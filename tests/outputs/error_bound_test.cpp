@@ -45,9 +45,9 @@ StepError step_error(const Unit& unit, const ReferenceAttention& head, int t,
 
 void check_errors(const Unit& unit, Mode mode) {
   const ReferenceUnit reference(unit);
-  const int first = mode == Mode::stream ? 0 : unit.prompt_length;
-  const ReplayOptions options{.mode = mode, .trajectories = true};
   for (const Variant& variant : all_variants()) {
+    const ReplayOptions options = options_for(variant.spec, {.mode = mode, .trajectories = true});
+    const int first = options.mode == Mode::stream ? 0 : unit.prompt_length;
     const bool has_bound = variant.spec.rules({}).is_exact() && !variant.spec.is_estimator();
     const bool selects = variant.spec.rules({}).selects;
     for (const int budget : {1, 9, 33}) {

@@ -31,17 +31,13 @@ Result expected_of(const Outcome& of_all_steps, int first_measured, int num_toke
   return result;
 }
 
-void check(const Unit& unit, Mode mode, int every) {
-  std::vector<Configuration> configurations;
-  for (const Variant& variant : all_variants()) {
-    for (const int budget : {9, 30}) configurations.push_back({variant.spec, budget});
-  }
-  ReplayOptions options{.mode = mode, .seed = 2, .trajectories = true};
+void check(const Unit& unit, int every, ReplayOptions options,
+           const std::vector<Configuration>& configurations) {
   const auto all_steps = replay(unit, configurations, options, *make_cpu_backend());
   options.measuring.error_stride = every;
   const auto some_steps = replay(unit, configurations, options, *make_cpu_backend());
   const int n = unit.num_tokens();
-  const int first = mode == Mode::prefill ? unit.prompt_length : 0;
+  const int first = options.mode == Mode::prefill ? unit.prompt_length : 0;
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     CAPTURE(configurations[i].policy.text(), configurations[i].budget, every);
     Result found = some_steps[i].result;
@@ -59,8 +55,20 @@ void check(const Unit& unit, Mode mode, int every) {
   }
 }
 
+void check(const Unit& unit, Mode mode, int every) {
+  std::vector<Configuration> configurations;
+  for (const Variant& variant : all_variants()) {
+    for (const int budget : {9, 30}) configurations.push_back({variant.spec, budget});
+  }
+  const ReplayOptions options{.mode = mode, .seed = 2, .trajectories = true};
+  for (const ReplayGroup& group : by_protocol(options, configurations)) {
+    check(unit, every, group.options, group.configurations);
+  }
+}
+
 TEST_CASE("errors taken at some steps are those of these steps") {
-  check(random_unit({.tokens = 120, .group = 2}, 61), Mode::stream, GENERATE(1, 7, 50));
+  check(random_unit({.tokens = 120, .group = 2, .prompt_length = 40}, 61), Mode::stream,
+        GENERATE(1, 7, 50));
 }
 
 TEST_CASE("errors taken at some steps after a prompt are those of these steps") {

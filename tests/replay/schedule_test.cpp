@@ -46,6 +46,7 @@ TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule
     SweepRequest wanted = request(folder / "t.h5", variant.spec.text(), {"6"});
     if (!rules.bounded) wanted.budgets = {Amount::parse("100%", "")};
     wanted.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
+    wanted = by_protocol(wanted).front();
     const auto rows = write_schedule(wanted, folder / "s.h5");
     wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
     if (!rules.bounded) wanted.budgets = {Amount::parse("40", "")};

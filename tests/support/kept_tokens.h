@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,19 +32,31 @@ inline std::vector<float> among(const std::vector<float>& row,
 struct Shown {
   Attention attention;
   Attention full_attention = {};
-  std::vector<std::vector<float>> keys = {};  ///< per token
-  std::vector<TokenKind> kinds = {};          ///< per token
-  int prompt = 0;                             ///< no eviction before step prompt - 1
+  std::vector<std::vector<float>> keys = {};                  ///< per token
+  std::vector<std::vector<float>> values = {};                ///< per token
+  std::vector<std::vector<std::vector<float>>> queries = {};  ///< per step, then per query head
+  std::vector<TokenKind> kinds = {};                          ///< per token
+  int prompt = 0;  ///< no eviction before step prompt - 1
   std::uint64_t seed = 0;
+  float scale = 1;
+  std::optional<Rotation> rotation = {};
 };
+
+/// Vectors one after the other.
+inline std::vector<float> joined(const std::vector<std::vector<float>>& vectors) {
+  std::vector<float> all;
+  for (const auto& vector : vectors) all.insert(all.end(), vector.begin(), vector.end());
+  return all;
+}
 
 /// Per token the step after which the policy evicts it, or the number of rows.
 inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget, const Shown& shown) {
-  const Context context{.budget = budget, .seed = shown.seed};
+  const Context context{
+      .budget = budget, .seed = shown.seed, .scale = shown.scale, .rotation = shown.rotation};
   const auto policy = spec.make(context);
   Cache cache(static_cast<int>(shown.attention.size()), budget, spec.rules(context));
-  std::vector<float> keys;
-  for (const auto& key : shown.keys) keys.insert(keys.end(), key.begin(), key.end());
+  const std::vector<float> keys = joined(shown.keys);
+  const std::vector<float> values = joined(shown.values);
   for (int t = 0; t < static_cast<int>(shown.attention.size()); ++t) {
     cache.admit(t);
     const auto row = static_cast<std::size_t>(t);
@@ -55,12 +68,19 @@ inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget, con
       if (!shown.kinds.empty()) kinds.push_back(shown.kinds[static_cast<std::size_t>(token)]);
     }
     const std::size_t dim = shown.keys.empty() ? 0 : shown.keys.front().size();
+    const std::size_t value_dim = shown.values.empty() ? 0 : shown.values.front().size();
+    std::vector<std::span<const float>> queries;
+    if (!shown.queries.empty()) {
+      queries.assign(shown.queries[row].begin(), shown.queries[row].end());
+    }
     const int overflow = t + 1 < shown.prompt ? 0 : cache.overflow();
     policy->update({.index = t,
                     .tokens = cache.tokens(),
                     .attention = cached,
                     .full_attention = full,
                     .keys = {keys.data(), dim, cache.tokens()},
+                    .values = {values.data(), value_dim, cache.tokens()},
+                    .queries = queries,
                     .kinds = kinds,
                     .overflow = overflow},
                    cache.scores());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
@@ -83,6 +84,41 @@ std::vector<Variant> all_variants() {
     for (Variant& variant : variants(policy)) all.push_back(std::move(variant));
   }
   return all;
+}
+
+ReplayOptions options_for(const Spec& policy, ReplayOptions options) {
+  if (!policy.rules({}).prompt_only) return options;
+  options.mode = Mode::prefill;
+  options.eviction_interval = kNeverEvict;
+  return options;
+}
+
+std::vector<ReplayGroup> by_protocol(const ReplayOptions& options,
+                                     const std::vector<Configuration>& configurations) {
+  ReplayGroup plain{options, {}};
+  ReplayGroup prompt_only{options, {}};
+  for (const Configuration& configuration : configurations) {
+    const bool is_plain = !configuration.policy.rules({}).prompt_only;
+    ReplayGroup& group = is_plain ? plain : prompt_only;
+    group.options = options_for(configuration.policy, options);
+    group.configurations.push_back(configuration);
+  }
+  std::vector<ReplayGroup> groups{plain, prompt_only};
+  std::erase_if(groups, [](const ReplayGroup& group) { return group.configurations.empty(); });
+  return groups;
+}
+
+std::vector<SweepRequest> by_protocol(const SweepRequest& request) {
+  const auto is_prompt_only = [](const Spec& policy) { return policy.rules({}).prompt_only; };
+  SweepRequest plain = request;
+  std::erase_if(plain.policies, is_prompt_only);
+  SweepRequest prompt_only = request;
+  std::erase_if(prompt_only.policies, std::not_fn(is_prompt_only));
+  prompt_only.mode = Mode::prefill;
+  prompt_only.eviction_interval = kNeverEvict;
+  std::vector<SweepRequest> requests{plain, prompt_only};
+  std::erase_if(requests, [](const SweepRequest& one) { return one.policies.empty(); });
+  return requests;
 }
 
 }  // namespace kvsim::test_support

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
+#include "sim/replay/replay.h"
+#include "sim/sweep/sweep_plan.h"
 
 namespace kvsim::test_support {
 
@@ -22,5 +24,23 @@ std::vector<Variant> variants(const PolicyInfo& policy);
 
 /// The variants of all policies.
 std::vector<Variant> all_variants();
+
+/// `options` in the protocol that the policy allows: prefill mode with a cache that is cut once,
+/// for one that scores the prompt alone. The unit then needs a prompt.
+ReplayOptions options_for(const Spec& policy, ReplayOptions options);
+
+/// Configurations of policies that are replayed with the same options.
+struct ReplayGroup {
+  ReplayOptions options;
+  std::vector<Configuration> configurations;
+};
+
+/// `configurations` that are replayed with `options`, then those of policies that score the prompt
+/// alone, with options_for() them.
+std::vector<ReplayGroup> by_protocol(const ReplayOptions& options,
+                                     const std::vector<Configuration>& configurations);
+
+/// The same for the policies of a sweep.
+std::vector<SweepRequest> by_protocol(const SweepRequest& request);
 
 }  // namespace kvsim::test_support

@@ -33,15 +33,17 @@ SweepRequest every_variant_of(const std::filesystem::path& trace) {
   return request;
 }
 
-Rows rows_of(const SweepRequest& request) {
+Rows rows_of(const SweepRequest& wanted) {
   const std::atomic<bool> interrupted = false;
   Rows rows;
-  run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
-            [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-              for (const Outcome& outcome : outcomes) {
-                rows.emplace(key_of(outcome.result), outcome.result);
-              }
-            });
+  for (const SweepRequest& request : by_protocol(wanted)) {
+    run_sweep(plan_sweep(request), *make_cpu_backend(), interrupted,
+              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
+                for (const Outcome& outcome : outcomes) {
+                  rows.emplace(key_of(outcome.result), outcome.result);
+                }
+              });
+  }
   return rows;
 }
 
