@@ -31,6 +31,8 @@ struct Context {
   /// For a policy that follows a schedule: per token, the step after which it is evicted.
   std::span<const std::int32_t> schedule = {};
 
+  std::string unit = {};  ///< whose replay it is, in words for errors; empty: none
+
   float scale = 1;                        ///< logit = scale * <query, key>
   std::optional<Rotation> rotation = {};  ///< if the trace has it; rules may ask for it
 };

@@ -6,5 +6,6 @@ namespace kvsim::python {
 
 // Each adds what its file binds to the module.
 void bind_version(nanobind::module_& module);
+void bind_python_policies(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -5,4 +5,5 @@
 NB_MODULE(_engine, module) {
   kvsim::add_oracles();
   kvsim::python::bind_version(module);
+  kvsim::python::bind_python_policies(module);
 }

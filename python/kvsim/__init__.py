@@ -10,6 +10,7 @@ Only `kvsim.recording` needs torch and transformers. It is imported on first use
 
 from .comparison import ComparisonWarning, compare
 from .errors import KvsimError
+from .policy import Policy, Rotation, Rules, TokenKind
 from .program import ProgramError, run
 from .record import RecordError, RecordWarning, UsageError
 from .results import NoSuchTable, Results, ResultsError, load
@@ -19,11 +20,15 @@ __all__ = [
     "ComparisonWarning",
     "KvsimError",
     "NoSuchTable",
+    "Policy",
     "ProgramError",
     "RecordError",
     "RecordWarning",
     "Results",
     "ResultsError",
+    "Rotation",
+    "Rules",
+    "TokenKind",
     "UsageError",
     "compare",
     "load",

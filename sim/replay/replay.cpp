@@ -1,5 +1,7 @@
 #include "sim/replay/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policies/parts/random_bits.h"
@@ -94,7 +96,11 @@ Context context_of(const Configuration& configuration, const Unit& unit,
 }
 
 Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
-  Context context{.budget = budget, .seed = unit_seed(seed, unit.name), .scale = unit.scale};
+  Context context{.budget = budget,
+                  .seed = unit_seed(seed, unit.name),
+                  .unit = fmt::format("{} layer {} KV head {}", unit.name.sequence, unit.name.layer,
+                                      unit.name.kv_head),
+                  .scale = unit.scale};
   if (unit.rope) {
     context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
                                 .interleaved = unit.rope->style == "interleaved",

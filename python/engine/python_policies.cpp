@@ -1,0 +1,91 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <limits>
+
+#include "policies/registry/registry.h"
+#include "python/engine/bindings.h"
+#include "python/engine/python_policy.h"
+#include "python/engine/step_view.h"
+
+namespace nb = nanobind;
+
+namespace kvsim::python {
+namespace {
+
+/// Name, kind, default and choices of a parameter: kvsim.policy_parameters.Parameter.
+using Declared = std::tuple<std::string, std::string, nb::object, std::vector<std::string>>;
+
+Param param_of(const Declared& declared) {
+  const auto& [name, kind, initial, choices] = declared;
+  if (kind == "real") {
+    constexpr double kMost = std::numeric_limits<double>::infinity();
+    return Param::real(name, nb::cast<double>(initial), -kMost, kMost, "");
+  }
+  if (kind == "integer") {
+    using Limits = std::numeric_limits<int>;
+    return Param::integer(name, nb::cast<int>(initial), Limits::min(), Limits::max(), "");
+  }
+  if (kind == "text") return Param::text(name, "", nb::cast<std::string>(initial));
+  Param param = Param::choice(name, choices, "");
+  param.initial = nb::cast<std::string>(initial);
+  return param;
+}
+
+void register_class(const nb::object& type, const std::string& name, const std::string& keeps,
+                    const std::string& source, const std::vector<Declared>& parameters,
+                    const std::vector<std::pair<std::string, std::string>>& presets, bool nests,
+                    const std::string& code) {
+  PolicyInfo info{.name = name,
+                  .keeps = keeps,
+                  .source = source,
+                  .sees = "what its rules ask for",
+                  .differences = {},
+                  .params = {}};
+  for (const Declared& declared : parameters) info.params.push_back(param_of(declared));
+  for (const auto& [preset, settings] : presets) info.presets.push_back({preset, settings, ""});
+  if (nests) info.nests = always_nests;
+  info.code = code;
+  info.origin = "Python";
+  auto* const of_type = new PolicyClass(type, name, info.params);  // for ever: see the class
+  info.make = [of_type](const Params& params, const Context& context) -> std::unique_ptr<Policy> {
+    return std::make_unique<PythonPolicy>(*of_type, params, context);
+  };
+  register_policy(std::move(info));
+}
+
+}  // namespace
+
+void bind_python_policies(nb::module_& module) {
+  nb::class_<StepView>(module, "Step",
+                       "One step of a replay, as a policy's `update` sees it: arrays of the tokens "
+                       "in the cache, the new one included, that live for the step.")
+      .def_prop_ro("index", &StepView::index, "Its number, from 0; token `index` has just arrived.")
+      .def_prop_ro("overflow", &StepView::overflow,
+                   "How many tokens leave after it; pruning may take more.")
+      .def_prop_ro("tokens", &StepView::tokens,
+                   "int32 [m]: text positions, ascending; the last one is `index`.")
+      .def_prop_ro("attention", &StepView::attention,
+                   "float32 [m]: attention over the cache, mean over the group's query heads; if "
+                   "the policy selects, over all tokens.")
+      .def_prop_ro("full_attention", &StepView::full_attention,
+                   "float32 [m]: the same with the softmax over the whole text so far, if "
+                   "`rules.sees_full_attention`.")
+      .def_prop_ro("keys", &StepView::keys,
+                   "float32 [m, head_dim], as recorded, after positional rotation; of the first of "
+                   "the heads that the policy decides for.")
+      .def_prop_ro("values", &StepView::values,
+                   "float32 [m, value_dim] of that head, if `rules.sees_values`.")
+      .def_prop_ro("queries", &StepView::queries,
+                   "float32 [group, head_dim]: of that head's query heads at this step, after "
+                   "positional rotation, if `rules.sees_queries`.")
+      .def_prop_ro("kinds", &StepView::kinds,
+                   "uint8 [m]: kvsim.TokenKind of each token, if `rules.sees_kinds`.");
+  module.def("register_python_policy", &register_class, nb::arg("type"), nb::kw_only(),
+             nb::arg("name"), nb::arg("keeps"), nb::arg("source"), nb::arg("parameters"),
+             nb::arg("presets"), nb::arg("nests"), nb::arg("code"));
+}
+
+}  // namespace kvsim::python

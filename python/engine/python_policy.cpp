@@ -1,0 +1,168 @@
+#include "python/engine/python_policy.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "python/engine/step_view.h"
+
+namespace nb = nanobind;
+
+namespace kvsim::python {
+namespace {
+
+nb::object helper(const char* name) { return nb::module_::import_("kvsim.policy").attr(name); }
+
+std::string spec_of(const std::string& name, const Params& params) {
+  const std::string values = params.text();
+  return values.empty() ? name : name + ':' + values;
+}
+
+nb::dict values_of(const Params& params, const std::vector<Param>& declared) {
+  nb::dict values;
+  for (const Param& param : declared) {
+    nb::object value;
+    switch (param.type) {
+      case Param::Type::integer:
+        value = nb::int_(params.integer(param.name));
+        break;
+      case Param::Type::real:
+        value = nb::float_(params.real(param.name));
+        break;
+      default:
+        value = nb::cast(params.text(param.name));
+    }
+    values[param.name.c_str()] = value;
+  }
+  return values;
+}
+
+nb::object rotation_of(const Context& context) {
+  if (!context.rotation) return nb::none();
+  nb::list frequencies;
+  for (const double frequency : context.rotation->inverse_frequency) frequencies.append(frequency);
+  return nb::make_tuple(nb::tuple(frequencies), context.rotation->interleaved,
+                        context.rotation->attention_factor);
+}
+
+Scope scope_named(const std::string& name) {
+  if (name == "layer") return Scope::layer;
+  return name == "model" ? Scope::model : Scope::head;
+}
+
+// kvsim.Rules has checked the values.
+Rules rules_from(const nb::object& rules) {
+  const auto number = [&](const char* name) { return nb::cast<int>(rules.attr(name)); };
+  const auto is = [&](const char* name) { return nb::cast<bool>(rules.attr(name)); };
+  const bool selects = is("selects");
+  return {.protect_first = number("protect_first"),
+          .protect_newest = number("protect_newest"),
+          .drop = number("drop"),
+          .bounded = is("bounded") && !selects,
+          .sees_full_attention = is("sees_full_attention"),
+          .sees_kinds = is("sees_kinds"),
+          .sees_values = is("sees_values"),
+          .sees_queries = is("sees_queries"),
+          .sees_rotation = is("sees_rotation"),
+          .prompt_only = is("prompt_only"),
+          .selects = selects,
+          .prunes = is("prunes"),
+          .ignores_interval = is("ignores_interval"),
+          .scope = scope_named(nb::cast<std::string>(rules.attr("scope"))),
+          .slot_positions = is("slot_positions")};
+}
+
+[[noreturn]] void raise_value_error(const std::string& message) {
+  PyErr_SetString(PyExc_ValueError, message.c_str());
+  throw nb::python_error();
+}
+
+void add_note(const nb::python_error& error, const std::string& note) {
+  if (!error.matches(PyExc_Exception)) return;  // Ctrl-C is no fault of the policy
+  helper("add_note")(error.value(), note);
+}
+
+}  // namespace
+
+nb::object PolicyClass::make(const Params& params, const Context& context) const {
+  return helper("make")(type_, context.budget, context.seed, values_of(params, params_),
+                        context.scale, rotation_of(context));
+}
+
+Rules PolicyClass::rules(const Params& params, const Context& context) {
+  const nb::gil_scoped_acquire gil;
+  const auto key = std::pair(params.text(), context.budget);
+  const auto known = rules_.find(key);
+  if (known != rules_.end()) return known->second;
+  try {
+    const Rules rules = rules_from(helper("rules_of")(make(params, context)));
+    return rules_.emplace(key, rules).first->second;
+  } catch (const nb::python_error& error) {
+    add_note(error, fmt::format("policy {}, made for its rules at budget {}",
+                                spec_of(name_, params), context.budget));
+    throw;
+  }
+}
+
+struct PythonPolicy::Objects {
+  nb::object update;  // bound to the object
+  nb::object step;    // `view` as Python has it
+  StepView* view;
+  TokenArray<double> scores;
+};
+
+PythonPolicy::PythonPolicy(PolicyClass& type, const Params& params, const Context& context)
+    : type_(type), params_(params), context_(context), rules_(type.rules(params, context)) {}
+
+PythonPolicy::~PythonPolicy() {
+  const nb::detail::cleanup_guard gil;
+  if (!gil) static_cast<void>(objects_.release());
+  objects_.reset();
+}
+
+void PythonPolicy::update(const Step& step, std::span<double> scores) {
+  const nb::gil_scoped_acquire gil;
+  try {
+    score(step, scores);
+  } catch (const nb::python_error& error) {
+    add_note(error, where(step));
+    throw;
+  }
+}
+
+void PythonPolicy::score(const Step& step, std::span<double> scores) {
+  if (objects_ == nullptr) {
+    const nb::object policy = type_.make(params_, context_);
+    nb::object view = nb::cast(new StepView(rules_), nb::rv_policy::take_ownership);
+    StepView* const seen = nb::cast<StepView*>(view);
+    objects_ = std::make_unique<Objects>(
+        Objects{.update = policy.attr("update"), .step = std::move(view), .view = seen});
+  }
+  Objects& objects = *objects_;
+  double* const written = objects.scores.reserve(scores.size());
+  std::ranges::copy(scores, written);
+  const StepView::Shown shown(*objects.view, step);
+  const nb::object result = objects.update(objects.step, objects.scores.first(scores.size()));
+  if (!result.is_none()) {
+    raise_value_error("update: expected new values written into scores, found something returned");
+  }
+  const std::span<const double> found(written, scores.size());
+  const auto is_nan = [](double score) { return std::isnan(score); };
+  const auto wrong = std::ranges::find_if(found, is_nan);
+  if (wrong != found.end()) {
+    const auto slot = wrong - found.begin();
+    raise_value_error(fmt::format("update: expected numbers, found NaN as the score of token {}",
+                                  step.tokens[static_cast<std::size_t>(slot)]));
+  }
+  std::ranges::copy(found, scores.begin());
+}
+
+std::string PythonPolicy::where(const Step& step) const {
+  return fmt::format("policy {} at budget {}, {}, step {}", spec_of(type_.name(), params_),
+                     context_.budget, context_.unit, step.index);
+}
+
+}  // namespace kvsim::python
