@@ -9,6 +9,7 @@
 #include "python/engine/bindings.h"
 #include "python/engine/python_policy.h"
 #include "python/engine/step_view.h"
+#include "sim/plugin/c_policy.h"
 
 namespace nb = nanobind;
 
@@ -37,7 +38,7 @@ Param param_of(const Declared& declared) {
 void register_class(const nb::object& type, const std::string& name, const std::string& keeps,
                     const std::string& source, const std::vector<Declared>& parameters,
                     const std::vector<std::pair<std::string, std::string>>& presets, bool nests,
-                    const std::string& code) {
+                    std::uintptr_t c_function, const std::string& code) {
   PolicyInfo info{.name = name,
                   .keeps = keeps,
                   .source = source,
@@ -50,8 +51,15 @@ void register_class(const nb::object& type, const std::string& name, const std::
   info.code = code;
   info.origin = "Python";
   auto* const of_type = new PolicyClass(type, name, info.params);  // for ever: see the class
-  info.make = [of_type](const Params& params, const Context& context) -> std::unique_ptr<Policy> {
-    return std::make_unique<PythonPolicy>(*of_type, params, context);
+  auto* const function = reinterpret_cast<kvsim_update>(c_function);
+  info.make = [of_type, function](const Params& params,
+                                  const Context& context) -> std::unique_ptr<Policy> {
+    if (function == nullptr) return std::make_unique<PythonPolicy>(*of_type, params, context);
+    const PythonRules rules = of_type->rules(params, context);
+    return std::make_unique<CPolicy>(CFunction{.owner = of_type->owner(params, context),
+                                               .rules = rules.rules,
+                                               .sees_keys = rules.sees_keys,
+                                               .update = function});
   };
   register_policy(std::move(info));
 }
@@ -85,7 +93,7 @@ void bind_python_policies(nb::module_& module) {
                    "uint8 [m]: kvsim.TokenKind of each token, if `rules.sees_kinds`.");
   module.def("register_python_policy", &register_class, nb::arg("type"), nb::kw_only(),
              nb::arg("name"), nb::arg("keeps"), nb::arg("source"), nb::arg("parameters"),
-             nb::arg("presets"), nb::arg("nests"), nb::arg("code"));
+             nb::arg("presets"), nb::arg("nests"), nb::arg("c_function"), nb::arg("code"));
 }
 
 }  // namespace kvsim::python

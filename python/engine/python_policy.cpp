@@ -16,11 +16,6 @@ namespace {
 
 nb::object helper(const char* name) { return nb::module_::import_("kvsim.policy").attr(name); }
 
-std::string spec_of(const std::string& name, const Params& params) {
-  const std::string values = params.text();
-  return values.empty() ? name : name + ':' + values;
-}
-
 nb::dict values_of(const Params& params, const std::vector<Param>& declared) {
   nb::dict values;
   for (const Param& param : declared) {
@@ -54,25 +49,26 @@ Scope scope_named(const std::string& name) {
 }
 
 // kvsim.Rules has checked the values.
-Rules rules_from(const nb::object& rules) {
+PythonRules rules_from(const nb::object& rules) {
   const auto number = [&](const char* name) { return nb::cast<int>(rules.attr(name)); };
   const auto is = [&](const char* name) { return nb::cast<bool>(rules.attr(name)); };
   const bool selects = is("selects");
-  return {.protect_first = number("protect_first"),
-          .protect_newest = number("protect_newest"),
-          .drop = number("drop"),
-          .bounded = is("bounded") && !selects,
-          .sees_full_attention = is("sees_full_attention"),
-          .sees_kinds = is("sees_kinds"),
-          .sees_values = is("sees_values"),
-          .sees_queries = is("sees_queries"),
-          .sees_rotation = is("sees_rotation"),
-          .prompt_only = is("prompt_only"),
-          .selects = selects,
-          .prunes = is("prunes"),
-          .ignores_interval = is("ignores_interval"),
-          .scope = scope_named(nb::cast<std::string>(rules.attr("scope"))),
-          .slot_positions = is("slot_positions")};
+  return {{.protect_first = number("protect_first"),
+           .protect_newest = number("protect_newest"),
+           .drop = number("drop"),
+           .bounded = is("bounded") && !selects,
+           .sees_full_attention = is("sees_full_attention"),
+           .sees_kinds = is("sees_kinds"),
+           .sees_values = is("sees_values"),
+           .sees_queries = is("sees_queries"),
+           .sees_rotation = is("sees_rotation"),
+           .prompt_only = is("prompt_only"),
+           .selects = selects,
+           .prunes = is("prunes"),
+           .ignores_interval = is("ignores_interval"),
+           .scope = scope_named(nb::cast<std::string>(rules.attr("scope"))),
+           .slot_positions = is("slot_positions")},
+          is("sees_keys")};
 }
 
 [[noreturn]] void raise_value_error(const std::string& message) {
@@ -92,17 +88,22 @@ nb::object PolicyClass::make(const Params& params, const Context& context) const
                         context.scale, rotation_of(context));
 }
 
-Rules PolicyClass::rules(const Params& params, const Context& context) {
+std::string PolicyClass::owner(const Params& params, const Context& context) const {
+  const std::string values = params.text();
+  return fmt::format("policy {}{}{} at budget {}{}{}", name_, values.empty() ? "" : ":", values,
+                     context.budget, context.unit.empty() ? "" : ", ", context.unit);
+}
+
+PythonRules PolicyClass::rules(const Params& params, const Context& context) {
   const nb::gil_scoped_acquire gil;
   const auto key = std::pair(params.text(), context.budget);
   const auto known = rules_.find(key);
   if (known != rules_.end()) return known->second;
   try {
-    const Rules rules = rules_from(helper("rules_of")(make(params, context)));
+    const PythonRules rules = rules_from(helper("rules_of")(make(params, context)));
     return rules_.emplace(key, rules).first->second;
   } catch (const nb::python_error& error) {
-    add_note(error, fmt::format("policy {}, made for its rules at budget {}",
-                                spec_of(name_, params), context.budget));
+    add_note(error, owner(params, context) + ", made for its rules");
     throw;
   }
 }
@@ -115,7 +116,7 @@ struct PythonPolicy::Objects {
 };
 
 PythonPolicy::PythonPolicy(PolicyClass& type, const Params& params, const Context& context)
-    : type_(type), params_(params), context_(context), rules_(type.rules(params, context)) {}
+    : type_(type), params_(params), context_(context), rules_(type.rules(params, context).rules) {}
 
 PythonPolicy::~PythonPolicy() {
   const nb::detail::cleanup_guard gil;
@@ -124,11 +125,13 @@ PythonPolicy::~PythonPolicy() {
 }
 
 void PythonPolicy::update(const Step& step, std::span<double> scores) {
+  // Only where nothing leaves and nothing is measured: the scores decide nothing.
+  if (step.attention.empty()) return;
   const nb::gil_scoped_acquire gil;
   try {
     score(step, scores);
   } catch (const nb::python_error& error) {
-    add_note(error, where(step));
+    add_note(error, fmt::format("{}, step {}", type_.owner(params_, context_), step.index));
     throw;
   }
 }
@@ -158,11 +161,6 @@ void PythonPolicy::score(const Step& step, std::span<double> scores) {
                                   step.tokens[static_cast<std::size_t>(slot)]));
   }
   std::ranges::copy(found, scores.begin());
-}
-
-std::string PythonPolicy::where(const Step& step) const {
-  return fmt::format("policy {} at budget {}, {}, step {}", spec_of(type_.name(), params_),
-                     context_.budget, context_.unit, step.index);
 }
 
 }  // namespace kvsim::python

@@ -12,6 +12,12 @@
 
 namespace kvsim::python {
 
+/// What kvsim.Rules says.
+struct PythonRules {
+  Rules rules;
+  bool sees_keys = false;
+};
+
 /// A class of Python that is in the registry. It is never deleted: specs refer to it, and they may
 /// live longer than the interpreter.
 class PolicyClass {
@@ -19,20 +25,22 @@ class PolicyClass {
   PolicyClass(nanobind::object type, std::string name, std::vector<Param> params)
       : type_(std::move(type)), name_(std::move(name)), params_(std::move(params)) {}
 
-  const std::string& name() const { return name_; }
-
   /// An object of the class. Needs the GIL; throws what Python raises.
   nanobind::object make(const Params& params, const Context& context) const;
 
+  /// Whose errors these are: the policy with its parameters, the budget, and the unit if there is
+  /// one.
+  std::string owner(const Params& params, const Context& context) const;
+
   /// The rules at these parameters and this budget, which are read once. Takes the GIL; throws what
   /// Python raises.
-  Rules rules(const Params& params, const Context& context);
+  PythonRules rules(const Params& params, const Context& context);
 
  private:
   nanobind::object type_;
   std::string name_;
   std::vector<Param> params_;
-  std::map<std::pair<std::string, int>, Rules> rules_;  // under the GIL
+  std::map<std::pair<std::string, int>, PythonRules> rules_;  // under the GIL
 };
 
 /// Scores by a method of a Python object. It takes the GIL in update() alone. What Python raises
@@ -51,7 +59,6 @@ class PythonPolicy final : public Policy {
   struct Objects;
 
   void score(const Step& step, std::span<double> scores);
-  std::string where(const Step& step) const;
 
   PolicyClass& type_;
   Params params_;

@@ -8,6 +8,7 @@ Only `kvsim.recording` needs torch and transformers. It is imported on first use
 `from kvsim import *` omits it.
 """
 
+from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
 from .errors import KvsimError
 from .policy import Policy, Rotation, Rules, TokenKind
@@ -28,6 +29,7 @@ __all__ = [
     "ResultsError",
     "Rotation",
     "Rules",
+    "StepStruct",
     "TokenKind",
     "UsageError",
     "compare",
@@ -41,8 +43,12 @@ def __getattr__(name: str):
         from .record import recording
 
         return recording
+    if name == "update_signature":
+        from .c_function import numba_signature
+
+        return numba_signature()
     raise AttributeError(f"module 'kvsim' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "recording"]
+    return [*globals(), "recording", "update_signature"]

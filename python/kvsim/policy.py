@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from . import _engine
+from .c_function import address_of
 from .policy_code import code_of
 from .policy_parameters import is_given_seed, parameters_of
 
@@ -44,7 +45,8 @@ class Rules:
             which keep the same tokens, by their mean attention; "model": for all layers, updated
             layer by layer at every step, and a token that leaves a layer leaves all later ones.
         sees_full_attention: fill `step.full_attention`.
-        sees_kinds: fill `step.kinds`.
+        sees_keys: a C function gets the keys; `step.keys` of Python is always there.
+        sees_kinds: fill `step.kinds`; not for C functions.
         sees_values: fill `step.values`.
         sees_queries: fill `step.queries`.
         sees_rotation: set `self.rotation`; needs a trace that tells how keys were rotated.
@@ -64,6 +66,7 @@ class Rules:
     ignores_interval: bool = False
     scope: Literal["head", "layer", "model"] = "head"
     sees_full_attention: bool = False
+    sees_keys: bool = False
     sees_kinds: bool = False
     sees_values: bool = False
     sees_queries: bool = False
@@ -194,6 +197,7 @@ def register(cls: type[Policy], code: str | None = None) -> None:
         parameters=[(p.name, p.kind, p.default, list(p.choices)) for p in cls._kvsim_parameters],
         presets=list(cls.presets.items()),
         nests=cls.nests,
+        c_function=address_of(cls.update),
         code=cls._kvsim_code,
     )
     _registered[cls.name] = cls
