@@ -43,6 +43,9 @@ struct Trace::File {
     root.reset();
   }
 
+  /// Reads all but the recorded numbers. The caller holds the lock.
+  void open(const GroupReader& group);
+
   /// The sequence and the layer of a unit. Throws DataError if the unit is not recorded.
   std::pair<const SequenceInfo*, const LayerInfo*> find(const UnitName& name) const;
 
@@ -88,15 +91,33 @@ std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitNam
   return {&*sequence, &*layer};
 }
 
+void Trace::File::open(const GroupReader& group) {
+  root = group;
+  header = read_header(*root);
+  sequences = read_sequences(*root, header);
+  id = root->optional_text("trace_id");
+}
+
 Trace::Trace(const std::filesystem::path& file) : file_(std::make_shared<File>(file)) {
   file_->with_hdf5([&] {
-    file_->root.emplace(open_hdf5(file, {.kind = "a trace file",
-                                         .make = "kvsim synth writes a trace to start from",
-                                         .repair = kRecordFileAgain}));
-    file_->header = read_header(*file_->root);
-    file_->sequences = read_sequences(*file_->root, file_->header);
-    file_->id = file_->root->optional_text("trace_id");
+    file_->open(open_hdf5(file, {.kind = "a trace file",
+                                 .make = "kvsim synth writes a trace to start from",
+                                 .repair = kRecordFileAgain}));
   });
+}
+
+Trace::Trace(const std::function<GroupReader()>& open) : file_(std::make_shared<File>(kInMemory)) {
+  file_->with_hdf5([&] { file_->open(open()); });
+}
+
+Trace Trace::from_image(const std::string& image) {
+  return Trace([&] { return open_hdf5_image(image, kInMemory); });
+}
+
+bool Trace::in_memory() const { return file_->path == kInMemory; }
+
+std::string Trace::image() const {
+  return file_->with_hdf5([&] { return file_->root->file_image(); });
 }
 
 const std::filesystem::path& Trace::file() const { return file_->path; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,8 @@
 #include "traces/unit.h"
 
 namespace kvsim {
+
+class GroupReader;
 
 /// The attributes of the file, which describe one model.
 struct TraceHeader {
@@ -62,6 +65,10 @@ struct UnitParts {
 class Trace {
  public:
   explicit Trace(const std::filesystem::path& file);
+  /// A trace in memory, whose root group `open` opens; called under the Hdf5Lock.
+  explicit Trace(const std::function<GroupReader()>& open);
+  /// A trace in memory, from what image() of another returned.
+  static Trace from_image(const std::string& image);
 
   const std::filesystem::path& file() const;
   const TraceHeader& header() const;
@@ -78,6 +85,13 @@ class Trace {
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
   /// query head, in the order of Unit::query. Throws DataError if the file lacks them.
   std::vector<Matrix> read_output(const UnitName& name) const;
+
+  /// Whether it is no file, but memory. Then file() is kInMemory.
+  bool in_memory() const;
+  static constexpr const char* kInMemory = "trace in memory";
+
+  /// The bytes of the file.
+  std::string image() const;
 
  private:
   struct File;

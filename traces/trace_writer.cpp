@@ -43,8 +43,11 @@ void require_shape(const std::string& name, const std::vector<Matrix>& heads, in
 }  // namespace
 
 struct TraceWriter::File {
-  File(const std::filesystem::path& file, const TraceHeader& trace_header, ElementType type)
-      : output(file), header(trace_header), elements(type) {}
+  template <class Place>
+  File(const Place& place, const TraceHeader& trace_header, ElementType type)
+      : output(place), header(trace_header), elements(type) {
+    output.write(0, [&](H5::H5File& h5) { write_header(h5); });
+  }
 
   void write_header(H5::H5File& h5);
 
@@ -84,9 +87,10 @@ void TraceWriter::File::write_header(H5::H5File& h5) {
 
 TraceWriter::TraceWriter(const std::filesystem::path& file, const TraceHeader& header,
                          ElementType elements)
-    : file_(std::make_unique<File>(file, header, elements)) {
-  file_->output.write(0, [&](H5::H5File& h5) { file_->write_header(h5); });
-}
+    : file_(std::make_unique<File>(file, header, elements)) {}
+
+TraceWriter::TraceWriter(const TraceHeader& header, ElementType elements)
+    : file_(std::make_unique<File>(Hdf5Output::InMemory{Trace::kInMemory}, header, elements)) {}
 
 TraceWriter::~TraceWriter() = default;
 
@@ -147,7 +151,14 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
   });
 }
 
-void TraceWriter::close() {
+void TraceWriter::close() { finish(); }
+
+Trace TraceWriter::open() {
+  finish();
+  return Trace([&] { return file_->output.root("make it again"); });
+}
+
+void TraceWriter::finish() {
   require(!file_->finished, "close: the trace is closed");
   file_->output.write(0, [&](H5::H5File& h5) {
     write_attribute(h5.openGroup("/"), "trace_id", file_->datasets.trace_id());

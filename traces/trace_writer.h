@@ -20,6 +20,8 @@ enum class ElementType { float16, float32 };
 class TraceWriter {
  public:
   TraceWriter(const std::filesystem::path& file, const TraceHeader& header, ElementType elements);
+  /// Writes in memory; open() follows in place of close().
+  TraceWriter(const TraceHeader& header, ElementType elements);
   ~TraceWriter();
 
   /// Starts a sequence. `token_ids` is empty or holds one entry per token.
@@ -35,7 +37,12 @@ class TraceWriter {
 
   void close();
 
+  /// Ends the writing in memory. The trace is the one that close() would have put into a file.
+  Trace open();
+
  private:
+  void finish();
+
   struct File;
   std::unique_ptr<File> file_;
 };

@@ -5,7 +5,10 @@
 namespace kvsim::python {
 
 // Each adds what its file binds to the module.
+void bind_errors();
 void bind_version(nanobind::module_& module);
 void bind_python_policies(nanobind::module_& module);
+void bind_trace(nanobind::module_& module);
+void bind_sweep(nanobind::module_& module);
 
 }  // namespace kvsim::python

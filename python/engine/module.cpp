@@ -4,6 +4,9 @@
 // The package beside it gives these functions their public form.
 NB_MODULE(_engine, module) {
   kvsim::add_oracles();
+  kvsim::python::bind_errors();
   kvsim::python::bind_version(module);
   kvsim::python::bind_python_policies(module);
+  kvsim::python::bind_trace(module);
+  kvsim::python::bind_sweep(module);
 }

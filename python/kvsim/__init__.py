@@ -1,26 +1,33 @@
-"""Records a trace from a transformers model, runs kvsim and reads its result files.
+"""Replays attention through KV-cache eviction policies: arrays or traces in, frames out.
 
 >>> import kvsim
->>> results = kvsim.load("results.sqlite")
->>> results.replay.groupby(["policy", "budget"]).attention_recall.mean()
+>>> trace = kvsim.Trace.from_arrays(query, key, value)
+>>> frame = kvsim.sweep(trace, policies=["h2o", "tova"], budgets=["10%", 64])
 
+It also records traces from transformers models and reads the result files of the program `kvsim`.
 Only `kvsim.recording` needs torch and transformers. It is imported on first use, and
 `from kvsim import *` omits it.
 """
 
 from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
-from .errors import KvsimError
+from .errors import DataError, KvsimError, KvsimWarning, UsageError
+from .options import Options
 from .policy import Policy, Rotation, Rules, TokenKind
 from .program import ProgramError, run
-from .record import RecordError, RecordWarning, UsageError
+from .record import RecordError, RecordWarning
 from .results import NoSuchTable, Results, ResultsError, load
+from .sweep import sweep
+from .trace import Trace, Unit
 
 __version__ = "0.1.0"
 __all__ = [
     "ComparisonWarning",
+    "DataError",
     "KvsimError",
+    "KvsimWarning",
     "NoSuchTable",
+    "Options",
     "Policy",
     "ProgramError",
     "RecordError",
@@ -31,10 +38,13 @@ __all__ = [
     "Rules",
     "StepStruct",
     "TokenKind",
+    "Trace",
+    "Unit",
     "UsageError",
     "compare",
     "load",
     "run",
+    "sweep",
 ]
 
 

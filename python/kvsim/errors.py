@@ -1,5 +1,17 @@
-"""The base class of all errors of the package."""
+"""The errors of the package. Their messages are one line, in the words of the program."""
 
 
 class KvsimError(Exception):
     """The message is one line: what is wrong and, where possible, what to do."""
+
+
+class UsageError(KvsimError):
+    """The arguments name something that does not exist, or they contradict each other."""
+
+
+class DataError(KvsimError):
+    """Input data are invalid. The message names the file, the dataset, and what was expected."""
+
+
+class KvsimWarning(UserWarning):
+    """Something runs other than it was asked for, which the message states in one line."""

@@ -8,7 +8,6 @@
 #include "sim/cli/analysis_summary.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/interrupt.h"
-#include "sim/cli/policy_list.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/store.h"
@@ -43,7 +42,7 @@ void announce(const AnalysisPlan& plan) {
 }
 
 SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
-  SweepRequest request = request_from(values);
+  SweepRequest request = request_of(options_from(values));
   for (const std::string& trace : positionals_from(verb, values, "TRACE"))
     request.traces.emplace_back(trace);
   if ((values.count("policies") > 0) != (values.count("budgets") > 0)) {

@@ -6,12 +6,12 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
-#include "sim/cli/lists.h"
 #include "sim/cli/options.h"
 #include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"
 #include "sim/results/store.h"
 #include "sim/results/table.h"
+#include "sim/sweep/request/lists.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim::cli {

@@ -12,15 +12,6 @@
 namespace kvsim::cli {
 namespace {
 
-/// "all" is every policy with a curve, and "oracles" the one oracle with a curve.
-NamedSpecs specs_with_curves() {
-  return {.all = policies_with_curves, .oracles = [] {
-            std::vector<Spec> oracles = every_spec().oracles();
-            std::erase_if(oracles, [](const Spec& spec) { return !spec.plans_every_budget(); });
-            return oracles;
-          }};
-}
-
 void announce(const CurvePlan& plan) {
   std::cerr << fmt::format("kvsim: curves of {} policies on {} units; {}\n",
                            plan.sweep.request.policies.size(), plan.sweep.units.size(),
@@ -44,7 +35,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
-  SweepRequest request = request_from(*values);
+  SweepRequest request = request_of(options_from(*values));
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
   request.policies =

@@ -5,9 +5,9 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
-#include "sim/cli/lists.h"
 #include "sim/cli/options.h"
 #include "sim/results/store.h"
+#include "sim/sweep/request/lists.h"
 
 namespace kvsim::cli {
 namespace {

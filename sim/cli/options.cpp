@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 
+#include "gpu/cuda/choose_backend.h"
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "sim/cli/config.h"
-#include "sim/cli/lists.h"
 #include "sim/plugin/load_plugin.h"
 #include "sim/sweep/in_parallel.h"
-#ifdef KVSIM_WITH_CUDA
-#include "gpu/cuda/cuda_backend.h"
-#endif
+#include "sim/sweep/request/lists.h"
 
 namespace kvsim::cli {
 namespace {
@@ -25,9 +22,6 @@ const std::string kDescribe("\0options", 8);
 struct Described {
   po::options_description options;
 };
-
-constexpr int kMostThreads = 1024;
-constexpr int kMostInterval = 1'000'000;
 
 std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
@@ -149,87 +143,28 @@ po::options_description plugin_options() {
   return options;
 }
 
-Selection selection_from(const po::variables_map& values) {
-  Selection selection;
+RequestOptions options_from(const po::variables_map& values) {
+  RequestOptions options;
+  const auto take = [&]<class T>(const char* name, T& field) {
+    if (values.count(name) > 0) field = values[name].as<T>();
+  };
   if (values.count("sequences") > 0) {
-    selection.sequences = parse_list(values["sequences"].as<std::string>(), "--sequences");
+    options.sequences = parse_list(values["sequences"].as<std::string>(), "--sequences");
   }
-  if (values.count("layers") > 0) {
-    selection.layers = parse_indices(values["layers"].as<std::string>(), "--layers");
-  }
-  if (values.count("heads") > 0) {
-    selection.kv_heads = parse_indices(values["heads"].as<std::string>(), "--heads");
-  }
-  return selection;
-}
-
-Mode mode_from(const po::variables_map& values) {
-  return choice_from(values, "mode", {"stream", "prefill"}) == "stream" ? Mode::stream
-                                                                        : Mode::prefill;
-}
-
-int interval_from(const po::variables_map& values) {
-  const auto text = values["eviction-interval"].as<std::string>();
-  if (text == "never") return kNeverEvict;
-  int interval = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, interval);
-  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostInterval) {
-    throw UsageError(fmt::format("--eviction-interval: expected 1..{} tokens or never, found '{}'",
-                                 kMostInterval, text));
-  }
-  return interval;
-}
-
-MeasureOptions measuring_from(const po::variables_map& values) {
-  MeasureOptions measuring{.error_stride = values["every"].as<int>()};
-  if (choice_from(values, "reference", {"full", "none"}) == "none") {
-    measuring.reference = Reference::none;
-  }
-  if (measuring.error_stride < 1) {
-    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.error_stride));
-  }
-  if (measuring.error_stride > 1 && !measuring.has_reference()) {
-    throw UsageError(fmt::format(
-        "--every {}: with --reference none there is no output error to take; leave one of them out",
-        measuring.error_stride));
-  }
-  return measuring;
-}
-
-std::vector<Spec> with_allocation(std::vector<Spec> policies, const po::variables_map& values) {
-  const std::string name = choice_from(values, "allocate", allocation_names());
-  const Allocation allocation = parse_allocation(name);
-  for (Spec& policy : policies) {
-    policy = policy.allocated(allocation);
-  }
-  return each_once(std::move(policies));
-}
-
-std::int64_t seed_from(const po::variables_map& values) {
-  const auto seed = values["seed"].as<std::int64_t>();
-  if (seed < 0) throw UsageError(fmt::format("--seed: expected 0 or more, found {}", seed));
-  return seed;
-}
-
-int threads_from(const po::variables_map& values) {
-  const int threads = values["threads"].as<int>();
-  if (threads < 1 || threads > kMostThreads) {
-    throw UsageError(fmt::format("--threads: expected 1..{}, found {}", kMostThreads, threads));
-  }
-  return threads;
+  take("layers", options.layers);
+  take("heads", options.heads);
+  take("mode", options.mode);
+  take("eviction-interval", options.eviction_interval);
+  take("seed", options.seed);
+  take("allocate", options.allocate);
+  take("threads", options.threads);
+  take("reference", options.reference);
+  take("every", options.every);
+  return options;
 }
 
 std::unique_ptr<Backend> backend_from(const po::variables_map& values) {
-  const std::string device = choice_from(values, "device", {"cpu", "cuda", "auto"});
-#ifdef KVSIM_WITH_CUDA
-  if (device == "cuda" || (device == "auto" && cuda_available())) return make_cuda_backend();
-#else
-  if (device == "cuda") {
-    throw std::runtime_error("--device cuda: this kvsim was built without CUDA; use --device cpu");
-  }
-#endif
-  return make_cpu_backend();
+  return choose_backend(values["device"].as<std::string>());
 }
 
 std::string choice_from(const po::variables_map& values, const std::string& option,
@@ -237,13 +172,6 @@ std::string choice_from(const po::variables_map& values, const std::string& opti
   auto value = values[option].as<std::string>();
   check_choice("--" + option, value, choices);
   return value;
-}
-
-void check_choice(const std::string& option, const std::string& value,
-                  const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  throw UsageError(fmt::format("{}: expected {}, found '{}'; did you mean '{}'?", option,
-                               fmt::join(choices, "|"), value, nearest(value, choices)));
 }
 
 std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,

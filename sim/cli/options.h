@@ -9,8 +9,7 @@
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/cli/verb.h"
-#include "sim/replay/replay.h"
-#include "sim/sweep/selection.h"
+#include "sim/sweep/request/request_options.h"
 
 namespace kvsim::cli {
 
@@ -35,17 +34,8 @@ po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
 po::options_description plugin_options();     ///< --plugin, which parse() loads
 
-Selection selection_from(const po::variables_map& values);
-/// --eviction-interval: 1 or more, or kNeverEvict.
-int interval_from(const po::variables_map& values);
-Mode mode_from(const po::variables_map& values);
-MeasureOptions measuring_from(const po::variables_map& values);
-
-/// The policies with the allocation of --allocate, except where a spec names its own.
-std::vector<Spec> with_allocation(std::vector<Spec> policies, const po::variables_map& values);
-
-std::int64_t seed_from(const po::variables_map& values);
-int threads_from(const po::variables_map& values);
+/// The values of those of them that the verb has.
+RequestOptions options_from(const po::variables_map& values);
 
 /// The back-end of --device. Throws std::runtime_error if there is no such device.
 std::unique_ptr<Backend> backend_from(const po::variables_map& values);
@@ -53,10 +43,6 @@ std::unique_ptr<Backend> backend_from(const po::variables_map& values);
 /// The value of `option`, which must be one of `choices`.
 std::string choice_from(const po::variables_map& values, const std::string& option,
                         const std::vector<std::string>& choices);
-
-/// Throws UsageError if `value` of `option` ("--mode") is not one of `choices`.
-void check_choice(const std::string& option, const std::string& value,
-                  const std::vector<std::string>& choices);
 
 /// The values of the positional argument `name`. Throws UsageError if there is none.
 std::vector<std::string> positionals_from(const Verb& verb, const po::variables_map& values,

@@ -49,8 +49,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
-  SweepRequest request = request_from(*values);
-  request.measuring = measuring_from(*values);
+  SweepRequest request = request_of(options_from(*values));
   request.traces = {positional_from(verb, *values, "TRACE")};
   request.policies = specs_from(required_from(verb, *values, "policy"), *values);
   if (request.policies.size() > 1) {

@@ -2,15 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
-#include <set>
 
-#include "policies/parameters/amount_list.h"
-#include "policies/parameters/errors.h"
-#include "policies/registry/aliases.h"
 #include "sim/cli/interrupt.h"
-#include "sim/cli/lists.h"
 #include "sim/cli/progress.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
@@ -43,16 +37,6 @@ po::options_description session_options() {
   return options;
 }
 
-SweepRequest request_from(const po::variables_map& values) {
-  SweepRequest request;
-  request.selection = selection_from(values);
-  request.mode = mode_from(values);
-  request.eviction_interval = interval_from(values);
-  request.seed = seed_from(values);
-  request.threads = threads_from(values);
-  return request;
-}
-
 std::string memory_note(std::size_t bytes, int threads) {
   return fmt::format("about {} MiB of memory on {} threads",
                      (resident_bytes() + bytes + (1 << 19)) >> 20, threads);
@@ -62,32 +46,24 @@ std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::vector<Amount> parse_budgets(const std::string& list) {
-  std::vector<Amount> budgets;
-  for (const std::string& part : parse_list(list, "budget")) {
-    for (const Amount& amount : parse_amounts(part, "budget")) {
-      if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
-      const auto same = [&](const Amount& other) {
-        return other.is_share() == amount.is_share() && other.value() == amount.value();
-      };
-      if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
-    }
-  }
-  return budgets;
+void print_notes(const std::vector<std::string>& notes, const po::variables_map& values) {
+  if (values.count("quiet") > 0) return;
+  for (const std::string& note : notes) std::cerr << fmt::format("kvsim: {}\n", note);
+}
+
+std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
+                                const SweepRequest& request) {
+  PolicyList list = policies_for(request, joined_from(verb, values, "policies", ';'),
+                                 allocation_of(options_from(values)));
+  print_notes(list.notes, values);
+  return std::move(list.policies);
 }
 
 std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,
                              const NamedSpecs& named) {
-  std::vector<Spec> specs = parse_specs(list, named);
-  std::set<std::string> told;
-  for (const Spec& spec : specs) {
-    if (spec.alias().empty() || values.count("quiet") > 0) continue;
-    if (!told.insert(spec.alias()).second) continue;
-    const PolicyAlias& alias = *find_alias(spec.alias());
-    std::cerr << fmt::format("kvsim: {} is {} here{}{}\n", spec.alias(), alias.spec(),
-                             alias.note.empty() ? "" : "; ", alias.note);
-  }
-  return with_allocation(std::move(specs), values);
+  PolicyList found = policies_in(list, allocation_of(options_from(values)), named);
+  print_notes(found.notes, values);
+  return std::move(found.policies);
 }
 
 void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables_map& values,

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "policies/registry/spec_list.h"
 #include "sim/cli/options.h"
+#include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/run_sweep.h"
 
 namespace kvsim::cli {
@@ -10,15 +10,14 @@ namespace kvsim::cli {
 /// and verbosity.
 po::options_description session_options();
 
-/// The request of these options; the caller adds traces, policies and budgets.
-SweepRequest request_from(const po::variables_map& values);
+/// Prints these notes on standard error, unless --quiet.
+void print_notes(const std::vector<std::string>& notes, const po::variables_map& values);
 
-/// Budgets separated by commas, ranges with a step among them: "5%,0.2,256", "5%..50%:5%". Each
-/// is taken once. Throws UsageError.
-std::vector<Amount> parse_budgets(const std::string& list);
+/// The policies of --policies (policies_for()); prints their notes. Throws UsageError.
+std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
+                                const SweepRequest& request);
 
-/// The specs in `list` with the allocation of --allocate; without --quiet, a hint on standard error
-/// for each alias.
+/// The specs in `list` with the allocation of --allocate; prints their notes.
 std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,
                              const NamedSpecs& named = every_spec());
 

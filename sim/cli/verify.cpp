@@ -17,8 +17,8 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
   const Trace trace(positional_from(verb, *values, "TRACE"));
-  const auto checks =
-      verify(trace, selection_from(*values), *backend_from(*values), threads_from(*values));
+  const RequestOptions given = options_from(*values);
+  const auto checks = verify(trace, selection_of(given), *backend_from(*values), threads_of(given));
 
   Table table{{"sequence", "layer", "worst relative error", "limit", "verdict"}, {}};
   for (const LayerCheck& check : checks) {

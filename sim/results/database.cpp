@@ -28,6 +28,11 @@ Database::Database(std::filesystem::path file, bool writing) : file_(std::move(f
   }
 }
 
+Database::Database()
+    : file_("results in memory"),
+      connection_(std::make_unique<SQLite::Database>(
+          ":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)) {}
+
 void Database::fail(const SQLite::Exception& error) const {
   const std::string name = file_.string();
   const int code = error.getErrorCode();

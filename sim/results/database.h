@@ -16,6 +16,8 @@ class Database {
  public:
   /// Throws UsageError if `file` is empty, DataError if it does not exist and `writing` is false.
   Database(std::filesystem::path file, bool writing);
+  /// In memory.
+  Database();
 
   /// Runs `action` on the connection and translates errors of SQLite: DataError if the file is
   /// not a result file, std::runtime_error if it cannot be read or written.

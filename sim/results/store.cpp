@@ -47,6 +47,10 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access)
   });
 }
 
+ResultStore::ResultStore() : database_(std::make_unique<Database>()) {
+  database_->run(create_replay_table);
+}
+
 ResultStore::~ResultStore() = default;
 
 void ResultStore::check_accepts_unmeasured() const {

@@ -33,6 +33,8 @@ class ResultStore {
   /// earlier version the columns that it lacks, with NULL in its rows. Throws UsageError if `file`
   /// is empty.
   ResultStore(const std::filesystem::path& file, Access access);
+  /// In memory, as if in an empty file.
+  ResultStore();
   ~ResultStore();
 
   /// Throws DataError if the file, of an earlier version, does not accept NULL in the columns that

@@ -79,6 +79,14 @@ std::size_t CurvePlan::memory_bytes() const {
   return largest * std::min(static_cast<std::size_t>(sweep.request.threads), sweep.units.size());
 }
 
+NamedSpecs specs_with_curves() {
+  return {.all = policies_with_curves, .oracles = [] {
+            std::vector<Spec> oracles = every_spec().oracles();
+            std::erase_if(oracles, [](const Spec& spec) { return !spec.plans_every_budget(); });
+            return oracles;
+          }};
+}
+
 CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   if (request.eviction_interval != 1) {
     throw UsageError(

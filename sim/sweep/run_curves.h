@@ -1,5 +1,6 @@
 #pragma once
 
+#include "policies/registry/spec_list.h"
 #include "sim/curve/curve.h"
 #include "sim/curve/error_budgets.h"
 #include "sim/sweep/sweep_plan.h"
@@ -14,6 +15,10 @@ struct CurvePlan {
   /// An estimate of the memory that running it takes, in bytes.
   std::size_t memory_bytes() const;
 };
+
+/// For lists of curves: "all" is every policy with a curve, and "oracles" the one oracle with a
+/// curve.
+NamedSpecs specs_with_curves();
 
 /// Opens the traces and lists the units. Throws UsageError for a policy without a curve, and what
 /// plan_sweep() throws.

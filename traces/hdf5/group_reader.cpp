@@ -41,6 +41,17 @@ std::string read_fixed_text(const H5::Attribute& attribute, const H5::StrType& t
 GroupReader::GroupReader(Place place, const H5::Group& group, std::string fix)
     : place_(std::move(place)), group_(group), fix_(std::move(fix)) {}
 
+std::string GroupReader::file_image() const {
+  const hid_t file = H5Iget_file_id(group_.getId());
+  H5Fflush(file, H5F_SCOPE_GLOBAL);
+  const ssize_t size = H5Fget_file_image(file, nullptr, 0);
+  std::string image(size > 0 ? static_cast<std::size_t>(size) : 0, '\0');
+  const ssize_t copied = H5Fget_file_image(file, image.data(), image.size());
+  H5Fclose(file);
+  if (size <= 0 || copied != size) place_.fail("a file that can be copied", "one that cannot");
+  return image;
+}
+
 std::vector<std::string> GroupReader::names() const {
   std::vector<std::string> names;
   for (hsize_t index = 0; index < group_.getNumObjs(); ++index) {

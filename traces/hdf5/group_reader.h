@@ -36,6 +36,9 @@ class GroupReader {
   /// As text(), but empty if there is no such attribute.
   std::string optional_text(const std::string& name) const;
 
+  /// The bytes of the file that holds the group.
+  std::string file_image() const;
+
  private:
   H5::Attribute attribute(const std::string& name, const std::string& expected) const;
 

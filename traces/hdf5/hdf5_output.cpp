@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "traces/hdf5/open_hdf5.h"
+
 namespace kvsim {
 namespace {
 
@@ -30,15 +32,26 @@ Hdf5Output::Hdf5Output(const std::filesystem::path& file)
   }
 }
 
+Hdf5Output::Hdf5Output(const InMemory& memory) : file_(memory.name) {
+  const Hdf5Lock lock;
+  try {
+    open_.emplace(name_in_memory(), H5F_ACC_TRUNC, H5::FileCreatPropList::DEFAULT, in_memory());
+  } catch (const H5::Exception& error) {
+    fail(error.getDetailMsg());
+  }
+}
+
 Hdf5Output::~Hdf5Output() {
   if (!open_) return;
   const Hdf5Lock lock;
   open_.reset();
+  if (partial_.empty()) return;
   std::error_code ignored;
   std::filesystem::remove(partial_, ignored);
 }
 
 void Hdf5Output::commit() {
+  if (partial_.empty()) return;
   write(0, [](H5::H5File& open) {
     open.flush(H5F_SCOPE_GLOBAL);
     open.close();
@@ -48,7 +61,12 @@ void Hdf5Output::commit() {
   open_.reset();
 }
 
+GroupReader Hdf5Output::root(const std::string& fix) const {
+  return GroupReader({file_.string(), "/"}, open_->openGroup("/"), fix);
+}
+
 void Hdf5Output::require_room(std::uintmax_t bytes) const {
+  if (partial_.empty()) return;
   std::error_code unknown;
   const auto space =
       std::filesystem::space(std::filesystem::absolute(partial_).parent_path(), unknown);

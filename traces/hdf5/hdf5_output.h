@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "traces/hdf5/group_reader.h"
 #include "traces/hdf5/hdf5_lock.h"
 
 namespace kvsim {
@@ -19,6 +20,12 @@ class Hdf5Output {
  public:
   /// Throws if `file` exists and is not a regular file.
   explicit Hdf5Output(const std::filesystem::path& file);
+  /// Writes in memory instead, where commit() does nothing and the file lives as long as something
+  /// in it is open. `name` is for messages.
+  struct InMemory {
+    std::string name;
+  };
+  explicit Hdf5Output(const InMemory& memory);
   ~Hdf5Output();
 
   /// Calls `action` with the open file under the HDF5 lock. First checks that the disk has room for
@@ -36,12 +43,15 @@ class Hdf5Output {
 
   void commit();
 
+  /// The root group of a file in memory, which keeps the file. The caller holds the Hdf5Lock.
+  GroupReader root(const std::string& fix) const;
+
  private:
   void require_room(std::uintmax_t bytes) const;
   [[noreturn]] void fail(const std::string& reason) const;
 
   std::filesystem::path file_;
-  std::filesystem::path partial_;
+  std::filesystem::path partial_;   // empty: in memory
   std::optional<H5::H5File> open_;  // empty once committed
 };
 

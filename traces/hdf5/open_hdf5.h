@@ -18,4 +18,13 @@ struct FileKind {
 /// or unreadable. The caller holds the Hdf5Lock.
 GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind);
 
+/// The same for the bytes of a file (GroupReader::file_image()), which are copied; `name` is for
+/// messages.
+GroupReader open_hdf5_image(const std::string& image, const std::string& name);
+
+/// Properties of a file that lives in memory alone, and a name for it that no other one has, by
+/// which HDF5 tells them apart.
+H5::FileAccPropList in_memory();
+std::string name_in_memory();
+
 }  // namespace kvsim

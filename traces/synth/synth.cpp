@@ -147,21 +147,33 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHe
   writer.write_layer(layer, query, key, value, output);
 }
 
-}  // namespace
-
-void synthesize(const std::filesystem::path& file, const SynthOptions& options,
-                const SynthProgress& progress) {
-  check_options(options);
+void write_sequence(TraceWriter& writer, const SynthOptions& options,
+                    const SynthProgress& progress) {
   const TraceHeader header = make_header(options);
   const std::vector<std::int32_t> text = synth_text(options);
-  TraceWriter writer(file, header, options.elements);
   writer.begin_sequence("synthetic", options.tokens, options.prompt_length, describe(options),
                         text);
   HeadsDone done(1.0 * options.layers * options.query_heads, progress);
   for (int layer = 0; layer < options.layers; ++layer) {
     write_layer(writer, options, header, text, layer, done);
   }
+}
+
+}  // namespace
+
+void synthesize(const std::filesystem::path& file, const SynthOptions& options,
+                const SynthProgress& progress) {
+  check_options(options);
+  TraceWriter writer(file, make_header(options), options.elements);
+  write_sequence(writer, options, progress);
   writer.close();
+}
+
+Trace synthesize(const SynthOptions& options, const SynthProgress& progress) {
+  check_options(options);
+  TraceWriter writer(make_header(options), options.elements);
+  write_sequence(writer, options, progress);
+  return writer.open();
 }
 
 }  // namespace kvsim

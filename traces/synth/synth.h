@@ -45,4 +45,7 @@ using SynthProgress = std::function<void(double share)>;
 void synthesize(const std::filesystem::path& file, const SynthOptions& options,
                 const SynthProgress& progress = {});
 
+/// The same in memory.
+Trace synthesize(const SynthOptions& options, const SynthProgress& progress = {});
+
 }  // namespace kvsim

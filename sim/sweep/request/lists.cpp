@@ -1,4 +1,4 @@
-#include "sim/cli/lists.h"
+#include "sim/sweep/request/lists.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/parameters/split.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 constexpr int kMostIndex = 1'000'000;
@@ -48,4 +48,4 @@ std::vector<std::string> parse_list(const std::string& text, const std::string& 
   return parts;
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "traces/unit.h"
+
+namespace kvsim::python {
+
+/// A read-only numpy array over numbers of `owner`, which it keeps.
+template <class T, class Owner>
+nanobind::object array_over(const T* numbers, const std::vector<std::size_t>& shape, Owner owner) {
+  auto* kept = new Owner(std::move(owner));
+  const nanobind::capsule keeper(
+      kept, [](void* pointer) noexcept { delete static_cast<Owner*>(pointer); });
+  return nanobind::cast(
+      nanobind::ndarray<nanobind::numpy, const T>(numbers, shape.size(), shape.data(), keeper));
+}
+
+/// [length]. Moving a vector keeps its memory.
+template <class T>
+nanobind::object array_of(std::vector<T> numbers) {
+  const T* data = numbers.data();
+  const std::vector<std::size_t> shape{numbers.size()};
+  return array_over(data, shape, std::move(numbers));
+}
+
+/// [rows, columns]; so does moving a matrix.
+inline nanobind::object array_of(Matrix matrix) {
+  const float* data = matrix.data();
+  const std::vector<std::size_t> shape{static_cast<std::size_t>(matrix.rows()),
+                                       static_cast<std::size_t>(matrix.cols())};
+  return array_over(data, shape, std::move(matrix));
+}
+
+/// [heads, rows, columns] of matrices of one shape.
+inline nanobind::object array_of(const std::vector<Matrix>& heads) {
+  std::vector<float> numbers;
+  for (const Matrix& head : heads) {
+    numbers.insert(numbers.end(), head.data(), head.data() + head.size());
+  }
+  const float* data = numbers.data();
+  const std::vector<std::size_t> shape{heads.size(), static_cast<std::size_t>(heads.front().rows()),
+                                       static_cast<std::size_t>(heads.front().cols())};
+  return array_over(data, shape, std::move(numbers));
+}
+
+}  // namespace kvsim::python

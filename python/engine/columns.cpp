@@ -1,0 +1,113 @@
+#include "python/engine/columns.h"
+
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <type_traits>
+
+#include "sim/results/table.h"
+
+namespace nb = nanobind;
+
+namespace kvsim::python {
+namespace {
+
+using Type = ColumnSchema::Type;
+using Rows = std::vector<std::vector<Value>>;
+
+bool is_null(const Value& value) { return std::holds_alternative<std::monostate>(value); }
+
+/// An array [rows] of `number(value)` of each row's value in the column.
+template <class T, class Number>
+nb::object array_of(const Rows& rows, std::size_t column, const Number& number) {
+  auto* numbers = new T[rows.size()];
+  const nb::capsule owner(numbers,
+                          [](void* pointer) noexcept { delete[] static_cast<T*>(pointer); });
+  for (std::size_t i = 0; i < rows.size(); ++i) numbers[i] = number(rows[i][column]);
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(numbers, {rows.size()}, owner));
+}
+
+nb::object texts_of(const Rows& rows, std::size_t column) {
+  std::map<std::string_view, nb::object> known;  // most columns repeat a few texts
+  nb::list texts;
+  for (const std::vector<Value>& row : rows) {
+    if (is_null(row[column])) {
+      texts.append(nb::none());
+      continue;
+    }
+    const std::string& text = std::get<std::string>(row[column]);
+    nb::object& object = known[text];
+    if (!object.is_valid()) object = nb::str(text.data(), text.size());
+    texts.append(object);
+  }
+  return texts;
+}
+
+nb::object reals_of(const Rows& rows, std::size_t column) {
+  return array_of<double>(rows, column, [](const Value& value) {
+    return is_null(value) ? std::numeric_limits<double>::quiet_NaN() : std::get<double>(value);
+  });
+}
+
+nb::object integers_of(const Rows& rows, std::size_t column, bool can_be_null) {
+  const nb::object numbers = array_of<std::int64_t>(rows, column, [](const Value& value) {
+    return is_null(value) ? std::int64_t{0} : std::get<std::int64_t>(value);
+  });
+  if (!can_be_null) return nb::make_tuple(numbers, nb::none());
+  return nb::make_tuple(numbers, array_of<bool>(rows, column, is_null));
+}
+
+nb::object column_of(const Rows& rows, std::size_t column, Type type, bool can_be_null) {
+  switch (type) {
+    case Type::text:
+      return texts_of(rows, column);
+    case Type::real:
+      return reals_of(rows, column);
+    case Type::integer:
+      break;
+  }
+  return integers_of(rows, column, can_be_null);
+}
+
+template <class Member>
+constexpr Type type_of() {
+  using Field = std::remove_cvref_t<decltype(std::declval<Result&>().*std::declval<Member>())>;
+  if constexpr (std::is_same_v<Field, std::string> ||
+                std::is_same_v<Field, std::optional<std::string>>) {
+    return Type::text;
+  } else if constexpr (std::is_same_v<Field, double> ||
+                       std::is_same_v<Field, std::optional<double>>) {
+    return Type::real;
+  } else {
+    return Type::integer;
+  }
+}
+
+}  // namespace
+
+nb::dict columns_of(const TableSchema& schema, const Rows& rows) {
+  nb::dict columns;
+  for (std::size_t i = 0; i < schema.columns.size(); ++i) {
+    const ColumnSchema& column = schema.columns[i];
+    const bool has_null = std::any_of(
+        rows.begin(), rows.end(), [&](const std::vector<Value>& row) { return is_null(row[i]); });
+    columns[column.name.c_str()] = column_of(rows, i, column.type, has_null);
+  }
+  return columns;
+}
+
+nb::dict columns_of(std::span<const Result> results) {
+  const Rows rows = to_table(results).rows;
+  nb::dict columns;
+  for (std::size_t i = 0; i < result_columns().size(); ++i) {
+    const Column& column = result_columns()[i];
+    const Type type =
+        std::visit([](auto member) { return type_of<decltype(member)>(); }, column.member);
+    columns[column.name] = column_of(rows, i, type, column.can_be_null());
+  }
+  return columns;
+}
+
+}  // namespace kvsim::python

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/sweep/request/policy_lists.h"
+#include "sim/sweep/request/request_options.h"
+
+namespace kvsim::python {
+
+/// The options of a dict whose keys are members of RequestOptions and `device`. Throws UsageError
+/// for another key, naming the nearest, and for a value of another type.
+struct Options {
+  explicit Options(const nanobind::dict& options);
+
+  RequestOptions request;
+  std::string device = "cpu";
+};
+
+/// The request of these options, traces and, unless they are empty, lists of policies and budgets.
+/// Appends notes for the user.
+SweepRequest request_of(const std::vector<Trace>& traces, const std::string& policies,
+                        const std::string& budgets, const Options& options,
+                        std::vector<std::string>& notes);
+
+}  // namespace kvsim::python

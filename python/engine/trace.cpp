@@ -1,0 +1,166 @@
+#include "traces/trace.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/engine/arrays.h"
+#include "python/engine/bindings.h"
+#include "traces/hdf5/errors.h"
+#include "traces/trace_writer.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+using Heads = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+struct Layer {
+  int index;
+  std::vector<Matrix> query, key, value;
+  std::optional<int> sliding_window;
+};
+
+std::vector<Matrix> matrices_of(const Heads& heads) {
+  const auto rows = static_cast<Eigen::Index>(heads.shape(1));
+  const auto columns = static_cast<Eigen::Index>(heads.shape(2));
+  std::vector<Matrix> matrices;
+  for (std::size_t head = 0; head < heads.shape(0); ++head) {
+    const float* numbers = heads.data() + static_cast<Eigen::Index>(head) * rows * columns;
+    matrices.emplace_back(Eigen::Map<const Matrix>(numbers, rows, columns));
+  }
+  return matrices;
+}
+
+/// The package has checked all shapes. `layers`: (index, query, key, value, sliding window).
+Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
+               const std::vector<std::int32_t>& token_ids, const nb::list& layers,
+               bool half_precision) {
+  TraceHeader written;
+  written.model = nb::cast<std::string>(header["model"]);
+  written.scale = nb::cast<double>(header["scale"]);
+  written.num_layers = nb::cast<int>(header["num_layers"]);
+  written.logit_softcap = nb::cast<std::optional<double>>(header["logit_softcap"]);
+  if (const nb::object rope = header["rope"]; !rope.is_none()) {
+    written.rope =
+        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
+             nb::cast<double>(rope["attention_factor"])};
+  }
+  std::vector<Layer> given;
+  for (const nb::handle layer : layers) {
+    given.push_back({nb::cast<int>(layer[0]), matrices_of(nb::cast<Heads>(layer[1])),
+                     matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
+                     nb::cast<std::optional<int>>(layer[4])});
+  }
+  const Layer& first = given.front();
+  written.num_query_heads = static_cast<int>(first.query.size());
+  written.num_kv_heads = static_cast<int>(first.key.size());
+  written.head_dim = static_cast<int>(first.key.front().cols());
+  written.value_dim = static_cast<int>(first.value.front().cols());
+  const int num_tokens = static_cast<int>(first.key.front().rows());
+
+  const nb::gil_scoped_release release;
+  try {
+    TraceWriter writer(written, half_precision ? ElementType::float16 : ElementType::float32);
+    writer.begin_sequence(name, num_tokens, prompt_length, "", token_ids);
+    for (const Layer& layer : given) {
+      writer.write_layer(layer.index, layer.query, layer.key, layer.value, {},
+                         layer.sliding_window);
+    }
+    return writer.open();
+  } catch (const DataError&) {
+    throw;
+  } catch (const std::exception& error) {  // the writer takes its caller to know the numbers
+    throw DataError(error.what());
+  }
+}
+
+nb::dict header_of(const Trace& trace) {
+  const TraceHeader& header = trace.header();
+  nb::object rope = nb::none();
+  if (header.rope) {
+    nb::dict of_rope;
+    of_rope["inv_freq"] = nb::cast(header.rope->inverse_frequency);
+    of_rope["style"] = header.rope->style;
+    of_rope["attention_factor"] = header.rope->attention_factor;
+    rope = of_rope;
+  }
+  nb::dict found;
+  found["model"] = header.model;
+  found["num_layers"] = header.num_layers;
+  found["num_query_heads"] = header.num_query_heads;
+  found["num_kv_heads"] = header.num_kv_heads;
+  found["head_dim"] = header.head_dim;
+  found["value_dim"] = header.value_dim;
+  found["scale"] = header.scale;
+  found["logit_softcap"] = nb::cast(header.logit_softcap);
+  found["recorder"] = header.recorder;
+  found["dtype"] = header.dtype;
+  found["rope"] = rope;
+  return found;
+}
+
+/// Per sequence (name, tokens, prompt length, source, layers), per layer (index, KV heads, sliding
+/// window, whether it has outputs).
+nb::list sequences_of(const Trace& trace) {
+  nb::list sequences;
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    nb::list layers;
+    for (const LayerInfo& layer : sequence.layers) {
+      layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
+                                   nb::cast(layer.sliding_window), layer.has_output));
+    }
+    sequences.append(nb::make_tuple(sequence.name, sequence.num_tokens, sequence.prompt_length,
+                                    sequence.source, nb::tuple(layers)));
+  }
+  return sequences;
+}
+
+nb::dict unit_of(const Trace& trace, const std::string& sequence, int layer, int kv_head) {
+  Unit unit = [&] {
+    const nb::gil_scoped_release release;
+    return trace.read_unit({sequence, layer, kv_head});
+  }();
+  nb::dict found;
+  found["prompt_length"] = unit.prompt_length;
+  found["scale"] = unit.scale;
+  found["logit_softcap"] = nb::cast(unit.logit_softcap);
+  found["sliding_window"] = nb::cast(unit.sliding_window);
+  found["token_ids"] = array_of(std::move(unit.token_ids));
+  found["token_text"] = nb::tuple(nb::cast(unit.token_text));
+  found["query"] = array_of(std::move(unit.query));
+  found["key"] = array_of(std::move(unit.key));
+  found["value"] = array_of(std::move(unit.value));
+  return found;
+}
+
+}  // namespace
+
+void bind_trace(nb::module_& module) {
+  nb::class_<Trace>(module, "Trace")
+      .def(nb::init<const std::filesystem::path&>(), "file"_a)
+      .def("file", [](const Trace& trace) { return trace.file().string(); })
+      .def("in_memory", &Trace::in_memory)
+      .def("header", &header_of)
+      .def("sequences", &sequences_of)
+      .def(
+          "id", [](const Trace& trace) { return trace.id(); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("unit", &unit_of, "sequence"_a, "layer"_a, "kv_head"_a)
+      .def("image", [](const Trace& trace) {
+        const std::string image = trace.image();
+        return nb::bytes(image.data(), image.size());
+      });
+  module.def("trace_of", &trace_of, "header"_a, "name"_a, "prompt_length"_a, "token_ids"_a,
+             "layers"_a, "half_precision"_a);
+  module.def("trace_of_image", [](const nb::bytes& image) {
+    return Trace::from_image(std::string(image.c_str(), image.size()));
+  });
+}
+
+}  // namespace kvsim::python

@@ -1,0 +1,118 @@
+"""Arrays on their way into a trace in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from . import _engine
+
+_NAMES = ("query", "key", "value")
+
+
+def trace_of_arrays(
+    layers: Mapping[int, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    scale: float | None,
+    prompt_length: int,
+    name: str,
+    token_ids: ArrayLike | None,
+    model: str,
+    rope: Mapping[str, object] | None,
+    logit_softcap: float | None,
+    sliding_window: int | Mapping[int, int] | None,
+    num_layers: int | None,
+) -> _engine.Trace:
+    """See Trace.from_arrays."""
+    if not layers:
+        raise UsageError("from_arrays: expected at least one layer")
+    arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
+    shapes = _shapes(arrays)
+    tokens, dim = shapes[1][1:]
+    if not 0 <= prompt_length <= tokens:
+        raise UsageError(f"prompt_length: expected 0..{tokens}, found {prompt_length}")
+    if not name or "/" in name:
+        raise UsageError(f"name: expected one without a slash, found {name!r}")
+    ids = [] if token_ids is None else np.asarray(_on_host(token_ids)).astype(np.int32).tolist()
+    if ids and len(ids) != tokens:
+        raise UsageError(f"token_ids: expected {tokens}, found {len(ids)}")
+    header = {
+        "model": model,
+        "scale": dim**-0.5 if scale is None else float(scale),
+        "num_layers": max(arrays) + 1 if num_layers is None else num_layers,
+        "logit_softcap": logit_softcap,
+        "rope": None if rope is None else _rope(rope),
+    }
+    windows = sliding_window if isinstance(sliding_window, Mapping) else {}
+    of_all = None if isinstance(sliding_window, Mapping) else sliding_window
+    given = [
+        (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
+         windows.get(layer, of_all))
+        for layer, triple in sorted(arrays.items())
+    ]  # fmt: skip
+    half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
+    from . import _engine
+
+    return _engine.trace_of(header, name, prompt_length, ids, given, half)
+
+
+def _on_host(values: object) -> object:
+    """A tensor as what numpy can read: bfloat16 has no type there."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def _triple(layer: int, triple: tuple[ArrayLike, ArrayLike, ArrayLike]) -> list[np.ndarray]:
+    if len(triple) != 3 or any(each is None for each in triple):
+        raise UsageError(f"from_arrays: layer {layer}: expected query, key and value")
+    arrays = [np.asarray(_on_host(each)) for each in triple]
+    for name, array in zip(_NAMES, arrays):
+        if array.ndim != 3 or 0 in array.shape or array.dtype.kind not in "fiu":
+            raise UsageError(
+                f"{name}: expected numbers [heads, tokens, dimensions], found {array.dtype} "
+                f"{list(array.shape)}"
+            )
+    return arrays
+
+
+def _shapes(arrays: dict[int, list[np.ndarray]]) -> list[tuple[int, ...]]:
+    """The shapes of query, key and value, which are those of every layer."""
+    first, *_ = arrays.values()
+    shapes = [array.shape for array in first]
+    (query_heads, *of_query), (kv_heads, *of_key), (value_heads, tokens, _) = shapes
+    if of_query != of_key or value_heads != kv_heads or tokens != of_key[0]:
+        raise UsageError(
+            "from_arrays: expected query [Hq, n, d], key [Hkv, n, d] and value [Hkv, n, dv], found "
+            + ", ".join(str(list(shape)) for shape in shapes)
+        )
+    if query_heads % kv_heads != 0:
+        raise UsageError(
+            f"query: expected a multiple of {kv_heads} heads, as there are KV heads, found "
+            f"{query_heads}"
+        )
+    for layer, triple in arrays.items():
+        if layer < 0 or [array.shape for array in triple] != shapes:
+            raise UsageError(
+                f"from_arrays: layer {layer}: expected a layer from 0 on with the shapes of the "
+                "others"
+            )
+    return shapes
+
+
+def _rope(rope: Mapping[str, object]) -> dict[str, object]:
+    if "inv_freq" not in rope or rope.get("style", "half") not in ("half", "interleaved"):
+        raise UsageError('rope: expected inv_freq and a style of "half" or "interleaved"')
+    frequencies = np.asarray(_on_host(rope["inv_freq"]), np.float64)
+    return {
+        "inv_freq": [float(each) for each in frequencies.ravel()],
+        "style": str(rope.get("style", "half")),
+        "attention_factor": float(rope.get("attention_factor", 1)),
+    }

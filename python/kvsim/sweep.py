@@ -1,0 +1,96 @@
+"""Replays policies at budgets over traces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import UsageError
+from .frames import frame_of
+from .options import Options, engine_options, engine_traces, listed, warn_of
+from .progress import Progress, reporter
+from .trace import Trace
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pandas as pd
+    from typing_extensions import Unpack
+
+Traces = str | Path | Trace | Sequence[str | Path | Trace]
+
+
+def sweep(
+    trace: Traces,
+    policies: str | type | Sequence[str | type],
+    budgets: str | float | Sequence[str | float],
+    mode: str = "stream",
+    threads: int | None = None,
+    output: str | Path | None = None,
+    progress: Progress = None,
+    executor: Executor | None = None,
+    *,
+    force: bool = False,
+    **options: Unpack[Options],
+) -> pd.DataFrame:
+    """Replays every policy at every budget on every selected unit: one row each.
+
+    >>> frame = kvsim.sweep("trace.h5", policies=["h2o", "tova"], budgets=["10%", 64])
+    >>> frame.groupby(["policy", "budget"]).attention_recall.mean()
+
+    Arguments:
+      trace: a path, a Trace, or a list of these.
+      policies: specs as the program takes them, in a list or separated by ";": "h2o:recent=0.25",
+        grids "h2o:recent={0,0.5}", labels "mine=h2o:recent=8", "all", "oracles"; and classes of
+        policies.
+      budgets: tokens (64), shares ("10%", 0.1), ranges ("5%..50%:5%").
+      mode: "stream" or "prefill".
+      threads: units worked on at once; None: OMP_NUM_THREADS or all cores.
+      output: a result file (SQLite). Rows that it holds of the same code are not replayed again,
+        new ones are added as they are finished. Without it nothing is written.
+      progress: None, a bar on terminals and in notebooks; True or False; or called with
+        (replays done, all replays).
+      executor: runs units elsewhere.
+      force: replays also what `output` holds already.
+      options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
+        reference, every, device.
+
+    Returns a frame with the columns of the table `replay`, ordered by its key, of all rows that
+    were asked for, those included that `output` held. `run_id` is empty without `output`. NULL is
+    NaN, NA in columns of integers, and None in columns of texts. The numbers are those of
+    `kvsim sweep`, bit for bit.
+
+    Raises UsageError for what does not exist or is ruled out, DataError for a trace that cannot be
+    read, KvsimError for what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the
+    finished units, and the same call does the rest. Issues KvsimWarning where something runs other
+    than it was asked for.
+    """
+    specs, amounts = listed(policies, ";"), listed(budgets, ",")
+    if not specs or not amounts:
+        raise UsageError("a sweep takes at least one policy and one budget")
+    given = engine_options({"mode": mode, "threads": threads, **options})
+    arguments = {"policies": specs, "budgets": amounts, **given}
+    if output is not None:
+        output = os.fspath(output)
+    from . import _engine
+
+    if executor is not None:
+        raise UsageError("executor: expected None, as units run in threads so far")
+    with reporter(progress, "replays") as report:
+        columns, notes = _engine.sweep(
+            engine_traces(trace), specs, amounts, given, output, force,
+            command_of("sweep", trace, arguments), report,
+        )  # fmt: skip
+    warn_of(notes)
+    return frame_of(columns)
+
+
+def command_of(function: str, trace: Traces, arguments: dict[str, object]) -> str:
+    """A call in words, for the table `run`."""
+    named = [trace] if isinstance(trace, (str, Path, Trace)) else list(trace)
+    shown = [each if isinstance(each, Trace) else os.fspath(each) for each in named]
+    first = repr(shown[0] if len(shown) == 1 else shown)
+    words = [first, *(f"{name}={value!r}" for name, value in arguments.items())]
+    return f"kvsim.{function}({', '.join(words)})"

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policies/registry/spec_list.h"
+#include "sim/sweep/sweep_plan.h"
+
+namespace kvsim {
+
+/// The policies of a list, and what the user should know of them, a sentence each.
+struct PolicyList {
+  std::vector<Spec> policies;
+  std::vector<std::string> notes;
+};
+
+/// The specs in `list` (parse_specs()) with this allocation, except where a spec names its own. A
+/// note for each alias. Throws UsageError.
+PolicyList policies_in(const std::string& list, Allocation allocation,
+                       const NamedSpecs& named = every_spec());
+
+/// The same, but `all` and `oracles` leave out the policies that `request` rules out
+/// (check_policy()), with a note. Throws UsageError also if nothing is left.
+PolicyList policies_for(const SweepRequest& request, const std::string& list,
+                        Allocation allocation);
+
+}  // namespace kvsim

@@ -1,0 +1,114 @@
+#include "sim/sweep/request/request_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "policies/parameters/amount_list.h"
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/request/lists.h"
+
+namespace kvsim {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostInterval = 1'000'000;
+
+Mode mode_of(const RequestOptions& options) {
+  check_choice("--mode", options.mode, {"stream", "prefill"});
+  return options.mode == "stream" ? Mode::stream : Mode::prefill;
+}
+
+int interval_of(const RequestOptions& options) {
+  const std::string& text = options.eviction_interval;
+  if (text == "never") return kNeverEvict;
+  int interval = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, interval);
+  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostInterval) {
+    throw UsageError(fmt::format("--eviction-interval: expected 1..{} tokens or never, found '{}'",
+                                 kMostInterval, text));
+  }
+  return interval;
+}
+
+MeasureOptions measuring_of(const RequestOptions& options) {
+  MeasureOptions measuring{.error_stride = options.every};
+  check_choice("--reference", options.reference, {"full", "none"});
+  if (options.reference == "none") measuring.reference = Reference::none;
+  if (measuring.error_stride < 1) {
+    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.error_stride));
+  }
+  if (measuring.error_stride > 1 && !measuring.has_reference()) {
+    throw UsageError(fmt::format(
+        "--every {}: with --reference none there is no output error to take; leave one of them out",
+        measuring.error_stride));
+  }
+  return measuring;
+}
+
+}  // namespace
+
+RequestOptions::RequestOptions() : threads(default_threads()) {}
+
+SweepRequest request_of(const RequestOptions& options) {
+  SweepRequest request;
+  request.selection = selection_of(options);
+  request.mode = mode_of(options);
+  request.eviction_interval = interval_of(options);
+  request.seed = seed_of(options);
+  request.threads = threads_of(options);
+  request.measuring = measuring_of(options);
+  return request;
+}
+
+Selection selection_of(const RequestOptions& options) {
+  Selection selection{.sequences = options.sequences};
+  if (!options.layers.empty()) selection.layers = parse_indices(options.layers, "--layers");
+  if (!options.heads.empty()) selection.kv_heads = parse_indices(options.heads, "--heads");
+  return selection;
+}
+
+Allocation allocation_of(const RequestOptions& options) {
+  check_choice("--allocate", options.allocate, allocation_names());
+  return parse_allocation(options.allocate);
+}
+
+int threads_of(const RequestOptions& options) {
+  if (options.threads < 1 || options.threads > kMostThreads) {
+    throw UsageError(
+        fmt::format("--threads: expected 1..{}, found {}", kMostThreads, options.threads));
+  }
+  return options.threads;
+}
+
+std::int64_t seed_of(const RequestOptions& options) {
+  if (options.seed >= 0) return options.seed;
+  throw UsageError(fmt::format("--seed: expected 0 or more, found {}", options.seed));
+}
+
+std::vector<Amount> parse_budgets(const std::string& list) {
+  std::vector<Amount> budgets;
+  for (const std::string& part : parse_list(list, "budget")) {
+    for (const Amount& amount : parse_amounts(part, "budget")) {
+      if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
+      const auto same = [&](const Amount& other) {
+        return other.is_share() == amount.is_share() && other.value() == amount.value();
+      };
+      if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
+    }
+  }
+  return budgets;
+}
+
+void check_choice(const std::string& option, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  throw UsageError(fmt::format("{}: expected {}, found '{}'; did you mean '{}'?", option,
+                               fmt::join(choices, "|"), value, nearest(value, choices)));
+}
+
+}  // namespace kvsim

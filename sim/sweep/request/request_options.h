@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policies/registry/allocation.h"
+#include "sim/sweep/sweep_plan.h"
+
+namespace kvsim {
+
+/// The options that the verbs with replays share, as users of the program and of Python write them.
+struct RequestOptions {
+  RequestOptions();
+
+  std::vector<std::string> sequences;  ///< names; empty: all
+  std::string layers;                  ///< "0-3,7"; empty: all
+  std::string heads;                   ///< KV heads, as layers
+  std::string mode = "stream";
+  std::string eviction_interval = "1";  ///< tokens, or "never"
+  std::int64_t seed = 0;
+  std::string allocate = "uniform";
+  int threads;  ///< default_threads() at first
+  std::string reference = "full";
+  int every = 1;
+};
+
+/// The request of these options; the caller adds traces, policies and budgets. Throws UsageError,
+/// which names the option as the program does, for a value that is not allowed.
+SweepRequest request_of(const RequestOptions& options);
+
+/// Parts of it.
+Selection selection_of(const RequestOptions& options);
+Allocation allocation_of(const RequestOptions& options);
+int threads_of(const RequestOptions& options);
+std::int64_t seed_of(const RequestOptions& options);
+
+/// Budgets separated by commas, ranges with a step among them: "5%,0.2,256", "5%..50%:5%". Each
+/// is taken once. Throws UsageError.
+std::vector<Amount> parse_budgets(const std::string& list);
+
+/// Throws UsageError if `value` of `option` ("--mode") is not one of `choices`.
+void check_choice(const std::string& option, const std::string& value,
+                  const std::vector<std::string>& choices);
+
+}  // namespace kvsim

@@ -1,0 +1,81 @@
+#include "sim/sweep/stored_sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "sim/results/policy_code.h"
+#include "sim/results/regret.h"
+
+namespace kvsim {
+
+std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,
+                                               const RunLabels& labels, bool force) {
+  if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
+  std::map<std::string, std::size_t> of_another_code;
+  if (!force) of_another_code = skip_finished(plan, store);
+  const bool relabelled = update_labels(plan, store);
+  if (plan.num_remaining() > 0 || relabelled) {
+    store.begin_run(labels.command, labels.device, plan.request.threads);
+  }
+  return of_another_code;
+}
+
+std::string note_of_another_code(const std::map<std::string, std::size_t>& rows) {
+  std::size_t sum = 0;
+  std::vector<std::string> policies;
+  for (const auto& [policy, count] : rows) {
+    sum += count;
+    policies.push_back(policy);
+  }
+  if (sum == 0) return "";
+  return fmt::format("{} of another code of {} {} made again",
+                     sum == 1 ? "1 row" : fmt::format("{} rows", sum), fmt::join(policies, ", "),
+                     sum == 1 ? "is" : "are");
+}
+
+void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
+  std::vector<Result> rows;
+  std::vector<CertificateRow> certificates;
+  for (const Outcome& outcome : outcomes) {
+    rows.push_back(outcome.result);
+    if (outcome.recall_bound) certificates.push_back({outcome.result, *outcome.recall_bound});
+  }
+  std::vector<Result> of_unit = store.unit_results(rows.front());
+  std::erase_if(of_unit, [&](const Result& earlier) {
+    return !is_current(earlier) || std::any_of(rows.begin(), rows.end(), [&](const Result& row) {
+      return row.policy == earlier.policy && row.budget == earlier.budget;
+    });
+  });
+  of_unit.insert(of_unit.end(), rows.begin(), rows.end());
+  check_bounds(of_unit);
+  store.add(rows, certificates);
+}
+
+std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store) {
+  const auto key_of = [](const Result& row) {
+    return std::tie(row.trace_id, row.sequence, row.layer, row.kv_head, row.policy, row.budget);
+  };
+  std::vector<Result> asked;
+  for (const PlannedUnit& unit : plan.units) {
+    for (const PlannedReplay& replay : unit.replays) {
+      describe(plan, unit, replay, asked.emplace_back());
+    }
+  }
+  const auto by_key = [&](const Result& a, const Result& b) { return key_of(a) < key_of(b); };
+  std::sort(asked.begin(), asked.end(), by_key);
+  std::vector<Result> rows;
+  for (const Trace& trace : plan.traces) {
+    for (Result& row : store.results(trace.id(), plan.mode(), plan.request.seed)) {
+      if (std::binary_search(asked.begin(), asked.end(), row, by_key)) {
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  std::sort(rows.begin(), rows.end(), by_key);
+  return rows;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/results/store.h"
+#include "sim/sweep/sweep_plan.h"
+
+namespace kvsim {
+
+/// Who writes to a result file: columns of the table `run`.
+struct RunLabels {
+  std::string command;
+  std::string device;
+};
+
+/// Prepares a sweep into `store`: removes from the plan what the store holds already, unless
+/// `force`; gives the rows there the plan's labels; begins a run if there is something to write.
+/// Returns how many rows of another code are made again, by the name of the policy. Throws
+/// DataError if the file cannot hold rows without a reference and the plan makes some.
+std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,
+                                               const RunLabels& labels, bool force);
+
+/// "2 rows of another code of h2o, tova are made again"; empty if there are none.
+std::string note_of_another_code(const std::map<std::string, std::size_t>& rows);
+
+/// Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound
+/// (BoundExceeded). Earlier rows of another code, and those that are replaced, say nothing about
+/// these.
+void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store);
+
+/// The rows of all replays of the plan that the store holds, ordered by key.
+std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store);
+
+}  // namespace kvsim
