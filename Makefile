@@ -5,18 +5,21 @@ CMAKE_FLAGS ?=
 JOBS ?= $(shell nproc)
 CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
 RUFF = ruff==0.17.6
+# The Python package of the Python targets: these sources, or a wheel as make package leaves it.
+PACKAGE ?= .
 
 # Keeps this make's flags, and its talk of directories, out of the builds below.
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv test test-python bench notebooks lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python bench notebooks lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
 	@echo 'make test ROOM=... build and run the tests of one room, the quick loop: ROOM=cache, or another of'
 	@echo '                   $(ROOMS)'
+	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
 	@echo 'make lint          check formats and lint: clang-format, clang-tidy (not the tests), ruff'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README'
@@ -35,34 +38,43 @@ build:
 	fi
 	@$(ALONE) cmake --build build -j $(JOBS) $(if $(TARGET),--target $(TARGET))
 
-demo: TARGET = kvsim
-demo: build
+demo:
+	@.ci/venv build/venv '$(PACKAGE)'
 	@mkdir -p demo
-	@build/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% -o demo/results.sqlite
-	@build/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
+	@build/venv/bin/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% \
+	  -o demo/results.sqlite
+	@build/venv/bin/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
 	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
-	@.ci/venv build/venv ./python
-	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report demo/results.sqlite -o demo/report
+	@build/venv/bin/kvsim report demo/results.sqlite -o demo/report
 
 # All that the Python targets need, at once. The recorder's tests need torch, some 6 GB with what it
 # brings along.
 venv:
-	@.ci/venv build/venv './python[record]' ./python pytest pytest-xdist nbconvert ipykernel $(RUFF)
+	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist nbconvert ipykernel $(RUFF)
+
+# The wheel is made from the archive, so that it shows that nothing is missing there.
+package:
+	@.ci/dependencies git
+	@.ci/venv build/venv build
+	@rm -rf build/package
+	@mkdir -p build/package
+	@build/venv/bin/python -m build --outdir build/package . >build/package.log 2>&1 \
+	  || { tail -n 30 build/package.log; echo 'All is in build/package.log'; exit 1; }
+	@ls build/package/*
 
 # The models of the tests are small: a process per core is faster than torch's threads.
-test-python: TARGET = kvsim
-test-python: build venv
-	@KVSIM_PROGRAM=$(CURDIR)/build/kvsim OMP_NUM_THREADS=1 build/venv/bin/python -m pytest -q -n $(JOBS) \
-	  -p no:cacheprovider tests/python
+test-python: venv
+	@KVSIM_PROGRAM=$(CURDIR)/build/venv/bin/kvsim KVSIM_WHEEL=$(filter %.whl,$(PACKAGE)) OMP_NUM_THREADS=1 \
+	  build/venv/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/python
 
-notebooks: TARGET = kvsim
-notebooks: build
-	@.ci/venv build/venv ./python nbconvert ipykernel
-	@cd notebooks && KVSIM_PROGRAM=$(CURDIR)/build/kvsim ../build/venv/bin/python -m nbconvert \
+notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
+notebooks:
+	@.ci/venv build/venv '$(PACKAGE)' nbconvert ipykernel
+	@cd notebooks && ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
-	@build/kvsim sweep traces/sample/tiny-llama.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
+	@$$KVSIM_PROGRAM sweep traces/sample/tiny-llama.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
 	  --policies "window;sink;h2o;lru;tova;snapkv;scissorhands;optimal;topk" >build/recall.txt
-	@KVSIM_PYTHON=build/venv/bin/python build/kvsim report build/recall.sqlite -o build/recall
+	@$$KVSIM_PROGRAM report build/recall.sqlite -o build/recall
 	@cp build/recall/figures/recall-light.png notebooks/recall.png
 
 HEADS ?= 32

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 from .errors import KvsimError
@@ -16,7 +17,8 @@ def find_program() -> str:
     """Finds the program and returns its path.
 
     It takes the program that KVSIM_PROGRAM names; else build/kvsim in the current folder or a
-    folder above it; else `kvsim` on the PATH. Raises ProgramError if there is none.
+    folder above it; else the one that was installed with this package; else `kvsim` on the PATH.
+    Raises ProgramError if there is none.
     """
     named = os.environ.get("KVSIM_PROGRAM")
     if named:
@@ -29,13 +31,16 @@ def find_program() -> str:
         built = folder / "build" / "kvsim"
         if built.is_file():
             return str(built)
-    found = shutil.which("kvsim")
-    if found is None:
-        raise ProgramError(
-            "the program kvsim is not built: run make build in the source folder, or name it in "
-            "KVSIM_PROGRAM"
-        )
-    return found
+    users = sysconfig.get_preferred_scheme("user")  # of pip install --user
+    beside = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", users)]
+    for folder in (*beside, None):
+        found = shutil.which("kvsim", path=folder)
+        if found is not None:
+            return found
+    raise ProgramError(
+        "the program kvsim is missing: run pip install . or make build in the source folder, or "
+        "name it in KVSIM_PROGRAM"
+    )
 
 
 def run(*arguments: object) -> str:

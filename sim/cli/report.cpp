@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
 #include "sim/cli/options.h"
@@ -28,10 +29,15 @@ int run_python(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/// The Python interpreter: KVSIM_PYTHON, or python3.
+/// The Python interpreter: KVSIM_PYTHON; else the one beside the program, where pip puts both; else
+/// python3 on the PATH.
 std::string python() {
   const char* named = std::getenv("KVSIM_PYTHON");
-  return named != nullptr && *named != '\0' ? named : "python3";
+  if (named != nullptr && *named != '\0') return named;
+  std::error_code unknown;
+  const auto beside =
+      std::filesystem::read_symlink("/proc/self/exe", unknown).replace_filename("python3");
+  return std::filesystem::exists(beside, unknown) ? beside.string() : "python3";
 }
 
 void check_package(const std::string& interpreter) {
@@ -46,7 +52,7 @@ void check_package(const std::string& interpreter) {
   if (run_python({interpreter, "-c", kLooks}) == 0) return;
   throw std::runtime_error(fmt::format(
       "{} cannot import kvsim.report, which draws the report; in the source folder: {} -m pip "
-      "install ./python (KVSIM_PYTHON names another interpreter)",
+      "install . (KVSIM_PYTHON names another interpreter)",
       interpreter, interpreter));
 }
 

@@ -1,7 +1,8 @@
 # Writes OUTPUT, the source file of version(), unless it says the same already.
 #   cmake -D ROOT=SOURCES -D RELEASE=0.1.0 -D OUTPUT=FILE.cpp -P version.cmake
 # The version is the release and, in a git checkout, its revision: 0.1.0+g1a2b3c4, with .dirty if
-# files that git tracks differ from it.
+# files that git tracks differ from it. For a source archive, which has no git, OUTPUT=version.txt in
+# its root keeps the version.
 cmake_minimum_required(VERSION 3.25)
 
 set(VERSION ${RELEASE})
@@ -12,5 +13,11 @@ if(EXISTS ${ROOT}/.git)  # not the checkout of another project around this one
   if(failed EQUAL 0)
     string(APPEND VERSION "+g${revision}")
   endif()
+elseif(EXISTS ${ROOT}/version.txt)
+  file(STRINGS ${ROOT}/version.txt VERSION LIMIT_COUNT 1)
 endif()
-configure_file(${CMAKE_CURRENT_LIST_DIR}/version.cpp.in ${OUTPUT} @ONLY)
+if(OUTPUT MATCHES "\\.txt$")
+  file(WRITE ${OUTPUT} "${VERSION}\n")
+else()
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/version.cpp.in ${OUTPUT} @ONLY)
+endif()

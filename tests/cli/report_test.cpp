@@ -33,7 +33,7 @@ TEST_CASE("cli: a report without the Python package says what to install") {
   const Interpreter fails("false");
   const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
   CHECK(ended.status == 1);
-  CHECK_THAT(ended.err, Contains("pip install ./python"));
+  CHECK_THAT(ended.err, Contains("pip install ."));
 }
 
 TEST_CASE("cli: a report without Python says so") {
@@ -77,7 +77,7 @@ TEST_CASE("cli: a report takes a folder named kvsim for no package") {
   const Interpreter without_packages((folder.path() / "python").string());
   const Ended ended = run(folder.path(), {"report", "r.sqlite", "-o", "page"});
   CHECK(ended.status == 1);
-  CHECK_THAT(ended.err, Contains("pip install ./python") && !Contains("No module"));
+  CHECK_THAT(ended.err, Contains("pip install .") && !Contains("No module"));
 }
 
 TEST_CASE("cli: a report of no result file is refused before Python is asked") {

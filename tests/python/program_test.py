@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 import kvsim
+from kvsim.program import find_program
 
 
 @pytest.mark.parametrize("kind", ["nothing", "a text", "a folder"])
@@ -33,3 +36,19 @@ def test_all_of_the_package_is_imported_without_torch():
     code = "import sys; sys.modules['torch'] = None; from kvsim import *; print(load.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "load\n", done.stderr
+
+
+def test_the_program_beside_the_python_is_found_without_a_path(tmp_path, monkeypatch):
+    monkeypatch.delenv("KVSIM_PROGRAM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert Path(find_program()).parent == Path(sysconfig.get_path("scripts"))
+
+
+def test_a_program_built_in_the_sources_comes_before_an_installed_one(tmp_path, monkeypatch):
+    monkeypatch.delenv("KVSIM_PROGRAM", raising=False)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "kvsim").touch()
+    (tmp_path / "within").mkdir()
+    monkeypatch.chdir(tmp_path / "within")
+    assert find_program() == str(tmp_path / "build" / "kvsim")

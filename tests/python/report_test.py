@@ -214,7 +214,7 @@ def test_a_missing_library_is_said_in_one_line(library, result_file, tmp_path):
     blocked += "runpy.run_module('kvsim.report', run_name='__main__')"
     command = [sys.executable, "-c", blocked, result_file.path, "-o", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1 and "pip install ./python" in done.stderr
+    assert done.returncode == 1 and "pip install ." in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -271,7 +271,7 @@ def test_a_folder_named_kvsim_is_not_taken_for_the_package(result_file, tmp_path
         env=os.environ | {"KVSIM_PYTHON": str(tmp_path / "python")}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "pip install ./python" in done.stderr
+    assert "pip install ." in done.stderr
 
 
 def test_report_of_a_real_sweep(program, tmp_path):

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .errors import RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
-        needed = 'in the source folder: pip install "./python[record]"'
+        needed = 'in the source folder: pip install ".[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
         with warnings.catch_warnings(record=True) as noted:

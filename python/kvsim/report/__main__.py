@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             progress=iter if options.quiet else announced,
         )
     except ImportError as error:
-        return fail(f"{error}; in the source folder: pip install ./python", STATUS_OTHER)
+        return fail(f"{error}; in the source folder: pip install .", STATUS_OTHER)
     except ResultsError as error:
         return fail(str(error), STATUS_DATA)
     except ChoiceError as error:

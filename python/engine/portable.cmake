@@ -1,0 +1,43 @@
+# Finds the libraries as archives, so that what is built runs on machines without them. Without an
+# archive of each, it says so, sets KVSIM_PORTABLE to OFF, and the libraries are found as everywhere.
+set(names hdf5_cpp hdf5 sz aec z crypto SQLiteCpp sqlite3 yaml-cpp boost_program_options)
+foreach(name ${names})
+  find_library(KVSIM_ARCHIVE_${name} lib${name}.a PATH_SUFFIXES hdf5/serial)
+  mark_as_advanced(KVSIM_ARCHIVE_${name})
+  if(NOT KVSIM_ARCHIVE_${name})
+    message(WARNING "There is no lib${name}.a here: what is built needs the shared libraries of this machine")
+    set(KVSIM_PORTABLE OFF)
+    return()
+  endif()
+endforeach()
+
+# kvsim_archive(TARGET NAME OTHERS...): the target is lib<NAME>.a, which needs the others.
+function(kvsim_archive target name)
+  add_library(${target} STATIC IMPORTED)
+  set_target_properties(${target} PROPERTIES
+    IMPORTED_LOCATION ${KVSIM_ARCHIVE_${name}} INTERFACE_LINK_LIBRARIES "${ARGN}")
+endfunction()
+
+find_package(Threads REQUIRED)
+find_path(KVSIM_HDF5_HEADERS H5Cpp.h PATH_SUFFIXES hdf5/serial REQUIRED)
+mark_as_advanced(KVSIM_HDF5_HEADERS)
+# Not all that FindHDF5 links: libcurl, which reads from the network, is for drivers that are not linked in.
+kvsim_archive(hdf5::hdf5 hdf5 ${KVSIM_ARCHIVE_sz} ${KVSIM_ARCHIVE_aec} ${KVSIM_ARCHIVE_z} ${CMAKE_DL_LIBS} m)
+target_include_directories(hdf5::hdf5 INTERFACE ${KVSIM_HDF5_HEADERS})
+kvsim_archive(hdf5::hdf5_cpp hdf5_cpp hdf5::hdf5)
+kvsim_archive(OpenSSL::Crypto crypto ${CMAKE_DL_LIBS} Threads::Threads)
+kvsim_archive(SQLite::SQLite3 sqlite3 ${CMAKE_DL_LIBS} Threads::Threads m)
+kvsim_archive(SQLiteCpp SQLiteCpp SQLite::SQLite3)
+kvsim_archive(yaml-cpp yaml-cpp)
+kvsim_archive(Boost::program_options boost_program_options)
+add_library(Boost::headers INTERFACE IMPORTED)
+# Debian has no archive of fmt.
+add_library(fmt::fmt INTERFACE IMPORTED)
+target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+
+target_link_options(kvsim_portable INTERFACE -static-libstdc++ -static-libgcc)
+# Archives are compiled for programs. A module binds their symbols to itself and shows none.
+set(is_module $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
+target_link_options(kvsim_portable INTERFACE
+  $<${is_module}:-Wl,-Bsymbolic> $<${is_module}:-Wl,--exclude-libs,ALL>)
+target_sources(kvsim_portable INTERFACE $<${is_module}:${CMAKE_CURRENT_LIST_DIR}/libc_data.c>)

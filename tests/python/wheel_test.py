@@ -1,0 +1,136 @@
+"""The installed package runs on a machine with nothing but Python and the C library."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import kvsim
+from conftest import HERE, SAMPLE
+from kvsim import _engine
+
+ROOT = HERE.parents[1]
+WHEEL = os.environ.get("KVSIM_WHEEL")
+needs_wheel = pytest.mark.skipif(not WHEEL, reason="KVSIM_WHEEL names no wheel; see make package")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide libraries")
+SWEEP = "--layers 0 --heads 0 --policies window;h2o --budgets 20% --threads 2 -o r.sqlite".split()
+
+C_LIBRARY = r"(libc|libm|libdl|libpthread|librt|ld-linux\S*|ld64)\.so\.\d+"
+# What programs are made of, in the names of Debian. Not SQLite and zlib: Python has modules
+# that need them.
+HIDDEN = "hdf5 boost_program_options SQLiteCpp fmt yaml-cpp crypto ssl curl sz aec gomp".split()
+
+
+def output_of(*command, **options):
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def installed_programs():
+    """The program and the module, as they are installed."""
+    files = [file.locate() for file in importlib.metadata.distribution("kvsim").files]
+    files = [Path(file).resolve() for file in files if Path(file).is_file()]
+    return [file for file in files if file.read_bytes()[:4] == b"\x7fELF"]
+
+
+def installed_program():
+    (program,) = [file for file in installed_programs() if file.name == "kvsim"]
+    return program
+
+
+def test_the_package_needs_nothing_but_the_c_library():
+    names = sorted(file.name.split(".")[0] for file in installed_programs())
+    assert names == ["_engine", "kvsim"]
+    for file in installed_programs():
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", file))
+        assert [name for name in needed if not re.fullmatch(C_LIBRARY, name)] == [], file
+
+
+def test_the_module_shows_other_modules_only_its_entry():
+    (module,) = [file for file in installed_programs() if file.name.startswith("_engine")]
+    table = output_of("readelf", "--dyn-syms", "--wide", module)
+    rows = [line.split() for line in table.splitlines() if line.strip()[:1].isdigit()]
+    shown = {row[7] for row in rows if len(row) > 7 and row[6] != "UND"}
+    assert {name for name in shown if "nanobind" not in name} == {"PyInit__engine"}
+
+
+@needs_root
+def test_the_program_runs_where_nothing_is_installed(tmp_path):
+    for file in re.findall(r"/\S+", output_of("ldd", installed_program()).partition("\n")[2]):
+        place = tmp_path / file[1:]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+    shutil.copy(installed_program(), tmp_path)
+    shutil.copy(SAMPLE, tmp_path)
+    assert "h2o" in output_of("chroot", tmp_path, "/kvsim", "sweep", SAMPLE.name, *SWEEP)
+    assert "attention" in output_of("chroot", tmp_path, "/kvsim", "info", SAMPLE.name)
+
+
+@needs_root
+def test_the_package_is_imported_where_the_libraries_are_hidden(tmp_path):
+    found = [f for name in HIDDEN for f in Path("/usr/lib").glob(f"*-linux-gnu/lib{name}*.so*")]
+    hidden = {str(file.resolve()) for file in found}
+    mounts = "".join(f"mount --bind /dev/null '{file}'; " for file in sorted(hidden))
+    code = f"import kvsim; print(kvsim._engine.version(), kvsim.run('info', '{SAMPLE}'))"
+    script = f"set -e; mount --make-rprivate /; {mounts}exec '{sys.executable}' -c \"{code}\""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        cwd=tmp_path, env=os.environ | {"KVSIM_PROGRAM": str(installed_program())},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"this machine hides no files: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(_engine.version())
+
+
+def test_program_module_and_package_have_one_version():
+    assert importlib.metadata.version("kvsim") == kvsim.__version__
+    assert output_of(installed_program(), "--version").split()[1] == _engine.version()
+    assert re.fullmatch(rf"{kvsim.__version__}(\+g[0-9a-f]+(\.dirty)?)?", _engine.version())
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the sources have no revision")
+def test_the_version_names_the_revision_of_the_checkout():
+    revision = output_of("git", "rev-parse", "--short=7", "HEAD", cwd=ROOT).strip()
+    assert _engine.version().removesuffix(".dirty") == f"{kvsim.__version__}+g{revision}"
+
+
+@pytest.mark.parametrize("order", ["torch, kvsim._engine", "kvsim._engine, torch"])
+def test_torch_and_the_module_share_a_process(order):
+    pytest.importorskip("torch")
+    code = f"import {order}; print((torch.ones(9, 9) @ torch.ones(9, 9)).sum().item())"
+    assert output_of(sys.executable, "-c", code) == "729.0\n"
+
+
+@needs_wheel
+def test_the_wheel_brings_all_that_it_needs(tmp_path):
+    """In a new environment. The report is drawn by the Python beside the program."""
+    output_of(sys.executable, "-m", "venv", tmp_path / "venv")
+    scripts = tmp_path / "venv" / "bin"
+    output_of(scripts / "pip", "install", "--quiet", "--no-compile", ROOT / WHEEL)
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    run = dict(cwd=tmp_path, env=environment)
+    assert output_of(scripts / "kvsim", "--version", **run).split()[1] == _engine.version()
+    output_of(scripts / "kvsim", "sweep", SAMPLE, *SWEEP, **run)
+    code = "import kvsim; print(len(kvsim.load('r.sqlite').replay), kvsim.run('--version'))"
+    assert output_of(scripts / "python", "-c", code, **run).startswith("2 kvsim")
+    output_of(scripts / "kvsim", "report", "r.sqlite", "-o", "page", "--quiet", **run)
+    assert (tmp_path / "page" / "index.html").is_file()
+
+
+@needs_wheel
+def test_the_source_archive_keeps_the_revision():
+    (archive,) = (ROOT / WHEEL).parent.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        (name,) = [name for name in sources.getnames() if name.endswith("/version.txt")]
+        assert sources.extractfile(name).read().decode().strip() == _engine.version()
