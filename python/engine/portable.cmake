@@ -1,15 +1,36 @@
-# Finds the libraries as archives, so that what is built runs on machines without them. Without an
-# archive of each, it says so, sets KVSIM_PORTABLE to OFF, and the libraries are found as everywhere.
-set(names hdf5_cpp hdf5 sz aec z crypto SQLiteCpp sqlite3 yaml-cpp boost_program_options)
+# Finds the libraries as archives, so that what is built runs on machines without them. Where an
+# archive is missing or needs more than these, it says so and sets KVSIM_PORTABLE to OFF; then the
+# libraries are found as for other builds.
+set(names SQLiteCpp sqlite3 yaml-cpp boost_program_options hdf5_cpp hdf5 sz aec z crypto)
+set(archives "")
 foreach(name ${names})
   find_library(KVSIM_ARCHIVE_${name} lib${name}.a PATH_SUFFIXES hdf5/serial)
   mark_as_advanced(KVSIM_ARCHIVE_${name})
   if(NOT KVSIM_ARCHIVE_${name})
-    message(WARNING "There is no lib${name}.a here: what is built needs the shared libraries of this machine")
+    message(NOTICE "There is no lib${name}.a here: what is built will need this machine's libraries")
     set(KVSIM_PORTABLE OFF)
     return()
   endif()
+  list(APPEND archives ${KVSIM_ARCHIVE_${name}})
 endforeach()
+find_path(KVSIM_HDF5_HEADERS H5Cpp.h PATH_SUFFIXES hdf5/serial REQUIRED)
+mark_as_advanced(KVSIM_HDF5_HEADERS)
+
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_INCLUDES ${KVSIM_HDF5_HEADERS})
+set(CMAKE_REQUIRED_LIBRARIES ${archives} Threads::Threads ${CMAKE_DL_LIBS})
+check_cxx_source_compiles([[
+#include <H5Cpp.h>
+#include <openssl/evp.h>
+int main() { return H5::H5File("a.h5", H5F_ACC_RDONLY).getObjCount() + EVP_MD_get_size(EVP_sha256()); }
+]] KVSIM_ARCHIVES_SUFFICE)
+unset(CMAKE_REQUIRED_INCLUDES)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT KVSIM_ARCHIVES_SUFFICE)
+  message(NOTICE "The archives here need further ones: what is built will need this machine's libraries")
+  set(KVSIM_PORTABLE OFF)
+  return()
+endif()
 
 # kvsim_archive(TARGET NAME OTHERS...): the target is lib<NAME>.a, which needs the others.
 function(kvsim_archive target name)
@@ -18,10 +39,7 @@ function(kvsim_archive target name)
     IMPORTED_LOCATION ${KVSIM_ARCHIVE_${name}} INTERFACE_LINK_LIBRARIES "${ARGN}")
 endfunction()
 
-find_package(Threads REQUIRED)
-find_path(KVSIM_HDF5_HEADERS H5Cpp.h PATH_SUFFIXES hdf5/serial REQUIRED)
-mark_as_advanced(KVSIM_HDF5_HEADERS)
-# Not all that FindHDF5 links: libcurl, which reads from the network, is for drivers that are not linked in.
+# Not all that FindHDF5 names: libcurl is for reading from the network.
 kvsim_archive(hdf5::hdf5 hdf5 ${KVSIM_ARCHIVE_sz} ${KVSIM_ARCHIVE_aec} ${KVSIM_ARCHIVE_z} ${CMAKE_DL_LIBS} m)
 target_include_directories(hdf5::hdf5 INTERFACE ${KVSIM_HDF5_HEADERS})
 kvsim_archive(hdf5::hdf5_cpp hdf5_cpp hdf5::hdf5)
