@@ -1,18 +1,22 @@
 # Finds the libraries as archives, so that what is built runs on machines without them. Where an
 # archive is missing or needs more than these, it says so and sets KVSIM_PORTABLE to OFF; then the
 # libraries are found as for other builds.
-set(names SQLiteCpp sqlite3 yaml-cpp boost_program_options hdf5_cpp hdf5 sz aec z crypto)
+set(names SQLiteCpp sqlite3 yaml-cpp boost_program_options hdf5_cpp hdf5 sz aec z crypto gomp)
 set(archives "")
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.a
+                OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+get_filename_component(gomp_folder "${gomp}" DIRECTORY)
 foreach(name ${names})
-  find_library(KVSIM_ARCHIVE_${name} lib${name}.a PATH_SUFFIXES hdf5/serial)
+  find_library(KVSIM_ARCHIVE_${name} lib${name}.a PATHS ${gomp_folder} PATH_SUFFIXES hdf5/serial)
   mark_as_advanced(KVSIM_ARCHIVE_${name})
-  if(NOT KVSIM_ARCHIVE_${name})
+  if(NOT KVSIM_ARCHIVE_${name} OR (name STREQUAL "gomp" AND NOT OpenMP_gomp_LIBRARY))
     message(NOTICE "There is no lib${name}.a here: what is built will need this machine's libraries")
     set(KVSIM_PORTABLE OFF)
     return()
   endif()
   list(APPEND archives ${KVSIM_ARCHIVE_${name}})
 endforeach()
+find_package(Threads REQUIRED)
 find_path(KVSIM_HDF5_HEADERS H5Cpp.h PATH_SUFFIXES hdf5/serial REQUIRED)
 mark_as_advanced(KVSIM_HDF5_HEADERS)
 
@@ -52,6 +56,13 @@ add_library(Boost::headers INTERFACE IMPORTED)
 # Debian has no archive of fmt.
 add_library(fmt::fmt INTERFACE IMPORTED)
 target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+
+# A module cannot hold the OpenMP runtime, whose variables of threads are for programs: the package
+# brings it along. Where a module with the same one is loaded before, both share that.
+set_target_properties(OpenMP::OpenMP_CXX PROPERTIES INTERFACE_LINK_LIBRARIES
+  "$<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${KVSIM_ARCHIVE_gomp},${OpenMP_gomp_LIBRARY}>;Threads::Threads")
+file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
+install(FILES ${gomp} RENAME libgomp.so.1 DESTINATION kvsim/lib COMPONENT python)
 
 target_link_options(kvsim_portable INTERFACE -static-libstdc++ -static-libgcc)
 # Archives are compiled for programs. A module binds their symbols to itself and shows none.

@@ -36,7 +36,7 @@ def output_of(*command, **options):
 
 
 def installed_programs():
-    """The program and the module, as they are installed."""
+    """The program, the module and the library beside it, as they are installed."""
     files = [file.locate() for file in importlib.metadata.distribution("kvsim").files]
     files = [Path(file).resolve() for file in files if Path(file).is_file()]
     return [file for file in files if file.read_bytes()[:4] == b"\x7fELF"]
@@ -48,11 +48,12 @@ def installed_program():
 
 
 def test_the_package_needs_nothing_but_the_c_library():
-    names = sorted(file.name.split(".")[0] for file in installed_programs())
-    assert names == ["_engine", "kvsim"]
-    for file in installed_programs():
+    found = {file.name.split(".")[0]: file for file in installed_programs()}
+    assert sorted(found) == ["_engine", "kvsim", "libgomp"]
+    allowed = {"kvsim": C_LIBRARY, "libgomp": C_LIBRARY, "_engine": rf"{C_LIBRARY}|libgomp\.so\.1"}
+    for name, file in found.items():
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", file))
-        assert [name for name in needed if not re.fullmatch(C_LIBRARY, name)] == [], file
+        assert [entry for entry in needed if not re.fullmatch(allowed[name], entry)] == [], file
 
 
 def test_the_module_shows_other_modules_only_its_entry():
@@ -104,11 +105,16 @@ def test_the_version_names_the_revision_of_the_checkout():
     assert _engine.version().removesuffix(".dirty") == f"{kvsim.__version__}+g{revision}"
 
 
-@pytest.mark.parametrize("order", ["torch, kvsim._engine", "kvsim._engine, torch"])
-def test_torch_and_the_module_share_a_process(order):
+@pytest.mark.parametrize("order", ["torch, kvsim", "kvsim, torch"])
+def test_torch_and_the_module_compute_in_parallel_in_one_process(order):
     pytest.importorskip("torch")
-    code = f"import {order}; print((torch.ones(9, 9) @ torch.ones(9, 9)).sum().item())"
-    assert output_of(sys.executable, "-c", code) == "729.0\n"
+    code = f"import {order}\nx = torch.ones(512, 512)\nprint((x @ x).sum().item())\n"
+    code += f"trace = kvsim.Trace({str(SAMPLE)!r})\n"
+    code += "rows = kvsim.sweep(trace, policies=['window', 'h2o'], budgets=['20%'], threads=2)\n"
+    code += "print(len(rows) > 0, (x @ x).sum().item())"
+    several = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = output_of(sys.executable, "-c", code, env=several)
+    assert done == "134217728.0\nTrue 134217728.0\n"
 
 
 @needs_wheel
