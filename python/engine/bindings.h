@@ -10,5 +10,6 @@ void bind_version(nanobind::module_& module);
 void bind_python_policies(nanobind::module_& module);
 void bind_trace(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
+void bind_plugin(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -9,4 +9,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_python_policies(module);
   kvsim::python::bind_trace(module);
   kvsim::python::bind_sweep(module);
+  kvsim::python::bind_plugin(module);
 }

@@ -13,6 +13,7 @@ from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
 from .errors import DataError, KvsimError, KvsimWarning, UsageError
 from .options import Options
+from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
 from .program import ProgramError, run
 from .record import RecordError, RecordWarning
@@ -42,7 +43,9 @@ __all__ = [
     "Unit",
     "UsageError",
     "compare",
+    "get_include",
     "load",
+    "load_plugin",
     "run",
     "sweep",
 ]
