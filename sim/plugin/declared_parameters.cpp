@@ -130,7 +130,7 @@ std::vector<double> numbers_of(const std::vector<Param>& declared, const Params&
 }
 
 std::string text_of(const char* text, bool is_required, const std::string& what) {
-  const std::string copy = text == nullptr ? "" : text;
+  std::string copy = text == nullptr ? "" : text;
   if (is_required && copy.empty()) throw DataError(what + ": expected a text, found none");
   if (copy.find_first_of("\r\n") != std::string::npos) {
     throw DataError(what + ": expected one line, found several");

@@ -15,6 +15,8 @@
 namespace kvsim {
 namespace {
 
+using PluginEntry = decltype(&kvsim_plugin);
+
 /// The host of one plug-in, while its kvsim_plugin() runs.
 class Host {
  public:
@@ -41,7 +43,7 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  PluginNames run(decltype(&kvsim_plugin) entry) {
+  PluginNames run(PluginEntry entry) {
     const int result = entry(&host_);
     if (!first_error_.empty()) throw DataError(first_error_);
     if (result != 0) {
@@ -81,16 +83,14 @@ class Host {
   std::string last_error_;
 };
 
-using Entry = decltype(&kvsim_plugin);
-
 /// A library that is open: opened again, it would be the same even if the file is another.
 struct LoadedPlugin {
-  Entry entry;
+  PluginEntry entry;
   std::string code;
   std::optional<PluginNames> names;  // none: it has registered what was wrong
 };
 
-Entry entry_of(const std::filesystem::path& path, const std::string& name) {
+PluginEntry entry_of(const std::filesystem::path& path, const std::string& name) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw DataError(fmt::format("{}: expected a plug-in, a shared library: {}", name, dlerror()));
@@ -101,7 +101,7 @@ Entry entry_of(const std::filesystem::path& path, const std::string& name) {
         "{}: expected the function kvsim_plugin() of kvsim/plugin.h, found a library without it",
         name));
   }
-  return reinterpret_cast<Entry>(entry);
+  return reinterpret_cast<PluginEntry>(entry);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
  *   cc -O2 -shared -fPIC mine.c -o libmine.so
  *   kvsim --plugin ./libmine.so sweep trace.h5 --policies mine -o results.sqlite
  *
- * Strings are UTF-8 in one line. What a descriptor points to must live as long as the library. */
+ * Strings are UTF-8 in one line. What a descriptor points to is copied, its functions apart. */
 #ifndef KVSIM_PLUGIN_H
 #define KVSIM_PLUGIN_H
 
@@ -94,7 +94,7 @@ typedef struct kvsim_policy {
   const char* name;        /* lower-case letters, digits, '-' and '_' */
   const char* keeps;       /* what stays in the cache, in one line */
   const char* source;      /* paper and section; NULL: none */
-  const char* sees;        /* which data of a step it reads; NULL: from the rules */
+  const char* sees;        /* which data of a step it reads; NULL: not said */
   const char* differences; /* from the paper or its code; NULL: none */
 
   const kvsim_parameter* parameters; /* [num_parameters] */
