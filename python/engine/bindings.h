@@ -9,6 +9,11 @@ void bind_errors();
 void bind_version(nanobind::module_& module);
 void bind_python_policies(nanobind::module_& module);
 void bind_trace(nanobind::module_& module);
+void bind_replay(nanobind::module_& module);
+void bind_curve(nanobind::module_& module);
+void bind_analyze(nanobind::module_& module);
+void bind_policies(nanobind::module_& module);
+void bind_synth(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_plugin(nanobind::module_& module);
 

@@ -87,7 +87,10 @@ constexpr Type type_of() {
 
 }  // namespace
 
-nb::dict columns_of(const TableSchema& schema, const Rows& rows) {
+nb::dict columns_of(TableSchema schema, Rows rows, const std::string& run_id) {
+  std::sort(rows.begin(), rows.end());  // key columns come first
+  for (std::vector<Value>& row : rows) row.emplace_back(run_id);
+  schema.columns.push_back(text_column("run_id", ""));
   nb::dict columns;
   for (std::size_t i = 0; i < schema.columns.size(); ++i) {
     const ColumnSchema& column = schema.columns[i];

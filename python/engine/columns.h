@@ -9,10 +9,13 @@
 
 namespace kvsim::python {
 
-/// A table as a dict from column to values: a list of str or None; a float64 array, NaN for NULL;
+/// Tables as dicts from column to values: a list of str or None; a float64 array, NaN for NULL;
 /// or a pair of an int64 array and, where the column may be NULL, a bool array that is true there,
-/// else None. `python/kvsim/frames.py` makes a frame of it. With the GIL.
-nanobind::dict columns_of(const TableSchema& schema, const std::vector<std::vector<Value>>& rows);
+/// else None. `python/kvsim/frames.py` makes frames of them. With the GIL.
+
+/// The rows of the schema's table, ordered by key, with its last column: `run_id`.
+nanobind::dict columns_of(TableSchema schema, std::vector<std::vector<Value>> rows,
+                          const std::string& run_id);
 
 /// The same for rows of the table `replay`.
 nanobind::dict columns_of(std::span<const Result> results);

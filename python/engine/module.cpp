@@ -8,6 +8,11 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_version(module);
   kvsim::python::bind_python_policies(module);
   kvsim::python::bind_trace(module);
+  kvsim::python::bind_replay(module);
+  kvsim::python::bind_curve(module);
+  kvsim::python::bind_analyze(module);
+  kvsim::python::bind_policies(module);
+  kvsim::python::bind_synth(module);
   kvsim::python::bind_sweep(module);
   kvsim::python::bind_plugin(module);
 }

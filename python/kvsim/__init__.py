@@ -9,16 +9,21 @@ Only `kvsim.recording` needs torch and transformers. It is imported on first use
 `from kvsim import *` omits it.
 """
 
+from .analyze import analyze
 from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
+from .curve import curve
 from .errors import DataError, KvsimError, KvsimWarning, UsageError
 from .options import Options
 from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
 from .program import ProgramError, run
 from .record import RecordError, RecordWarning
+from .registry import policies
+from .replay import Replay, replay
 from .results import NoSuchTable, Results, ResultsError, load
 from .sweep import sweep
+from .synth import synth
 from .trace import Trace, Unit
 
 __version__ = "0.1.0"
@@ -33,6 +38,7 @@ __all__ = [
     "ProgramError",
     "RecordError",
     "RecordWarning",
+    "Replay",
     "Results",
     "ResultsError",
     "Rotation",
@@ -42,12 +48,17 @@ __all__ = [
     "Trace",
     "Unit",
     "UsageError",
+    "analyze",
     "compare",
+    "curve",
     "get_include",
     "load",
     "load_plugin",
+    "policies",
+    "replay",
     "run",
     "sweep",
+    "synth",
 ]
 
 

@@ -53,7 +53,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::string file = required_from(verb, *values, "output");
   const bool is_half = choice_from(*values, "dtype", {"float16", "float32"}) == "float16";
   synth.elements = is_half ? ElementType::float16 : ElementType::float32;
-  synth.seed = static_cast<std::uint64_t>(seed_of(options_from(*values)));
+  synth.seed = static_cast<std::uint64_t>(checked_seed((*values)["seed"].as<std::int64_t>()));
   synth.output = values->count("no-output") == 0;
   const std::atomic<bool>& interrupted = catch_interrupts();
   constexpr std::size_t kWhole = 100;

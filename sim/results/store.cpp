@@ -74,6 +74,8 @@ void ResultStore::begin_run(const std::string& command, const std::string& devic
   database_->run([&](SQLite::Database& connection) { insert_run(connection, *run_); });
 }
 
+std::string ResultStore::run_id() const { return run_ == nullptr ? "" : run_->run_id; }
+
 int ResultStore::set_labels(const std::vector<Result>& results) {
   return database_->run([&](SQLite::Database& connection) {
     int changed = 0;

@@ -44,6 +44,9 @@ class ResultStore {
   /// Adds a row to the table `run`. All rows that are written from here on are of this run.
   void begin_run(const std::string& command, const std::string& device, int threads);
 
+  /// The run_id of that row; empty before begin_run().
+  std::string run_id() const;
+
   /// Adds all rows and certificates or, on failure, none. Replaces rows with the same key, and
   /// their certificates.
   void add(const std::vector<Result>& results,

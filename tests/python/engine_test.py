@@ -11,7 +11,7 @@ import kvsim
 from conftest import SAMPLE
 from kvsim.record.trace_id import trace_id
 
-COLUMNS_OF_A_RUN = ["run_id", "trace"]
+COLUMNS_OF_A_RUN = ["run_id", "trace", "kvsim_version"]
 
 
 def same(frame, other):

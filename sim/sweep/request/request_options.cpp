@@ -59,7 +59,7 @@ SweepRequest request_of(const RequestOptions& options) {
   request.selection = selection_of(options);
   request.mode = mode_of(options);
   request.eviction_interval = interval_of(options);
-  request.seed = seed_of(options);
+  request.seed = checked_seed(options.seed);
   request.threads = threads_of(options);
   request.measuring = measuring_of(options);
   return request;
@@ -85,9 +85,9 @@ int threads_of(const RequestOptions& options) {
   return options.threads;
 }
 
-std::int64_t seed_of(const RequestOptions& options) {
-  if (options.seed >= 0) return options.seed;
-  throw UsageError(fmt::format("--seed: expected 0 or more, found {}", options.seed));
+std::int64_t checked_seed(std::int64_t seed) {
+  if (seed >= 0) return seed;
+  throw UsageError(fmt::format("--seed: expected 0 or more, found {}", seed));
 }
 
 std::vector<Amount> parse_budgets(const std::string& list) {

@@ -32,7 +32,9 @@ SweepRequest request_of(const RequestOptions& options);
 Selection selection_of(const RequestOptions& options);
 Allocation allocation_of(const RequestOptions& options);
 int threads_of(const RequestOptions& options);
-std::int64_t seed_of(const RequestOptions& options);
+
+/// Returns the seed. Throws UsageError for a negative one.
+std::int64_t checked_seed(std::int64_t seed);
 
 /// Budgets separated by commas, ranges with a step among them: "5%,0.2,256", "5%..50%:5%". Each
 /// is taken once. Throws UsageError.

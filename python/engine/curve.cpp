@@ -1,0 +1,63 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "gpu/cuda/choose_backend.h"
+#include "python/engine/bindings.h"
+#include "python/engine/columns.h"
+#include "python/engine/request.h"
+#include "python/engine/run_engine.h"
+#include "sim/sweep/curve_table.h"
+#include "sim/sweep/run_curves.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+/// (columns of the table `curve`, notes for the user).
+nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
+                const nb::dict& options, const std::string& output_error,
+                const std::optional<std::string>& output, const std::string& command,
+                const nb::object& progress) {
+  const Options given(options);
+  const TableSchema schema = curve_schema();
+  std::vector<std::vector<Value>> found;
+  std::vector<std::string> notes;
+  std::string run_id;
+  run_engine(progress, [&](Work& state) {
+    const auto backend = choose_backend(given.device);
+    SweepRequest request = request_of(traces, "", "", given, notes);
+    PolicyList list = policies_in(policies, allocation_of(given.request), specs_with_curves());
+    request.policies = std::move(list.policies);
+    notes = std::move(list.notes);
+    const CurvePlan plan =
+        plan_curves(std::move(request), ErrorBudgets(output_error, "--output-error"));
+    std::optional<ResultStore> store;
+    if (output) {
+      store.emplace(*output, ResultStore::Access::write);
+      store->create(schema);
+      store->begin_run(command, backend->device(), plan.sweep.request.threads);
+      run_id = store->run_id();
+    }
+    state.total = plan.sweep.units.size();
+    run_curves(plan, *backend, state.interrupted,
+               [&](const PlannedUnit&, const std::vector<Curve>&,
+                   const std::vector<std::vector<Value>>& rows) {
+                 if (store) store->replace({{&schema, rows}});
+                 found.insert(found.end(), rows.begin(), rows.end());
+                 ++state.done;
+               });
+  });
+  return nb::make_tuple(columns_of(schema, std::move(found), run_id), nb::cast(notes));
+}
+
+}  // namespace
+
+void bind_curve(nb::module_& module) {
+  module.def("curve", &curve, "traces"_a, "policies"_a, "options"_a, "output_error"_a,
+             "output"_a.none(), "command"_a, "progress"_a.none());
+}
+
+}  // namespace kvsim::python
