@@ -15,4 +15,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_synth(module);
   kvsim::python::bind_sweep(module);
   kvsim::python::bind_plugin(module);
+  kvsim::python::bind_parted_sweep(module);
 }

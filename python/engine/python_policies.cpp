@@ -1,3 +1,4 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -35,6 +36,17 @@ Param param_of(const Declared& declared) {
   return param;
 }
 
+/// All that were registered. They are never deleted: see PolicyClass.
+std::vector<PolicyClass*>& classes() {
+  static std::vector<PolicyClass*> classes;
+  return classes;
+}
+
+/// At the interpreter's end.
+void release_classes() {
+  for (PolicyClass* const known : classes()) known->release();
+}
+
 void register_class(const nb::object& type, const std::string& name, const std::string& keeps,
                     const std::string& source, const std::vector<Declared>& parameters,
                     const std::vector<std::pair<std::string, std::string>>& presets, bool nests,
@@ -50,7 +62,8 @@ void register_class(const nb::object& type, const std::string& name, const std::
   if (nests) info.nests = always_nests;
   info.code = code;
   info.origin = "Python";
-  auto* const of_type = new PolicyClass(type, name, info.params);  // for ever: see the class
+  auto* const of_type = new PolicyClass(type, name, info.params);
+  classes().push_back(of_type);
   auto* const function = reinterpret_cast<kvsim_update>(c_function);
   info.make = [of_type, function](const Params& params,
                                   const Context& context) -> std::unique_ptr<Policy> {
@@ -94,6 +107,7 @@ void bind_python_policies(nb::module_& module) {
   module.def("register_python_policy", &register_class, nb::arg("type"), nb::kw_only(),
              nb::arg("name"), nb::arg("keeps"), nb::arg("source"), nb::arg("parameters"),
              nb::arg("presets"), nb::arg("nests"), nb::arg("c_function"), nb::arg("code"));
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&release_classes));
 }
 
 }  // namespace kvsim::python

@@ -28,6 +28,9 @@ class PolicyClass {
   /// An object of the class. Needs the GIL; throws what Python raises.
   nanobind::object make(const Params& params, const Context& context) const;
 
+  /// Forgets the class of Python.
+  void release() { type_.reset(); }
+
   /// Whose errors these are: the policy with its parameters, the budget, and the unit if there is
   /// one.
   std::string owner(const Params& params, const Context& context) const;

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from .errors import KvsimWarning
+from .policy import name_of
 from .trace import Trace
 
 if TYPE_CHECKING:
@@ -70,15 +71,20 @@ def listed(values: object, separator: str) -> str:
 def _written(value: object) -> str:
     """A spec, a class of a policy as its name, an amount. A float keeps its point."""
     if isinstance(value, type):
-        return str(value.name)
+        return name_of(value)
     return str(value)
 
 
-def engine_traces(traces: str | Path | Trace | Sequence[str | Path | Trace]) -> list[_engine.Trace]:
+def opened(traces: str | Path | Trace | Sequence[str | Path | Trace]) -> list[Trace]:
     """One trace or several, opened."""
     if isinstance(traces, (str, Path, Trace)):
         traces = [traces]
-    return [(trace if isinstance(trace, Trace) else Trace(trace))._opened for trace in traces]
+    return [trace if isinstance(trace, Trace) else Trace(trace) for trace in traces]
+
+
+def engine_traces(traces: str | Path | Trace | Sequence[str | Path | Trace]) -> list[_engine.Trace]:
+    """The same as the engine takes them."""
+    return [trace._opened for trace in opened(traces)]
 
 
 def warn_of(notes: Iterable[str]) -> None:

@@ -1,14 +1,20 @@
 """Policies written in Python: a class with `update` on numpy arrays is a policy."""
 
+from __future__ import annotations
+
+import contextlib
 import enum
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from . import _engine
 from .c_function import address_of
 from .policy_code import code_of
 from .policy_parameters import is_given_seed, parameters_of
+
+if TYPE_CHECKING:
+    from . import _engine
 
 
 class TokenKind(enum.IntEnum):
@@ -156,7 +162,7 @@ class Policy:
         self.budget = budget
         self.seed = seed
 
-    def update(self, step: "_engine.Step", scores) -> None:
+    def update(self, step: _engine.Step, scores) -> None:
         """Updates `scores` in place after the attention of one step.
 
         `scores` is a writable float64 array, parallel to `step.tokens`: the score written at the
@@ -187,12 +193,14 @@ def register(cls: type[Policy], code: str | None = None) -> None:
     Raises TypeError for arguments of `__init__` that a spec cannot express, and UsageError for a
     name that is none or that a built-in policy has.
     """
+    from . import _engine
+
     cls._kvsim_parameters = tuple(parameters_of(cls))
     cls._kvsim_code = code or code_of(cls, Policy)
     _engine.register_python_policy(
         cls,
         name=cls.name,
-        keeps=cls.keeps or (inspect.getdoc(cls) or "").partition("\n")[0],
+        keeps=cls.keeps or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
         source=cls.source,
         parameters=[(p.name, p.kind, p.default, list(p.choices)) for p in cls._kvsim_parameters],
         presets=list(cls.presets.items()),
@@ -203,11 +211,29 @@ def register(cls: type[Policy], code: str | None = None) -> None:
     _registered[cls.name] = cls
 
 
+@contextlib.contextmanager
+def registering_nothing() -> Iterator[None]:
+    """Lets classes be made that are no policies yet."""
+    global _suspended
+    before, _suspended = _suspended, True
+    try:
+        yield
+    finally:
+        _suspended = before
+
+
+def registered(name: str) -> type[Policy]:
+    """The class of a policy written in Python."""
+    return _registered[name]
+
+
 def name_of(cls: type[Policy]) -> str:
     """The spec of a class that is passed to a sweep; another class of its name gives way to it.
 
-    Raises TypeError for a class without `update`.
+    Raises TypeError for another class, and for one without `update`.
     """
+    if not issubclass(cls, Policy):
+        raise TypeError(f"{cls.__qualname__}: expected a class below kvsim.Policy")
     if cls.update is Policy.update:
         raise TypeError(f"{cls.__qualname__}: expected a policy; this class has no update")
     if _registered.get(cls.name) is not cls:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import UsageError
+from .executors import run_parts
 from .frames import frame_of
-from .options import Options, engine_options, engine_traces, listed, warn_of
+from .options import Options, engine_options, listed, opened, warn_of
 from .progress import Progress, reporter
 from .trace import Trace
 
@@ -52,7 +53,10 @@ def sweep(
         new ones are added as they are finished. Without it nothing is written.
       progress: None, a bar on terminals and in notebooks; True or False; or called with
         (replays done, all replays).
-      executor: runs units elsewhere.
+      executor: of concurrent.futures, as ProcessPoolExecutor(8): units are replayed in its workers,
+        a layer or a sequence at a time, each in one thread unless `threads` says more; this process
+        writes `output`. For policies of Python, of which a process runs one at a time. Workers get
+        the path of a trace, or all of one in memory; classes by cloudpickle, if it is installed.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
         reference, every, device.
@@ -64,7 +68,8 @@ def sweep(
 
     Raises UsageError for what does not exist or is ruled out, DataError for a trace that cannot be
     read, KvsimError for what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the
-    finished units, and the same call does the rest. Issues KvsimWarning where something runs other
+    finished units, and the same call does the rest. What a policy of Python raises is raised, with
+    a note of the policy, the unit and the step. Issues KvsimWarning where something runs other
     than it was asked for.
     """
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
@@ -76,13 +81,15 @@ def sweep(
         output = os.fspath(output)
     from . import _engine
 
-    if executor is not None:
-        raise UsageError("executor: expected None, as units run in threads so far")
+    traces, command = opened(trace), command_of("sweep", trace, arguments)
+    request = ([each._opened for each in traces], specs, amounts, given, output, force, command)
     with reporter(progress, "replays") as report:
-        columns, notes = _engine.sweep(
-            engine_traces(trace), specs, amounts, given, output, force,
-            command_of("sweep", trace, arguments), report,
-        )  # fmt: skip
+        if executor is None:
+            columns, notes = _engine.sweep(*request, report)
+        else:
+            parted = _engine.PartedSweep(*request)
+            run_parts(executor, parted, traces, amounts, given, report)
+            columns, notes = parted.columns(), parted.notes()
     warn_of(notes)
     return frame_of(columns)
 

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "python/engine/request.h"
+#include "sim/results/store.h"
+
+namespace kvsim::python {
+
+/// A row of the table `replay`, its values parallel to result_columns(), and the bound of its
+/// recall, as processes send it to each other.
+using SentRow = std::pair<std::vector<Value>, std::optional<double>>;
+
+/// Units of one sequence that one worker replays together, as options of a sweep.
+struct SweepTask {
+  std::size_t trace = 0;  ///< index into the traces
+  std::string sequence;
+  std::set<int> layers;
+  std::set<int> kv_heads;
+  std::set<std::size_t> policies;  ///< indices into the request's policies
+};
+
+/// A sweep whose units are replayed elsewhere: what there is to do, and what came of it.
+class PartedSweep {
+ public:
+  /// As kvsim::python::sweep(): plans, and begins a run in `output`. Needs the GIL.
+  PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
+              const std::string& budgets, const nanobind::dict& options,
+              const std::optional<std::string>& output, bool force, const std::string& command);
+
+  /// What remains: a layer per task, or a sequence if a policy or an allocation sees more.
+  std::vector<SweepTask> tasks() const;
+
+  /// The specs of a task as a worker takes them, separated by ';', with their labels and splits.
+  std::string specs_of(const SweepTask& task) const;
+
+  /// The names of the policies that come from `origin` (PolicyInfo::origin).
+  std::vector<std::string> policies_of(const std::string& origin) const;
+
+  /// Stores what a worker has replayed, and what the plan lacks of it.
+  void add(const std::vector<SentRow>& rows);
+
+  std::size_t total() const { return plan_.num_replays(); }
+  std::size_t done() const { return done_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  nanobind::dict columns() const;
+
+ private:
+  using Key =
+      std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string, std::int64_t>;
+
+  static Key key_of(const Result& row);
+
+  SweepPlan plan_;
+  ResultStore store_;
+  std::vector<std::string> notes_;
+  std::set<Key> remaining_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace kvsim::python
