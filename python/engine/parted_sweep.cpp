@@ -130,6 +130,14 @@ std::vector<std::string> PartedSweep::policies_of(const std::string& origin) con
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> PartedSweep::origins() const {
+  std::set<std::string> origins;
+  for (const Spec& policy : plan_.request.policies) {
+    if (!policy.policy().origin.empty()) origins.insert(policy.policy().origin);
+  }
+  return {origins.begin(), origins.end()};
+}
+
 void PartedSweep::add(const std::vector<SentRow>& rows) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Outcome>> of_units;
   for (const SentRow& row : rows) {
@@ -161,6 +169,7 @@ void bind_parted_sweep(nb::module_& module) {
       .def("tasks", &PartedSweep::tasks)
       .def("specs_of", &PartedSweep::specs_of, nb::arg("task"))
       .def("policies_of", &PartedSweep::policies_of, nb::arg("origin"))
+      .def("origins", &PartedSweep::origins)
       .def("add", &PartedSweep::add, nb::arg("rows"))
       .def("total", &PartedSweep::total)
       .def("done", &PartedSweep::done)

@@ -44,6 +44,9 @@ class PartedSweep {
   /// The names of the policies that come from `origin` (PolicyInfo::origin).
   std::vector<std::string> policies_of(const std::string& origin) const;
 
+  /// Where policies come from that are not built in: files, or "Python".
+  std::vector<std::string> origins() const;
+
   /// Stores what a worker has replayed, and what the plan lacks of it.
   void add(const std::vector<SentRow>& rows);
 

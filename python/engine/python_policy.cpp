@@ -81,6 +81,33 @@ void add_note(const nb::python_error& error, const std::string& note) {
   helper("add_note")(error.value(), note);
 }
 
+/// Keeps the state that Python has of this thread from one step to the next. Otherwise each step
+/// would make a new one, with its own stack.
+class ThreadState {
+ public:
+  /// Not while the thread holds the GIL: its state is kept anyway.
+  static void keep() {
+    thread_local ThreadState state;
+    if (state.thread_ != nullptr) return;
+    state.before_ = PyGILState_Ensure();
+    if (state.before_ == PyGILState_LOCKED) {
+      PyGILState_Release(state.before_);
+    } else {
+      state.thread_ = PyEval_SaveThread();
+    }
+  }
+
+  ~ThreadState() {
+    if (thread_ == nullptr || !nb::is_alive()) return;
+    PyEval_RestoreThread(thread_);
+    PyGILState_Release(before_);
+  }
+
+ private:
+  PyGILState_STATE before_ = PyGILState_UNLOCKED;
+  PyThreadState* thread_ = nullptr;
+};
+
 }  // namespace
 
 nb::object PolicyClass::make(const Params& params, const Context& context) const {
@@ -127,6 +154,7 @@ PythonPolicy::~PythonPolicy() {
 void PythonPolicy::update(const Step& step, std::span<double> scores) {
   // Only where nothing leaves and nothing is measured: the scores decide nothing.
   if (step.attention.empty()) return;
+  ThreadState::keep();
   const nb::gil_scoped_acquire gil;
   try {
     score(step, scores);

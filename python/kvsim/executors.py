@@ -32,7 +32,8 @@ def run_parts(
     """
     # Each worker is one of several; a split over heads is part of the specs of a task.
     shared = {name: value for name, value in options.items() if name != "allocate"}
-    job = pickle.dumps((traces, budgets, {"threads": 1, **shared}, _classes_of(sweep)))
+    plugins = [origin for origin in sweep.origins() if origin != "Python"]
+    job = pickle.dumps((traces, budgets, {"threads": 1, **shared}, plugins, _classes_of(sweep)))
     digest = hashlib.sha256(job).hexdigest()
     tasks: dict[Future, _engine.SweepTask] = {}
     try:
@@ -91,10 +92,14 @@ _known: dict[str, tuple] = {}  # the last job, by its digest
 
 def _job(digest: str, job: bytes) -> tuple[list[Trace], str, dict[str, object]]:
     """Unpickles a job once, and makes its classes the policies of their names."""
+    from . import _engine
+
     if digest not in _known:
         with policy.registering_nothing():  # half of a class, while it is unpickled
-            traces, budgets, options, classes = pickle.loads(job)
+            traces, budgets, options, plugins, classes = pickle.loads(job)
             found = [(pickle.loads(pickled), code) for pickled, code in classes]
+        for plugin in plugins:
+            _engine.load_plugin(plugin)
         for cls, code in found:
             policy.register(cls, code)
         _known.clear()
