@@ -3,8 +3,10 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <limits>
+#include <tuple>
 
 #include "policies/registry/registry.h"
 #include "python/engine/bindings.h"
@@ -64,7 +66,7 @@ void register_class(const nb::object& type, const std::string& name, const std::
   info.origin = "Python";
   auto* const of_type = new PolicyClass(type, name, info.params);
   classes().push_back(of_type);
-  auto* const function = reinterpret_cast<kvsim_update>(c_function);
+  const auto function = std::bit_cast<kvsim_update>(c_function);
   info.make = [of_type, function](const Params& params,
                                   const Context& context) -> std::unique_ptr<Policy> {
     if (function == nullptr) return std::make_unique<PythonPolicy>(*of_type, params, context);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pickle
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from typing import TYPE_CHECKING
@@ -88,23 +89,26 @@ def replay_part(
 
 
 _known: dict[str, tuple] = {}  # the last job, by its digest
+_unpickling = threading.Lock()  # an executor's workers may be threads
 
 
 def _job(digest: str, job: bytes) -> tuple[list[Trace], str, dict[str, object]]:
     """Unpickles a job once, and makes its classes the policies of their names."""
     from . import _engine
 
-    if digest not in _known:
-        with policy.registering_nothing():  # half of a class, while it is unpickled
-            traces, budgets, options, plugins, classes = pickle.loads(job)
-            found = [(pickle.loads(pickled), code) for pickled, code in classes]
-        for plugin in plugins:
-            _engine.load_plugin(plugin)
-        for cls, code in found:
-            policy.register(cls, code)
-        _known.clear()
-        _known[digest] = (traces, budgets, options)
-    return _known[digest]
+    with _unpickling:
+        if digest not in _known:
+            with policy.registering_nothing():  # not half of a class, before all of it is there
+                traces, budgets, options, plugins, classes = pickle.loads(job)
+                found = [(pickle.loads(pickled), code) for pickled, code in classes]
+            for plugin in plugins:
+                _engine.load_plugin(plugin)
+            for cls, code in found:
+                cls._kvsim_code = code
+                policy.name_of(cls)
+            _known.clear()
+            _known[digest] = (traces, budgets, options)
+        return _known[digest]
 
 
 def _classes_of(sweep: _engine.PartedSweep) -> list[tuple[bytes, str]]:

@@ -1,6 +1,6 @@
-"""Times H2O written in Python, as a method on numpy arrays and as a C function, beside the engine's.
+"""Times H2O written in Python, as numpy and as a C function, beside the engine's own.
 
-Prints a table and writes the measurements as JSON. It needs the package with its engine, and numba.
+Prints a table and writes the measurements as JSON. It needs the package, its engine and numba.
 """
 
 import argparse
@@ -106,13 +106,10 @@ def main():
             "goal": goal,
         }
         measured.append(row)
-        verdict = (
-            "" if goal is None else f"goal {goal}: {'met' if row['ratio'] <= goal else 'missed'}"
-        )
-        print(
-            f"{case:<28}{row['ms_per_head']:>8.2f} ms per head{row['us_per_step']:>8.2f} us per step"
-            f"{row['ratio']:>7.2f}x  {verdict}"
-        )
+        met = goal is None or row["ratio"] <= goal
+        verdict = "" if goal is None else f"at most {goal}x: {'met' if met else 'missed'}"
+        times = f"{row['ms_per_head']:8.2f} ms per head{row['us_per_step']:8.2f} us per step"
+        print(f"{case:<28}{times}{row['ratio']:7.2f}x  {verdict}")
     if options.json:
         shape = {key: value for key, value in vars(options).items() if key != "json"}
         report = {**shape, "kvsim": kvsim.__version__, "python": sys.version.split()[0]}

@@ -209,6 +209,23 @@ def goal_lines(report):
     return table(rows)
 
 
+def python_lines(report):
+    measured = report["python_policies"]
+    rows = [[f"H2O at 20%, {measured['threads']} thread", "ms per head", "us per step", "", "goal"]]
+    for case in measured["cases"]:
+        goal = case["goal"]
+        rows.append(
+            [
+                case["case"],
+                f"{case['ms_per_head']:.2f}",
+                f"{case['us_per_step']:.2f}",
+                f"{case['ratio']:.2f}x",
+                f"{AT_MOST} {goal}x, {verdict(case['ratio'], AT_MOST, goal)}" if goal else "",
+            ]
+        )
+    return table(rows)
+
+
 def device_floor(device, case):
     """The least ms per head that the plain computation can take on this device.
 
@@ -264,6 +281,8 @@ def device_lines(report):
 def page(report):
     peak = peaks(report)
     parts = [condition_lines(report, peak), kernel_lines(report, peak), sweep_lines(report, peak)]
+    if "python_policies" in report:
+        parts.append(python_lines(report))
     if "pytorch" in report:
         parts.append(pytorch_lines(report, peak))
     else:

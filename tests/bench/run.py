@@ -44,10 +44,10 @@ def answer(*command):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def python_with_torch():
+def python_with(*modules):
     candidates = [os.environ.get("KVSIM_PYTHON"), ROOT / "build/venv/bin/python", "python3"]
     for python in filter(None, candidates):
-        if answer(str(python), "-c", "import torch, numpy; print('yes')") == "yes":
+        if answer(str(python), "-c", f"import {', '.join(modules)}; print('yes')") == "yes":
             return str(python)
     return None
 
@@ -121,6 +121,17 @@ def measure_device(programs, python, options):
     return json.loads(file.read_text())
 
 
+def measure_python_policies(programs, options):
+    """H2O written in Python beside the engine's, where a Python has the package and numba."""
+    python, file = python_with("kvsim._engine", "numba"), programs / "python_policies.json"
+    if not python:
+        return None
+    print("Measuring policies in Python", flush=True)
+    shape = ["--tokens", options.tokens, "--head-dim", options.head_dim]
+    call(python, HERE / "python_policies.py", *shape, "--json", file, quiet=True)
+    return json.loads(file.read_text())
+
+
 def parse_arguments():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -167,7 +178,10 @@ def main():
     files = ["--json", sweeps, "--heads-file", heads]
     call(programs / "sweeps", *shape, *effort, *files, quiet=True)
     report["sweeps"] = json.loads(sweeps.read_text())
-    python = python_with_torch()
+    in_python = measure_python_policies(programs, options)
+    if in_python:
+        report["python_policies"] = in_python
+    python = python_with("torch", "numpy")
     if python:
         print("Measuring PyTorch, which takes minutes", flush=True)
         baseline = programs / "pytorch.json"

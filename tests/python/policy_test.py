@@ -113,16 +113,26 @@ def test_queries_keys_and_scale_give_the_attention(monkeypatch):
 
 
 def test_a_nested_policy_has_the_curve_of_the_built_in_one():
-    curve = getattr(kvsim, "curve", None)
-    assert curve is not None, "kvsim.curve is missing"
     for policy, built_in in (("nested-tova", "tova:score=full"), ("written-window", "window")):
-        left, right = (curve(SAMPLE, spec, layers=0) for spec in (policy, built_in))
+        left, right = (kvsim.curve(SAMPLE, spec, layers=0) for spec in (policy, built_in))
         differing = ["policy", "policy_code"]
         pd.testing.assert_frame_equal(
             left.drop(columns=differing), right.drop(columns=differing), check_exact=True
         )
     with pytest.raises(kvsim.UsageError, match="written-tova"):
-        curve(SAMPLE, "written-tova", layers=0)
+        kvsim.curve(SAMPLE, "written-tova", layers=0)
+
+
+def test_one_unit_is_replayed_step_by_step():
+    chosen = {"budget": 9, "sequence": "held-out-text", "layer": 1, "kv_head": 0}
+    mine, built_in = (kvsim.replay(SAMPLE, policy, **chosen) for policy in (written.H2O, "h2o"))
+    np.testing.assert_array_equal(mine.evicted_after, built_in.evicted_after)
+
+
+def test_the_listing_shows_where_a_policy_is_from():
+    listing = kvsim.policies()
+    (row,) = listing[listing.name == "written-h2o"].to_dict("records")
+    assert row["keeps"] == "Recent tokens and those with the most accumulated attention."
 
 
 def test_the_seed_is_that_of_the_unit():
