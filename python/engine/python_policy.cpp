@@ -146,6 +146,7 @@ PythonPolicy::PythonPolicy(PolicyClass& type, const Params& params, const Contex
     : type_(type), params_(params), context_(context), rules_(type.rules(params, context).rules) {}
 
 PythonPolicy::~PythonPolicy() {
+  if (objects_ == nullptr) return;
   const nb::detail::cleanup_guard gil;
   if (!gil) static_cast<void>(objects_.release());
   objects_.reset();
