@@ -75,8 +75,22 @@ TEST_CASE("cli: all leaves out what an eviction interval rules out") {
   const TemporaryFolder folder;
   const Ended swept = sweep(folder, "all", {"--eviction-interval", "64"});
   CHECK(swept.status == 0);
-  CHECK_THAT(swept.err, Contains("left out, as these options rule them out: subgen\n"));
+  CHECK_THAT(swept.err,
+             Contains("left out, as these options rule them out: subgen, expected-attention\n"));
   CHECK_THAT(swept.out, Contains("stream:interval=64 mode") && !Contains("subgen"));
+}
+
+TEST_CASE("cli: what scores a prompt alone is replayed where a cache is cut once") {
+  const TemporaryFolder folder;
+  const Ended once =
+      sweep(folder, "expected-attention", {"--mode", "prefill", "--eviction-interval", "never"});
+  CHECK(once.status == 0);
+  const std::vector<std::vector<std::string>> others{{}, {"--mode", "prefill"}};
+  for (const auto& options : others) {
+    const Ended refused = sweep(folder, "expected-attention", options);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.err, Contains("use --mode prefill --eviction-interval never"));
+  }
 }
 
 TEST_CASE("cli: all and oracles leave out what options rule out, wherever they stand") {

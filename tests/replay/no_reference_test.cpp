@@ -1,9 +1,13 @@
+#include <H5Cpp.h>
+
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
 #include "sim/replay/replay_checks.h"
+#include "tests/support/hdf5_edit.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
@@ -91,6 +95,21 @@ TEST_CASE("without a reference every policy evicts as beside it after a prompt")
   const int prompt = GENERATE(1, 33, 90);
   check_evictions(random_units({.tokens = 120, .group = 2, .prompt_length = prompt}, 43),
                   Mode::prefill);
+}
+
+TEST_CASE("without a reference values are read only for a policy that asks for them") {
+  const traces_test::TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  {
+    const H5::H5File file((folder / "t.h5").string(), H5F_ACC_RDWR);
+    traces_test::set_number(file, "/sequences/a/layers/0/value", {0, 3, 0}, NAN);
+  }
+  SweepRequest wanted = request(folder / "t.h5", "window;h2o", {"6"});
+  wanted.selection = {{"a"}, {0}, {0}};
+  wanted.measuring = kNoReference;
+  CHECK(rows_of(wanted).size() == 2);
+  wanted.policies = {Spec("vatp")};
+  CHECK_THROWS_WITH(rows_of(wanted), Catch::Contains("/sequences/a/layers/0/value"));
 }
 
 TEST_CASE("without a reference a schedule is followed") {
