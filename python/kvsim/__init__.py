@@ -14,6 +14,7 @@ from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
 from .curve import curve
 from .errors import DataError, KvsimError, KvsimWarning, UsageError
+from .kvpress import from_kvpress
 from .options import Options
 from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
@@ -51,6 +52,7 @@ __all__ = [
     "analyze",
     "compare",
     "curve",
+    "from_kvpress",
     "get_include",
     "load",
     "load_plugin",
