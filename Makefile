@@ -52,6 +52,7 @@ demo:
 venv:
 	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba \
 	  cloudpickle nbconvert ipykernel $(RUFF)
+	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF)
 
 # The wheel is made from the archive, so that it shows that nothing is missing there.
 package:
