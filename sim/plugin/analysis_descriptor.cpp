@@ -86,6 +86,8 @@ class CAnalysis final : public Analysis {
     unit.value_dim = static_cast<std::int32_t>(unit_.value.cols());
     unit.prompt_length = unit_.prompt_length;
     unit.scale = unit_.scale;
+    unit.logit_softcap = unit_.logit_softcap.value_or(0);
+    unit.sliding_window = unit_.sliding_window.value_or(0);
     unit.queries = queries.data();
     unit.keys = unit_.key.data();
     unit.values = unit_.value.data();
@@ -130,6 +132,9 @@ std::vector<ColumnSchema> columns_of(const kvsim_analysis& analysis, const std::
     const std::string what = fmt::format("{}: column {}", owner, i);
     const std::string name = text_of(column.name, true, what + ": name");
     check_name(name, false, what);
+    if (is_sql_word(name)) {
+      throw DataError(fmt::format("{}: '{}' is a word of SQL; choose another name", what, name));
+    }
     if (!taken.insert(name).second) {
       throw DataError(fmt::format("{}: the name '{}' is taken; choose another", what, name));
     }
@@ -152,6 +157,7 @@ AnalysisInfo analysis_info_of(const kvsim_analysis& analysis, const PluginFile& 
   const std::string name = text_of(analysis.name, true, file.name + ": the name of an analysis");
   const std::string owner = fmt::format("{}: analysis '{}'", file.name, name);
   check_name(name, true, owner);
+  if (is_sql_word(name)) throw DataError(owner + ": a word of SQL; choose another name");
   if (analysis.analyze == nullptr) throw DataError(owner + ": expected analyze(), found NULL");
   const std::string source = text_of(analysis.source, false, owner + ": source");
   AnalysisInfo info{

@@ -159,10 +159,11 @@ void check_descriptor(std::int32_t version, std::int32_t size, std::size_t expec
                     "against the header of this kvsim",
                     what, KVSIM_PLUGIN_VERSION, version));
   }
-  if (size < 0 || static_cast<std::size_t>(size) < expected_size) {
+  if (size < 0 || static_cast<std::size_t>(size) != expected_size) {
     throw DataError(fmt::format(
-        "{}: expected a size of {} bytes or more, found {}; set it to sizeof the descriptor", what,
-        expected_size, size));
+        "{}: expected a descriptor of {} bytes, found {}; set size to sizeof the descriptor, and "
+        "compile it against the header of this kvsim",
+        what, expected_size, size));
   }
 }
 

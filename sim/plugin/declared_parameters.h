@@ -27,8 +27,9 @@ std::string text_of(const char* text, bool is_required, const std::string& what)
 /// '-', and begins with a letter.
 void check_name(const std::string& name, bool allows_hyphens, const std::string& what);
 
-/// Throws DataError unless a descriptor, whose first members are `version` and `size`, is of this
-/// version of kvsim/plugin.h.
+/// Throws DataError unless a descriptor, whose first members are `version` and `size`, is that of
+/// this kvsim/plugin.h. A larger one has members that this kvsim does not know; a smaller one will
+/// be read once the header has grown.
 void check_descriptor(std::int32_t version, std::int32_t size, std::size_t expected_size,
                       const std::string& what);
 

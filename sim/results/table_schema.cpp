@@ -1,6 +1,7 @@
 #include "sim/results/table_schema.h"
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 
@@ -89,6 +90,10 @@ ColumnSchema real_column(std::string name, std::string meaning) {
 
 ColumnSchema text_column(std::string name, std::string meaning) {
   return {std::move(name), ColumnSchema::Type::text, std::move(meaning)};
+}
+
+bool is_sql_word(const std::string& name) {
+  return sqlite3_keyword_check(name.c_str(), static_cast<int>(name.size())) != 0;
 }
 
 void create_table(SQLite::Database& connection, const TableSchema& schema,

@@ -41,6 +41,9 @@ struct TableSchema {
   std::vector<ColumnSchema> columns;
 };
 
+/// Whether SQL has the word, so that no table and no column can be called so.
+bool is_sql_word(const std::string& name);
+
 /// Rows for a table, one value per column of its schema.
 struct TableRows {
   const TableSchema* schema;

@@ -32,7 +32,7 @@ std::string refusal(const std::filesystem::path& file) {
 
 TEST_CASE("plugin: loading names what was registered, and again does nothing") {
   const PluginNames& names = load_plugin(plugin_file("probe"));
-  CHECK(names.policies == std::vector<std::string>{"told", "drawn", "value-attention"});
+  CHECK(names.policies == std::vector<std::string>{"told", "drawn", "value-attention", "newest"});
   CHECK(names.analyses == std::vector<std::string>{"probe-rows"});
   const PolicyInfo* const before = &find_policy("drawn");
   const auto folder = plugin_file("probe").parent_path();
@@ -52,7 +52,7 @@ TEST_CASE("plugin: a file that is no plug-in is refused") {
 TEST_CASE("plugin: what a plug-in registers wrongly is refused with the reason") {
   const auto [fault, reason] = GENERATE(table<std::string, std::string>({
       {"version", "expected version 1 of kvsim/plugin.h, found version 7; compile it against"},
-      {"size", "expected a size of"},
+      {"size", "bytes, found 16; set size to sizeof the descriptor"},
       {"name", "expected a name of lower-case letters, digits, '-' and '_'"},
       {"built in", "a policy that is built in has this name"},
       {"alias", "the name has a meaning in lists of policies"},
@@ -69,6 +69,7 @@ TEST_CASE("plugin: what a plug-in registers wrongly is refused with the reason")
       {"no choice", "parameter 'mode': expected choices, found none"},
       {"no column", "analysis 'broken-analysis': expected a column or more, found none"},
       {"column", "column 0: the name 'trace_id' is taken"},
+      {"sql", "column 0: 'order' is a word of SQL"},
       {"key", "column 1: 'place' is a key; put keys first"},
       {"table", "another table or analysis has this name"},
       {"analysis", "another table or analysis has this name"},

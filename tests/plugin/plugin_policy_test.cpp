@@ -2,6 +2,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/sweep/run_curves.h"
 #include "tests/plugin/plugin_files.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
@@ -122,6 +123,25 @@ TEST_CASE("plugin: parameters reach create() in declared order, amounts in token
   CHECK_THROWS_MATCHES(test_support::rows_of(request), DataError,
                        Message("policy told of " + plugin_file("probe").string() +
                                ": update() returned 2407 at step 0"));
+}
+
+TEST_CASE("plugin: a policy whose caches nest has a curve") {
+  load_plugin(plugin_file("probe"));
+  const TemporaryFolder folder;
+  const auto trace = folder / "trace.h5";
+  test_support::write_random_trace(trace, 9);
+  SweepRequest request{.traces = {trace}, .policies = parse_specs("newest;window")};
+  const std::atomic<bool> interrupted = false;
+  std::size_t units = 0;
+  run_curves(plan_curves(request, {"none", "--errors"}), *make_cpu_backend(), interrupted,
+             [&](const PlannedUnit&, const std::vector<Curve>& curves, const auto&) {
+               ++units;
+               CHECK(curves[0].attention_loss == curves[1].attention_loss);
+               CHECK(curves[0].token_misses == curves[1].token_misses);
+             });
+  CHECK(units == test_support::kUnits);
+  request.policies = parse_specs("drawn");
+  CHECK_THROWS_AS(plan_curves(request, {"none", "--errors"}), UsageError);
 }
 
 TEST_CASE("plugin: the code of a policy is a digest of its file, and its origin names it") {

@@ -45,9 +45,11 @@ static int32_t register_policy(const kvsim_host* host) {
 }
 
 static int32_t register_analysis(const kvsim_host* host) {
-  const kvsim_column columns[] = {
-      {.name = has("column") ? "trace_id" : "share", .meaning = "a number"},
-      {.name = "place", .meaning = "a number", .is_key = has("key")}};
+  const kvsim_column columns[] = {{.name = has("column") ? "trace_id"
+                                           : has("sql")  ? "order"
+                                                         : "share",
+                                   .meaning = "a number"},
+                                  {.name = "place", .meaning = "a number", .is_key = has("key")}};
   kvsim_analysis analysis = {.version = KVSIM_PLUGIN_VERSION,
                              .size = sizeof analysis,
                              .name = has("table") ? "replay" : "broken-analysis",

@@ -90,6 +90,13 @@ static int32_t check_vectors(const kvsim_step* step, double* scores, void* state
   return wrong;
 }
 
+/* Scores by position alone, so that caches nest. */
+static int32_t keep_newest(const kvsim_step* step, double* scores, void* state) {
+  (void)state;
+  scores[step->num_tokens - 1] = step->index;
+  return 0;
+}
+
 static const char* const faults[] = {"none", "query", "whole", "key", "twice", "returns", NULL};
 static const kvsim_parameter fault[] = {
     {.name = "fault", .type = KVSIM_CHOICE, .choices = faults, .help = "what is wrong"}};
@@ -128,6 +135,11 @@ int kvsim_plugin(const kvsim_host* host) {
   policy.create = NULL;
   policy.update = check_vectors;
   policy.destroy = NULL;
+  if (host->register_policy(host, &policy) != 0) return 1;
+  policy.name = "newest";
+  policy.rules = NULL;
+  policy.update = keep_newest;
+  policy.nests = 1;
   if (host->register_policy(host, &policy) != 0) return 1;
   const kvsim_analysis analysis = {.version = KVSIM_PLUGIN_VERSION,
                                    .size = sizeof analysis,

@@ -5,7 +5,9 @@
  *   cc -O2 -shared -fPIC mine.c -o libmine.so
  *   kvsim --plugin ./libmine.so sweep trace.h5 --policies mine -o results.sqlite
  *
- * Strings are UTF-8 in one line. What a descriptor points to is copied, its functions apart. */
+ * Strings are UTF-8 in one line. What a descriptor points to is copied, its functions apart. A
+ * later header of the same version may add members at the end of a descriptor; its `size` says
+ * which it has. */
 #ifndef KVSIM_PLUGIN_H
 #define KVSIM_PLUGIN_H
 
@@ -131,6 +133,8 @@ typedef struct kvsim_unit {
   int32_t value_dim;           /* numbers in a value */
   int32_t prompt_length;       /* tokens; 0: the sequence has no prompt */
   float scale;                 /* logit = scale * <query, key> */
+  float logit_softcap;         /* logit becomes cap * tanh(logit / cap); 0: none */
+  int32_t sliding_window;      /* token j is visible at step t while t - j < window; 0: none */
   const float* const* queries; /* [num_queries], each [num_tokens, head_dim] */
   const float* keys;           /* [num_tokens, head_dim], after positional rotation */
   const float* values;         /* [num_tokens, value_dim] */
