@@ -56,7 +56,8 @@ class Engine {
 void run_engine(const nb::object& progress, const std::function<void(Work&)>& work) {
   Work state;
   const auto report = [&] {
-    if (!progress.is_none()) progress(state.done.load(), state.total.load());
+    const std::size_t total = state.total;
+    if (!progress.is_none() && total > 0) progress(state.done.load(), total);
   };
   std::exception_ptr raised;
   Engine engine(work, state);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import UsageError
@@ -93,7 +92,7 @@ class Trace:
     def __init__(self, path: str | os.PathLike[str]):
         from . import _engine
 
-        self._take(_engine.Trace(Path(path)))
+        self._take(_engine.Trace(os.fspath(path)))
 
     @classmethod
     def from_arrays(

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
@@ -152,3 +153,25 @@ def program():
         subprocess.run(command, cwd=cwd, check=True, capture_output=True)
 
     return run
+
+
+COLUMNS_OF_A_RUN = ["run_id", "trace", "kvsim_version"]
+
+
+def same(frame, other):
+    """Compares two frames of a table bit for bit, but for what differs between two runs."""
+    drop = [name for name in COLUMNS_OF_A_RUN if name in frame]
+    pd.testing.assert_frame_equal(
+        _plain(frame.drop(columns=drop)), _plain(other.drop(columns=drop)), check_exact=True
+    )
+
+
+def _plain(frame):
+    """Columns of integers with NULLs and of NULLs alone as floats, as `kvsim.load` has them."""
+    frame = frame.copy()
+    for name in frame.columns:
+        if frame[name].isna().all():
+            frame[name] = frame[name].astype(float)
+        if str(frame[name].dtype) == "Int64":
+            frame[name] = frame[name].astype(float if frame[name].isna().any() else np.int64)
+    return frame
