@@ -50,9 +50,8 @@ demo:
 # All that the Python targets need, at once. The recorder's tests need torch, some 6 GB with what it
 # brings along.
 venv:
-	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba \
-	  cloudpickle nbconvert ipykernel $(RUFF)
-	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF)
+	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba kvpress==0.5.5 \
+	  nbconvert ipykernel $(RUFF)
 
 # The wheel is made from the archive, so that it shows that nothing is missing there.
 package:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from typing import TYPE_CHECKING
+
+import cloudpickle
 
 from . import policy
 from .errors import KvsimError, UsageError
@@ -119,15 +120,11 @@ def _classes_of(sweep: _engine.PartedSweep) -> list[tuple[bytes, str]]:
 
 
 def _pickled_class(cls: type[policy.Policy]) -> bytes:
-    """By cloudpickle, which takes classes of notebooks and scripts; without it by pickle."""
-    dumps = pickle.dumps
-    with contextlib.suppress(ImportError):
-        from cloudpickle import dumps
+    """By cloudpickle, which takes classes of notebooks and scripts, too."""
     try:
-        return dumps(cls)
+        return cloudpickle.dumps(cls)
     except Exception as error:
         raise UsageError(
             f"executor: cannot send policy {cls.name} to workers ({error}); write it in a module "
-            "of its own that they can import, or, if it is a class of a notebook or a script, "
-            "install cloudpickle"
+            "of its own that they can import"
         ) from error

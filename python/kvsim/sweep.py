@@ -56,7 +56,7 @@ def sweep(
       executor: of concurrent.futures, as ProcessPoolExecutor(8): units are replayed in its workers,
         a layer or a sequence at a time, each in one thread unless `threads` says more; this process
         writes `output`. For policies of Python, of which a process runs one at a time. Workers get
-        the path of a trace, or all of one in memory; classes by cloudpickle, if it is installed.
+        the path of a trace, or all of one in memory; classes by cloudpickle.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
         reference, every, device.
