@@ -23,7 +23,7 @@ SWEEP = "--layers 0 --heads 0 --policies window;h2o --budgets 20% --threads 2 -o
 IN_PROCESS = f"""
 import kvsim
 rows = kvsim.sweep(kvsim.Trace('{SAMPLE}'), ['window', 'h2o'], ['20%'], layers='0', threads=2)
-print(*rows.policy.unique())
+print(*sorted(rows.policy.unique()))
 """
 
 C_LIBRARY = r"(libc|libm|libdl|libpthread|librt|ld-linux\S*|ld64)\.so\.\d+"
@@ -61,12 +61,13 @@ def test_the_package_needs_nothing_but_the_c_library():
         assert [entry for entry in needed if not re.fullmatch(allowed[name], entry)] == [], file
 
 
-def test_the_module_shows_other_modules_only_its_entry():
+def test_the_module_shows_no_symbol_of_the_libraries_in_it():
     (module,) = [file for file in installed_programs() if file.name.startswith("_engine")]
     table = output_of("readelf", "--dyn-syms", "--wide", module)
     rows = [line.split() for line in table.splitlines() if line.strip()[:1].isdigit()]
     shown = {row[7] for row in rows if len(row) > 7 and row[6] != "UND"}
-    assert {name for name in shown if "nanobind" not in name} == {"PyInit__engine"}
+    of_templates = r"_Z(T[ISV])?N?(St|8nanobind)"
+    assert [name for name in shown if not re.match(of_templates, name)] == ["PyInit__engine"]
 
 
 @needs_root
@@ -93,7 +94,7 @@ def test_the_package_is_imported_where_the_libraries_are_hidden(tmp_path):
     if "unshare failed" in done.stderr or "mount:" in done.stderr:
         pytest.skip(f"this machine hides no files: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("window h2o")
+    assert done.stdout.startswith("h2o")
 
 
 def test_program_module_and_package_have_one_version():
@@ -115,7 +116,7 @@ def test_torch_and_the_module_compute_in_parallel_in_one_process(order):
     code = f"import {order}\n{product}\n{IN_PROCESS}\n{product}"
     done = output_of(sys.executable, "-c", code, env=os.environ | {"OMP_NUM_THREADS": "2"})
     first, policies, second = done.splitlines()
-    assert first == second == "134217728.0" and policies.startswith("window h2o")
+    assert first == second == "134217728.0" and policies.startswith("h2o")
 
 
 @needs_wheel
@@ -128,7 +129,7 @@ def test_the_wheel_brings_all_that_it_needs(tmp_path):
     run = dict(cwd=tmp_path, env=environment)
     assert output_of(scripts / "kvsim", "--version", **run).split()[1] == _engine.version()
     output_of(scripts / "kvsim", "sweep", SAMPLE, *SWEEP, **run)
-    assert output_of(scripts / "python", "-c", IN_PROCESS, **run).startswith("window h2o")
+    assert output_of(scripts / "python", "-c", IN_PROCESS, **run).startswith("h2o")
     code = "import kvsim; print(kvsim.run('--version'))"
     assert output_of(scripts / "python", "-c", code, **run).split()[1] == _engine.version()
     output_of(scripts / "kvsim", "report", "r.sqlite", "-o", "page", "--quiet", **run)
