@@ -63,8 +63,8 @@ class ExpectedAttention final : public Policy {
   // map.
   void score(const Step& step, std::span<double> scores) {
     const MeanRotation ahead = rotation(step.index + 1, future_);
-    const std::size_t first =
-        std::lower_bound(step.tokens.begin(), step.tokens.end(), sinks_) - step.tokens.begin();
+    const auto first = static_cast<std::size_t>(
+        std::lower_bound(step.tokens.begin(), step.tokens.end(), sinks_) - step.tokens.begin());
     const std::size_t count = scores.size() - first;
     std::vector<std::vector<double>> logits(queries_.size(), std::vector<double>(count));
     for (std::size_t i = 0; i < count; ++i) {
