@@ -55,13 +55,6 @@ TEST_CASE("cli: what policies remember is in the memory that a sweep says it tak
                  "--policies scissorhands;snapkv:window=200 --budgets 20%,40% --threads 1");
 }
 
-TEST_CASE("cli: what policies know of queries is in the memory that a sweep says it takes") {
-  check_estimate(
-      "--tokens 400 --prompt-length 300 --query-heads 8 --kv-heads 1 --head-dim 128",
-      "--policies expected-attention --budgets 1..60:1 --mode prefill --eviction-interval never "
-      "--threads 1");
-}
-
 TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
   check_estimate("--tokens 8000 --query-heads 4 --kv-heads 2",
                  "--policies tova;lru --budgets 256,10% --threads 2");

@@ -1,0 +1,41 @@
+#include <catch2/catch.hpp>
+
+#include "sim/sweep/sweep_jobs.h"
+#include "tests/support/sweep_requests.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_files.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+/// Of the first job of a sweep over keys of 4 numbers and groups of two query heads.
+ReplayShape shape_of(const std::string& policy, Reference reference = Reference::full) {
+  const traces_test::TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 1);
+  SweepRequest wanted = request(folder / "t.h5", policy, {"6", "7"});
+  wanted.mode = Mode::prefill;
+  wanted.eviction_interval = kNeverEvict;
+  wanted.measuring.reference = reference;
+  const SweepPlan plan = plan_sweep(wanted);
+  return replay_shape(plan, jobs_of(plan).front());
+}
+
+TEST_CASE("what policies know of queries is in the estimate of memory") {
+  CHECK(shape_of("expected-attention").remembered == 2 * 2 * 4 * 4 * sizeof(double));
+  CHECK(shape_of("expected-attention:covariance=no").remembered == 0);
+}
+
+TEST_CASE("values are in the estimate of memory if the reference or a policy reads them") {
+  CHECK(shape_of("window").reads_values);
+  CHECK_FALSE(shape_of("window", Reference::none).reads_values);
+  CHECK(shape_of("window;vatp", Reference::none).reads_values);
+  ReplayShape shape = shape_of("vatp", Reference::none);
+  const std::size_t with_values = replay_memory(shape);
+  shape.reads_values = false;
+  CHECK(with_values - replay_memory(shape) == shape.num_tokens * shape.value_dim * sizeof(float));
+}
+
+}  // namespace
+}  // namespace kvsim
