@@ -17,7 +17,7 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-/// (a dict from table to its columns, notes for the user). `policies` and `budgets` may be empty.
+/// (a dict from table to its table_of(), notes for the user). `policies` and `budgets` may be empty.
 nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
                   const std::string& policies, const std::string& budgets, const nb::dict& options,
                   const std::optional<std::string>& output, const std::string& command,
@@ -54,7 +54,7 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
   });
   nb::dict tables;
   for (std::size_t i = 0; i < schemas.size(); ++i) {
-    tables[schemas[i].name.c_str()] = columns_of(schemas[i], std::move(found[i]), run_id);
+    tables[schemas[i].name.c_str()] = table_of(schemas[i], std::move(found[i]), run_id);
   }
   return nb::make_tuple(tables, nb::cast(notes));
 }

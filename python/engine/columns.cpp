@@ -1,6 +1,7 @@
 #include "python/engine/columns.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <limits>
@@ -87,18 +88,24 @@ constexpr Type type_of() {
 
 }  // namespace
 
-nb::dict columns_of(TableSchema schema, Rows rows, const std::string& run_id) {
+nb::tuple table_of(TableSchema schema, Rows rows, const std::string& run_id) {
   std::sort(rows.begin(), rows.end());  // key columns come first
   for (std::vector<Value>& row : rows) row.emplace_back(run_id);
-  schema.columns.push_back(text_column("run_id", ""));
+  schema.columns.push_back(text_column("run_id", "the row of the table run that wrote the row"));
   nb::dict columns;
+  nb::dict meanings;
   for (std::size_t i = 0; i < schema.columns.size(); ++i) {
     const ColumnSchema& column = schema.columns[i];
     const bool has_null = std::any_of(
         rows.begin(), rows.end(), [&](const std::vector<Value>& row) { return is_null(row[i]); });
     columns[column.name.c_str()] = column_of(rows, i, column.type, has_null);
+    meanings[column.name.c_str()] = column.meaning;
   }
-  return columns;
+  nb::dict about;
+  about["shows"] = schema.shows;
+  about["source"] = schema.source;
+  about["about"] = meanings;
+  return nb::make_tuple(columns, about);
 }
 
 nb::dict columns_of(std::span<const Result> results) {

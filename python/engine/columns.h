@@ -13,11 +13,12 @@ namespace kvsim::python {
 /// or a pair of an int64 array and, where the column may be NULL, a bool array that is true there,
 /// else None. `python/kvsim/frames.py` makes frames of them. With the GIL.
 
-/// The rows of the schema's table, ordered by key, with its last column: `run_id`.
-nanobind::dict columns_of(TableSchema schema, std::vector<std::vector<Value>> rows,
-                          const std::string& run_id);
+/// (columns, about): the rows of the schema's table, ordered by key, with its last column `run_id`,
+/// and a dict of what a row `shows`, its `source` and the meaning of every column (`about`).
+nanobind::tuple table_of(TableSchema schema, std::vector<std::vector<Value>> rows,
+                         const std::string& run_id);
 
-/// The same for rows of the table `replay`.
+/// The columns of rows of the table `replay`.
 nanobind::dict columns_of(std::span<const Result> results);
 
 }  // namespace kvsim::python

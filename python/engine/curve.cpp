@@ -16,7 +16,7 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-/// (columns of the table `curve`, notes for the user).
+/// (table_of() the table `curve`, notes for the user).
 nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
                 const nb::dict& options, const std::string& output_error,
                 const std::optional<std::string>& output, const std::string& command,
@@ -50,7 +50,7 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
                  ++state.done;
                });
   });
-  return nb::make_tuple(columns_of(schema, std::move(found), run_id), nb::cast(notes));
+  return nb::make_tuple(table_of(schema, std::move(found), run_id), nb::cast(notes));
 }
 
 }  // namespace

@@ -63,4 +63,4 @@ def analyze(
             engine_traces(trace), names, specs, amounts, given, file_name(output), command, report
         )
     warn_of(notes)
-    return {name: frame_of(columns) for name, columns in tables.items()}
+    return {name: frame_of(*table) for name, table in tables.items()}

@@ -53,8 +53,8 @@ def curve(
     from . import _engine
 
     with reporter(progress, "units") as report:
-        columns, notes = _engine.curve(
+        (columns, about), notes = _engine.curve(
             engine_traces(trace), specs, given, errors, file_name(output), command, report
         )
     warn_of(notes)
-    return frame_of(columns)
+    return frame_of(columns, about)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .results import about_table
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def frame_of(columns: dict[str, object]) -> pd.DataFrame:
-    """The frame of the columns that `_engine` returns.
+def frame_of(columns: dict[str, object], about: dict[str, object] | None = None) -> pd.DataFrame:
+    """The frame of the columns that `_engine` returns, with `about` in its attrs, as in Results.
 
+    Without `about` it is the table `replay`.
     Numbers are float64, with NaN for NULL, or int64, and Int64 where a column may be NULL. Texts
     are objects, with None for NULL.
     """
@@ -24,4 +27,6 @@ def frame_of(columns: dict[str, object]) -> pd.DataFrame:
         elif isinstance(values, list):
             values = pd.Series(values, dtype=object)
         series[name] = values
-    return pd.DataFrame(series, copy=False)
+    frame = pd.DataFrame(series, copy=False)
+    frame.attrs.update(about_table("replay", list(columns)) if about is None else about)
+    return frame

@@ -150,13 +150,11 @@ class Results:
         )
 
     def _about(self, table: str, columns: list[str]) -> dict[str, object]:
-        meanings, source = _MEANINGS.get(table, {}), ""
-        if table not in _MEANINGS and "about" in self.tables:
-            rows = self._query("SELECT * FROM about WHERE table_name = ?", table)
-            meanings = dict(zip(rows["column_name"], rows["meaning"]))
-            source = rows["source"].iloc[0] if len(rows) else ""
-        about = {column: meanings.get(column, "") for column in columns}
-        return {"shows": meanings.get("", ""), "source": source, "about": about}
+        if table in _MEANINGS or "about" not in self.tables:
+            return about_table(table, columns)
+        rows = self._query("SELECT * FROM about WHERE table_name = ?", table)
+        meanings = dict(zip(rows["column_name"], rows["meaning"]))
+        return about_table(table, columns, meanings, rows["source"].iloc[0] if len(rows) else "")
 
     def _query(self, sql: str, *values: object) -> pd.DataFrame:
         import pandas as pd
@@ -177,6 +175,16 @@ class Results:
             if values and all(value is None or isinstance(value, (int, float)) for value in values):
                 frame[column] = frame[column].astype(float)
         return frame
+
+
+def about_table(
+    table: str, columns: list[str], meanings: dict[str, str] | None = None, source: str = ""
+) -> dict[str, object]:
+    """The attrs of a frame; without `meanings`, of a table that `about` does not explain."""
+    if meanings is None:
+        meanings = _MEANINGS.get(table, {})
+    about = {column: meanings.get(column, "") for column in columns}
+    return {"shows": meanings.get("", ""), "source": source, "about": about}
 
 
 def load(path: str | Path) -> Results:

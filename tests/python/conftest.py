@@ -175,3 +175,13 @@ def _plain(frame):
         if str(frame[name].dtype) == "Int64":
             frame[name] = frame[name].astype(float if frame[name].isna().any() else np.int64)
     return frame
+
+
+def specs_of(frame):
+    """The policies of a frame in the order of the registry, which is that of "all;oracles".
+
+    Other tests may have added policies to this process; and the order in which policies share a
+    unit's replay decides the last digits of output errors.
+    """
+    order = list(kvsim.policies().name)
+    return sorted(frame.policy.unique(), key=lambda spec: order.index(re.split("[:+@]", spec)[0]))

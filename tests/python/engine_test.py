@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from conftest import SAMPLE, same
+from conftest import SAMPLE, same, specs_of
 from kvsim.record.trace_id import trace_id
 
 
@@ -40,9 +40,8 @@ def test_all_policies_have_the_numbers_of_the_program(program, tmp_path, protoco
         name.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
         for name, value in zip(options[::2], options[1::2])
     }
-    # By name, as other tests may have added policies to this process.
     found = kvsim.sweep(
-        SAMPLE, list(expected.policy.unique()), ["10%", 64], threads=threads, **chosen, **keywords
+        SAMPLE, specs_of(expected), ["10%", 64], threads=threads, **chosen, **keywords
     )
     assert len(found) > 20
     same(found, expected)
@@ -52,6 +51,7 @@ def test_a_file_has_the_columns_and_rows_of_the_frame(tmp_path):
     file = tmp_path / "results.sqlite"
     frame = kvsim.sweep(SAMPLE, ["h2o", "window"], [32], layers=0, output=file)
     same(frame, kvsim.load(file).replay)
+    assert frame.attrs == kvsim.load(file).replay.attrs
     assert list(frame.columns) == list(kvsim.load(file).replay.columns)
     assert set(frame.run_id) == set(kvsim.load(file).run.run_id)
     (command,) = kvsim.load(file).run.command

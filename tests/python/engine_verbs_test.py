@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from conftest import SAMPLE, same
+from conftest import SAMPLE, same, specs_of
 
 TEXT = "copied-segment"
 
@@ -19,7 +19,7 @@ def test_curves_are_those_of_the_program(program, tmp_path):
     choice = ["--layers", "1-2", "--heads", "0", "--policies", "all;optimal"]
     expected = written(program, tmp_path, "curve", *choice, "--output-error", "20%")
     file = tmp_path / "results.sqlite"
-    policies = list(expected.curve.policy.unique())  # other tests may have added policies
+    policies = specs_of(expected.curve)
     found = kvsim.curve(
         SAMPLE, policies, layers=[1, 2], heads=0, output_error=["20%"], output=file, threads=2
     )
@@ -45,6 +45,9 @@ def test_an_analysis_has_parameters_and_writes_a_file_where_asked(tmp_path):
     assert list(found) == ["sparsity", "persistence", "unit"]
     assert set(found["sparsity"].threshold) == {0.1}
     same(found["sparsity"], kvsim.load(file).sparsity)
+    about, expected = found["sparsity"].attrs, kvsim.load(file).sparsity.attrs
+    assert about["about"]["sparsity"] == expected["about"]["sparsity"] != ""
+    assert (about["shows"], about["source"]) == (expected["shows"], expected["source"])
 
 
 @pytest.mark.parametrize("spec", ["h2o", "optimal", "spatten", "topk"])
