@@ -32,7 +32,7 @@ def same(policy, built_in, bit_for_bit, **options):
     differing = ["policy", "policy_code"]
     left, right = left.drop(columns=differing), right.drop(columns=differing)
     pd.testing.assert_frame_equal(left[EXACT], right[EXACT], check_exact=True)
-    pd.testing.assert_frame_equal(left, right, check_exact=bit_for_bit, rtol=1e-6, atol=1e-7)
+    pd.testing.assert_frame_equal(left, right, check_exact=bit_for_bit, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [STREAM, PREFILL, ONCE, INTERVAL], ids=str)
@@ -79,7 +79,7 @@ def test_other_policies_beside_it_change_nothing():
     alone = swept(written.H2O, threads=1)
     together = swept(["h2o", written.H2O, "optimal", written.Window, "compiled-h2o"], threads=2)
     of_policy = together[together.policy == "written-h2o:recent=0.5"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, of_policy, rtol=1e-6, atol=1e-7)
+    pd.testing.assert_frame_equal(alone, of_policy, rtol=1e-5, atol=1e-6)
     assert (together.policy_code.groupby(together.policy).nunique() == 1).all()
 
 
