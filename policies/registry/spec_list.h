@@ -14,8 +14,8 @@ struct NamedSpecs {
   std::function<std::vector<Spec>()> oracles;
 };
 
-/// "all": every policy that is not an oracle and needs no file; "oracles": every oracle; each at
-/// its defaults.
+/// "all": every policy that is not an oracle, needs no file and is not of Python; "oracles": every
+/// oracle; each at its defaults.
 NamedSpecs every_spec();
 
 /// As parse_specs(list), with other meanings of "all" and "oracles"; where they stand for nothing,

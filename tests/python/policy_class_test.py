@@ -187,6 +187,15 @@ def test_rows_of_a_changed_class_are_made_again(tmp_path):
     assert (first.run_id != changed.run_id).all()
 
 
+def test_all_stands_for_the_policies_that_the_program_has():
+    define("class Mine(kvsim.Policy):\n    def update(self, step, scores): pass\n")
+    frame = swept("all")
+    listing = kvsim.policies().set_index("name")
+    names = {policy.split(":")[0] for policy in frame.policy}
+    assert "h2o" in names and listing.origin["mine"] == "Python"
+    assert not any(listing.origin[name] == "Python" for name in names)
+
+
 def test_presets_set_parameters():
     class Mine(kvsim.Policy):
         presets: ClassVar = {"paper": "decay=0.25"}
