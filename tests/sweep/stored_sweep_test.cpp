@@ -26,7 +26,7 @@ std::vector<Result> stored(const SweepRequest& wanted, ResultStore& store, bool 
 TEST_CASE("stored sweep: rows come back in the order of their key, in memory as from a file") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  const SweepRequest wanted = request(folder / "t.h5", "window;h2o;lfu", {"6", "3", "25%"});
+  const SweepRequest wanted = request(folder / "t.h5", "window;h2o;lfu", {"6", "3", "50%"});
   ResultStore in_memory;
   ResultStore in_file(folder / "results.sqlite", ResultStore::Access::write);
   const std::vector<Result> rows = stored(wanted, in_memory);

@@ -59,7 +59,7 @@ TEST_CASE("options: a value that is not allowed names the option") {
 TEST_CASE("policy lists: aliases and what is left out are notes") {
   SweepRequest request = request_of(RequestOptions());
   request.measuring.reference = Reference::none;
-  const PolicyList all = policies_for(request, "all;streamingllm", Allocation::uniform);
+  const PolicyList all = policies_for(request, "streamingllm;all", Allocation::uniform);
   REQUIRE(all.notes.size() == 2);
   CHECK_THAT(all.notes[0], Contains("streamingllm is sink here"));
   CHECK_THAT(all.notes[1], Contains("left out, as these options rule them out: "));
