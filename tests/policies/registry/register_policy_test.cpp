@@ -43,7 +43,8 @@ TEST_CASE("a registered policy is parsed, listed and made as one that is built i
   CHECK(spec.rules({}).protect_first == 7);
   CHECK(spec.rules({}).protect_newest == 2);
   CHECK(spec.code().starts_with(std::string(64, '1') + ' '));
-  CHECK(is_among(parse_specs("all"), "keeps-some:first=3"));
+  CHECK(is_among(parse_specs("keeps-some;window"), "keeps-some:first=3"));
+  CHECK_FALSE(is_among(parse_specs("all"), "keeps-some:first=3"));
   CHECK_THROWS_WITH(Spec("keeps-sone"), Contains("did you mean 'keeps-some'"));
 }
 
