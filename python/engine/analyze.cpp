@@ -17,7 +17,8 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-/// (a dict from table to its table_of(), notes for the user). `policies` and `budgets` may be empty.
+/// (a dict from table to its table_of(), notes for the user). `policies` and `budgets` may be
+/// empty.
 nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
                   const std::string& policies, const std::string& budgets, const nb::dict& options,
                   const std::optional<std::string>& output, const std::string& command,
