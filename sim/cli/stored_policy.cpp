@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
@@ -30,15 +32,17 @@ std::string nearest_policy(const std::string& text, const std::vector<std::strin
   return nearest(text, of_name);
 }
 
-/// `text` in its canonical form, or itself if it is no spec: a file may have policies that the
-/// program does not know.
-std::string canonical_spec(const std::string& text) {
+/// `text` in its canonical form; none if it is no spec: a file may have policies that the program
+/// does not know, of plug-ins and of Python.
+std::optional<std::string> known_spec(const std::string& text) {
   try {
     return Spec(text).text();
   } catch (const UsageError&) {
-    return text;
+    return std::nullopt;
   }
 }
+
+std::string canonical_spec(const std::string& text) { return known_spec(text).value_or(text); }
 
 /// Where the label of "LABEL=SPEC" ends; npos: there is none.
 std::size_t end_of_label(const std::string& text) {
@@ -68,6 +72,16 @@ std::string stored_policy(const std::string& text, const std::vector<std::string
   if (labelled.size() > 1) {
     throw UsageError(fmt::format("{} has rows of {} labelled '{}'; name one of them", file,
                                  fmt::join(labelled, " and of "), text));
+  }
+  if (!known_spec(text)) {
+    std::vector<std::string> of_name;
+    std::copy_if(policies.begin(), policies.end(), std::back_inserter(of_name),
+                 [&](const std::string& spec) { return name_of_policy(spec) == text; });
+    if (of_name.size() == 1) return of_name.front();
+    if (of_name.size() > 1) {
+      throw UsageError(
+          fmt::format("{} has rows of {}; name one of them", file, fmt::join(of_name, " and of ")));
+    }
   }
   throw UsageError(fmt::format("{} has no rows of '{}'; did you mean '{}'?", file, text,
                                nearest_policy(canonical, policies, store.labels())));

@@ -123,6 +123,22 @@ TEST_CASE("cli: compare takes labels, but none that stands for several policies"
   CHECK_THAT(compare(folder, {"windows", "ours"}).err, Contains("did you mean 'window'?"));
 }
 
+TEST_CASE("cli: compare takes the name of a policy that only the file knows") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  std::vector<Result> rows;
+  for (int layer = 0; layer < 8; ++layer) {
+    rows.push_back(row("of-python:decay=0.9", layer, 0.5));
+    rows.push_back(row("of-others:a=1", layer, 0.5));
+    rows.push_back(row("of-others:a=2", layer, 0.6));
+  }
+  ResultStore(folder.path() / "r.sqlite", ResultStore::Access::write).add(rows);
+  CHECK_THAT(compare(folder, {"of-python", "window"}).out, Contains("A: of-python:decay=0.9\n"));
+  const Ended several = compare(folder, {"of-others", "window"});
+  CHECK(several.status == 2);
+  CHECK_THAT(several.err, Contains("has rows of of-others:a=1 and of of-others:a=2; name one"));
+}
+
 TEST_CASE("cli: compare takes the field's other names of policies") {
   const TemporaryFolder folder;
   std::vector<Result> rows;
