@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
@@ -66,6 +68,12 @@ Info with_code(Info info, const char* name) {
   return info;
 }
 
+/// Replays look policies up while Python or a plug-in may register others.
+std::shared_mutex& table_mutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
 std::list<PolicyInfo>& policy_table() {
 #define KVSIM_CALL(name) with_code(name##_policy(), #name),
   static std::list<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
@@ -105,6 +113,7 @@ void register_policy(PolicyInfo policy) {
       policy.name == kAllOracles) {
     refuse("the name has a meaning in lists of policies");
   }
+  const std::unique_lock lock(table_mutex());
   std::list<PolicyInfo>& table = policy_table();
   static std::list<PolicyInfo> replaced;  // specs refer to them
   const auto earlier = std::find_if(table.begin(), table.end(), [&](const PolicyInfo& known) {
@@ -137,6 +146,7 @@ const PolicyInfo& find_policy(std::string_view name) {
                     "it has (kvsim --plugin {0} policies lists them)",
                     name));
   }
+  const std::shared_lock lock(table_mutex());
   return find(policies(), name, "policy");
 }
 

@@ -22,9 +22,10 @@ std::string_view name_of(std::string_view part) {
 
 /// Null if `name` is no alias, or a policy has that name.
 const PolicyAlias* alias_of(std::string_view name) {
+  const PolicyAlias* alias = find_alias(name);
+  if (alias == nullptr) return nullptr;
   const auto has_name = [&](const PolicyInfo& policy) { return policy.name == name; };
-  const bool is_policy = std::any_of(policies().begin(), policies().end(), has_name);
-  return is_policy ? nullptr : find_alias(name);
+  return std::any_of(policies().begin(), policies().end(), has_name) ? nullptr : alias;
 }
 
 const PolicyInfo& named_policy(std::string_view name) {
@@ -181,7 +182,11 @@ std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
 bool Spec::is_bare() const { return combinators_.empty() && allocation() == Allocation::uniform; }
 
 bool Spec::nests() const {
-  return policy_->nests != nullptr && is_bare() && policy_->nests(params_);
+  if (policy_->nests == nullptr || !is_bare() || !policy_->nests(params_)) return false;
+  // What follows all budgets at once evicts one token of one head at a time.
+  const Rules rules = this->rules({});
+  return rules.scope == Scope::head && rules.bounded && rules.drop == 1 && !rules.selects &&
+         !rules.prunes && !rules.prompt_only && !rules.slot_positions;
 }
 
 bool Spec::plans_every_budget() const {

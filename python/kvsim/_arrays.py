@@ -35,13 +35,11 @@ def trace_of_arrays(
     arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
     shapes = _shapes(arrays)
     tokens, dim = shapes[1][1:]
-    if not 0 <= prompt_length <= tokens:
+    if not hasattr(prompt_length, "__index__") or not 0 <= prompt_length <= tokens:
         raise UsageError(f"prompt_length: expected 0..{tokens}, found {prompt_length}")
     if not name or "/" in name:
         raise UsageError(f"name: expected one without a slash, found {name!r}")
-    ids = [] if token_ids is None else np.asarray(_on_host(token_ids)).astype(np.int32).tolist()
-    if ids and len(ids) != tokens:
-        raise UsageError(f"token_ids: expected {tokens}, found {len(ids)}")
+    ids = [] if token_ids is None else _token_ids(token_ids, tokens)
     header = {
         "model": model,
         "scale": dim**-0.5 if scale is None else float(scale),
@@ -50,6 +48,8 @@ def trace_of_arrays(
         "rope": None if rope is None else _rope(rope),
     }
     windows = sliding_window if isinstance(sliding_window, Mapping) else {}
+    if not set(windows) <= set(arrays):
+        raise UsageError(f"sliding_window: expected layers of {sorted(arrays)}, found {[*windows]}")
     of_all = None if isinstance(sliding_window, Mapping) else sliding_window
     given = [
         (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
@@ -60,6 +60,17 @@ def trace_of_arrays(
     from . import _engine
 
     return _engine.trace_of(header, name, prompt_length, ids, given, half)
+
+
+def _token_ids(token_ids: ArrayLike, tokens: int) -> list[int]:
+    ids = np.asarray(_on_host(token_ids))
+    most = np.iinfo(np.int32).max
+    if ids.shape != (tokens,) or ids.dtype.kind not in "iu" or (np.abs(ids) > most).any():
+        raise UsageError(
+            f"token_ids: expected {tokens} whole numbers of 32 bits, found {ids.dtype} "
+            f"{list(ids.shape)}"
+        )
+    return ids.tolist()
 
 
 def _on_host(values: object) -> object:

@@ -86,7 +86,17 @@ def replay_part(
         "layers": ",".join(map(str, layers)),
         "heads": ",".join(map(str, heads)),
     }
-    return _engine.replay_task([traces[trace]._opened], specs, budgets, {**options, **chosen})
+    try:
+        return _engine.replay_task([traces[trace]._opened], specs, budgets, {**options, **chosen})
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # it cannot travel: its words can
+            told = KvsimError(f"{type(error).__name__}: {error}")
+            for note in getattr(error, "__notes__", ()):
+                policy.add_note(told, note)
+            raise told from None
+        raise
 
 
 _known: dict[str, tuple] = {}  # the last job, by its digest
@@ -105,8 +115,7 @@ def _job(digest: str, job: bytes) -> tuple[list[Trace], str, dict[str, object]]:
             for plugin in plugins:
                 _engine.load_plugin(plugin)
             for cls, code in found:
-                cls._kvsim_code = code
-                policy.name_of(cls)
+                policy.register(cls, code)
             _known.clear()
             _known[digest] = (traces, budgets, options)
         return _known[digest]

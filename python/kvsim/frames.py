@@ -15,7 +15,7 @@ def frame_of(columns: dict[str, object], about: dict[str, object] | None = None)
 
     Without `about` it is the table `replay`.
     Numbers are float64, with NaN for NULL, or int64, and Int64 where a column may be NULL. Texts
-    are objects, with None for NULL.
+    have the type that this pandas gives them, as in Results.
     """
     import pandas as pd
 
@@ -25,7 +25,8 @@ def frame_of(columns: dict[str, object], about: dict[str, object] | None = None)
             numbers, nulls = values
             values = numbers if nulls is None else pd.arrays.IntegerArray(numbers, nulls)
         elif isinstance(values, list):
-            values = pd.Series(values, dtype=object)
+            known = any(value is not None for value in values)
+            values = pd.Series(values, dtype=None if known else object)
         series[name] = values
     frame = pd.DataFrame(series, copy=False)
     frame.attrs.update(about_table("replay", list(columns)) if about is None else about)

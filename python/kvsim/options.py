@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from .errors import KvsimWarning
+from .errors import KvsimWarning, UsageError
 from .policy import name_of
 from .trace import Trace
 
@@ -49,6 +49,9 @@ class Options(TypedDict, total=False):
 def engine_options(options: Options) -> dict[str, object]:
     """The options as the engine takes them, without those that are None."""
     given = {name: value for name, value in options.items() if value is not None}
+    for name in ("sequences", "layers", "heads"):
+        if name in given and not isinstance(given[name], int) and len(given[name]) == 0:
+            raise UsageError(f"{name}: expected at least one, found none; None stands for all")
     for name in ("layers", "heads"):
         if name in given:
             given[name] = listed(given[name], ",")
@@ -64,8 +67,18 @@ def engine_options(options: Options) -> dict[str, object]:
 def listed(values: object, separator: str) -> str:
     """A value, or several, as the program takes a list: separated."""
     if isinstance(values, Iterable) and not isinstance(values, (str, type)):
+        values = list(values)
+        _check_names_differ([value for value in values if isinstance(value, type)])
         return separator.join(_written(value) for value in values)
     return _written(values)
+
+
+def _check_names_differ(classes: list[type]) -> None:
+    of_name: dict[object, type] = {}
+    for cls in classes:
+        name = getattr(cls, "name", None)
+        if of_name.setdefault(name, cls) is not cls:
+            raise UsageError(f"two classes of policies are named {name!r}; give one another name")
 
 
 def _written(value: object) -> str:

@@ -195,6 +195,8 @@ def register(cls: type[Policy], code: str | None = None) -> None:
     """
     from . import _engine
 
+    if not isinstance(cls.name, str):
+        raise TypeError(f"{cls.__qualname__}: name: expected a text, found {cls.name!r}")
     cls._kvsim_parameters = tuple(parameters_of(cls))
     cls._kvsim_code = code or code_of(cls, Policy)
     _engine.register_python_policy(
@@ -236,8 +238,9 @@ def name_of(cls: type[Policy]) -> str:
         raise TypeError(f"{cls.__qualname__}: expected a class below kvsim.Policy")
     if cls.update is Policy.update:
         raise TypeError(f"{cls.__qualname__}: expected a policy; this class has no update")
-    if _registered.get(cls.name) is not cls:
-        register(cls, vars(cls).get("_kvsim_code"))
+    code = code_of(cls, Policy)  # its attributes may have changed since
+    if _registered.get(cls.name) is not cls or cls._kvsim_code != code:
+        register(cls, code)
     return cls.name
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import pickle
+import secrets
 import textwrap
 import types
 from typing import Any
@@ -12,8 +13,11 @@ _IGNORED = {
     "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",
     "__static_attributes__", "__weakref__", "__annotate__", "__annotate_func__",
     "__annotations_cache__", "__abstractmethods__", "_abc_impl",
-    "name", "keeps", "source", "presets",
+    "name", "keeps", "source", "presets", "_kvsim_code", "_kvsim_parameters",
 }  # fmt: skip
+
+_PROCESS = secrets.token_hex(8)
+_known_here: dict[int, object] = {}
 
 
 def code_of(cls: type, below: type) -> str:
@@ -94,8 +98,10 @@ def _text_of_code(code: types.CodeType) -> str:
 
 
 def _text_of_object(value: Any) -> str:
-    """A dataclass, an array, an object: by what pickle writes; without that, by its type."""
+    """A dataclass, an array, an object: by what pickle writes. One that has no such form, as a
+    function of ctypes, is known in this process alone: rows of another are made again."""
     try:
         return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
     except Exception:  # whatever an object raises that is not made for pickle
-        return type(value).__qualname__
+        _known_here[id(value)] = value  # so that no other object gets its number
+        return f"{type(value).__qualname__} {_PROCESS} {id(value)}"

@@ -27,6 +27,7 @@ class Host {
     host_.context = this;
     host_.register_policy = [](const kvsim_host* host, const kvsim_policy* policy) {
       return of(host).keep_error([&](Host& self) {
+        if (policy == nullptr) throw DataError(self.file_.name + ": expected a policy, found NULL");
         PolicyInfo info = policy_info_of(*policy, self.file_);
         self.names_.policies.push_back(info.name);
         register_policy(std::move(info));
@@ -34,6 +35,9 @@ class Host {
     };
     host_.register_analysis = [](const kvsim_host* host, const kvsim_analysis* analysis) {
       return of(host).keep_error([&](Host& self) {
+        if (analysis == nullptr) {
+          throw DataError(self.file_.name + ": expected an analysis, found NULL");
+        }
         AnalysisInfo info = analysis_info_of(*analysis, self.file_);
         self.names_.analyses.push_back(info.name);
         register_analysis(std::move(info));

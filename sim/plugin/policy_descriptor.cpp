@@ -55,20 +55,21 @@ std::unique_ptr<Policy> make(const CDescriptor& policy, const Params& params,
                              const Context& context) {
   const std::vector<double> numbers = numbers_of(policy.params, params, context.budget);
   const kvsim_rules rules = rules_of(policy, params, numbers, context.budget);
-  CFunction function{.owner = policy.owner,
-                     .rules = {.protect_first = rules.protect_first,
-                               .protect_newest = rules.protect_newest,
-                               .drop = rules.drop,
-                               .bounded = rules.bounded != 0,
-                               .sees_full_attention = rules.sees_full_attention != 0,
-                               .sees_values = rules.sees_values != 0,
-                               .sees_queries = rules.sees_queries != 0,
-                               .prompt_only = rules.prompt_only != 0,
-                               .selects = rules.selects != 0,
-                               .prunes = rules.prunes != 0,
-                               .scope = scope_of(rules.scope)},
-                     .sees_keys = rules.sees_keys != 0,
-                     .update = policy.update};
+  CFunction function{
+      .owner = policy.owner,
+      .rules = {.protect_first = rules.protect_first,
+                .protect_newest = rules.protect_newest,
+                .drop = rules.drop,
+                .bounded = rules.bounded != 0 && rules.selects == 0,
+                .sees_full_attention = rules.sees_full_attention != 0 || rules.selects != 0,
+                .sees_values = rules.sees_values != 0,
+                .sees_queries = rules.sees_queries != 0,
+                .prompt_only = rules.prompt_only != 0,
+                .selects = rules.selects != 0,
+                .prunes = rules.prunes != 0,
+                .scope = scope_of(rules.scope)},
+      .sees_keys = rules.sees_keys != 0,
+      .update = policy.update};
   if (policy.create != nullptr) {
     function.make_state = [policy, numbers, budget = context.budget, seed = context.seed] {
       void* state = policy.create(numbers.data(), budget, seed);

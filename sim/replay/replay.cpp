@@ -42,8 +42,9 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   const int num_tokens = first.num_tokens();
   check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
   for (const Configuration& configuration : configurations) {
-    check_reference(configuration.policy, options.measuring);
-    check_interval(configuration.policy, options.mode, options.eviction_interval);
+    check_reference(configuration.policy, options.measuring, configuration.budget);
+    check_interval(configuration.policy, options.mode, options.eviction_interval,
+                   configuration.budget);
   }
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
   for (const Unit& unit : units) {

@@ -8,8 +8,8 @@ namespace kvsim {
 namespace {
 
 /// Why a policy cannot be replayed without the full attention, and what to do; empty: it can.
-std::string why_reference_is_needed(const Spec& policy) {
-  const Rules rules = policy.rules({});
+std::string why_reference_is_needed(const Spec& policy, int budget) {
+  const Rules rules = policy.rules({.budget = budget});
   if (policy.is_oracle()) return "it plans with the attention of the whole text; leave it out";
   if (policy.is_estimator())
     return "its estimates are made beside the full attention; leave it out";
@@ -27,11 +27,9 @@ std::string why_reference_is_needed(const Spec& policy) {
 
 }  // namespace
 
-bool needs_reference(const Spec& policy) { return !why_reference_is_needed(policy).empty(); }
-
-void check_reference(const Spec& policy, const MeasureOptions& measuring) {
+void check_reference(const Spec& policy, const MeasureOptions& measuring, int budget) {
   if (measuring.has_reference()) return;
-  const std::string reason = why_reference_is_needed(policy);
+  const std::string reason = why_reference_is_needed(policy, budget);
   if (reason.empty()) return;
   throw UsageError(fmt::format("--reference none cannot replay {}: {}", policy.text(), reason));
 }
@@ -51,7 +49,7 @@ void check_mode(const std::string& sequence, int num_tokens, int prompt_length, 
   }
 }
 
-void check_interval(const Spec& policy, Mode mode, int eviction_interval) {
+void check_interval(const Spec& policy, Mode mode, int eviction_interval, int budget) {
   if (eviction_interval == kNeverEvict && mode == Mode::stream) {
     throw UsageError(
         "--eviction-interval never: in stream mode there is no prompt to cut, so nothing would "
@@ -64,7 +62,7 @@ void check_interval(const Spec& policy, Mode mode, int eviction_interval) {
                     "which do not leave by evictions; leave it out",
                     policy.text()));
   }
-  if (eviction_interval != kNeverEvict && policy.rules({}).prompt_only) {
+  if (eviction_interval != kNeverEvict && policy.rules({.budget = budget}).prompt_only) {
     throw UsageError(
         fmt::format("{} scores a prompt and nothing after it, so a cache is cut once; use --mode "
                     "prefill --eviction-interval never",

@@ -51,7 +51,7 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
 ReplayJob JobLoader::load(const SweepJob& job) const {
   UnitParts parts{.values = plan_.request.measuring.has_reference(), .text = false};
   for (const PlannedReplay& replay : job.replays) {
-    const Rules rules = plan_.policy_of(replay).rules({});
+    const Rules rules = plan_.policy_of(replay).rules({.budget = replay.budget});
     parts.values |= rules.sees_values;
     parts.text |= rules.sees_kinds;
   }

@@ -30,6 +30,33 @@ std::vector<PlannedReplay> replays_of(const SweepRequest& request, const Selecte
   return replays;
 }
 
+void check_allocation(const Spec& policy, int budget) {
+  const Scope scope = policy.rules({.budget = budget}).scope;
+  if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
+    throw UsageError(fmt::format(
+        "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
+        "it out, or use another allocation",
+        policy.text()));
+  }
+}
+
+void check_rotation(const Spec& policy, const Trace& trace, int budget) {
+  const Rules rules = policy.rules({.budget = budget});
+  if (trace.header().rope || !(rules.slot_positions || rules.sees_rotation)) return;
+  throw DataError(
+      fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
+                  "record it, or {}",
+                  trace.file().string(), policy.text(),
+                  rules.slot_positions ? "keep text positions" : "leave the policy out"));
+}
+
+// Rules may depend on the budget.
+void check_at_budget(const Spec& policy, const SweepRequest& request, int budget) {
+  check_allocation(policy, budget);
+  check_reference(policy, request.measuring, budget);
+  check_interval(policy, request.mode, request.eviction_interval, budget);
+}
+
 void add_trace(SweepPlan& plan, Trace trace) {
   const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
   if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
@@ -40,22 +67,14 @@ void add_trace(SweepPlan& plan, Trace trace) {
     planned.replays = replays_of(plan.request, unit);
     for (const PlannedReplay& replay : planned.replays) {
       const Spec& policy = plan.policy_of(replay);
+      check_at_budget(policy, plan.request, replay.budget);
+      check_rotation(policy, trace, replay.budget);
       if (policy.is_estimator()) check_estimator(policy, replay.budget);
     }
     planned.remaining = planned.replays;
     planned.unit = std::move(unit);
   }
   plan.traces.push_back(std::move(trace));
-}
-
-void check_allocation(const Spec& policy) {
-  const Scope scope = policy.rules({}).scope;
-  if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
-    throw UsageError(fmt::format(
-        "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
-        "it out, or use another allocation",
-        policy.text()));
-  }
 }
 
 // The spec in a row identifies the schedule by its SHA-256, not by its path alone.
@@ -84,16 +103,6 @@ void check_schedules(const SweepPlan& plan) {
   }
 }
 
-void check_rotation(const Spec& policy, const Trace& trace) {
-  const Rules rules = policy.rules({});
-  if (trace.header().rope || !(rules.slot_positions || rules.sees_rotation)) return;
-  throw DataError(
-      fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
-                  "record it, or {}",
-                  trace.file().string(), policy.text(),
-                  rules.slot_positions ? "keep text positions" : "leave the policy out"));
-}
-
 }  // namespace
 
 std::size_t SweepPlan::num_replays() const {
@@ -113,9 +122,7 @@ std::string SweepPlan::mode() const {
 }
 
 void check_policy(const Spec& policy, const SweepRequest& request) {
-  check_allocation(policy);
-  check_reference(policy, request.measuring);
-  check_interval(policy, request.mode, request.eviction_interval);
+  check_at_budget(policy, request, 1);
 }
 
 SweepPlan plan_sweep(SweepRequest request) {
@@ -131,9 +138,6 @@ SweepPlan plan_sweep(SweepRequest request) {
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
   for (const Trace& trace : plan.request.open_traces) add_trace(plan, trace);
   check_schedules(plan);
-  for (const Spec& policy : plan.request.policies) {
-    for (const Trace& trace : plan.traces) check_rotation(policy, trace);
-  }
   return plan;
 }
 

@@ -65,7 +65,7 @@ def test_the_module_shows_no_symbol_of_the_libraries_in_it():
     (module,) = [file for file in installed_programs() if file.name.startswith("_engine")]
     table = output_of("readelf", "--dyn-syms", "--wide", module)
     rows = [line.split() for line in table.splitlines() if line.strip()[:1].isdigit()]
-    shown = {row[7] for row in rows if len(row) > 7 and row[6] != "UND"}
+    shown = {row[-1] for row in rows if len(row) > 7 and "UND" not in row}
     of_templates = r"_Z(T[ISV])?N?(St|8nanobind)"
     assert [name for name in shown if not re.match(of_templates, name)] == ["PyInit__engine"]
 

@@ -28,18 +28,30 @@ std::vector<std::string> hints_for_aliases(const std::vector<Spec>& specs) {
   return hints;
 }
 
+/// Whether a trace of the request does not say how keys were rotated.
+bool lacks_rotation(const SweepRequest& request) {
+  const auto lacks = [](const Trace& trace) { return !trace.header().rope; };
+  return std::any_of(request.open_traces.begin(), request.open_traces.end(), lacks) ||
+         std::any_of(request.traces.begin(), request.traces.end(),
+                     [&](const std::filesystem::path& file) { return lacks(Trace(file)); });
+}
+
 struct LeftOut {
   std::vector<std::string> policies;
   std::string first_reason;
 };
 
-/// Removes the policies that check_policy() refuses.
+/// Removes the policies that check_policy() refuses, and those that need the rotation where a trace
+/// lacks it.
 std::vector<Spec> without_refused(std::vector<Spec> policies, const SweepRequest& request,
                                   LeftOut& left_out) {
   std::erase_if(policies, [&](const Spec& policy) {
     try {
       check_policy(policy, request);
-      return false;
+      if (!policy.rules({}).sees_rotation || !lacks_rotation(request)) return false;
+      throw UsageError(fmt::format(
+          "{} needs to know how keys were rotated, which a trace does not say; record it again",
+          policy.text()));
     } catch (const UsageError& error) {
       if (left_out.policies.empty()) left_out.first_reason = error.what();
       left_out.policies.push_back(policy.policy().name);

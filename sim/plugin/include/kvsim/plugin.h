@@ -60,7 +60,8 @@ typedef struct kvsim_rules {
   int32_t bounded;             /* 0: the budget does not apply; at first 1 */
   int32_t prunes;              /* tokens scored -INFINITY leave even while the budget holds */
   int32_t selects;             /* chooses what to attend to and evicts nothing: update() comes
-                                * before the attention of the step and sees that over all tokens */
+                                * before the attention of the step and sees that over all tokens,
+                                * as with sees_full_attention; the cache is not bounded */
   int32_t prompt_only;         /* scores the prompt alone: for prefill mode without evictions */
   int32_t scope;               /* KVSIM_SCOPE_...; at first KVSIM_SCOPE_HEAD */
   int32_t sees_full_attention; /* fill kvsim_step.full_attention */
