@@ -11,8 +11,8 @@ import h5py
 import pytest
 import torch
 
+from kvsim.model.texts import read_prompts, read_texts
 from kvsim.record.__main__ import main
-from kvsim.record.texts import read_prompts, read_texts
 from record_zoo import _config, build, check, fail, letters
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,10 +8,10 @@ import tokenizers
 import torch
 
 from conftest import PROGRAM, needs_program
+from kvsim.model.encoding import encode
+from kvsim.model.texts import Text
 from kvsim.record import RecordWarning, UsageError, recording
 from kvsim.record.__main__ import main
-from kvsim.record.encoding import encode
-from kvsim.record.texts import Text
 from record_zoo import build, check, fail, generate, letters, tokens
 
 DOCUMENT, ANSWER = "the ships wait for the tide. ", "they wait in the harbour."

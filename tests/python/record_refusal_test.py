@@ -264,7 +264,7 @@ def test_a_recording_inside_another_is_refused(path):
         with recording(build("qwen2"), path.with_name("u.h5")):
             pass
 
-    refuse(build("llama"), path, "another recording is under way", run)
+    refuse(build("llama"), path, "another model is recorded", run)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import warnings
 import h5py
 import numpy as np
 
-from .errors import RecordError, RecordWarning
+from ..model.errors import RecordError, RecordWarning
 from .shape import Shape
 
 MOST_STEPS = 256  # per head, evenly spaced: enough to find a systematic error

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..model.attention import Call, Result
+from ..model.consistency import Consistency
+from ..model.errors import RecordError, RecordWarning, UsageError
+from ..model.steps import Step, read_step
+from ..model.tokens import token_texts
 from .accuracy import check_accuracy
-from .consistency import Consistency
-from .errors import RecordError, RecordWarning, UsageError
 from .rope import RopeWitness
 from .sequence import Sequence
 from .shape import Shape, shape_of
-from .steps import Step, read_step
-from .tokens import token_texts
 from .trace_file import Attribute, TraceFile
 
 
@@ -160,15 +161,14 @@ class Recorder:
         self._num_columns = 0
         self._consistency.begin()
 
-    def observe(
-        self,
-        module: torch.nn.Module,
-        vectors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-        output: torch.Tensor,
-        mask: torch.Tensor | None,
-        options: dict[str, Any],
-    ) -> None:
-        """Records one attention call: q, k, v [batch, heads, tokens, dim] and its output."""
+    def observe(self, call: Call) -> Result:
+        """Records one attention call and lets it be computed."""
+        result = call.attend()
+        self._record(call, result[0])
+        return result
+
+    def _record(self, call: Call, output: torch.Tensor) -> None:
+        module = call.module
         if type(module.config) is not type(self._text_config):
             return  # another part of the model, such as an image encoder
         layer = getattr(module, "layer_idx", None)
@@ -182,14 +182,14 @@ class Recorder:
                 "a part of the model was called alone; call the recorded model, and without "
                 "gradient checkpointing, which calls parts again"
             )
-        query, key, value = vectors
+        query, key, value = vectors = call.query, call.key, call.value
         if query.shape[2] != step.new or query.shape[0] != len(self._batch):
             raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")
-        shape = shape_of(layer, vectors, output, options)
+        shape = shape_of(layer, vectors, output, call.options)
         if self._shape is None:
             self._shape = shape
         self._shape.require_same(shape, layer)
-        self._consistency.check_mask(layer, module, step, key.shape[2], mask, options)
+        self._consistency.check_mask(layer, module, step, key.shape[2], call.mask, call.options)
         self._consistency.check_past(layer, key, step.new)
         new = {"query": query, "key": key[:, :, -step.new :], "value": value[:, :, -step.new :]}
         self._witness.look(layer, new["key"], step.real_new, self._first)

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import torch
 
-from .errors import RecordError, RecordWarning, UsageError
+from ..model.errors import RecordError, RecordWarning, UsageError
 from .trace_file import HeadStream
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt

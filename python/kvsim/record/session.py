@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers
 
-from .attention import observed
-from .errors import RecordError, UsageError
+from ..model.attention import intercepted
+from ..model.errors import RecordError, UsageError
 from .recorder import Recorder
 from .rope import RopeWitness
 from .sequence import DTYPES
@@ -77,7 +77,7 @@ def recording(
         stack.callback(witness.close)
         recorder = Recorder(model, file, witness, chosen, dtype, ends, source, prompt_length)
         recorder.label(names if isinstance(names, str) else list(names))
-        stack.enter_context(observed(model, recorder.observe))
+        stack.enter_context(intercepted(model, recorder.observe))
         stack.enter_context(_told_of_generation(model, recorder))
         for hook in (
             model.register_forward_pre_hook(recorder.before_forward, with_kwargs=True),

@@ -7,7 +7,7 @@ from types import TracebackType
 import h5py
 import numpy as np
 
-from .errors import UsageError
+from ..model.errors import UsageError
 from .trace_id import trace_id
 
 MOST_ROWS_PER_CHUNK = 1024

@@ -1,4 +1,4 @@
-"""The errors and the warning of the recorder."""
+"""The errors and the warning of what runs a model."""
 
 from ..errors import KvsimError, UsageError
 

@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,26 +18,76 @@ PREFIX = "kvsim_"  # of the registered name; the name of the attention that comp
 SOFTCAP = "attn_logit_softcapping"
 
 
-Vectors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, key, value
-Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
-# Receives one call: the module, its vectors, the output, the mask and the options.
-Observe = Callable[
-    [torch.nn.Module, Vectors, torch.Tensor, torch.Tensor | None, dict[str, Any]], None
-]
+Result = tuple[torch.Tensor, torch.Tensor | None]  # output [batch, tokens, heads, dim]; weights
+Attention = Callable[..., Result]
 
-_observe: Observe | None = None
+
+@dataclass(frozen=True)
+class Call:
+    """One attention call of a model: vectors are [batch, heads, tokens, dim]."""
+
+    module: torch.nn.Module
+    query: torch.Tensor
+    key: torch.Tensor  # of the cache, too; the new tokens are the last
+    value: torch.Tensor
+    mask: torch.Tensor | None
+    options: dict[str, Any]
+    attention: Attention  # what computes it
+
+    def attend(self) -> Result:
+        """What the model computes."""
+        vectors = self.query, self.key, self.value
+        return self.attention(self.module, *vectors, self.mask, **self.options)
+
+    def attend_to(
+        self,
+        visible: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+    ) -> Result:
+        """The same to what `visible` and the model's own mask show.
+
+        `visible` is boolean, [batch or 1, query heads, queries, keys]. `key` and `value` stand in
+        for those of the call; the model's own mask, which is of other columns, is then left out. A
+        query that sees nothing is one of padding and sees everything, since its output must be
+        finite.
+        """
+        if key is None:
+            key, value = self.key, self.value
+            own = shown_by(self.mask, key.shape[2])
+            visible = visible if own is None else visible & own
+        visible = visible | ~visible.any(-1, keepdim=True)
+        mask = visible
+        if self.module.config._attn_implementation == PREFIX + "eager":  # which adds its mask
+            hidden = torch.finfo(self.query.dtype).min
+            mask = torch.zeros_like(visible, dtype=self.query.dtype).masked_fill_(~visible, hidden)
+        return self.attention(self.module, self.query, key, value, mask, **self.options)
+
+
+# Stands in for the attention of the model.
+Intercept = Callable[[Call], Result]
+
+_intercept: Intercept | None = None
+
+
+def shown_by(mask: torch.Tensor | None, num_keys: int) -> torch.Tensor | None:
+    """What a mask of attention shows, boolean; None: everything."""
+    if mask is None:
+        return None
+    mask = mask[..., :num_keys]
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
 
 
 @contextmanager
-def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
-    """Calls `observe` after every attention call of the model, until the block ends.
+def intercepted(model: torch.nn.Module, intercept: Intercept) -> Iterator[None]:
+    """Lets `intercept` answer every attention call of the model, until the block ends.
 
     Then the model has its own attention again. Raises RecordError for a model that does not use
     the interface.
     """
-    global _observe
-    if _observe is not None:
-        raise RecordError("another recording is under way; record one model at a time")
+    global _intercept
+    if _intercept is not None:
+        raise RecordError("another model is recorded or evicts; run one at a time")
     name = type(model).__name__
     can_set = getattr(model, "_can_set_attn_implementation", None)
     if can_set is None or not can_set():
@@ -45,19 +96,19 @@ def observed(model: torch.nn.Module, observe: Observe) -> Iterator[None]:
     own = model.config.get_text_config()._attn_implementation
     if own != base:
         warnings.warn(
-            f"{name} attends with {own}; while it is recorded, with {base}", RecordWarning
+            f"{name} attends with {own}; while it is recorded or evicts, with {base}", RecordWarning
         )
     implementation = PREFIX + base
     _register(implementation)
     before = [(config, config._attn_implementation) for config in _configs(model)]
-    _observe = observe
+    _intercept = intercept
     try:
         model.set_attn_implementation(implementation)
         if model.config.get_text_config()._attn_implementation != implementation:
             raise RecordError(f"{name} does not let its attention be set")
         yield
     finally:
-        _observe = None
+        _intercept = None
         for config, value in before:  # setting a config also sets those inside it: outermost first
             config._attn_implementation = value
 
@@ -92,7 +143,7 @@ def _base(model: torch.nn.Module) -> str:
 def _register(implementation: str) -> None:
     base = implementation.removeprefix(PREFIX)
     AttentionMaskInterface.register(implementation, ALL_MASK_ATTENTION_FUNCTIONS[base])
-    AttentionInterface.register(implementation, _shown(_eager if base == "eager" else _sdpa))
+    AttentionInterface.register(implementation, _intercepted(_eager if base == "eager" else _sdpa))
 
 
 def _sdpa(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
@@ -109,8 +160,8 @@ def _eager(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
     return attend
 
 
-def _shown(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention]) -> Attention:
-    """An attention function that calls the one from `choose`, then the observer."""
+def _intercepted(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention]) -> Attention:
+    """An attention function whose calls, computed by the one from `choose`, are intercepted."""
 
     def attend(
         module: torch.nn.Module,
@@ -119,11 +170,9 @@ def _shown(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention]) -> At
         value: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         **options: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        vectors = query, key, value
-        result = choose(module, options)(module, *vectors, attention_mask, **options)
-        if _observe is not None:
-            _observe(module, vectors, result[0], attention_mask, options)
-        return result
+    ) -> Result:
+        attention = choose(module, options)
+        call = Call(module, query, key, value, attention_mask, options, attention)
+        return call.attend() if _intercept is None else _intercept(call)
 
     return attend

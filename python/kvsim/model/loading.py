@@ -1,0 +1,84 @@
+"""Loads models and tokenizers by name, with errors of one line."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from .errors import RecordError, UsageError
+
+
+def quieten() -> None:
+    """Silences the libraries, for a command that reports errors itself."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it logs every attempt
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def load_config(name: str) -> Any:
+    """The configuration of a decoder. Raises RecordError for another model."""
+    _require_folder(name)
+    config = _load(transformers.AutoConfig, name)
+    if getattr(config, "is_encoder_decoder", False):
+        raise RecordError(f"{name} is an encoder-decoder; a trace holds decoders alone")
+    return config
+
+
+def load_tokenizer(name: str) -> Any:
+    tokenizer = _load(transformers.AutoTokenizer, name)
+    # Without the files of a tokenizer, transformers makes one that has only special tokens.
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise RecordError(f"{name}: the tokenizer has no vocabulary; add its files there")
+    return tokenizer
+
+
+def load_model(name: str, dtype: str, device: torch.device) -> Any:
+    """The model in this type (auto: as stored), with the default cache, which can be recorded."""
+    kind = dtype if dtype == "auto" else getattr(torch, dtype)
+    model = _load(transformers.AutoModelForCausalLM, name, dtype=kind)
+    model.to(device).eval()
+    model.generation_config.cache_implementation = None
+    return model
+
+
+def device_named(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"--device: expected one as cpu or cuda, found {name}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"--device {name}: PyTorch finds no CUDA device here; use --device cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception as error:  # the type of the error depends on the device
+        raise UsageError(f"--device {name}: cannot be computed on; use --device cpu") from error
+    return device
+
+
+def _require_folder(model: str) -> None:
+    """Raises RecordError if `model` is the path of a missing folder.
+
+    The hub would complain about an invalid name instead.
+    """
+    is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
+    if is_path and not Path(model).is_dir():
+        raise RecordError(f"{model}: there is no such folder")
+    if not Path(model).is_dir():
+        say(f"{model} is no folder here; asking the hub, which takes a while where there is none")
+
+
+def _load(kind: Any, name: str, **options: Any) -> Any:
+    """Loads `name` with `kind`. Raises RecordError with the first line of its message."""
+    try:
+        return kind.from_pretrained(name, **options)
+    except (OSError, ValueError, ImportError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = " ".join(lines) if lines[0].endswith(":") else lines[0]
+        raise RecordError(f"{name}: cannot be loaded by {kind.__name__}: {said}") from error
