@@ -17,5 +17,6 @@ void bind_synth(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_plugin(nanobind::module_& module);
 void bind_parted_sweep(nanobind::module_& module);
+void bind_schedules(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -16,4 +16,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_sweep(module);
   kvsim::python::bind_plugin(module);
   kvsim::python::bind_parted_sweep(module);
+  kvsim::python::bind_schedules(module);
 }

@@ -23,16 +23,17 @@ std::int64_t num_tied(const std::vector<double>& scores, const std::vector<std::
 }  // namespace
 
 Cache::Cache(int num_tokens, int budget, const Rules& rules)
-    : budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
+    : num_tokens_(num_tokens),
+      budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
       drop_(rules.drop),
-      prunes_(rules.prunes),
-      evicted_after_(num_tokens, num_tokens) {}
+      prunes_(rules.prunes) {}
 
 void Cache::admit(std::int32_t token) {
   tokens_.push_back(token);
   scores_.push_back(0);
+  evicted_after_.resize(static_cast<std::size_t>(token) + 1, num_tokens_);
 }
 
 int Cache::overflow(int most_held, int leaving) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -14,11 +15,14 @@ struct Eviction {
   std::int32_t step;
 };
 
+/// The length of a text that is still being written.
+inline constexpr int kUnknownLength = std::numeric_limits<int>::max();
+
 /// The tokens that one KV cache holds, with the scores of its policy. Tokens enter only by admit(),
 /// in text order, so an evicted token cannot return.
 class Cache {
  public:
-  /// A cache of at most `budget` tokens over a sequence of `num_tokens`.
+  /// A cache of at most `budget` tokens over a sequence of `num_tokens`, or kUnknownLength.
   Cache(int num_tokens, int budget, const Rules& rules);
 
   /// Adds `token`, which is later in the text than all before, with score 0.
@@ -48,7 +52,7 @@ class Cache {
   void begin_block() { evictions_.clear(); }
   const std::vector<Eviction>& evictions() const { return evictions_; }
 
-  /// Per token: the step after which it was evicted; num_tokens if it never was.
+  /// Per admitted token: the step after which it was evicted; num_tokens if it never was.
   const std::vector<std::int32_t>& evicted_after() const { return evicted_after_; }
 
   /// Evictions by evict() of tokens whose score equals that of a candidate that stayed.
@@ -62,6 +66,7 @@ class Cache {
   std::size_t candidates_begin() const { return protect_first_; }
   std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
 
+  int num_tokens_;
   int budget_;
   int protect_first_;
   int protect_newest_;

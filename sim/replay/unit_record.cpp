@@ -41,6 +41,13 @@ void UnitRecord::add(int head, int step, Measurement measurement) {
                                                : std::numeric_limits<float>::quiet_NaN();
 }
 
+void UnitRecord::add_selected(std::span<const std::int32_t> tokens) {
+  if (!keep_trajectory_) return;
+  if (trajectory_.selected_begin.empty()) trajectory_.selected_begin.push_back(0);
+  trajectory_.selected.insert(trajectory_.selected.end(), tokens.begin(), tokens.end());
+  trajectory_.selected_begin.push_back(std::ssize(trajectory_.selected));
+}
+
 void UnitRecord::add_block(const AttentionBlock& block, const CacheContents& contents,
                            std::span<Measurement> pending) {
   const auto num_heads = static_cast<int>(block.heads.size());

@@ -23,6 +23,9 @@ class UnitRecord {
 
   void add(int head, int step, Measurement measurement);
 
+  /// Adds what the next step attends to, of a policy that selects.
+  void add_selected(std::span<const std::int32_t> tokens);
+
   /// Adds the measured steps of a block, after filling in errors and bounds from the differences of
   /// `contents`. `pending` is [steps, heads].
   void add_block(const AttentionBlock& block, const CacheContents& contents,

@@ -1,0 +1,124 @@
+#include "sim/replay/policy_steps.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "sim/replay/step_vectors.h"
+
+namespace kvsim {
+
+PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
+                         int num_tokens, const Protocol& protocol, std::vector<TokenKind> kinds)
+    : rules_(policy.rules(context)),
+      policy_(policy.make(context)),
+      protocol_(protocol),
+      keeps_all_(!rules_.bounded && !rules_.prunes),
+      kinds_(std::move(kinds)) {
+  const bool scores_on_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
+  reads_attention_ = !(scores_on_arrival || keeps_all_);
+  for (const int budget : budgets) {
+    Context of_layer = context;
+    of_layer.budget = budget;
+    layers_.push_back({budget, Cache(num_tokens, budget, policy.rules(of_layer))});
+  }
+}
+
+Cache& PolicySteps::begin_block(std::size_t layer) {
+  layers_[layer].cache.begin_block();
+  return layers_[layer].cache;
+}
+
+void PolicySteps::run(std::size_t layer, int step, StepSource& source) {
+  Cache& cache = layers_[layer].cache;
+  if (layer == 0) left_earlier_layers_.clear();
+  if (step >= protocol_.prompt) cache.remove(left_earlier_layers_, step - 1);
+  cache.admit(step);
+  if (rules_.sees_full_attention) {
+    source.average_full_attention(layer, step, cache.tokens(), full_attention_);
+  }
+  if (rules_.selects) {
+    select(layer, step, source);
+  } else {
+    source.attend(layer, step, cache.tokens(), attention_);
+    evict(layer, step, source);
+  }
+  if (!in_prompt(step)) {
+    std::size_t& peak = layers_[layer].peak_tokens;
+    peak = std::max(peak, cache.tokens().size());
+  }
+}
+
+// Tokens that earlier layers evicted at this step leave this layer too. run() has removed them
+// before the attention, except those that this layer still had to attend to: the step's own token,
+// and at the end of a prompt all of them.
+void PolicySteps::evict(std::size_t layer, int step, StepSource& source) {
+  Cache& cache = layers_[layer].cache;
+  if (in_prompt(step) || keeps_all_) {
+    update_scores(layer, step, attention_, 0, source);
+    return;
+  }
+  const std::vector<std::int32_t> before(cache.tokens().begin(), cache.tokens().end());
+  std::vector<std::int32_t> leaving;
+  std::set_intersection(before.begin(), before.end(), left_earlier_layers_.begin(),
+                        left_earlier_layers_.end(), std::back_inserter(leaving));
+  const int most = most_held(layers_[layer].budget, protocol_.interval, is_prompt_end(step));
+  const int overflow = cache.overflow(most, static_cast<int>(leaving.size()));
+  update_scores(layer, step, attention_, overflow, source);
+  cache.remove(leaving, step);
+  const bool may_prune = protocol_.interval == 1 || is_prompt_end(step) || rules_.ignores_interval;
+  if (overflow > 0 || may_prune) cache.evict(overflow, step);
+  if (layers_.size() == 1) return;
+  std::vector<std::int32_t> left;
+  std::set_difference(before.begin(), before.end(), cache.tokens().begin(), cache.tokens().end(),
+                      std::back_inserter(left));
+  std::vector<std::int32_t> all;
+  std::set_union(left_earlier_layers_.begin(), left_earlier_layers_.end(), left.begin(), left.end(),
+                 std::back_inserter(all));
+  left_earlier_layers_ = std::move(all);
+}
+
+void PolicySteps::select(std::size_t layer, int step, StepSource& source) {
+  const Cache& cache = layers_[layer].cache;
+  update_scores(layer, step, full_attention_, 0, source);
+  if (step < protocol_.prompt) {
+    source.attend(layer, step, cache.tokens(), attention_);
+  } else {
+    source.attend(layer, step, cache.select(num_selected(layers_[layer], step)), attention_);
+  }
+}
+
+// As many older tokens as a cache that evicts may hold before the step.
+int PolicySteps::num_selected(const Layer& layer, int step) const {
+  if (protocol_.interval != kNeverEvict) return most_held(layer.budget, protocol_.interval, false);
+  return static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{layer.budget} + step - protocol_.prompt, step));
+}
+
+void PolicySteps::update_scores(std::size_t layer, int step, std::span<const float> attention,
+                                int overflow, const StepSource& source) {
+  Cache& cache = layers_[layer].cache;
+  const auto tokens = cache.tokens();
+  resident_kinds_.clear();
+  if (rules_.sees_kinds) {
+    for (const std::int32_t token : tokens) resident_kinds_.push_back(kinds_[token]);
+  }
+  const Unit& unit = source.unit(layer);
+  if (rules_.sees_queries) set_queries(unit, step, queries_);
+  policy_->update(
+      {.index = step,
+       .tokens = tokens,
+       .attention = attention,
+       .full_attention = full_attention_,
+       .keys = resident_vectors(unit.key, tokens),
+       .values = rules_.sees_values ? resident_vectors(unit.value, tokens) : ResidentVectors(),
+       .queries = queries_,
+       .kinds = resident_kinds_,
+       .overflow = overflow},
+      cache.scores());
+}
+
+void PolicySteps::add_kinds(std::span<const TokenKind> kinds) {
+  kinds_.insert(kinds_.end(), kinds.begin(), kinds.end());
+}
+
+}  // namespace kvsim

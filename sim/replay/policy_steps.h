@@ -1,0 +1,97 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "policies/registry/spec.h"
+#include "sim/attention/mode.h"
+#include "sim/cache/cache.h"
+#include "traces/unit.h"
+
+namespace kvsim {
+
+/// When a cache evicts.
+struct Protocol {
+  int prompt = 0;    ///< the tokens that attend in full; eviction begins at the last of them
+  int interval = 1;  ///< see most_held()
+};
+
+/// What a policy sees of a layer at a step, beside its cache. A layer here is one cache: of a head,
+/// or shared by the heads of a layer of the model.
+class StepSource {
+ public:
+  virtual ~StepSource() = default;
+
+  /// The step attends to `tokens`. Sets `mean`, parallel to them, to p averaged over the query
+  /// heads. May leave it empty if the policy does not read it (PolicySteps::reads_attention()).
+  virtual void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
+                      std::vector<float>& mean) = 0;
+
+  /// The same for a over all visible tokens; for rules that ask for it.
+  virtual void average_full_attention(std::size_t layer, int step,
+                                      std::span<const std::int32_t> tokens,
+                                      std::vector<float>& mean) = 0;
+
+  /// The unit whose keys, values and queries the policy sees.
+  virtual const Unit& unit(std::size_t layer) const = 0;
+};
+
+/// Runs a policy step by step on the caches that it decides for together: one, or one per layer of
+/// a model. Where attention comes from is the source's matter.
+class PolicySteps {
+ public:
+  /// `context` is that of the first unit, `budgets` has one budget per layer, `kinds` one per token
+  /// if the policy reads them. `num_tokens` may be kUnknownLength.
+  PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
+              int num_tokens, const Protocol& protocol, std::vector<TokenKind> kinds);
+
+  const Rules& rules() const { return rules_; }
+  const Cache& cache(std::size_t layer) const { return layers_[layer].cache; }
+  std::size_t num_layers() const { return layers_.size(); }
+
+  /// The most tokens held after a step, those inside the prompt left out.
+  std::size_t peak_tokens(std::size_t layer) const { return layers_[layer].peak_tokens; }
+
+  /// Whether update() reads the attention over the cache.
+  bool reads_attention() const { return reads_attention_; }
+
+  /// The cache of a layer at the begin of a block; see Cache::begin_block().
+  Cache& begin_block(std::size_t layer);
+
+  /// Runs step `step` of a layer. Steps come in order, and within a step the layers.
+  void run(std::size_t layer, int step, StepSource& source);
+
+  /// Adds the kinds of further tokens.
+  void add_kinds(std::span<const TokenKind> kinds);
+
+ private:
+  struct Layer {
+    int budget;
+    Cache cache;
+    std::size_t peak_tokens = 0;
+  };
+
+  void evict(std::size_t layer, int step, StepSource& source);
+  void select(std::size_t layer, int step, StepSource& source);
+  void update_scores(std::size_t layer, int step, std::span<const float> attention, int overflow,
+                     const StepSource& source);
+  bool in_prompt(int step) const { return step + 1 < protocol_.prompt; }
+  bool is_prompt_end(int step) const { return step + 1 == protocol_.prompt; }
+  int num_selected(const Layer& layer, int step) const;
+
+  Rules rules_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<Layer> layers_;
+  Protocol protocol_;
+  bool keeps_all_;        // no token ever leaves
+  bool reads_attention_;  // see reads_attention()
+  std::vector<TokenKind> kinds_;
+  std::vector<std::int32_t> left_earlier_layers_;  // tokens evicted at this step
+  std::vector<float> attention_;                   // mean of p, parallel to the attended tokens
+  std::vector<float> full_attention_;              // mean of a, parallel to the cache's tokens
+  std::vector<TokenKind> resident_kinds_;          // parallel to the cache's tokens
+  std::vector<std::span<const float>> queries_;    // of the step, if the policy reads them
+};
+
+}  // namespace kvsim
