@@ -18,5 +18,6 @@ void bind_sweep(nanobind::module_& module);
 void bind_plugin(nanobind::module_& module);
 void bind_parted_sweep(nanobind::module_& module);
 void bind_schedules(nanobind::module_& module);
+void bind_running_caches(nanobind::module_& module);
 
 }  // namespace kvsim::python

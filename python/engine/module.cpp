@@ -17,4 +17,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_plugin(module);
   kvsim::python::bind_parted_sweep(module);
   kvsim::python::bind_schedules(module);
+  kvsim::python::bind_running_caches(module);
 }

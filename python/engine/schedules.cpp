@@ -11,6 +11,7 @@
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
 #include "sim/sweep/cut_amounts.h"
+#include "sim/sweep/load_jobs.h"
 #include "sim/sweep/run_sweep.h"
 
 namespace nb = nanobind;
@@ -70,11 +71,40 @@ nb::tuple schedules(const std::vector<Trace>& traces, const std::string& policie
   return nb::make_tuple(columns_of(rows), evicted_after, selected, nb::cast(notes));
 }
 
+/// How the budget of each KV head of a sequence comes out of a split: (layer, KV head, tokens)
+/// each, ordered. The options select one sequence; there is one policy and one budget.
+nb::list split_budgets(const Trace& trace, const std::string& policy, const std::string& budget,
+                       const nb::dict& options) {
+  const Options given(options);
+  std::vector<std::string> notes;
+  std::vector<std::tuple<int, int, int>> found;
+  run_engine(nb::none(), [&](Work& state) {
+    const auto backend = choose_backend(given.device);
+    const SweepPlan plan = plan_sweep(request_of({trace}, policy, budget, given, notes));
+    const std::vector<SweepJob> jobs = jobs_of(plan);
+    const JobLoader loader(plan, jobs, *backend, state.interrupted);
+    for (const SweepJob& job : jobs) {
+      const ReplayJob loaded = loader.load(job);
+      for (std::size_t i = 0; i < loaded.units.size(); ++i) {
+        const UnitName& name = loaded.units[i].name;
+        found.emplace_back(name.layer, name.kv_head, loaded.configurations.front().budget_of(i));
+      }
+    }
+  });
+  std::sort(found.begin(), found.end());
+  nb::list budgets;
+  for (const auto& [layer, kv_head, tokens] : found) {
+    budgets.append(nb::make_tuple(layer, kv_head, tokens));
+  }
+  return budgets;
+}
+
 }  // namespace
 
 void bind_schedules(nb::module_& module) {
   module.def("schedules", &schedules, "traces"_a, "policies"_a, "budgets"_a, "options"_a,
              "progress"_a.none());
+  module.def("split_budgets", &split_budgets, "trace"_a, "policy"_a, "budget"_a, "options"_a);
 }
 
 }  // namespace kvsim::python

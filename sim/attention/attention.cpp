@@ -23,6 +23,16 @@ float pivotal_threshold(double weight_sum, int step) {
   return threshold;
 }
 
+void weigh_row(const Unit& unit, int step, int row, HeadAttention& head) {
+  const int begin = first_visible(unit, step);
+  const auto visible = static_cast<std::size_t>(step + 1 - begin);
+  float* weight = head.weight.row(row).data();
+  std::fill_n(weight, begin, 0.0F);
+  std::fill(weight + step + 1, weight + head.weight.cols(), 0.0F);
+  head.weight_sum[row] =
+      exponentials({head.logit.row(row).data() + begin, visible}, weight + begin);
+}
+
 class CpuPass final : public AttentionPass {
  public:
   explicit CpuPass(const Unit& unit)
@@ -36,37 +46,14 @@ class CpuPass final : public AttentionPass {
     block.heads.resize(unit_.query.size());
     for (std::size_t i = 0; i < unit_.query.size(); ++i) {
       HeadAttention& head = block.heads[i];
-      weigh(unit_.query[i], block, head);
+      weigh(unit_, keys_, unit_.query[i].row(first_step).data(), block, head);
+      summarise_weights(first_step, head);
       head.output.resize(0, 0);
       if (outputs == Outputs::required) compute_output(head);
     }
   }
 
  private:
-  void weigh(const Matrix& query, const AttentionBlock& block, HeadAttention& head) const {
-    const int width = block.first_step + block.num_steps;
-    head.logit.resize(block.num_steps, width);
-    keys_.multiply(query.row(block.first_step).data(), block.num_steps, width, head.logit.data());
-    if (unit_.logit_softcap) {
-      const float cap = *unit_.logit_softcap;
-      head.logit = cap * (head.logit.array() / cap).tanh();
-    }
-    head.weight.resize(block.num_steps, width);
-    head.weight_sum.resize(block.num_steps);
-    for (int row = 0; row < block.num_steps; ++row) weigh_row(block.first_step + row, row, head);
-    summarise_weights(block.first_step, head);
-  }
-
-  void weigh_row(int step, int row, HeadAttention& head) const {
-    const int begin = first_visible(unit_, step);
-    const auto visible = static_cast<std::size_t>(step + 1 - begin);
-    float* weight = head.weight.row(row).data();
-    std::fill_n(weight, begin, 0.0F);
-    std::fill(weight + step + 1, weight + head.weight.cols(), 0.0F);
-    head.weight_sum[row] =
-        exponentials({head.logit.row(row).data() + begin, visible}, weight + begin);
-  }
-
   void compute_output(HeadAttention& head) {
     const auto width = static_cast<std::size_t>(head.weight.cols());
     const auto dims = static_cast<int>(unit_.value.cols());
@@ -104,6 +91,22 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+void weigh(const Unit& unit, const KeyPanels& keys, const float* query, const AttentionBlock& block,
+           HeadAttention& head) {
+  const int width = block.first_step + block.num_steps;
+  head.logit.resize(block.num_steps, width);
+  keys.multiply(query, block.num_steps, width, head.logit.data());
+  if (unit.logit_softcap) {
+    const float cap = *unit.logit_softcap;
+    head.logit = cap * (head.logit.array() / cap).tanh();
+  }
+  head.weight.resize(block.num_steps, width);
+  head.weight_sum.resize(block.num_steps);
+  for (int row = 0; row < block.num_steps; ++row) {
+    weigh_row(unit, block.first_step + row, row, head);
+  }
+}
 
 std::vector<double> longest_values(const Unit& unit) {
   std::vector<double> result;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/attention/pivotal.h"
+#include "sim/kernels/attention_kernels.h"
 #include "sim/kernels/block_matrix.h"
 #include "traces/unit.h"
 
@@ -75,6 +76,11 @@ int first_visible(const Unit& unit, int step);
 
 /// Per token j: max over i <= j of |v_i|.
 std::vector<double> longest_values(const Unit& unit);
+
+/// Fills in logit, weight and weight_sum of a query head at the steps of `block`, whose queries are
+/// the rows of `query` [num_steps, head_dim]. `keys` are those of the unit up to the last step.
+void weigh(const Unit& unit, const KeyPanels& keys, const float* query, const AttentionBlock& block,
+           HeadAttention& head);
 
 /// Fills in what follows from weight and weight_sum: weight_by_token, weight_norm and the pivotal
 /// tokens.

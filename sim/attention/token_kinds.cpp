@@ -23,7 +23,9 @@ bool is_name_between(std::string_view text, char open, char close) {
          std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c); });
 }
 
-TokenKind kind_of(std::string_view text) {
+}  // namespace
+
+TokenKind token_kind(std::string_view text) {
   if (is_name_between(text, '<', '>') || is_name_between(text, '[', ']')) return TokenKind::special;
   const std::string_view word = without_leading_space(text);
   const bool is_punctuation =
@@ -32,11 +34,9 @@ TokenKind kind_of(std::string_view text) {
   return is_punctuation ? TokenKind::punctuation : TokenKind::word;
 }
 
-}  // namespace
-
 std::vector<TokenKind> token_kinds(const Unit& unit) {
   std::vector<TokenKind> kinds;
-  for (const std::string& text : unit.token_text) kinds.push_back(kind_of(text));
+  for (const std::string& text : unit.token_text) kinds.push_back(token_kind(text));
   kinds.resize(unit.num_tokens(), TokenKind::word);
   kinds.front() = TokenKind::special;
   return kinds;

@@ -24,6 +24,7 @@ class AlteredAttention final : public MeasuredAttention {
   void estimate(int head, int row, std::span<const Entry> entries);
 
   Measurement measure() override;
+  Eigen::VectorXd output() const override { return output_; }
 
  private:
   float logit(int head, std::span<const std::int32_t> tokens, std::size_t slot);

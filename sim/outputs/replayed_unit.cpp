@@ -3,23 +3,39 @@
 namespace kvsim {
 namespace {
 
-void round_rows(Matrix& matrix, const Quantization& quantization, int element_bytes) {
-  for (int row = 0; row < matrix.rows(); ++row) {
+void round_rows(Matrix& matrix, int first, int count, const Quantization& quantization,
+                int element_bytes) {
+  for (int row = first; row < first + count; ++row) {
     quantization.round({matrix.row(row).data(), static_cast<std::size_t>(matrix.cols())},
                        element_bytes);
   }
+}
+
+void append_rows(Matrix& matrix, const Matrix& original, int first, int count) {
+  if (matrix.rows() < original.rows()) matrix.conservativeResize(original.rows(), matrix.cols());
+  matrix.middleRows(first, count) = original.middleRows(first, count);
 }
 
 }  // namespace
 
 StoredUnit::StoredUnit(const Unit& original, const Quantization& quantization,
                        const Backend& backend)
-    : unit(original) {
-  round_rows(unit.key, quantization, unit.key_bytes);
-  round_rows(unit.value, quantization, unit.value_bytes);
+    : unit(original), quantization(quantization) {
+  round_rows(unit.key, 0, unit.num_tokens(), quantization, unit.key_bytes);
+  round_rows(unit.value, 0, unit.num_tokens(), quantization, unit.value_bytes);
   key_bytes = quantization.bytes(static_cast<std::size_t>(unit.key.cols()), unit.key_bytes);
   value_bytes = quantization.bytes(static_cast<std::size_t>(unit.value.cols()), unit.value_bytes);
   pass = backend.attend(unit);
+}
+
+void StoredUnit::append(const Unit& original, int first, int count) {
+  append_rows(unit.key, original.key, first, count);
+  append_rows(unit.value, original.value, first, count);
+  round_rows(unit.key, first, count, quantization, unit.key_bytes);
+  round_rows(unit.value, first, count, quantization, unit.value_bytes);
+  for (std::size_t head = 0; head < unit.query.size(); ++head) {
+    append_rows(unit.query[head], original.query[head], first, count);
+  }
 }
 
 ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend,
@@ -35,6 +51,19 @@ const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
   std::unique_ptr<StoredUnit>& stored = stored_[{quantization.bits, quantization.group}];
   if (!stored) stored = std::make_unique<StoredUnit>(unit_, quantization, backend_);
   return *stored;
+}
+
+void ReplayedUnit::append(int first, int count) {
+  for (const auto& [key, stored] : stored_) stored->append(unit_, first, count);
+}
+
+std::size_t ReplayedUnit::bytes_per_token(const Rules& rules) {
+  if (rules.stored) {
+    const StoredUnit& quantised = stored(*rules.stored);
+    return quantised.key_bytes + quantised.value_bytes;
+  }
+  return static_cast<std::size_t>(unit_.key.cols() * unit_.key_bytes +
+                                  unit_.value.cols() * unit_.value_bytes);
 }
 
 void ReplayedUnit::compute(int first_step, int num_steps) {

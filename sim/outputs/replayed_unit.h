@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "policies/interface/policy.h"
 #include "policies/parts/quantization.h"
 #include "sim/attention/attention.h"
 #include "sim/outputs/measure_options.h"
@@ -15,7 +16,11 @@ namespace kvsim {
 struct StoredUnit {
   StoredUnit(const Unit& original, const Quantization& quantization, const Backend& backend);
 
+  /// Takes over rows first .. first + count - 1, which `original` has got since.
+  void append(const Unit& original, int first, int count);
+
   Unit unit;
+  Quantization quantization;
   std::unique_ptr<AttentionPass> pass;
   AttentionBlock block;
   std::size_t key_bytes = 0;    ///< stored, per token
@@ -40,6 +45,12 @@ class ReplayedUnit {
   /// From now on, compute() fills in the outputs of blocks with measured errors, for replays that
   /// need them before compute_outputs().
   void require_outputs() { outputs_ = Outputs::required; }
+
+  /// The unit has got rows first .. first + count - 1; its matrices may have more, without meaning.
+  void append(int first, int count);
+
+  /// Stored, per token; quantised where the rules say so.
+  std::size_t bytes_per_token(const Rules& rules);
 
   /// Computes the block of steps first_step .. first_step + num_steps - 1.
   void compute(int first_step, int num_steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/kernels/score_kernels.h"
+#include "sim/kernels/value_kernels.h"
 #include "sim/outputs/altered_attention.h"
 #include "sim/outputs/cached_attention.h"
 
@@ -42,6 +43,12 @@ Measurement MeasuredAttention::measure_recall() const {
   result.misses = result.accesses - hits;
   result.attention_loss = std::clamp((full_sum - attended_weight_) / full_sum, 0.0, 1.0);
   return result;
+}
+
+Eigen::VectorXd MeasuredAttention::output() const {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit_.value.cols());
+  add_values(unit_.value, tokens_, weight_, sum.data());
+  return sum / weight_sum_;
 }
 
 void StepAttention::add_to_mean(double num_heads, std::vector<float>& mean) const {

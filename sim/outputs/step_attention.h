@@ -36,6 +36,9 @@ class MeasuredAttention : public StepAttention {
   /// Call after attend().
   virtual Measurement measure() = 0;
 
+  /// The output of the cache, [value_dim]. Call after attend().
+  virtual Eigen::VectorXd output() const;
+
   /// A measurement without error and bound. Call after attend().
   Measurement measure_recall() const;
 

@@ -1,134 +1,31 @@
 #include "sim/replay/estimator_replay.h"
 
-#include <algorithm>
-
 namespace kvsim {
-namespace {
-
-constexpr int kVectorsPerToken = 2;  // its key and its value
-constexpr std::int32_t kNever = -1;
-
-Context with_budget(Context context, int vectors) {
-  context.budget = vectors;
-  return context;
-}
-
-std::span<const float> row_of(const Matrix& matrix, int row) {
-  return {matrix.row(row).data(), static_cast<std::size_t>(matrix.cols())};
-}
-
-}  // namespace
-
-EstimatorBudget divide_budget(const Rules& rules, int budget) {
-  const int tokens = budget / kVectorsPerToken;
-  EstimatorBudget divided;
-  divided.protected_first = std::min(rules.protect_first, tokens);
-  divided.protected_newest = std::min(rules.protect_newest, tokens - divided.protected_first);
-  divided.vectors =
-      budget - kVectorsPerToken * (divided.protected_first + divided.protected_newest);
-  return divided;
-}
-
-Rules estimator_rules(const Spec& estimator, int budget) {
-  return estimator.rules({.budget = std::max(1, budget / kVectorsPerToken)});
-}
-
-Amounts check_estimator(const Spec& estimator, int budget) {
-  const EstimatorBudget divided = divide_budget(estimator_rules(estimator, budget), budget);
-  return estimator.make_estimator({.budget = divided.vectors})->amounts();
-}
-
 EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUnit& unit,
                                  const ReplayOptions& options)
     : replayed_(unit),
-      unit_(unit.unit()),
-      rules_(estimator_rules(configuration.policy, configuration.budget_of(0))),
-      budget_(divide_budget(rules_, configuration.budget_of(0))),
-      estimator_(configuration.policy.make_estimator(
-          with_budget(context_of(configuration, unit_, options), budget_.vectors))),
-      prompt_(first_measured(options.mode, unit_.prompt_length)),
-      attention_(unit, rules_, prompt_),
-      record_(unit_, prompt_, options) {
-  last_held_.assign(unit_.num_tokens(), kNever);
-}
+      prompt_(first_measured(options.mode, unit.unit().prompt_length)),
+      steps_(configuration.policy, context_of(configuration, unit.unit(), options), prompt_, unit),
+      attention_(unit, steps_.rules(), prompt_),
+      record_(unit.unit(), prompt_, options) {}
 
 void EstimatorReplay::advance() {
   const AttentionBlock& block = replayed_.block();
-  for (int row = 0; row < block.num_steps; ++row) run_step(block.first_step + row, row);
-}
-
-void EstimatorReplay::run_step(int step, int row) {
-  const int leaving = step - budget_.protected_newest;
-  if (leaving >= budget_.protected_first &&
-      (budget_.vectors >= kVectorsPerToken || budget_.protected_newest == 0))
-    feed(leaving, step);
-  collect_entries(step);
-  record_usage(step);
-  if (step < prompt_) return;
-  for (int head = 0; head < unit_.group_size(); ++head) {
-    attention_.estimate(head, row, entries_);
-    record_.add(head, step, attention_.measure());
+  for (int row = 0; row < block.num_steps; ++row) {
+    const int step = block.first_step + row;
+    const auto entries = steps_.run(step);
+    if (step < prompt_) continue;
+    for (int head = 0; head < replayed_.unit().group_size(); ++head) {
+      attention_.estimate(head, row, entries);
+      record_.add(head, step, attention_.measure());
+    }
   }
-}
-
-void EstimatorReplay::feed(int token, int step) {
-  const bool is_stored = rules_.stored && token != step && step >= prompt_;
-  const Unit& source = is_stored ? replayed_.stored(*rules_.stored).unit : unit_;
-  estimator_->update({token, row_of(source.key, token), row_of(source.value, token)});
-  has_estimates_ = true;
-}
-
-void EstimatorReplay::collect_entries(int step) {
-  const auto add_as_it_is = [&](int token) { entries_.push_back({token, true, 1, 1}); };
-  entries_.clear();
-  for (int token = 0; token < std::min(budget_.protected_first, step + 1); ++token)
-    add_as_it_is(token);
-  if (has_estimates_) {
-    const auto estimated = estimator_->entries();
-    entries_.insert(entries_.end(), estimated.begin(), estimated.end());
-  }
-  for (int token = std::max(budget_.protected_first, step + 1 - budget_.protected_newest);
-       token <= step; ++token) {
-    add_as_it_is(token);
-  }
-}
-
-void EstimatorReplay::record_usage(int step) {
-  std::size_t keys = 0;
-  std::size_t values = 0;
-  for (const Entry& entry : entries_) {
-    // Without room for one token, the newest is attended to by its own step but not in the cache.
-    if (entry.token == step && budget_.vectors < kVectorsPerToken &&
-        budget_.protected_newest == 0 && step >= budget_.protected_first)
-      continue;
-    ++keys;
-    if (!entry.has_value) continue;
-    ++values;
-    last_held_[entry.token] = step;
-  }
-  if (step + 1 < prompt_) return;
-  std::size_t key_bytes = unit_.key.cols() * unit_.key_bytes;
-  std::size_t value_bytes = unit_.value.cols() * unit_.value_bytes;
-  if (rules_.stored) {
-    key_bytes = replayed_.stored(*rules_.stored).key_bytes;
-    value_bytes = replayed_.stored(*rules_.stored).value_bytes;
-  }
-  const std::size_t counters = has_estimates_ ? estimator_->counter_bytes() : 0;
-  usage_.peak_tokens = std::max(usage_.peak_tokens, keys + values);
-  usage_.peak_bytes =
-      std::max(usage_.peak_bytes, keys * key_bytes + values * value_bytes + counters);
 }
 
 std::vector<Outcome> EstimatorReplay::finish() {
-  const int last_step = unit_.num_tokens() - 1;
-  usage_.evicted_after = std::move(last_held_);
-  for (std::int32_t token = 0; token <= last_step; ++token) {
-    std::int32_t& step = usage_.evicted_after[token];
-    step = step == last_step ? unit_.num_tokens() : std::max({step, token, prompt_ - 1});
-  }
   std::vector<Outcome> outcomes;
-  outcomes.push_back(std::move(record_).finish(std::move(usage_), false));
-  outcomes.back().amounts = estimator_->amounts();
+  outcomes.push_back(std::move(record_).finish(steps_.usage(replayed_.unit().num_tokens()), false));
+  outcomes.back().amounts = steps_.amounts();
   return outcomes;
 }
 

@@ -5,19 +5,6 @@
 #include "sim/outputs/resident_attention.h"
 
 namespace kvsim {
-namespace {
-
-std::size_t bytes_per_token(ReplayedUnit& replayed, const Rules& rules) {
-  if (rules.stored) {
-    const StoredUnit& stored = replayed.stored(*rules.stored);
-    return stored.key_bytes + stored.value_bytes;
-  }
-  const Unit& unit = replayed.unit();
-  return static_cast<std::size_t>(unit.key.cols() * unit.key_bytes +
-                                  unit.value.cols() * unit.value_bytes);
-}
-
-}  // namespace
 
 PolicyReplay::PolicyReplay(const Configuration& configuration,
                            std::span<const std::unique_ptr<ReplayedUnit>> units,
@@ -34,10 +21,9 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
     layers.back().push_back(units[i].get());
   }
   const Context context = context_of(configuration, first, options);
-  const bool sees_kinds = configuration.policy.rules(context).sees_kinds;
+  if (configuration.policy.rules(context).sees_kinds) kinds_ = token_kinds(first);
   steps_.emplace(configuration.policy, context, budgets, first.num_tokens(),
-                 Protocol{prompt_, options.eviction_interval},
-                 sees_kinds ? token_kinds(first) : std::vector<TokenKind>());
+                 Protocol{prompt_, options.eviction_interval}, &kinds_);
   needs_attention_ = options.measuring.has_reference() || steps_->reads_attention();
   for (const std::vector<ReplayedUnit*>& members : layers) {
     layers_.emplace_back();
@@ -154,7 +140,7 @@ std::vector<Outcome> PolicyReplay::finish() {
     for (Member& member : layers_[layer]) {
       outcomes.push_back(
           std::move(member.record)
-              .finish({cache.evicted_after(), peak, peak * bytes_per_token(member.replayed, rules),
+              .finish({cache.evicted_after(), peak, peak * member.replayed.bytes_per_token(rules),
                        cache.num_ties()},
                       rules.is_exact()));
     }

@@ -41,6 +41,7 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
                               std::vector<float>& mean) override;
   const Unit& unit(std::size_t layer) const override;
 
+  std::vector<TokenKind> kinds_;      // of all tokens, if the policy reads them
   int prompt_;                        // the steps before this one are not measured
   std::optional<PolicySteps> steps_;  // set by the constructor
   std::vector<Layer> layers_;

@@ -8,12 +8,13 @@
 namespace kvsim {
 
 PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
-                         int num_tokens, const Protocol& protocol, std::vector<TokenKind> kinds)
+                         int num_tokens, const Protocol& protocol,
+                         const std::vector<TokenKind>* kinds)
     : rules_(policy.rules(context)),
       policy_(policy.make(context)),
       protocol_(protocol),
       keeps_all_(!rules_.bounded && !rules_.prunes),
-      kinds_(std::move(kinds)) {
+      kinds_(kinds) {
   const bool scores_on_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
   reads_attention_ = !(scores_on_arrival || keeps_all_);
   for (const int budget : budgets) {
@@ -100,7 +101,7 @@ void PolicySteps::update_scores(std::size_t layer, int step, std::span<const flo
   const auto tokens = cache.tokens();
   resident_kinds_.clear();
   if (rules_.sees_kinds) {
-    for (const std::int32_t token : tokens) resident_kinds_.push_back(kinds_[token]);
+    for (const std::int32_t token : tokens) resident_kinds_.push_back((*kinds_)[token]);
   }
   const Unit& unit = source.unit(layer);
   if (rules_.sees_queries) set_queries(unit, step, queries_);
@@ -115,10 +116,6 @@ void PolicySteps::update_scores(std::size_t layer, int step, std::span<const flo
        .kinds = resident_kinds_,
        .overflow = overflow},
       cache.scores());
-}
-
-void PolicySteps::add_kinds(std::span<const TokenKind> kinds) {
-  kinds_.insert(kinds_.end(), kinds.begin(), kinds.end());
 }
 
 }  // namespace kvsim

@@ -41,10 +41,11 @@ class StepSource {
 /// a model. Where attention comes from is the source's matter.
 class PolicySteps {
  public:
-  /// `context` is that of the first unit, `budgets` has one budget per layer, `kinds` one per token
-  /// if the policy reads them. `num_tokens` may be kUnknownLength.
+  /// `context` is that of the first unit, `budgets` has one budget per layer. `num_tokens` may be
+  /// kUnknownLength. `kinds` are those of the tokens, up to the step that runs, if the policy reads
+  /// them; keeps the pointer.
   PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
-              int num_tokens, const Protocol& protocol, std::vector<TokenKind> kinds);
+              int num_tokens, const Protocol& protocol, const std::vector<TokenKind>* kinds);
 
   const Rules& rules() const { return rules_; }
   const Cache& cache(std::size_t layer) const { return layers_[layer].cache; }
@@ -61,9 +62,6 @@ class PolicySteps {
 
   /// Runs step `step` of a layer. Steps come in order, and within a step the layers.
   void run(std::size_t layer, int step, StepSource& source);
-
-  /// Adds the kinds of further tokens.
-  void add_kinds(std::span<const TokenKind> kinds);
 
  private:
   struct Layer {
@@ -86,7 +84,7 @@ class PolicySteps {
   Protocol protocol_;
   bool keeps_all_;        // no token ever leaves
   bool reads_attention_;  // see reads_attention()
-  std::vector<TokenKind> kinds_;
+  const std::vector<TokenKind>* kinds_;
   std::vector<std::int32_t> left_earlier_layers_;  // tokens evicted at this step
   std::vector<float> attention_;                   // mean of p, parallel to the attended tokens
   std::vector<float> full_attention_;              // mean of a, parallel to the cache's tokens

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "sim/replay/estimator_replay.h"
+#include "sim/replay/estimator_steps.h"
 
 namespace kvsim {
 namespace {

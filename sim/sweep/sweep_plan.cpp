@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "policies/parameters/errors.h"
-#include "sim/replay/estimator_replay.h"
+#include "sim/replay/estimator_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"

@@ -53,6 +53,7 @@ const std::vector<Room> kRooms = {
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
     {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/"}},
     {"sim/sweep/request/", kEngine},
+    {"sim/running/", kEngine},
     {"oracle/", Folders{"sim/replay/", "sim/attention/"} + kPolicies},
     {"analysis/fits/", {"traces/unit.h", "traces/synth/random_stream.h"}},
     {"analysis/cost/", {}},

@@ -7,7 +7,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
-#include "sim/replay/estimator_replay.h"
+#include "sim/replay/estimator_steps.h"
 
 namespace kvsim::test_support {
 namespace {

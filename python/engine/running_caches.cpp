@@ -1,0 +1,233 @@
+#include "sim/running/running_caches.h"
+
+#include <fmt/format.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "policies/parameters/amount.h"
+#include "policies/parameters/errors.h"
+#include "python/engine/arrays.h"
+#include "python/engine/bindings.h"
+#include "python/engine/request.h"
+#include "python/engine/run_engine.h"
+#include "sim/results/policy_code.h"
+#include "sim/sweep/in_parallel.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+using Rows = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+T take(const nb::dict& from, const char* name, T otherwise) {
+  return from.contains(name) ? nb::cast<T>(from[name]) : otherwise;
+}
+
+ModelShape shape_of(const nb::dict& given) {
+  ModelShape shape;
+  shape.layers = nb::cast<std::vector<int>>(given["layers"]);
+  shape.query_heads = nb::cast<int>(given["query_heads"]);
+  shape.kv_heads = nb::cast<int>(given["kv_heads"]);
+  shape.head_dim = nb::cast<int>(given["head_dim"]);
+  shape.value_dim = nb::cast<int>(given["value_dim"]);
+  shape.scale = nb::cast<float>(given["scale"]);
+  shape.logit_softcap = take<std::optional<float>>(given, "softcap", std::nullopt);
+  shape.element_bytes = take(given, "element_bytes", 4);
+  if (given.contains("windows")) {
+    for (const auto& [layer, window] : nb::cast<nb::dict>(given["windows"])) {
+      shape.sliding_windows[nb::cast<int>(layer)] = nb::cast<int>(window);
+    }
+  }
+  if (given.contains("rope") && !given["rope"].is_none()) {
+    const nb::object rope = given["rope"];
+    shape.rope =
+        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
+             nb::cast<double>(rope["attention_factor"])};
+  }
+  return shape;
+}
+
+/// `options`: those of RequestOptions that bear on a replay, beside sequence, prompt_length,
+/// num_tokens.
+struct RunningRequest {
+  RunningText text;
+  ReplayOptions options;
+  Allocation allocation = Allocation::uniform;
+};
+
+RunningRequest running_request_of(const nb::dict& given) {
+  RunningRequest found;
+  found.text = {.sequence = take<std::string>(given, "sequence", "sequence"),
+                .prompt_length = take(given, "prompt_length", 0),
+                .num_tokens = take(given, "num_tokens", 0)};
+  nb::dict rest;
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    if (name != "sequence" && name != "prompt_length" && name != "num_tokens") rest[key] = value;
+  }
+  const Options options(rest);
+  const SweepRequest request = request_of(options.request);
+  found.allocation = allocation_of(options.request);
+  found.options.mode = request.mode;
+  found.options.eviction_interval = request.eviction_interval;
+  found.options.seed = static_cast<std::uint64_t>(request.seed);
+  return found;
+}
+
+int budget_of(const std::string& text, const RunningRequest& request) {
+  const Amount amount = Amount::parse(text, "budget");
+  if (amount.is_share() && request.options.mode == Mode::stream) {
+    throw UsageError(
+        fmt::format("budget {}: in stream mode the length of the text is not known; give tokens, "
+                    "or use mode prefill, where it is a share of the prompt",
+                    text));
+  }
+  return amount.of(request.text.prompt_length);
+}
+
+/// `budgets`: [layers][KV heads], or None.
+std::unique_ptr<RunningCaches> make(const std::string& policy, const std::string& budget,
+                                    const nb::dict& shape, const nb::dict& options,
+                                    const std::optional<std::vector<std::vector<int>>>& budgets) {
+  const RunningRequest request = running_request_of(options);
+  Configuration configuration{Spec(policy).allocated(request.allocation),
+                              budget_of(budget, request)};
+  if (budgets) {
+    for (const auto& layer : *budgets) {
+      configuration.budgets.insert(configuration.budgets.end(), layer.begin(), layer.end());
+    }
+  }
+  return std::make_unique<RunningCaches>(std::move(configuration), shape_of(shape), request.text,
+                                         request.options);
+}
+
+LayerRows rows_of(const Rows& query, const Rows& key, const Rows& value, std::size_t member,
+                  int first, int count) {
+  const auto part = [&](const Rows& rows) {
+    return rows.data() + member * rows.shape(1) * rows.shape(2) * rows.shape(3) +
+           static_cast<std::size_t>(first) * rows.shape(3);
+  };
+  return {.count = count,
+          .query = part(query),
+          .key = part(key),
+          .value = part(value),
+          .query_stride = query.shape(2) * query.shape(3),
+          .key_stride = key.shape(2) * key.shape(3),
+          .value_stride = value.shape(2) * value.shape(3)};
+}
+
+void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, const Rows& key,
+                const Rows& value) {
+  const auto is_shape = [&](const Rows& rows, int heads, int dim) {
+    return rows.shape(0) == members.size() && rows.shape(2) == query.shape(2) &&
+           static_cast<int>(rows.shape(1)) == heads && static_cast<int>(rows.shape(3)) == dim;
+  };
+  for (const RunningCaches* member : members) {
+    const ModelShape& shape = member->shape();
+    if (is_shape(query, shape.query_heads, shape.head_dim) &&
+        is_shape(key, shape.kv_heads, shape.head_dim) &&
+        is_shape(value, shape.kv_heads, shape.value_dim))
+      continue;
+    throw UsageError(fmt::format("query, key, value: expected [{}, {} or {}, tokens, {} or {}]",
+                                 members.size(), shape.query_heads, shape.kv_heads, shape.head_dim,
+                                 shape.value_dim));
+  }
+}
+
+/// New tokens of a layer: rows first[b] .. first[b] + count[b] - 1 of member b. Returns None, or
+/// the outputs [members, rows, query heads, value_dim], 0 in rows that are no tokens.
+nb::object advance(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
+                   const Rows& key, const Rows& value, const std::vector<int>& first,
+                   const std::vector<int>& count, bool wants_outputs) {
+  check_rows(members, query, key, value);
+  std::vector<float> outputs;
+  std::vector<std::size_t> shape;
+  if (wants_outputs) {
+    shape = {query.shape(0), query.shape(2), query.shape(1), value.shape(3)};
+    outputs.resize(shape[0] * shape[1] * shape[2] * shape[3]);
+  }
+  run_engine(nb::none(), [&](Work& state) {
+    in_parallel(members.size(), default_threads(), state.interrupted, [&](std::size_t i) {
+      float* to = nullptr;
+      if (wants_outputs) {
+        to = outputs.data() +
+             (i * shape[1] + static_cast<std::size_t>(first[i])) * shape[2] * shape[3];
+      }
+      if (count[i] == 0) return;
+      members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to);
+    });
+  });
+  if (!wants_outputs) return nb::none();
+  const float* numbers = outputs.data();
+  return array_over(numbers, shape, std::move(outputs));
+}
+
+void end_forward(const std::vector<RunningCaches*>& members) {
+  run_engine(nb::none(), [&](Work& state) {
+    in_parallel(members.size(), default_threads(), state.interrupted,
+                [&](std::size_t i) { members[i]->end_forward(); });
+  });
+}
+
+/// int32 [KV heads, tokens so far].
+nb::object evicted_after(const RunningCaches& caches, int layer) {
+  std::vector<std::int32_t> numbers;
+  std::size_t heads = 0;
+  for (const CacheUsage& usage : caches.usage(layer)) {
+    numbers.insert(numbers.end(), usage.evicted_after.begin(), usage.evicted_after.end());
+    ++heads;
+  }
+  const std::int32_t* data = numbers.data();
+  return array_over(data, {heads, numbers.size() / heads}, std::move(numbers));
+}
+
+const char* name_of(Scope scope) {
+  if (scope == Scope::head) return "head";
+  return scope == Scope::layer ? "layer" : "model";
+}
+
+std::size_t peak_tokens(const RunningCaches& caches) {
+  std::size_t most = 0;
+  for (const int layer : caches.shape().layers) {
+    for (const CacheUsage& usage : caches.usage(layer)) most = std::max(most, usage.peak_tokens);
+  }
+  return most;
+}
+
+std::size_t cache_bytes(const RunningCaches& caches) {
+  std::size_t bytes = 0;
+  for (const int layer : caches.shape().layers) {
+    for (const CacheUsage& usage : caches.usage(layer)) bytes += usage.peak_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void bind_running_caches(nb::module_& module) {
+  nb::class_<RunningCaches>(module, "RunningCaches")
+      .def(nb::new_(&make), "policy"_a, "budget"_a, "shape"_a, "options"_a,
+           "budgets"_a.none() = nb::none())
+      .def("add_text", &RunningCaches::add_text, "texts"_a)
+      .def("num_tokens", &RunningCaches::num_tokens, "layer"_a)
+      .def("evicted_after", &evicted_after, "layer"_a)
+      .def_prop_ro("peak_tokens", &peak_tokens)
+      .def_prop_ro("cache_bytes", &cache_bytes)
+      .def_prop_ro("is_plain", &RunningCaches::is_plain)
+      .def_prop_ro("scope", [](const RunningCaches& caches) { return name_of(caches.scope()); })
+      .def_prop_ro("policy", [](const RunningCaches& caches) { return caches.policy().text(); })
+      .def_prop_ro("policy_code",
+                   [](const RunningCaches& caches) { return policy_code(caches.policy()); });
+  module.def("advance", &advance, "members"_a, "layer"_a, "query"_a, "key"_a, "value"_a, "first"_a,
+             "count"_a, "wants_outputs"_a);
+  module.def("end_forward", &end_forward, "members"_a);
+}
+
+}  // namespace kvsim::python

@@ -1,0 +1,246 @@
+#include "sim/running/running_caches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "policies/parameters/errors.h"
+#include "sim/attention/token_kinds.h"
+#include "sim/kernels/attention_kernels.h"
+#include "sim/replay/estimator_steps.h"
+#include "sim/replay/replay_checks.h"
+#include "sim/results/schedule_file.h"
+#include "sim/sweep/allocate.h"
+
+namespace kvsim {
+namespace {
+
+Rules rules_of(const Spec& policy, int budget) {
+  return policy.is_estimator() ? estimator_rules(policy, budget) : policy.rules({.budget = budget});
+}
+
+void check_policy(const Configuration& configuration, const ReplayOptions& options) {
+  const Spec& policy = configuration.policy;
+  if (policy.is_oracle()) {
+    throw UsageError(
+        fmt::format("{} plans with attention that a running model has not computed yet; impose its "
+                    "schedule, or leave it out",
+                    policy.text()));
+  }
+  const Rules rules = rules_of(policy, configuration.budget);
+  if (rules.selects || rules.sees_full_attention) {
+    throw UsageError(
+        fmt::format("{} reads the attention to all tokens, which a model that evicts does not "
+                    "compute; impose it, or leave it out",
+                    policy.text()));
+  }
+  check_interval(policy, options.mode, options.eviction_interval, configuration.budget);
+  if (policy.is_estimator()) check_estimator(policy, configuration.budget);
+}
+
+}  // namespace
+
+RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, RunningText text,
+                             const ReplayOptions& options)
+    : configuration_(std::move(configuration)),
+      shape_(std::move(shape)),
+      options_(options),
+      prompt_(first_measured(options.mode, text.prompt_length)),
+      steps_run_(shape_.layers.size(), 0) {
+  check_policy(configuration_, options_);
+  if (options_.mode == Mode::prefill && prompt_ == 0) {
+    throw UsageError(
+        fmt::format("{}: prefill mode needs a prompt; give its length", text.sequence));
+  }
+  const Spec& policy = configuration_.policy;
+  const Rules rules = rules_of(policy, configuration_.budget);
+  check_shape(rules);
+  is_plain_ = !policy.is_estimator() && rules.is_exact();
+  scope_ = policy.is_estimator() ? Scope::head : rules.scope;
+  for (const int layer : shape_.layers) {
+    for (int head = 0; head < shape_.kv_heads; ++head) {
+      units_.push_back(std::make_unique<RunningUnit>(UnitName{text.sequence, layer, head}, shape_,
+                                                     text.prompt_length));
+    }
+  }
+  if (policy.policy().follows_schedule) read_schedules(text.num_tokens);
+  const bool is_split =
+      policy.allocation() == Allocation::uniform || !configuration_.budgets.empty();
+  if (is_split) {
+    make_replays();
+  } else if (!needs_measurement(policy.allocation())) {
+    measure_split();
+  } else if (options_.mode == Mode::stream) {
+    throw UsageError(
+        fmt::format("{}: the split of the budget is measured before the first eviction; use mode "
+                    "prefill, or evaluate a text that is known",
+                    policy.text()));
+  }
+}
+
+void RunningCaches::check_shape(const Rules& rules) const {
+  if (shape_.rope || !(rules.slot_positions || rules.sees_rotation)) return;
+  throw UsageError(fmt::format("{} needs to know how the model rotates keys, which was not found",
+                               configuration_.policy.text()));
+}
+
+void RunningCaches::read_schedules(int num_tokens) {
+  const Spec& policy = configuration_.policy;
+  if (num_tokens == 0) {
+    throw UsageError(fmt::format("{}: a schedule is of a text of known length; evaluate that text",
+                                 policy.text()));
+  }
+  const ScheduleFile file(policy.schedule_file());
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const int budget = configuration_.budget_of(i);
+    configuration_.schedules.push_back(
+        file.read(configuration_.budget, units_[i]->unit().name, num_tokens,
+                  {.first_eviction = std::max(0, prompt_ - 1),
+                   .budget = budget,
+                   .most_held = most_held(budget, options_.eviction_interval, false)}));
+  }
+}
+
+// A split that is not measured needs the layers alone, and is made without a token.
+void RunningCaches::measure_split() {
+  const Spec& policy = configuration_.policy;
+  const PolicyWindow window = window_of(policy, configuration_.budget);
+  std::vector<UnitProfile> profiles;
+  const auto backend = make_cpu_backend();
+  for (const auto& unit : units_) {
+    if (needs_measurement(policy.allocation())) {
+      profiles.push_back(
+          measure_profile(unit->unit(), options_.mode, *backend, {window.voting_steps}));
+    } else {
+      profiles.push_back({.name = unit->unit().name});
+    }
+  }
+  const int most = std::numeric_limits<int>::max() / static_cast<int>(units_.size());
+  const int per_token = policy.is_estimator() ? 2 : 1;
+  configuration_.budgets = allocate(policy.allocation(),
+                                    {.tokens = configuration_.budget,
+                                     .most = most,
+                                     .length = prompt_ > 0 ? per_token * prompt_ : most,
+                                     .window = window},
+                                    profiles);
+  make_replays();
+}
+
+void RunningCaches::make_replays() {
+  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
+  std::size_t together = 1;
+  if (scope_ == Scope::layer) together = heads;
+  if (scope_ == Scope::model) together = units_.size();
+  places_.assign(shape_.layers.size(), std::vector<Place>(heads));
+  for (std::size_t begin = 0; begin < units_.size(); begin += together) {
+    std::vector<RunningUnit*> units;
+    for (std::size_t i = begin; i < begin + together; ++i) {
+      units.push_back(units_[i].get());
+      places_[i / heads][i % heads] = {replays_.size(), i / heads - begin / heads};
+    }
+    replays_.push_back(
+        make_running_replay(configuration_.part(begin, together), units, options_, &kinds_));
+  }
+}
+
+std::size_t RunningCaches::index_of(int layer) const {
+  const auto found = std::find(shape_.layers.begin(), shape_.layers.end(), layer);
+  if (found == shape_.layers.end()) {
+    throw UsageError(fmt::format("layer {}: the caches were made for other layers", layer));
+  }
+  return static_cast<std::size_t>(found - shape_.layers.begin());
+}
+
+int RunningCaches::num_tokens(int layer) const {
+  return units_[index_of(layer) * shape_.kv_heads]->num_tokens();
+}
+
+// Whether steps of the prompt wait for all layers.
+bool RunningCaches::waits() const { return scope_ == Scope::model || replays_.empty(); }
+
+void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs) {
+  const std::size_t index = index_of(layer);
+  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
+  const int first = units_[index * heads]->num_tokens();
+  for (std::size_t head = 0; head < heads; ++head) units_[index * heads + head]->append(rows);
+  const int end = first + rows.count;
+  if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
+  if (!kinds_.empty()) kinds_.front() = TokenKind::special;
+  if (waits() && end <= prompt_) return;
+  if (waits() && (first < prompt_ || rows.count > 1)) {
+    throw UsageError(fmt::format(
+        "{} {}: feed the prompt in forward passes of its own{}", configuration_.policy.text(),
+        scope_ == Scope::model ? "decides for all layers at each step"
+                               : "splits its budget by what it measures on the prompt",
+        scope_ == Scope::model ? ", and then one token at a time" : ""));
+  }
+  const OutputRows target{outputs, first, shape_.query_heads, shape_.value_dim};
+  run_steps(index, first, rows.count, outputs == nullptr ? nullptr : &target);
+}
+
+void RunningCaches::end_forward() {
+  if (!waits()) return;
+  const int waiting = units_.front()->num_tokens();
+  if (replays_.empty()) {
+    if (waiting < prompt_) return;
+    measure_split();
+  }
+  const int run = steps_run_.front();
+  if (run < waiting) run_all_layers(run, waiting - run);
+}
+
+void RunningCaches::compute(std::size_t layer, int first, int count) {
+  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
+  for (std::size_t head = 0; head < heads; ++head) {
+    units_[layer * heads + head]->compute(first, count);
+  }
+}
+
+void RunningCaches::run_steps(std::size_t layer, int first, int count, const OutputRows* outputs) {
+  for (int step = first; step < first + count; ++step) {
+    check_interrupted(options_.interrupted);
+    if ((step - first) % kBlockSteps == 0) {
+      compute(layer, step, std::min(kBlockSteps, first + count - step));
+    }
+    std::size_t last = replays_.size();
+    for (const Place& place : places_[layer]) {
+      if (place.replay == last) continue;  // decides for several heads
+      last = place.replay;
+      replays_[place.replay]->run(place.layer, step, outputs);
+    }
+  }
+  steps_run_[layer] = first + count;
+}
+
+void RunningCaches::run_all_layers(int first, int count) {
+  for (int step = first; step < first + count; ++step) {
+    for (std::size_t layer = 0; layer < shape_.layers.size(); ++layer) {
+      run_steps(layer, step, 1, nullptr);
+    }
+  }
+}
+
+void RunningCaches::add_text(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) kinds_.push_back(token_kind(text));
+}
+
+std::vector<CacheUsage> RunningCaches::usage(int layer) const {
+  const std::size_t index = index_of(layer);
+  std::vector<CacheUsage> usages;
+  for (int head = 0; head < shape_.kv_heads; ++head) {
+    if (replays_.empty() || steps_run_[index] == 0) {
+      const auto tokens = static_cast<std::size_t>(num_tokens(layer));
+      CacheUsage all;
+      all.evicted_after.assign(tokens, static_cast<std::int32_t>(tokens));
+      usages.push_back(std::move(all));
+      continue;
+    }
+    const Place& place = places_[index][static_cast<std::size_t>(head)];
+    usages.push_back(replays_[place.replay]->usage(place.layer, num_tokens(layer)));
+  }
+  return usages;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "policies/interface/policy.h"
+#include "sim/replay/replay.h"
+#include "sim/running/running_replay.h"
+
+namespace kvsim {
+
+/// A text that a running model reads or writes.
+struct RunningText {
+  std::string sequence;  ///< its name, of which the policies' random choices depend
+  int prompt_length = 0;
+  int num_tokens = 0;  ///< 0: not known
+};
+
+/// All caches of one text under one configuration in a running model.
+///
+/// Every forward pass of the model calls advance() for each layer in turn, then end_forward().
+class RunningCaches {
+ public:
+  /// `configuration.budgets`, if set, has one budget per layer and KV head. Without them a split of
+  /// the budget that is not measured is made at once, a measured one at the end of the prompt.
+  /// Throws UsageError for an oracle, a policy that reads the full attention, what
+  /// check_interval() refuses, a measured split without budgets in stream mode, and what the
+  /// model's shape or an unknown length rule out.
+  RunningCaches(Configuration configuration, ModelShape shape, RunningText text,
+                const ReplayOptions& options);
+
+  /// New tokens of a layer. Runs their steps and writes their outputs to `outputs`, [rows.count,
+  /// query heads, value_dim], unless it is null. Where the tokens are of the prompt, steps may
+  /// wait for end_forward(), and then write no outputs. Throws UsageError where has_to_wait() rules
+  /// the tokens out.
+  void advance(int layer, const LayerRows& rows, float* outputs);
+
+  /// The forward pass has ended. Runs the steps that have waited.
+  void end_forward();
+
+  /// The texts of the next tokens, for policies that read their kinds; without, they are words.
+  void add_text(const std::vector<std::string>& texts);
+
+  const Spec& policy() const { return configuration_.policy; }
+  const ModelShape& shape() const { return shape_; }
+  int num_tokens(int layer) const;
+
+  /// Whether each step attends to original tokens at their positions in the text, so that a mask
+  /// can stand for the cache.
+  bool is_plain() const { return is_plain_; }
+  Scope scope() const { return scope_; }
+  int prompt_length() const { return prompt_; }
+
+  /// Per KV head of a layer: the use of its cache so far. Empty caches if the steps have waited.
+  std::vector<CacheUsage> usage(int layer) const;
+
+ private:
+  struct Place {  // of a unit
+    std::size_t replay = 0;
+    std::size_t layer = 0;  // in the replay
+  };
+
+  std::size_t index_of(int layer) const;
+  bool waits() const;
+  void check_shape(const Rules& rules) const;
+  void read_schedules(int num_tokens);
+  void measure_split();
+  void make_replays();
+  void run_steps(std::size_t layer, int first, int count, const OutputRows* outputs);
+  void run_all_layers(int first, int count);
+  void compute(std::size_t layer, int first, int count);
+
+  Configuration configuration_;
+  ModelShape shape_;
+  ReplayOptions options_;
+  int prompt_;  // tokens that attend in full: 0 in stream mode
+  bool is_plain_ = true;
+  Scope scope_ = Scope::head;
+  std::vector<TokenKind> kinds_;
+  std::vector<std::unique_ptr<RunningUnit>> units_;      // by layer, then KV head
+  std::vector<std::unique_ptr<RunningReplay>> replays_;  // none: the split is not made yet
+  std::vector<std::vector<Place>> places_;               // [layer][KV head]
+  std::vector<int> steps_run_;                           // per layer
+};
+
+}  // namespace kvsim

@@ -1,0 +1,94 @@
+#include "sim/running/running_unit.h"
+
+#include <algorithm>
+
+#include "sim/kernels/attention_kernels.h"
+
+namespace kvsim {
+namespace {
+
+constexpr int kFirstRows = 64;  // for which memory is taken at first; it doubles from there
+
+/// Weights of a unit that grows between blocks. Takes over its keys as steps come.
+class GrowingPass final : public AttentionPass {
+ public:
+  explicit GrowingPass(const Unit& unit)
+      : unit_(unit), keys_(static_cast<int>(unit.key.cols()), unit.scale) {}
+
+  /// Computes what CachedAttention and AlteredAttention read: logits, weights and their sums.
+  void compute(int first_step, int num_steps, Outputs, AttentionBlock& block) override {
+    block.first_step = first_step;
+    block.num_steps = num_steps;
+    for (; num_keys_ < first_step + num_steps; ++num_keys_) {
+      keys_.put(num_keys_, unit_.key.row(num_keys_).data());
+    }
+    block.heads.resize(unit_.query.size());
+    for (std::size_t head = 0; head < unit_.query.size(); ++head) {
+      weigh(unit_, keys_, unit_.query[head].row(first_step).data(), block, block.heads[head]);
+    }
+  }
+
+ private:
+  const Unit& unit_;
+  KeyPanels keys_;
+  int num_keys_ = 0;
+};
+
+class GrowingBackend final : public Backend {
+ public:
+  std::string device() const override { return "cpu"; }
+
+  std::unique_ptr<AttentionPass> attend(const Unit& unit) const override {
+    return std::make_unique<GrowingPass>(unit);
+  }
+};
+
+const Backend& growing_backend() {
+  static const GrowingBackend kBackend;
+  return kBackend;
+}
+
+Unit empty_unit(UnitName name, const ModelShape& shape, int prompt_length) {
+  Unit unit;
+  const auto window = shape.sliding_windows.find(name.layer);
+  if (window != shape.sliding_windows.end()) unit.sliding_window = window->second;
+  unit.name = std::move(name);
+  unit.prompt_length = prompt_length;
+  unit.scale = shape.scale;
+  unit.logit_softcap = shape.logit_softcap;
+  unit.rope = shape.rope;
+  unit.key_bytes = unit.value_bytes = shape.element_bytes;
+  unit.query.assign(static_cast<std::size_t>(shape.group_size()), Matrix(0, shape.head_dim));
+  unit.key.resize(0, shape.head_dim);
+  unit.value.resize(0, shape.value_dim);
+  return unit;
+}
+
+void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
+  if (num_rows + count > matrix.rows()) {
+    const Eigen::Index doubled = std::max<Eigen::Index>(kFirstRows, 2 * matrix.rows());
+    matrix.conservativeResize(std::max<Eigen::Index>(doubled, num_rows + count), matrix.cols());
+  }
+  matrix.middleRows(num_rows, count) = Eigen::Map<const Matrix>(rows, count, matrix.cols());
+}
+
+}  // namespace
+
+RunningUnit::RunningUnit(UnitName name, const ModelShape& shape, int prompt_length)
+    : unit_(empty_unit(std::move(name), shape, prompt_length)),
+      replayed_(unit_, growing_backend()) {}
+
+void RunningUnit::append(const LayerRows& rows) {
+  const auto kv_head = static_cast<std::size_t>(unit_.name.kv_head);
+  const std::size_t group = unit_.query.size();
+  for (std::size_t i = 0; i < group; ++i) {
+    const float* query = rows.query + (kv_head * group + i) * rows.query_stride;
+    append_rows(unit_.query[i], num_tokens_, query, rows.count);
+  }
+  append_rows(unit_.key, num_tokens_, rows.key + kv_head * rows.key_stride, rows.count);
+  append_rows(unit_.value, num_tokens_, rows.value + kv_head * rows.value_stride, rows.count);
+  replayed_.append(num_tokens_, rows.count);
+  num_tokens_ += rows.count;
+}
+
+}  // namespace kvsim

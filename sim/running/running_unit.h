@@ -1,0 +1,46 @@
+#pragma once
+
+#include "sim/outputs/replayed_unit.h"
+#include "sim/running/model_shape.h"
+
+namespace kvsim {
+
+/// Vectors of new tokens of one layer, contiguous rows.
+struct LayerRows {
+  int count = 0;
+  const float* query = nullptr;  ///< [query heads, query_stride]: each [count, head_dim]
+  const float* key = nullptr;    ///< [KV heads, key_stride]: each [count, head_dim]
+  const float* value = nullptr;  ///< [KV heads, value_stride]: each [count, value_dim]
+  std::size_t query_stride = 0;  ///< floats from one head to the next
+  std::size_t key_stride = 0;
+  std::size_t value_stride = 0;
+};
+
+/// One KV head of a running model: a unit that grows, with the attention of its latest block of
+/// steps. Not movable: replays refer to it.
+class RunningUnit {
+ public:
+  /// Without a token yet. `backend` makes the passes of growing units: growing_backend().
+  RunningUnit(UnitName name, const ModelShape& shape, int prompt_length);
+  RunningUnit(const RunningUnit&) = delete;
+  RunningUnit& operator=(const RunningUnit&) = delete;
+
+  /// Adds tokens, of which `rows` has those of all heads of the layer.
+  void append(const LayerRows& rows);
+
+  /// The tokens so far.
+  int num_tokens() const { return num_tokens_; }
+
+  /// Computes the attention of steps first_step .. first_step + num_steps - 1, to all tokens.
+  void compute(int first_step, int num_steps) { replayed_.compute(first_step, num_steps); }
+
+  const Unit& unit() const { return unit_; }
+  ReplayedUnit& replayed() { return replayed_; }
+
+ private:
+  int num_tokens_ = 0;
+  Unit unit_;  // its matrices have rows to spare
+  ReplayedUnit replayed_;
+};
+
+}  // namespace kvsim
