@@ -19,5 +19,7 @@ void bind_plugin(nanobind::module_& module);
 void bind_parted_sweep(nanobind::module_& module);
 void bind_schedules(nanobind::module_& module);
 void bind_running_caches(nanobind::module_& module);
+void bind_closed_loop_file(nanobind::module_& module);
+void bind_specs(nanobind::module_& module);
 
 }  // namespace kvsim::python

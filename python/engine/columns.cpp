@@ -89,8 +89,12 @@ constexpr Type type_of() {
 }  // namespace
 
 nb::tuple table_of(TableSchema schema, Rows rows, const std::string& run_id) {
-  std::sort(rows.begin(), rows.end());  // key columns come first
   for (std::vector<Value>& row : rows) row.emplace_back(run_id);
+  return table_of(std::move(schema), std::move(rows));
+}
+
+nb::tuple table_of(TableSchema schema, Rows rows) {
+  std::sort(rows.begin(), rows.end());  // key columns come first
   schema.columns.push_back(text_column("run_id", "the row of the table run that wrote the row"));
   nb::dict columns;
   nb::dict meanings;

@@ -13,8 +13,11 @@ namespace kvsim::python {
 /// or a pair of an int64 array and, where the column may be NULL, a bool array that is true there,
 /// else None. `python/kvsim/frames.py` makes frames of them. With the GIL.
 
-/// (columns, about): the rows of the schema's table, ordered by key, with its last column `run_id`,
-/// and a dict of what a row `shows`, its `source` and the meaning of every column (`about`).
+/// (columns, about): the rows of the schema's table, ordered by key, and a dict of what a row
+/// `shows`, its `source` and the meaning of every column (`about`). Every row ends in its run_id.
+nanobind::tuple table_of(TableSchema schema, std::vector<std::vector<Value>> rows);
+
+/// The same of rows that lack their run_id.
 nanobind::tuple table_of(TableSchema schema, std::vector<std::vector<Value>> rows,
                          const std::string& run_id);
 

@@ -18,4 +18,6 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_parted_sweep(module);
   kvsim::python::bind_schedules(module);
   kvsim::python::bind_running_caches(module);
+  kvsim::python::bind_closed_loop_file(module);
+  kvsim::python::bind_specs(module);
 }

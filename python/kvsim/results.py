@@ -144,6 +144,11 @@ class Results:
         if table in _MEANINGS:
             command = f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
             return f"What would write one: {command}"
+        if table == "closed_loop":
+            return (
+                "What would write one: python -m kvsim.evaluate MODEL --text FILE "
+                f"--policies SPECS --budgets LIST -o {self.path}"
+            )
         return (
             "An analysis writes the table of its name, and kvsim analyze --help names them: "
             f"kvsim analyze TRACE --what NAME -o {self.path}"
@@ -188,7 +193,7 @@ def about_table(
 
 
 def load(path: str | Path) -> Results:
-    """Opens a result file of `kvsim sweep` or `kvsim analyze`.
+    """Opens a result file of `kvsim sweep`, `kvsim analyze` or `kvsim.evaluate`.
 
     Raises ResultsError if the file is missing or is not a result file.
     """

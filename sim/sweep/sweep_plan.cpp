@@ -77,19 +77,6 @@ void add_trace(SweepPlan& plan, Trace trace) {
   plan.traces.push_back(std::move(trace));
 }
 
-// The spec in a row identifies the schedule by its SHA-256, not by its path alone.
-Spec with_schedule_hash(const Spec& policy) {
-  const ScheduleFile file(policy.schedule_file());
-  const std::string found = sha256_of_file(policy.schedule_file());
-  const std::string& expected = policy.schedule_sha256();
-  if (!expected.empty() && expected != found) {
-    throw DataError(
-        fmt::format("{}: expected the schedule with SHA-256 {}, found {}; it has changed",
-                    policy.schedule_file(), expected, found));
-  }
-  return policy.with_schedule(found);
-}
-
 void check_schedules(const SweepPlan& plan) {
   for (std::size_t policy = 0; policy < plan.request.policies.size(); ++policy) {
     const Spec& spec = plan.request.policies[policy];
@@ -123,6 +110,18 @@ std::string SweepPlan::mode() const {
 
 void check_policy(const Spec& policy, const SweepRequest& request) {
   check_at_budget(policy, request, 1);
+}
+
+Spec with_schedule_hash(const Spec& policy) {
+  const ScheduleFile file(policy.schedule_file());
+  const std::string found = sha256_of_file(policy.schedule_file());
+  const std::string& expected = policy.schedule_sha256();
+  if (!expected.empty() && expected != found) {
+    throw DataError(
+        fmt::format("{}: expected the schedule with SHA-256 {}, found {}; it has changed",
+                    policy.schedule_file(), expected, found));
+  }
+  return policy.with_schedule(found);
 }
 
 SweepPlan plan_sweep(SweepRequest request) {

@@ -65,6 +65,10 @@ struct SweepPlan {
 /// cache, and what check_reference() and check_interval() refuse.
 void check_policy(const Spec& policy, const SweepRequest& request);
 
+/// The spec, which follows a schedule, with the SHA-256 of its file: a row names the schedule by
+/// that, not by its path alone. Throws DataError if the spec names another SHA-256.
+Spec with_schedule_hash(const Spec& policy);
+
 /// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
 /// and for what check_policy(), check_mode() and check_estimator() refuse; DataError for a trace

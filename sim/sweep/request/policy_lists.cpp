@@ -20,10 +20,9 @@ std::vector<std::string> hints_for_aliases(const std::vector<Spec>& specs) {
   std::vector<std::string> hints;
   std::set<std::string> told;
   for (const Spec& spec : specs) {
-    if (spec.alias().empty() || !told.insert(spec.alias()).second) continue;
-    const PolicyAlias& alias = *find_alias(spec.alias());
-    hints.push_back(fmt::format("{} is {} here{}{}", spec.alias(), alias.spec(),
-                                alias.note.empty() ? "" : "; ", alias.note));
+    if (!spec.alias().empty() && told.insert(spec.alias()).second) {
+      hints.push_back(alias_note(spec));
+    }
   }
   return hints;
 }
@@ -62,6 +61,13 @@ std::vector<Spec> without_refused(std::vector<Spec> policies, const SweepRequest
 }
 
 }  // namespace
+
+std::string alias_note(const Spec& spec) {
+  if (spec.alias().empty()) return "";
+  const PolicyAlias& alias = *find_alias(spec.alias());
+  return fmt::format("{} is {} here{}{}", spec.alias(), alias.spec(),
+                     alias.note.empty() ? "" : "; ", alias.note);
+}
 
 PolicyList policies_in(const std::string& list, Allocation allocation, const NamedSpecs& named) {
   std::vector<Spec> specs = parse_specs(list, named);

@@ -14,6 +14,9 @@ struct PolicyList {
   std::vector<std::string> notes;
 };
 
+/// What the user should know of a spec that was named by an alias; empty for any other.
+std::string alias_note(const Spec& spec);
+
 /// The specs in `list` (parse_specs()) with this allocation, except where a spec names its own. A
 /// note for each alias. Throws UsageError.
 PolicyList policies_in(const std::string& list, Allocation allocation,

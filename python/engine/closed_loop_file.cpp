@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <type_traits>
+
+#include "policies/parameters/errors.h"
+#include "policies/parameters/nearest.h"
+#include "python/engine/bindings.h"
+#include "python/engine/columns.h"
+#include "sim/results/closed_loop_table.h"
+#include "sim/results/store.h"
+#include "traces/hdf5/errors.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+using Type = ColumnSchema::Type;
+
+[[noreturn]] void fail(const ColumnSchema& column, const char* expected, nb::handle found) {
+  throw UsageError(fmt::format("closed_loop: {}: expected {}, found {}", column.name, expected,
+                               nb::cast<std::string>(nb::repr(found))));
+}
+
+/// Whole numbers of Python and of numpy.
+std::int64_t integer_of(const ColumnSchema& column, nb::handle given) {
+  if (PyIndex_Check(given.ptr()) == 0) fail(column, "a whole number or None", given);
+  const nb::object number = nb::steal(PyNumber_Index(given.ptr()));
+  const std::int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : 0;
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    fail(column, "a whole number of 64 bits", given);
+  }
+  return value;
+}
+
+double real_of(const ColumnSchema& column, nb::handle given) {
+  const double value = PyFloat_AsDouble(given.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    fail(column, "a number or None", given);
+  }
+  // SQLite would store NULL, which means "does not apply".
+  if (std::isnan(value)) {
+    throw DataError(
+        fmt::format("closed_loop: {}: expected a number, found NaN; the model's predictions are "
+                    "not finite, load it in float32",
+                    column.name));
+  }
+  return value;
+}
+
+Value value_of(const ColumnSchema& column, nb::handle given) {
+  if (given.is_none()) return std::monostate();
+  switch (column.type) {
+    case Type::integer:
+      return integer_of(column, given);
+    case Type::real:
+      return real_of(column, given);
+    case Type::text:
+      break;
+  }
+  std::string text;
+  if (!nb::try_cast(given, text)) fail(column, "a text or None", given);
+  return text;
+}
+
+/// The table `closed_loop` of a result file, or of one in memory. Rows belong to no run before
+/// begin_run().
+class ClosedLoopFile {
+ public:
+  explicit ClosedLoopFile(const std::optional<std::string>& path)
+      : schema_(closed_loop_schema()),
+        store_(path ? ResultStore(*path, ResultStore::Access::write) : ResultStore()) {
+    store_.create(schema_);
+    for (std::size_t i = 0; i < schema_.columns.size(); ++i) places_[schema_.columns[i].name] = i;
+  }
+
+  std::string begin_run(const std::string& command, const std::string& device, int threads) {
+    return stored([&] {
+      store_.begin_run(command, device, threads);
+      return store_.run_id();
+    });
+  }
+
+  nb::tuple rows() {
+    std::vector<std::vector<Value>> rows = stored([&] { return store_.table(schema_.name).rows; });
+    return table_of(schema_, std::move(rows));
+  }
+
+  /// All rows or, on failure, none. A column that a row lacks is NULL.
+  void add(const nb::list& rows) {
+    TableRows table{&schema_, {}};
+    for (const nb::handle row : rows) table.rows.push_back(row_of(nb::cast<nb::dict>(row)));
+    stored([&] { store_.replace({table}); });
+  }
+
+ private:
+  /// Another program may be writing to the file: waits for it without the GIL, one thread at once.
+  template <class Action>
+  std::invoke_result_t<Action> stored(const Action& action) {
+    const nb::gil_scoped_release release;
+    const std::lock_guard lock(mutex_);
+    return action();
+  }
+
+  std::vector<Value> row_of(const nb::dict& given) const {
+    std::vector<Value> row(schema_.columns.size(), std::monostate());
+    for (const auto& [key, value] : given) {
+      const std::size_t place = place_of(nb::cast<std::string>(key));
+      row[place] = value_of(schema_.columns[place], value);
+    }
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (!schema_.columns[i].is_key || !std::holds_alternative<std::monostate>(row[i])) continue;
+      throw UsageError(
+          fmt::format("closed_loop: a row lacks {}, a part of its key", schema_.columns[i].name));
+    }
+    return row;
+  }
+
+  std::size_t place_of(const std::string& name) const {
+    const auto found = places_.find(name);
+    if (found != places_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [known, place] : places_) names.push_back(known);
+    throw UsageError(fmt::format("closed_loop: there is no column {}; did you mean {}?", name,
+                                 nearest(name, names)));
+  }
+
+  TableSchema schema_;
+  ResultStore store_;
+  std::map<std::string, std::size_t> places_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+void bind_closed_loop_file(nb::module_& module) {
+  nb::class_<ClosedLoopFile>(module, "ClosedLoopFile")
+      .def(nb::init<const std::optional<std::string>&>(), "path"_a.none())
+      .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a)
+      .def("rows", &ClosedLoopFile::rows)
+      .def("add", &ClosedLoopFile::add, "rows"_a);
+}
+
+}  // namespace kvsim::python

@@ -1,0 +1,91 @@
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+
+#include "policies/registry/spec_list.h"
+#include "python/engine/bindings.h"
+#include "sim/results/policy_code.h"
+#include "sim/sweep/request/policy_lists.h"
+#include "sim/sweep/request/request_options.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+const char* name_of(Scope scope) {
+  switch (scope) {
+    case Scope::head:
+      return "head";
+    case Scope::layer:
+      return "layer";
+    case Scope::model:
+      break;
+  }
+  return "model";
+}
+
+nb::object text_or_none(const std::string& text) {
+  return text.empty() ? nb::none() : nb::object(nb::str(text.data(), text.size()));
+}
+
+nb::dict flags_of(const Spec& spec, int budget) {
+  const Rules rules = spec.rules({.budget = budget});
+  nb::dict flags;
+  flags["label"] = text_or_none(spec.label());
+  flags["text"] = spec.text();
+  flags["policy_code"] = policy_code(spec);
+  flags["name"] = spec.policy().name;
+  flags["allocation"] = allocation_name(spec.allocation());
+  flags["scope"] = name_of(rules.scope);
+  flags["is_oracle"] = spec.is_oracle();
+  flags["is_estimator"] = spec.is_estimator();
+  flags["is_exact"] = rules.is_exact();
+  flags["is_bounded"] = rules.bounded;
+  flags["selects"] = rules.selects;
+  flags["sees_full_attention"] = rules.sees_full_attention;
+  flags["needs_rotation"] = rules.sees_rotation || rules.slot_positions;
+  flags["slot_positions"] = rules.slot_positions;
+  flags["is_quantised"] = rules.stored.has_value();
+  flags["prompt_only"] = rules.prompt_only;
+  flags["follows_schedule"] = spec.policy().follows_schedule;
+  flags["note"] = text_or_none(alias_note(spec));
+  return flags;
+}
+
+/// The specs of `list` that stand there themselves, not as a part of "all" or "oracles".
+std::vector<Spec> written_in(const std::string& list, Allocation allocation) {
+  const auto none = [] { return std::vector<Spec>(); };
+  return policies_in(list, allocation, {.all = none, .oracles = none}).policies;
+}
+
+/// A dict per spec of the list, in its order, with the flags that its rules have at `budget`.
+/// `came_from_list` is "all" or "oracles" if the user wrote no more than that, else None.
+nb::list specs(const std::string& list, const std::string& allocate, int budget) {
+  RequestOptions options;
+  options.allocate = allocate;
+  const Allocation allocation = allocation_of(options);
+  const std::vector<Spec> written = written_in(list, allocation);
+  nb::list found;
+  for (const Spec& spec : policies_in(list, allocation).policies) {
+    const bool is_written = std::any_of(written.begin(), written.end(), [&](const Spec& other) {
+      return other.text() == spec.text();
+    });
+    const Spec identified = spec.policy().follows_schedule ? with_schedule_hash(spec) : spec;
+    nb::dict row = flags_of(identified, budget);
+    row["came_from_list"] = is_written         ? nb::none()
+                            : spec.is_oracle() ? nb::object(nb::str("oracles"))
+                                               : nb::object(nb::str("all"));
+    found.append(row);
+  }
+  return found;
+}
+
+}  // namespace
+
+void bind_specs(nb::module_& module) {
+  module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000);
+}
+
+}  // namespace kvsim::python

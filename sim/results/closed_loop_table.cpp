@@ -1,0 +1,66 @@
+#include "sim/results/closed_loop_table.h"
+
+namespace kvsim {
+
+TableSchema closed_loop_schema() {
+  const std::string answers =
+      "; a token is right if it is the most likely next one where all tokens before it are those "
+      "of the text; NULL where the text has no answers";
+  return {
+      "closed_loop",
+      "one policy at one budget on one text, inside the model that reads it: every query head sees "
+      "what its cache holds, and later layers and steps follow from that",
+      "perplexity and accuracy as H2O, Scissorhands and SubGen report them; python/README.md",
+      {text_column("model_id", "SHA-256 over the names, types, shapes and numbers of the weights")
+           .key(),
+       text_column("sequence", "the text").key(),
+       text_column("policy", "canonical spec: every parameter with its value").key(),
+       integer_column("budget", "most tokens that one KV head may keep, in tokens").key(),
+       text_column("mode",
+                   "stream: every step is measured; prefill: only the steps after the prompt; "
+                   "suffixes as in the table replay")
+           .key(),
+       text_column("loop",
+                   "imposed: the kept sets of the open-loop replay, in one masked forward pass; "
+                   "adaptive: the policy sees the attention of the evicting model itself")
+           .key(),
+       integer_column("seed", "of the policy's random choices").key(),
+       text_column("trace_id",
+                   "the trace of the same text, whose open-loop replays stand in the table replay; "
+                   "NULL without one"),
+       text_column("text_id", "SHA-256 of the token ids, int32"),
+       text_column("model", "the name of the model, as the user gave it"),
+       text_column("budget_request", "the budget as it was asked for: tokens, or a share"),
+       text_column("label", "the name that the user gave the policy; NULL without one"),
+       integer_column("steps", "measured steps: all tokens, or those after the prompt"),
+       real_column("nll_full",
+                   "minus the log probability of the next token under the full cache, in nats per "
+                   "token; mean over measured steps with a next token; NULL if there is none"),
+       real_column("nll", "the same under the evicting cache"),
+       real_column("delta_nll", "nll - nll_full; above 0: eviction makes the text less likely"),
+       real_column("kl_mean",
+                   "divergence of the evicting model's prediction from the full model's, "
+                   "KL(full || evicting), in nats per token; mean over measured steps"),
+       real_column("top1_agreement",
+                   "share of measured steps at which both predict the same token, 0..1"),
+       integer_column("answers",
+                      "spans labelled answer of which a measured step predicts at least one token"),
+       integer_column("answers_right_full",
+                      "answers of which the full model predicts every token" + answers),
+       integer_column("answers_right",
+                      "answers of which the evicting model predicts every token" + answers),
+       real_column(
+           "kept_overlap",
+           "|kept and kept'| / |kept or kept'| of the tokens kept here and in the open-loop "
+           "replay, 0..1; mean over measured steps and units; NULL for estimators and "
+           "without a replay"),
+       integer_column("peak_tokens", "most tokens that any KV head held after a step"),
+       integer_column("cache_bytes",
+                      "keys and values of the most tokens held, in bytes, summed over layers and "
+                      "KV heads"),
+       text_column("device", "that the model ran on"),
+       text_column("kvsim_version", "the release and source revision that wrote the row"),
+       text_column("policy_code", "a digest of the policy's code and the engine's version")}};
+}
+
+}  // namespace kvsim
