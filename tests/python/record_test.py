@@ -9,8 +9,8 @@ import pytest
 import torch
 import transformers
 
+from kvsim.model.shape import Shape
 from kvsim.record import RecordWarning, accuracy, recording
-from kvsim.record.shape import Shape
 from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_error
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"

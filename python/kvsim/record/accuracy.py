@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 from ..model.errors import RecordError, RecordWarning
-from .shape import Shape
+from ..model.shape import Shape
 
 MOST_STEPS = 256  # per head, evenly spaced: enough to find a systematic error
 KEYS_AT_ONCE = 1024

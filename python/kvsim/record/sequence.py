@@ -7,27 +7,26 @@ import numpy as np
 import torch
 
 from ..model.errors import RecordError, RecordWarning, UsageError
+from ..model.member import Member
 from .trace_file import HeadStream
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
-class Sequence:
+class Sequence(Member):
     """The tokens and the vectors of each layer. All but the last chunk per head is in the file."""
 
     def __init__(
         self, group: h5py.Group, source: str, dtype: str, known_prompt: int | None = None
     ) -> None:
+        super().__init__()
         self.name = group.name.rsplit("/", 1)[-1]
         self.source = source
-        self.num_tokens = 0
         self.prompt_length = known_prompt or 0
         self.known_prompt = known_prompt  # None: the caller has not given it
         self.ids: list[int] | None = []  # None: unknown
-        self.finished = False  # the text has ended; what the batch still feeds is padding
         self.rounded = False  # whether the file has fewer digits than the model
-        self.new_rows = torch.empty(0, dtype=torch.long)  # the current step's real tokens
         self._group = group.create_group("layers")
         self._dtype = dtype
         self._streams: dict[int, dict[str, HeadStream]] = {}
@@ -35,19 +34,11 @@ class Sequence:
     def feed(
         self, ids: torch.Tensor | None, real: torch.Tensor, in_prompt: bool | None, ends: set[int]
     ) -> None:
-        """Adds the tokens of a step: ids [new] and which of them are not padding.
-
-        `in_prompt` says whether they are read before generation or are generated; None: unknown.
-        A generated token in `ends` ends the sequence and is not part of it.
-        """
-        if in_prompt is False and ids is not None:
-            self.finished |= int(ids[0]) in ends
-        self.new_rows = real.nonzero().flatten()[: 0 if self.finished else None]
-        count = len(self.new_rows)
+        before = self.num_tokens
+        super().feed(ids, real, in_prompt, ends)
         # The prompt ends at the first generated token; later turns of a chat are not part of it.
-        if in_prompt and self.known_prompt is None and self.prompt_length == self.num_tokens:
-            self.prompt_length += count
-        self.num_tokens += count
+        if in_prompt and self.known_prompt is None and self.prompt_length == before:
+            self.prompt_length = self.num_tokens
         if ids is None:
             self.ids = None
         elif self.ids is not None:
