@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "policies/parameters/amount.h"
@@ -92,10 +93,10 @@ int budget_of(const std::string& text, const RunningRequest& request) {
   return amount.of(request.text.prompt_length);
 }
 
-/// `budgets`: [layers][KV heads], or None.
-std::unique_ptr<RunningCaches> make(const std::string& policy, const std::string& budget,
-                                    const nb::dict& shape, const nb::dict& options,
-                                    const std::optional<std::vector<std::vector<int>>>& budgets) {
+/// `budgets`: [layers][KV heads], or None. Python owns what it returns.
+RunningCaches* make(const std::string& policy, const std::string& budget, const nb::dict& shape,
+                    const nb::dict& options,
+                    const std::optional<std::vector<std::vector<int>>>& budgets) {
   const RunningRequest request = running_request_of(options);
   Configuration configuration{Spec(policy).allocated(request.allocation),
                               budget_of(budget, request)};
@@ -105,7 +106,8 @@ std::unique_ptr<RunningCaches> make(const std::string& policy, const std::string
     }
   }
   return std::make_unique<RunningCaches>(std::move(configuration), shape_of(shape), request.text,
-                                         request.options);
+                                         request.options)
+      .release();
 }
 
 LayerRows rows_of(const Rows& query, const Rows& key, const Rows& value, std::size_t member,
@@ -153,23 +155,32 @@ nb::object advance(const std::vector<RunningCaches*>& members, int layer, const 
     shape = {query.shape(0), query.shape(2), query.shape(1), value.shape(3)};
     outputs.resize(shape[0] * shape[1] * shape[2] * shape[3]);
   }
-  run_engine(nb::none(), [&](Work& state) {
-    in_parallel(members.size(), default_threads(), state.interrupted, [&](std::size_t i) {
-      float* to = nullptr;
-      if (wants_outputs) {
-        to = outputs.data() +
-             (i * shape[1] + static_cast<std::size_t>(first[i])) * shape[2] * shape[3];
-      }
-      if (count[i] == 0) return;
-      members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to);
+  const auto advance_one = [&](std::size_t i) {
+    if (count[i] == 0) return;
+    float* to = nullptr;
+    if (wants_outputs) {
+      to = outputs.data() +
+           (i * shape[1] + static_cast<std::size_t>(first[i])) * shape[2] * shape[3];
+    }
+    members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to);
+  };
+  if (query.shape(2) == 1) {  // threads would cost more than they save
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < members.size(); ++i) advance_one(i);
+  } else {
+    run_engine(nb::none(), [&](Work& state) {
+      in_parallel(members.size(), default_threads(), state.interrupted, advance_one);
     });
-  });
+  }
   if (!wants_outputs) return nb::none();
   const float* numbers = outputs.data();
   return array_over(numbers, shape, std::move(outputs));
 }
 
 void end_forward(const std::vector<RunningCaches*>& members) {
+  const bool any_waits = std::any_of(members.begin(), members.end(),
+                                     [](const RunningCaches* member) { return member->waits(); });
+  if (!any_waits) return;
   run_engine(nb::none(), [&](Work& state) {
     in_parallel(members.size(), default_threads(), state.interrupted,
                 [&](std::size_t i) { members[i]->end_forward(); });
@@ -185,7 +196,8 @@ nb::object evicted_after(const RunningCaches& caches, int layer) {
     ++heads;
   }
   const std::int32_t* data = numbers.data();
-  return array_over(data, {heads, numbers.size() / heads}, std::move(numbers));
+  const std::vector<std::size_t> shape{heads, numbers.size() / heads};
+  return array_over(data, shape, std::move(numbers));
 }
 
 const char* name_of(Scope scope) {

@@ -18,9 +18,8 @@ void append_rows(Matrix& matrix, const Matrix& original, int first, int count) {
 
 }  // namespace
 
-StoredUnit::StoredUnit(const Unit& original, const Quantization& quantization,
-                       const Backend& backend)
-    : unit(original), quantization(quantization) {
+StoredUnit::StoredUnit(const Unit& original, const Quantization& stored_as, const Backend& backend)
+    : unit(original), quantization(stored_as) {
   round_rows(unit.key, 0, unit.num_tokens(), quantization, unit.key_bytes);
   round_rows(unit.value, 0, unit.num_tokens(), quantization, unit.value_bytes);
   key_bytes = quantization.bytes(static_cast<std::size_t>(unit.key.cols()), unit.key_bytes);

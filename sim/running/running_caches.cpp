@@ -157,9 +157,6 @@ int RunningCaches::num_tokens(int layer) const {
   return units_[index_of(layer) * shape_.kv_heads]->num_tokens();
 }
 
-// Whether steps of the prompt wait for all layers.
-bool RunningCaches::waits() const { return scope_ == Scope::model || replays_.empty(); }
-
 void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs) {
   const std::size_t index = index_of(layer);
   const auto heads = static_cast<std::size_t>(shape_.kv_heads);

@@ -29,12 +29,17 @@ class RunningCaches {
   /// model's shape or an unknown length rule out.
   RunningCaches(Configuration configuration, ModelShape shape, RunningText text,
                 const ReplayOptions& options);
+  RunningCaches(const RunningCaches&) = delete;
+  RunningCaches& operator=(const RunningCaches&) = delete;
 
   /// New tokens of a layer. Runs their steps and writes their outputs to `outputs`, [rows.count,
   /// query heads, value_dim], unless it is null. Where the tokens are of the prompt, steps may
-  /// wait for end_forward(), and then write no outputs. Throws UsageError where has_to_wait() rules
-  /// the tokens out.
+  /// wait for end_forward(), and then write no outputs. Throws UsageError for tokens of the prompt
+  /// with later ones, and several later ones, if waits().
   void advance(int layer, const LayerRows& rows, float* outputs);
+
+  /// Whether steps of the prompt wait for all layers.
+  bool waits() const { return scope_ == Scope::model || replays_.empty(); }
 
   /// The forward pass has ended. Runs the steps that have waited.
   void end_forward();
@@ -62,7 +67,6 @@ class RunningCaches {
   };
 
   std::size_t index_of(int layer) const;
-  bool waits() const;
   void check_shape(const Rules& rules) const;
   void read_schedules(int num_tokens);
   void measure_split();
