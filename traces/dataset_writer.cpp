@@ -38,6 +38,22 @@ void DatasetWriter::write_list(const H5::H5File& file, const std::string& path,
   digests_[path] = digest.finish();
 }
 
+void DatasetWriter::write_texts(const H5::H5File& file, const std::string& path,
+                                const std::vector<std::string>& texts) {
+  H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
+  type.setCset(H5T_CSET_UTF8);
+  std::vector<const char*> pointers;
+  Sha256 digest;
+  for (const std::string& text : texts) {
+    pointers.push_back(text.c_str());
+    digest.update(text.c_str(), text.size() + 1);
+  }
+  const hsize_t shape = texts.size();
+  file.createDataSet(path, type, H5::DataSpace(1, &shape), without_times())
+      .write(pointers.data(), type);
+  digests_[path] = digest.finish();
+}
+
 void DatasetWriter::write_heads(const H5::H5File& file, const std::string& path,
                                 const std::vector<Matrix>& heads, ElementType elements) {
   const auto tokens = static_cast<hsize_t>(heads.front().rows());

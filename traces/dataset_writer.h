@@ -18,6 +18,10 @@ class DatasetWriter {
   void write_list(const H5::H5File& file, const std::string& path, const H5::PredType& type,
                   const void* numbers, std::size_t length);
 
+  /// Writes a list of UTF-8 strings, none of which holds a zero byte.
+  void write_texts(const H5::H5File& file, const std::string& path,
+                   const std::vector<std::string>& texts);
+
   /// Writes one matrix per head as [heads, tokens, dim], rounded to `elements`. Throws
   /// std::runtime_error for a number that this type cannot hold.
   void write_heads(const H5::H5File& file, const std::string& path,

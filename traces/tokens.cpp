@@ -43,7 +43,10 @@ std::vector<std::int32_t> read_token_ids(const GroupReader& sequence) {
 
 std::vector<std::string> read_token_text(const GroupReader& sequence) {
   if (!sequence.contains("token_text")) return {};
-  const H5::DataSet dataset = sequence.dataset("token_text");
+  return read_texts(sequence.dataset("token_text"));
+}
+
+std::vector<std::string> read_texts(const H5::DataSet& dataset) {
   const auto count = static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints());
   const H5::StrType type = dataset.getStrType();
   return type.isVariableStr() ? read_variable(dataset, type, count)

@@ -13,4 +13,7 @@ namespace kvsim {
 std::vector<std::int32_t> read_token_ids(const GroupReader& sequence);
 std::vector<std::string> read_token_text(const GroupReader& sequence);
 
+/// Reads a list of strings of fixed or variable length.
+std::vector<std::string> read_texts(const H5::DataSet& dataset);
+
 }  // namespace kvsim

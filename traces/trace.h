@@ -41,6 +41,15 @@ struct LayerInfo {
   bool has_output = false;
 };
 
+/// A labelled part of a sequence: a needle, a question, an answer.
+struct Span {
+  int start = 0;  ///< its first token
+  int end = 0;    ///< the token after its last
+  std::string label;
+
+  bool operator==(const Span&) const = default;
+};
+
 struct SequenceInfo {
   std::string name;
   int num_tokens = 0;
@@ -48,6 +57,7 @@ struct SequenceInfo {
   std::string source;     ///< empty if the file does not say
   bool has_token_ids = false;
   bool has_token_text = false;
+  std::vector<Span> spans;        ///< in the order of the file; may overlap
   std::vector<LayerInfo> layers;  ///< the recorded layers, ascending
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "traces/hdf5/hdf5_type.h"
+#include "traces/spans.h"
 
 namespace kvsim {
 namespace {
@@ -125,6 +126,7 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header) 
   info.source = group.optional_text("source");
   info.has_token_ids = has_list(group, "token_ids", info.num_tokens, is_int32, "int32");
   info.has_token_text = has_list(group, "token_text", info.num_tokens, is_string, "strings");
+  info.spans = read_spans(group, info.num_tokens);
 
   const GroupReader layers = group.group("layers", kRecordSequenceAgain);
   for (const std::string& name : layers.names()) {

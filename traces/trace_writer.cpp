@@ -118,6 +118,31 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
   });
 }
 
+void TraceWriter::write_spans(const std::vector<Span>& spans) {
+  const int tokens = file_->num_tokens;
+  require(!file_->finished && tokens > 0, "write_spans: no sequence has begun");
+  std::vector<std::int32_t> starts;
+  std::vector<std::int32_t> ends;
+  std::vector<std::string> labels;
+  for (const Span& span : spans) {
+    require(0 <= span.start && span.start < span.end && span.end <= tokens,
+            fmt::format("spans: expected some of the {} tokens, found [{}, {})", tokens, span.start,
+                        span.end));
+    require(span.label.find('\0') == std::string::npos, "spans: a label holds a zero byte");
+    starts.push_back(span.start);
+    ends.push_back(span.end);
+    labels.push_back(span.label);
+  }
+  file_->output.write(0, [&](H5::H5File& h5) {
+    const std::string path = file_->sequence + "/spans";
+    h5.createGroup(path);
+    DatasetWriter& datasets = file_->datasets;
+    datasets.write_list(h5, path + "/start", H5::PredType::STD_I32LE, starts.data(), starts.size());
+    datasets.write_list(h5, path + "/end", H5::PredType::STD_I32LE, ends.data(), ends.size());
+    datasets.write_texts(h5, path + "/label", labels);
+  });
+}
+
 void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
                               const std::vector<Matrix>& key, const std::vector<Matrix>& value,
                               const std::vector<Matrix>& output,

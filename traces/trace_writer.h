@@ -28,6 +28,9 @@ class TraceWriter {
   void begin_sequence(const std::string& name, int num_tokens, int prompt_length,
                       const std::string& source, const std::vector<std::int32_t>& token_ids);
 
+  /// Writes the spans of the sequence begun last, at most once.
+  void write_spans(const std::vector<Span>& spans);
+
   /// Writes one layer of the sequence begun last. `query` and `output` hold one matrix per query
   /// head ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be
   /// empty.

@@ -37,10 +37,17 @@ std::vector<Matrix> matrices_of(const Heads& heads) {
   return matrices;
 }
 
-/// The package has checked all shapes. `layers`: (index, query, key, value, sliding window).
+std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>& given) {
+  std::vector<Span> spans;
+  for (const auto& [start, end, label] : given) spans.push_back({start, end, label});
+  return spans;
+}
+
+/// The package has checked all shapes. `layers`: (index, query, key, value, sliding window);
+/// `spans`: (start, end, label).
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
-               bool half_precision) {
+               const std::vector<std::tuple<int, int, std::string>>& spans, bool half_precision) {
   TraceHeader written;
   written.model = nb::cast<std::string>(header["model"]);
   written.scale = nb::cast<double>(header["scale"]);
@@ -68,6 +75,7 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
   try {
     TraceWriter writer(written, half_precision ? ElementType::float16 : ElementType::float32);
     writer.begin_sequence(name, num_tokens, prompt_length, "", token_ids);
+    if (!spans.empty()) writer.write_spans(spans_of(spans));
     for (const Layer& layer : given) {
       writer.write_layer(layer.index, layer.query, layer.key, layer.value, {},
                          layer.sliding_window);
@@ -105,8 +113,8 @@ nb::dict header_of(const Trace& trace) {
   return found;
 }
 
-/// Per sequence (name, tokens, prompt length, source, layers), per layer (index, KV heads, sliding
-/// window, whether it has outputs).
+/// Per sequence (name, tokens, prompt length, source, layers, spans), per layer (index, KV heads,
+/// sliding window, whether it has outputs), per span (start, end, label).
 nb::list sequences_of(const Trace& trace) {
   nb::list sequences;
   for (const SequenceInfo& sequence : trace.sequences()) {
@@ -115,8 +123,12 @@ nb::list sequences_of(const Trace& trace) {
       layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
                                    nb::cast(layer.sliding_window), layer.has_output));
     }
+    nb::list spans;
+    for (const Span& span : sequence.spans) {
+      spans.append(nb::make_tuple(span.start, span.end, span.label));
+    }
     sequences.append(nb::make_tuple(sequence.name, sequence.num_tokens, sequence.prompt_length,
-                                    sequence.source, nb::tuple(layers)));
+                                    sequence.source, nb::tuple(layers), nb::tuple(spans)));
   }
   return sequences;
 }
@@ -157,7 +169,7 @@ void bind_trace(nb::module_& module) {
         return nb::bytes(image.data(), image.size());
       });
   module.def("trace_of", &trace_of, "header"_a, "name"_a, "prompt_length"_a, "token_ids"_a,
-             "layers"_a, "half_precision"_a);
+             "layers"_a, "spans"_a, "half_precision"_a);
   module.def("trace_of_image", [](const nb::bytes& image) {
     return Trace::from_image(std::string(image.c_str(), image.size()));
   });

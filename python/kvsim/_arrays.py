@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._spans import checked_spans
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def trace_of_arrays(
     logit_softcap: float | None,
     sliding_window: int | Mapping[int, int] | None,
     num_layers: int | None,
+    spans: Iterable[tuple[int, int, str]] | None,
 ) -> _engine.Trace:
     """See Trace.from_arrays."""
     if not layers:
@@ -56,10 +58,11 @@ def trace_of_arrays(
          windows.get(layer, of_all))
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
+    parts = [] if spans is None else list(checked_spans(spans, tokens))
     half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
     from . import _engine
 
-    return _engine.trace_of(header, name, prompt_length, ids, given, half)
+    return _engine.trace_of(header, name, prompt_length, ids, given, parts, half)
 
 
 def _token_ids(token_ids: ArrayLike, tokens: int) -> list[int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ._spans import Span
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Sequence(NamedTuple):
     prompt_length: int  # 0: it has no prompt
     source: str
     layers: tuple[Layer, ...]
+    spans: tuple[Span, ...]  # as in the file; they may overlap
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,7 @@ class Trace:
         logit_softcap: float | None = None,
         sliding_window: int | Mapping[int, int] | None = None,
         num_layers: int | None = None,
+        spans: Iterable[tuple[int, int, str]] | None = None,
     ) -> Trace:
         """A trace in memory, of one text; it has no file.
 
@@ -131,6 +134,7 @@ class Trace:
           logit_softcap: logits become cap * tanh(logit / cap).
           sliding_window: of every layer, or a dict from layer to its window.
           num_layers: of the model; None: the highest given layer + 1.
+          spans: labelled parts of the text, (first token, token after the last, label) each.
 
         Arrays are numpy arrays, tensors, or what numpy makes arrays of. They are copied. If all are
         float16, so is the trace; else they become float32, from float64 by rounding.
@@ -146,7 +150,7 @@ class Trace:
         return cls._of(
             trace_of_arrays(
                 layers, scale, prompt_length, name, token_ids, model, rope, logit_softcap,
-                sliding_window, num_layers,
+                sliding_window, num_layers, spans,
             )
         )  # fmt: skip
 
@@ -161,7 +165,11 @@ class Trace:
         for name, value in opened.header().items():
             setattr(self, name, value)
         self.sequences = tuple(
-            Sequence(*entry[:4], tuple(Layer(*layer) for layer in entry[4]))
+            Sequence(
+                *entry[:4],
+                tuple(Layer(*layer) for layer in entry[4]),
+                tuple(Span(*span) for span in entry[5]),
+            )
             for entry in opened.sequences()
         )
         """The recorded texts, by name."""

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <map>
 
 #include "sim/cli/options.h"
 #include "sim/results/table.h"
@@ -46,6 +47,25 @@ void print_header(const Trace& trace) {
   std::cout << '\n';
 }
 
+/// A row per sequence and label, labels in the order in which they first come.
+Table table_of_spans(const Trace& trace) {
+  Table table{{"sequence", "label", "spans", "tokens"}, {}};
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    std::vector<std::string> labels;
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> counts;  // spans, tokens
+    for (const Span& span : sequence.spans) {
+      auto& [spans, tokens] = counts[span.label];
+      if (spans == 0) labels.push_back(span.label);
+      ++spans;
+      tokens += span.end - span.start;
+    }
+    for (const std::string& label : labels) {
+      table.rows.push_back({sequence.name, label, counts[label].first, counts[label].second});
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -67,6 +87,10 @@ int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
     }
   }
   write_aligned(std::cout, table);
+  if (const Table spans = table_of_spans(trace); !spans.rows.empty()) {
+    std::cout << '\n';
+    write_aligned(std::cout, spans);
+  }
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
+#include "traces/trace_writer.h"
 
 namespace kvsim::cli_test {
 namespace {
@@ -63,6 +64,29 @@ TEST_CASE("cli: info shows the shape of a trace and every layer") {
                                 " +0-3 +- +float16 +float16 +yes +" + source + "\n[^]*"));
     }
   }
+}
+
+TEST_CASE("cli: info counts the spans of each label") {
+  const TemporaryFolder folder;
+  CHECK_THAT(run(folder.path(), {"info", sample_trace()}).out, !Contains("spans"));
+  TraceHeader header;
+  header.model = "made up";
+  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
+  header.head_dim = header.value_dim = 1;
+  TraceWriter writer(folder.path() / "t.h5", header, ElementType::float16);
+  for (const std::string name : {"one", "two", "without"}) {
+    writer.begin_sequence(name, 9, 0, "", {});
+    if (name == "one") writer.write_spans({{4, 9, "question"}, {0, 2, "answer"}, {3, 4, "answer"}});
+    if (name == "two") writer.write_spans({{0, 1, "needle"}});
+    const Matrix ones = Matrix::Ones(9, 1);
+    writer.write_layer(0, {ones}, {ones}, {ones}, {});
+  }
+  writer.close();
+  const Ended info = run(folder.path(), {"info", "t.h5"});
+  CHECK(info.status == 0);
+  CHECK_THAT(info.out, Catch::Matches("[^]*\n\nsequence +label +spans +tokens\n"
+                                      "one +question +1 +5\none +answer +2 +3\n"
+                                      "two +needle +1 +1\n"));
 }
 
 TEST_CASE("cli: verify agrees with the bundled trace and with what synth writes") {

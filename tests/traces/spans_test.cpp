@@ -1,0 +1,210 @@
+#include "traces/spans.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "tests/support/hdf5_edit.h"
+#include "tests/support/small_trace.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/traces/error_of_reading.h"
+#include "traces/sha256.h"
+
+namespace kvsim::traces_test {
+namespace {
+
+using Catch::Matchers::Contains;
+using H5::PredType;
+
+const std::string kSpans = "/sequences/a/spans";
+const std::vector<Span> kTwo = {{1, 3, "needle"}, {0, kSmallTokens, "\xc3\xa9t\xc3\xa9"}};
+
+/// A sequence "a" with layer 0 and these spans.
+void write_with_spans(const std::filesystem::path& file, const std::vector<Span>& spans) {
+  const TraceHeader header = small_header();
+  TraceWriter writer(file, header, ElementType::float16);
+  writer.begin_sequence("a", kSmallTokens, 2, "", {});
+  writer.write_spans(spans);
+  const LayerNumbers numbers = numbered_layer(header, kSmallTokens, 0);
+  writer.write_layer(0, numbers.query, numbers.key, numbers.value, {});
+  writer.close();
+}
+
+void write_numbers(const H5::H5File& file, const std::string& name,
+                   const std::vector<std::int32_t>& numbers,
+                   const PredType& type = PredType::STD_I32LE) {
+  set_dataset(file, kSpans + "/" + name, type, {numbers.size()})
+      .write(numbers.data(), PredType::NATIVE_INT32);
+}
+
+void write_fixed_labels(const H5::H5File& file, std::vector<std::string> labels) {
+  constexpr std::size_t kWidth = 8;
+  std::string texts;
+  for (std::string& label : labels) {
+    label.resize(kWidth);
+    texts += label;
+  }
+  const H5::StrType type(PredType::C_S1, kWidth);
+  set_dataset(file, kSpans + "/label", type, {labels.size()}).write(texts.data(), type);
+}
+
+TEST_CASE("spans come back in the order in which they were written", "[traces]") {
+  const TemporaryFolder folder;
+  write_with_spans(folder / "t.h5", kTwo);
+  CHECK(Trace(folder / "t.h5").sequences().front().spans == kTwo);
+  write_with_spans(folder / "none.h5", {});
+  CHECK(Trace(folder / "none.h5").sequences().front().spans.empty());
+  write_small_trace(folder / "without.h5", small_header());
+  CHECK(Trace(folder / "without.h5").sequences().front().spans.empty());
+}
+
+TEST_CASE("spans are read from labels of fixed length and numbers of either byte order",
+          "[traces]") {
+  const TemporaryFolder folder;
+  write_with_spans(folder / "t.h5", kTwo);
+  {
+    const H5::H5File file = edit(folder / "t.h5");
+    write_numbers(file, "start", {0, 4}, PredType::STD_I32BE);
+    write_numbers(file, "end", {2, 5}, PredType::STD_I32BE);
+    write_fixed_labels(file, {"answer", ""});
+  }
+  CHECK(Trace(folder / "t.h5").sequences().front().spans ==
+        std::vector<Span>{{0, 2, "answer"}, {4, 5, ""}});
+}
+
+TEST_CASE("the trace_id covers the spans") {
+  const TemporaryFolder folder;
+  TraceHeader header = small_header();
+  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
+  header.head_dim = header.value_dim = 1;
+  header.rope.reset();
+  TraceWriter writer(folder / "t.h5", header, ElementType::float16);
+  writer.begin_sequence("a", 3, 0, "", {});
+  writer.write_spans({{1, 3, "ab"}, {0, 2, ""}});
+  const Matrix ones = Matrix::Ones(3, 1);
+  writer.write_layer(0, {ones}, {ones}, {ones}, {});
+  writer.close();
+
+  using namespace std::string_literals;
+  const std::string of_ones = " " + sha256("\x00\x3c\x00\x3c\x00\x3c"s) + "\n";
+  const std::string layer = "/sequences/a/layers/0/";
+  CHECK(Trace(folder / "t.h5").id() ==
+        sha256(layer + "key" + of_ones + layer + "query" + of_ones + layer + "value" + of_ones +  //
+               kSpans + "/end " + sha256("\x03\0\0\0\x02\0\0\0"s) + "\n" +                        //
+               kSpans + "/label " + sha256("ab\0\0"s) + "\n" +                                    //
+               kSpans + "/start " + sha256("\x01\0\0\0\0\0\0\0"s) + "\n"));
+}
+
+struct Fault {
+  std::string name;
+  std::function<void(const H5::H5File&)> make;
+  std::string error;  ///< what follows the path of the group
+};
+
+const std::vector<Fault> kFaults = {
+    {"no starts", [](const auto& file) { file.unlink(kSpans + "/start"); },
+     "/start: expected a dataset, found nothing; record the sequence again"},
+    {"starts of int64",
+     [](const auto& file) {
+       write_numbers(file, "start", {1, 0}, PredType::STD_I64LE);
+     },
+     "/start: expected int32, found int64"},
+    {"starts that are a table",
+     [](const auto& file) {
+       set_dataset(file, kSpans + "/start", PredType::STD_I32LE, {2, 1});
+     },
+     "/start: expected a list, found [2, 1]"},
+    {"a missing end", [](const auto& file) { write_numbers(file, "end", {3}); },
+     "/end: expected shape [2], as start has, found [1]"},
+    {"a label too many",
+     [](const auto& file) {
+       write_fixed_labels(file, {"a", "b", "c"});
+     },
+     "/label: expected shape [2], as start has, found [3]"},
+    {"labels that are numbers",
+     [](const auto& file) {
+       write_numbers(file, "label", {1, 2});
+     },
+     "/label: expected strings, found int32"},
+    {"a label that is not UTF-8",
+     [](const auto& file) {
+       write_fixed_labels(file, {"a", "\xe9t\xe9"});
+     },
+     "/label: expected UTF-8 at [1], found other bytes"},
+    {"a label with a surrogate",
+     [](const auto& file) {
+       write_fixed_labels(file, {"\xed\xa0\x80", "a"});
+     },
+     "/label: expected UTF-8 at [0], found other bytes"},
+    {"a label that is cut",
+     [](const auto& file) {
+       write_fixed_labels(file, {"a", "ab\xc3"});
+     },
+     "/label: expected UTF-8 at [1], found other bytes"},
+    {"a start below 0",
+     [](const auto& file) {
+       write_numbers(file, "start", {-1, 0});
+     },
+     "/start: expected a token in 0..4 at [0], found -1"},
+    {"a start behind the text",
+     [](const auto& file) {
+       write_numbers(file, "start", {1, 5});
+     },
+     "/start: expected a token in 0..4 at [1], found 5"},
+    {"an end at its start",
+     [](const auto& file) {
+       write_numbers(file, "end", {1, 5});
+     },
+     "/end: expected one in 2..5, after the span's start at [0], found 1"},
+    {"an end behind the text",
+     [](const auto& file) {
+       write_numbers(file, "end", {3, 6});
+     },
+     "/end: expected one in 1..5, after the span's start at [1], found 6"},
+    {"spans that are a dataset",
+     [](const auto& file) {
+       file.unlink(kSpans);
+       set_dataset(file, kSpans, PredType::STD_I32LE, {2});
+     },
+     ": expected a group, found something else"},
+};
+
+TEST_CASE("spans that are none are rejected by file, dataset and index", "[traces]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "t.h5";
+  for (const Fault& fault : kFaults) {
+    INFO(fault.name);
+    write_with_spans(file, kTwo);
+    CHECK(error_of_reading(file).empty());
+    fault.make(edit(file));
+    CHECK_THAT(error_of_reading(file),
+               Catch::StartsWith(file.string() + ": " + kSpans + fault.error));
+  }
+}
+
+TEST_CASE("all of Unicode may be in a label", "[traces]") {
+  const TemporaryFolder folder;
+  for (const std::string label : {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                                  "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    write_with_spans(folder / "t.h5", {{0, 1, label}});
+    CHECK(Trace(folder / "t.h5").sequences().front().spans.front().label == label);
+  }
+  for (const std::string label : {"\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80",
+                                  "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"}) {
+    write_with_spans(folder / "t.h5", {{0, 1, label}});
+    CHECK_THAT(error_of_reading(folder / "t.h5"), Contains("/label: expected UTF-8 at [0]"));
+  }
+}
+
+TEST_CASE("the writer takes spans of the sequence alone") {
+  const TemporaryFolder folder;
+  TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
+  CHECK_THROWS_WITH(writer.write_spans(kTwo), Contains("no sequence has begun"));
+  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  CHECK_THROWS_WITH(writer.write_spans({{0, 6, "a"}}), Contains("5 tokens, found [0, 6)"));
+  CHECK_THROWS_WITH(writer.write_spans({{2, 2, "a"}}), Contains("found [2, 2)"));
+  CHECK_THROWS_WITH(writer.write_spans({{-1, 2, "a"}}), Contains("found [-1, 2)"));
+  CHECK_THROWS_WITH(writer.write_spans({{0, 2, std::string("a\0b", 3)}}), Contains("zero byte"));
+}
+
+}  // namespace
+}  // namespace kvsim::traces_test

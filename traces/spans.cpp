@@ -1,0 +1,104 @@
+#include "traces/spans.h"
+
+#include <fmt/format.h>
+
+#include "traces/hdf5/hdf5_type.h"
+#include "traces/tokens.h"
+
+namespace kvsim {
+namespace {
+
+/// The dataset `name`, a list of any length if `length` is negative.
+H5::DataSet list(const GroupReader& spans, const std::string& name, hssize_t length) {
+  const H5::DataSet dataset = spans.dataset(name);
+  const H5::DataSpace space = dataset.getSpace();
+  const bool is_list = space.getSimpleExtentNdims() == 1;
+  if (!is_list || (length >= 0 && space.getSimpleExtentNpoints() != length)) {
+    spans.place().child(name).fail(
+        length < 0 ? "a list" : fmt::format("shape [{}], as start has", length), shape_name(space),
+        spans.fix());
+  }
+  return dataset;
+}
+
+std::vector<std::int32_t> tokens_of(const GroupReader& spans, const std::string& name,
+                                    hssize_t length) {
+  const H5::DataSet dataset = list(spans, name, length);
+  if (!is_int32(dataset.getDataType())) {
+    spans.place().child(name).fail("int32", type_name(dataset.getDataType()), spans.fix());
+  }
+  std::vector<std::int32_t> tokens(
+      static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
+  if (!tokens.empty()) dataset.read(tokens.data(), H5::PredType::NATIVE_INT32);
+  return tokens;
+}
+
+std::vector<std::string> labels_of(const GroupReader& spans, hssize_t length) {
+  const H5::DataSet dataset = list(spans, "label", length);
+  if (dataset.getTypeClass() != H5T_STRING) {
+    spans.place().child("label").fail("strings", type_name(dataset.getDataType()), spans.fix());
+  }
+  return length == 0 ? std::vector<std::string>() : read_texts(dataset);
+}
+
+/// The length of the UTF-8 character at the beginning of `text`; 0: there is none.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
+                             : lead >= 0xE0 && lead < 0xF0 ? 3
+                             : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                           : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    // The second byte has a smaller range where a shorter form exists, for surrogates, and beyond
+    // U+10FFFF.
+    const int least = i > 1 ? 0x80 : lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    const int most = i > 1 ? 0xBF : lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (byte(i) < least || byte(i) > most) return 0;
+  }
+  return length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+void check(const Span& span, std::size_t index, int tokens, const GroupReader& spans) {
+  const auto fail = [&](const char* name, const std::string& expected, const std::string& found) {
+    spans.place().child(name).fail(fmt::format("{} at [{}]", expected, index), found, spans.fix());
+  };
+  if (span.start < 0 || span.start >= tokens) {
+    fail("start", fmt::format("a token in 0..{}", tokens - 1), fmt::format("{}", span.start));
+  }
+  if (span.end <= span.start || span.end > tokens) {
+    fail("end", fmt::format("one in {}..{}, after the span's start", span.start + 1, tokens),
+         fmt::format("{}", span.end));
+  }
+  if (!is_utf8(span.label)) fail("label", "UTF-8", "other bytes");
+}
+
+}  // namespace
+
+std::vector<Span> read_spans(const GroupReader& sequence, int tokens) {
+  if (!sequence.contains("spans")) return {};
+  const GroupReader group = sequence.group("spans", sequence.fix());
+  const std::vector<std::int32_t> starts = tokens_of(group, "start", -1);
+  const auto length = static_cast<hssize_t>(starts.size());
+  const std::vector<std::int32_t> ends = tokens_of(group, "end", length);
+  std::vector<std::string> labels = labels_of(group, length);
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    spans.push_back({starts[i], ends[i], std::move(labels[i])});
+    check(spans.back(), i, tokens, group);
+  }
+  return spans;
+}
+
+}  // namespace kvsim
