@@ -104,7 +104,7 @@ def test_samples_are_those_of_the_seed(folder, work):
     ("arguments", "message"),
     [
         ([], "the following arguments are required"),
-        (["MODEL", "-o", "t.h5"], "one of the arguments --text --prompts is required"),
+        (["MODEL", "-o", "t.h5"], "one of the arguments --text --prompts/--texts is required"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--max-new-tokens", "-1"],
          "--max-new-tokens: expected a whole number from 0 on, found -1"),
         (["MODEL", "--text", "text.txt", "-o", "t.h5", "--batch-size", "x"],

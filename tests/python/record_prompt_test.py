@@ -132,9 +132,9 @@ PAIR = ["--prompt", "doc.txt", "--text", "answer.txt"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--prompt", "doc.txt"], "one of the arguments --text --prompts is required"),
+        (["--prompt", "doc.txt"], "one of the arguments --text --prompts/--texts is required"),
         (["--prompt", "doc.txt", "--prompts", "p.jsonl"],
-         "--prompt: expected --text FILE with its continuation, found --prompts"),
+         "--prompt: expected --text FILE with its continuation, found a file of lines"),
         ([*PAIR, "--text", "doc.txt"],
          "--prompt: expected one for each --text FILE, 2 in all, found 1"),
         (["--prompt", "doc.txt", *PAIR],

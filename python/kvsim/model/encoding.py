@@ -1,9 +1,12 @@
-"""Turns texts into tokens and finds where their prompts end."""
+"""Turns texts into tokens and finds where their prompts end and what their spans hold."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import RecordError, UsageError
+from .._spans import Span
+from .errors import RecordError, RecordWarning, UsageError
+from .spans import prompt_tokens, token_spans, with_offsets
 from .texts import Text
 
 
@@ -11,6 +14,7 @@ from .texts import Text
 class Encoded:
     ids: list[int]
     prompt_length: int | None  # None: nothing is given as prompt
+    spans: tuple[Span, ...] = ()  # of tokens
 
 
 def encode(tokenizer: Any, text: Text, prompt_length: int | None, most: int | None) -> Encoded:
@@ -19,22 +23,29 @@ def encode(tokenizer: Any, text: Text, prompt_length: int | None, most: int | No
     Prompt and text are tokenised apart, so that the prompt has the tokens that it has alone, and
     nothing is put between them. Special tokens stand at the beginning only.
 
-    Raises UsageError if no token would follow the prompt.
+    A span holds every token that holds one of its characters, and so does a prompt that is given
+    in characters: a token across its end belongs to it. Spans that reach beyond the cut are left
+    out, with a RecordWarning.
+
+    Raises UsageError if no token would follow the prompt, RecordError if that is what the text
+    itself says, and for a span without a token.
     """
-    if text.prompt is None:
-        ids = list(tokenizer(text.text)["input_ids"])
-    else:
+    spans: list[Span] = []
+    if text.prompt is not None:
         if prompt_length is not None:
             raise UsageError(
                 f"--prompt-length: the prompt of {text.source} is given as a text; leave it out"
             )
-        begun = _without_end(tokenizer(text.prompt, return_special_tokens_mask=True))
-        ids = list(tokenizer(text.text, add_special_tokens=False)["input_ids"])
-        if begun and ids:
-            prompt_length = len(begun)
-            ids = begun + ids
-        else:
-            ids = []
+        ids, prompt_length = _joined(tokenizer, text.prompt, text.text)
+    elif text.spans or text.prompt_length is not None:
+        if text.prompt_length is not None and prompt_length is not None:
+            raise UsageError(f"--prompt-length: {text.source} gives its own; leave one of them out")
+        ids, characters = with_offsets(tokenizer, text.text)
+        spans = token_spans(characters, text.spans, text.source)
+        if text.prompt_length is not None:
+            prompt_length = _prompt_of(text, characters)
+    else:
+        ids = list(tokenizer(text.text)["input_ids"])
     if not ids:
         raise RecordError(f"{text.source}: the tokenizer finds no token")
     if prompt_length is not None:
@@ -48,7 +59,36 @@ def encode(tokenizer: Any, text: Text, prompt_length: int | None, most: int | No
                 f"--max-prompt-tokens {most}: the prompt of {text.source} has {prompt_length} "
                 f"tokens, and one must follow it; give more than {prompt_length}"
             )
-    return Encoded(ids[:most], prompt_length)
+    return Encoded(ids[:most], prompt_length, _within(spans, most, text.source))
+
+
+def _joined(tokenizer: Any, prompt: str, text: str) -> tuple[list[int], int]:
+    """The tokens of a prompt and a text, none if one of them has none, and those of the prompt."""
+    begun = _without_end(tokenizer(prompt, return_special_tokens_mask=True))
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return (begun + ids if begun and ids else []), len(begun)
+
+
+def _prompt_of(text: Text, characters: list[tuple[int, int]]) -> int:
+    """The tokens of a prompt that is given in characters."""
+    length = prompt_tokens(characters, text.prompt_length)
+    if characters and length >= len(characters):
+        raise RecordError(
+            f"{text.source}: the prompt of {text.prompt_length} characters holds all "
+            f"{len(characters)} tokens, and one must follow; give a smaller prompt_length"
+        )
+    return length
+
+
+def _within(spans: list[Span], most: int | None, source: str) -> tuple[Span, ...]:
+    kept = tuple(span for span in spans if most is None or span.end <= most)
+    if len(kept) < len(spans):
+        warnings.warn(
+            f"{source}: {len(spans) - len(kept)} of {len(spans)} spans end after its first {most} "
+            "tokens and are left out",
+            RecordWarning,
+        )
+    return kept
 
 
 def _without_end(encoded: Any) -> list[int]:

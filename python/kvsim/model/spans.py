@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._spans import Span
 from .errors import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 UNFINISHED = "\ufffd"  # what the first bytes of a character decode to
-
-
-class Span(NamedTuple):
-    """A part of a text, half open: of characters in a text, of tokens in a sequence."""
-
-    start: int
-    end: int
-    label: str
 
 
 class Offsets(NamedTuple):

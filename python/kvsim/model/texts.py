@@ -1,10 +1,14 @@
 """Reads the texts and the list of layers that the command line names."""
 
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .._spans import Span, checked_spans
 from .errors import RecordError, UsageError
 
 LAYERS_FORM = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
@@ -16,6 +20,8 @@ class Text:
     text: str
     source: str
     prompt: str | None = None  # what the text continues; None: the text stands alone
+    spans: tuple[Span, ...] = ()  # of characters of the text
+    prompt_length: int | None = None  # its first characters that are its prompt
 
 
 def read_texts(texts: list[Path], prompts: list[Path]) -> list[Text]:
@@ -44,7 +50,8 @@ def read_prompts(path: Path) -> list[Text]:
     """Reads one JSON value per line: a string, or an object with `prompt`, `text` or both.
 
     With both, the text continues the prompt. The object may have a `name`. A prompt without a name
-    is called prompt-LINE.
+    is called prompt-LINE. An object with one of the two may have `spans` (labelled_parts()) and
+    `prompt_length` (prompt_characters()).
     """
     texts = []
     # Not splitlines: a JSON string may contain U+2028 and other line separators.
@@ -67,7 +74,15 @@ def read_prompts(path: Path) -> list[Text]:
             )
         name = str(fields.get("name", f"prompt-{number}")).replace("/", "_")
         prompt = given[0] if len(given) == 2 else None
-        texts.append(Text(name, given[-1], f"{path.name} line {number}", prompt))
+        if prompt is not None and (more := {"spans", "prompt_length"} & set(fields)):
+            raise RecordError(
+                f"{place}: {max(more)} counts the characters of one text; join prompt and text to "
+                "one text, and give its prompt_length"
+            )
+        spans = labelled_parts(fields, given[-1], place)
+        length = prompt_characters(fields, given[-1], place)
+        source = f"{path.name} line {number}"
+        texts.append(Text(name, given[-1], source, prompt, spans, length))
     if not texts:
         raise RecordError(f"{path}: expected prompts, found an empty file")
     names = [text.name for text in texts]
@@ -75,6 +90,39 @@ def read_prompts(path: Path) -> list[Text]:
         twice = next(name for name in names if names.count(name) > 1)
         raise RecordError(f"{path}: two prompts are named {twice}")
     return texts
+
+
+def labelled_parts(fields: Mapping[str, object], text: str, place: str) -> tuple[Span, ...]:
+    """The field `spans` of a text: a list of [first character, end, label], each half open.
+
+    Raises RecordError for anything else and for a span that is not inside the text.
+    """
+    spans = fields.get("spans")
+    if spans is None:
+        return ()
+    if not isinstance(spans, list):
+        raise RecordError(
+            f"{place}: spans: expected a list of [first character, end, label], found {spans!r}"
+        )
+    try:
+        return checked_spans(spans, len(text), "characters")
+    except UsageError as error:
+        raise RecordError(f"{place}: {error}") from error
+
+
+def prompt_characters(fields: Mapping[str, object], text: str, place: str) -> int | None:
+    """The field `prompt_length` of a text: how many of its first characters are its prompt.
+
+    None: the text does not say. Raises RecordError if no character follows.
+    """
+    length = fields.get("prompt_length")
+    if length is None:
+        return None
+    if not isinstance(length, int) or isinstance(length, bool) or not 0 <= length < len(text):
+        raise RecordError(
+            f"{place}: prompt_length: expected 0..{len(text) - 1} characters, found {length!r}"
+        )
+    return length
 
 
 def read_layers(text: str, num_layers: int) -> list[int]:

@@ -22,9 +22,10 @@ def parser() -> Parser:
     texts.add_argument("--text", type=Path, metavar="FILE", action="append",
         help="one text; may be repeated")  # fmt: skip
     texts.add_argument(
-        "--prompts", type=Path, metavar="FILE.jsonl",
-        help='one JSON string per line, or {"prompt": "...", "name": "..."}; with "text": "..." '
-        "for a given continuation of the prompt",
+        "--prompts", "--texts", type=Path, metavar="FILE.jsonl",
+        help='a text per line: a JSON string, or {"text": "...", "name": "...", "spans": '
+        '[[first, end, "label"], ...], "prompt_length": N}, counted in characters; or {"prompt": '
+        '"...", "text": "..."}, a prompt and its given continuation',
     )  # fmt: skip
     add("--prompt", type=Path, metavar="FILE", action="append", default=[],
         help="what --text continues, the first --prompt for the first --text and so on; the two "

@@ -1,6 +1,7 @@
 """Turns the forward passes and attention calls of a model into a trace."""
 
 import warnings
+from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._spans import Span, checked_spans
 from ..model.attention import Call, Result
 from ..model.errors import RecordError, RecordWarning, UsageError
 from ..model.follower import Follower
@@ -26,6 +28,7 @@ class Label:
     name: str
     source: str
     prompt_length: int | None  # None: what `generate` reads, else nothing
+    spans: tuple[Span, ...] = ()  # of tokens
 
 
 class Recorder(Follower):
@@ -60,7 +63,11 @@ class Recorder(Follower):
         return self._consistency.layers
 
     def label(
-        self, names: Several[str], source: str = "", prompt_length: int | None = None
+        self,
+        names: Several[str],
+        source: str = "",
+        prompt_length: int | None = None,
+        spans: Several[Iterable[tuple[int, int, str]]] | None = None,
     ) -> None:
         """Names the next sequences. Unnamed ones are sequence-0, sequence-1, ...
 
@@ -68,15 +75,26 @@ class Recorder(Follower):
         the prompt are given, too, or if you run your own generation loop; else the prompt is the
         input of `generate`. If the sequence then has fewer tokens, that is a UsageError; if it ends
         with its prompt, a RecordWarning, and the trace notes no prompt.
+
+        `spans` are labelled parts of each text, for each name a list of (first token, token after
+        the last, label), special tokens counted and padding not:
+        `recorder.label(["one"], spans=[[(12, 14, "needle"), (90, 91, "answer")]])`. A span that
+        ends after its sequence is a UsageError.
         """
         prompt_length = _checked(prompt_length)
         if isinstance(names, str):
             raise UsageError(f"names: expected a list of names, found the text {names!r}")
-        for name in names:
+        names = list(names)
+        parts = [()] * len(names) if spans is None else [_spans_of_one(each) for each in spans]
+        if len(parts) != len(names):
+            raise UsageError(
+                f"spans: expected a list for each of {len(names)} names, found {len(parts)}"
+            )
+        for name, own_spans in zip(names, parts, strict=True):
             if not name or "/" in name or name == ".":
                 raise UsageError(f"sequence name: expected one without a slash, found {name!r}")
             own = self._prompt_length if prompt_length is None else prompt_length
-            self._labels.append(Label(name, source or self._source, own))
+            self._labels.append(Label(name, source or self._source, own, own_spans))
 
     def _feed(self, step: Step) -> None:
         self._positions_known &= step.positions_known
@@ -101,7 +119,9 @@ class Recorder(Follower):
             if path in self._file.h5:
                 raise UsageError(f"two sequences are named {label.name}")
             group = self._file.h5.create_group(path)
-            self._batch.append(Sequence(group, label.source, self._dtype, label.prompt_length))
+            self._batch.append(
+                Sequence(group, label.source, self._dtype, label.prompt_length, label.spans)
+            )
 
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
         """Records one attention call and lets it be computed."""
@@ -184,10 +204,20 @@ class Recorder(Follower):
         for layer in sequence.layers:
             if (window := self._consistency.window(layer)) is not None:
                 self._file.write_attributes(f"{path}/layers/{layer}", {"sliding_window": window})
+        if sequence.spans:
+            self._file.write_spans(f"{path}/spans", sequence.spans)
         if sequence.ids is not None:
             self._file.write_list(f"{path}/token_ids", np.array(sequence.ids, np.int32))
             if tokenizer is not None:
                 self._file.write_texts(f"{path}/token_text", token_texts(tokenizer, sequence.ids))
+
+
+def _spans_of_one(spans: Iterable[tuple[int, int, str]]) -> tuple[Span, ...]:
+    if not isinstance(spans, Iterable) or isinstance(spans, str):
+        raise UsageError(
+            f"spans: expected for each name a list of (start, end, label), found {spans!r}"
+        )
+    return checked_spans(spans, None)
 
 
 def _checked(prompt_length: int | None) -> int | None:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         for start in range(0, len(texts), options.batch_size):
             end = start + options.batch_size
             for text, one in zip(texts[start:end], encoded[start:end], strict=True):
-                recorder.label([text.name], text.source, one.prompt_length)
+                recorder.label([text.name], text.source, one.prompt_length, [one.spans])
             _generate(model, tokenizer, [one.ids for one in encoded[start:end]], options)
             say(f"{min(end, len(texts))} of {len(texts)} texts")
     say(f"{options.output} is written; check it with: kvsim verify {options.output}")
@@ -53,7 +53,7 @@ def _texts(options: argparse.Namespace) -> list[Text]:
         return read_texts(options.text, options.prompt)
     if options.prompt:
         raise UsageError(
-            "--prompt: expected --text FILE with its continuation, found --prompts; a line of "
+            "--prompt: expected --text FILE with its continuation, found a file of lines; one "
             'that file may hold both: {"prompt": "...", "text": "..."}'
         )
     return read_prompts(options.prompts)

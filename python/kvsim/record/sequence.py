@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import torch
 
+from .._spans import Span
 from ..model.errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
 from .trace_file import HeadStream
@@ -18,13 +19,19 @@ class Sequence(Member):
     """The tokens and the vectors of each layer. All but the last chunk per head is in the file."""
 
     def __init__(
-        self, group: h5py.Group, source: str, dtype: str, known_prompt: int | None = None
+        self,
+        group: h5py.Group,
+        source: str,
+        dtype: str,
+        known_prompt: int | None = None,
+        spans: tuple[Span, ...] = (),
     ) -> None:
         super().__init__()
         self.name = group.name.rsplit("/", 1)[-1]
         self.source = source
         self.prompt_length = known_prompt or 0
         self.known_prompt = known_prompt  # None: the caller has not given it
+        self.spans = spans
         self.ids: list[int] | None = []  # None: unknown
         self.rounded = False  # whether the file has fewer digits than the model
         self._group = group.create_group("layers")
@@ -85,8 +92,14 @@ class Sequence(Member):
     def close(self) -> None:
         """Writes the last chunks. Raises RecordError if a layer has not seen every token.
 
-        Raises UsageError if the caller gave a prompt that is longer than the sequence.
+        Raises UsageError if the caller gave a prompt or a span that ends after the sequence.
         """
+        for span in self.spans:
+            if span.end > self.num_tokens:
+                raise UsageError(
+                    f"sequence {self.name}: expected spans of its {self.num_tokens} tokens, found "
+                    f"{span.start} to {span.end}, {span.label!r}; count special tokens, not padding"
+                )
         if self.prompt_length > self.num_tokens:
             raise UsageError(
                 f"sequence {self.name}: expected a prompt_length below its {self.num_tokens} "

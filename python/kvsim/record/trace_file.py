@@ -1,12 +1,14 @@
 """Writes a trace while it grows. traces/README.md defines the format."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
 import h5py
 import numpy as np
 
+from .._spans import Span
 from ..model.errors import UsageError
 from .trace_id import trace_id
 
@@ -99,6 +101,13 @@ class TraceFile:
         clean = [text.replace("\0", "\u2400").encode("utf-8", "replace") for text in texts]
         type_ = h5py.string_dtype("utf-8")
         self.h5.create_dataset(path, data=np.array(clean, object), dtype=type_, track_times=False)
+
+    def write_spans(self, path: str, spans: Iterable[Span]) -> None:
+        """Writes labelled parts of a sequence: the tokens in `start` and `end`, half open."""
+        starts, ends, labels = zip(*spans, strict=True)
+        self.write_list(f"{path}/start", np.array(starts, np.int32))
+        self.write_list(f"{path}/end", np.array(ends, np.int32))
+        self.write_texts(f"{path}/label", list(labels))
 
     def commit(self) -> None:
         """Writes the trace_id, closes the file and renames it to its final name."""
