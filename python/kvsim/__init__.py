@@ -5,8 +5,8 @@
 >>> frame = kvsim.sweep(trace, policies=["h2o", "tova"], budgets=["10%", 64])
 
 It also records traces from transformers models and reads the result files of the program `kvsim`.
-Only `kvsim.recording` needs torch and transformers. It is imported on first use, and
-`from kvsim import *` omits it.
+Only `kvsim.recording` and `kvsim.evicting` need torch and transformers. They are imported on first
+use, and `from kvsim import *` omits them.
 """
 
 from .analyze import analyze
@@ -69,6 +69,10 @@ def __getattr__(name: str):
         from .record import recording
 
         return recording
+    if name == "evicting":
+        from .closed_loop import evicting
+
+        return evicting
     if name == "update_signature":
         from .c_function import numba_signature
 
@@ -77,4 +81,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "recording", "update_signature"]
+    return [*globals(), "evicting", "recording", "update_signature"]

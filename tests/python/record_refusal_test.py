@@ -158,9 +158,12 @@ def test_numbers_that_are_not_finite_are_refused(path):
     ("options", "reason"),
     [
         (dict(num_beams=3), "layer 0: the cache changed since the last step"),
-        (dict(cache_implementation="static"), "StaticCache cannot be recorded"),
+        (dict(cache_implementation="static"), "StaticCache cannot be followed"),
         (dict(use_cache=False), "use_cache=True"),
-        (dict(prompt_lookup_num_tokens=3), "not recorded; begin with an empty cache"),
+        (
+            dict(prompt_lookup_num_tokens=3),
+            "not followed from their beginning; begin with an empty cache",
+        ),
     ],
 )
 def test_ways_to_generate_that_change_the_cache_are_refused(options, reason, path):
@@ -196,7 +199,7 @@ def test_scales_that_differ_by_layer_are_refused(path):
 
 
 def test_a_part_of_the_model_called_alone_is_refused(path):
-    refuse(build("llama"), path, "call the recorded model", lambda model: read(model.model))
+    refuse(build("llama"), path, "call the whole model", lambda model: read(model.model))
 
 
 class Wrapper(torch.nn.Module):
@@ -211,7 +214,7 @@ class Wrapper(torch.nn.Module):
 @pytest.mark.parametrize("wrap", [Wrapper, torch.compile])
 def test_a_wrapped_model_is_refused_at_once_and_the_model_inside_named(wrap, path):
     model = wrap(build("llama"))
-    reason = "is a wrapper; record the LlamaForCausalLM inside it"
+    reason = "is a wrapper; use the LlamaForCausalLM inside it"
     refuse(model, path, reason, lambda model: pytest.fail("the recording began"))
 
 

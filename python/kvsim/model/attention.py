@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -39,29 +39,42 @@ class Call:
         vectors = self.query, self.key, self.value
         return self.attention(self.module, *vectors, self.mask, **self.options)
 
-    def attend_to(
-        self,
-        visible: torch.Tensor,
-        key: torch.Tensor | None = None,
-        value: torch.Tensor | None = None,
-    ) -> Result:
-        """The same to what `visible` and the model's own mask show.
+    def part(self, members: slice, rows: slice) -> "Call":
+        """The call of some members of the batch and some of the queries, with all keys."""
+        mask = self.mask
+        if mask is not None:
+            mask = (mask if mask.shape[0] == 1 else mask[members])[:, :, rows]
+        return replace(
+            self,
+            query=self.query[members, :, rows],
+            key=self.key[members],
+            value=self.value[members],
+            mask=mask,
+        )
 
-        `visible` is boolean, [batch or 1, query heads, queries, keys]. `key` and `value` stand in
-        for those of the call; the model's own mask, which is of other columns, is then left out. A
-        query that sees nothing is one of padding and sees everything, since its output must be
-        finite.
+    def attend_to(self, visible: torch.Tensor) -> Result:
+        """The same to what `visible` shows, and not to what the model's own mask shows.
+
+        `visible` is boolean, [batch, KV heads, queries, keys]: the query heads of a KV head see the
+        same. A query that sees nothing is one of padding and sees everything, since its output must
+        be finite.
+
+        KV heads stand in the place of the batch, and the query heads of each in that of the heads,
+        so that a mask is made once for the heads that share it.
         """
-        if key is None:
-            key, value = self.key, self.value
-            own = shown_by(self.mask, key.shape[2])
-            visible = visible if own is None else visible & own
+        batch, num_kv_heads = visible.shape[:2]
         visible = visible | ~visible.any(-1, keepdim=True)
-        mask = visible
+        mask = visible.flatten(0, 1)[:, None]
         if self.module.config._attn_implementation == PREFIX + "eager":  # which adds its mask
             hidden = torch.finfo(self.query.dtype).min
-            mask = torch.zeros_like(visible, dtype=self.query.dtype).masked_fill_(~visible, hidden)
-        return self.attention(self.module, self.query, key, value, mask, **self.options)
+            mask = torch.zeros_like(mask, dtype=self.query.dtype).masked_fill_(~mask, hidden)
+        query = self.query.unflatten(1, (num_kv_heads, -1)).flatten(0, 1)
+        key, value = (x.flatten(0, 1)[:, None] for x in (self.key, self.value))
+        output, weights = self.attention(self.module, query, key, value, mask, **self.options)
+        output = output.unflatten(0, (batch, num_kv_heads)).transpose(1, 2).flatten(2, 3)
+        if weights is not None:
+            weights = weights.unflatten(0, (batch, num_kv_heads)).flatten(1, 2)
+        return output, weights
 
 
 # Stands in for the attention of the model.

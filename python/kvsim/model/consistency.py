@@ -35,6 +35,10 @@ class Consistency:
         """How many tokens a query of the layer sees, its own included; None: all."""
         return self._windows[layer][0]
 
+    def allows(self, layer: int, window: int | None) -> bool:
+        """Whether all masks of the layer so far agree with this window; None: no window."""
+        return window in self._windows[layer]
+
     def begin(self) -> None:
         """Begins new sequences, which have no earlier keys."""
         self._last_keys.clear()
@@ -72,7 +76,7 @@ class Consistency:
         has_past = before is not None and key.shape[2] > new
         if has_past and not _nearly_equal(before, key[:, :, -new - 1]):
             raise RecordError(
-                f"layer {layer}: the cache changed since the last step; record without beams, "
+                f"layer {layer}: the cache changed since the last step; run without beams, "
                 "candidates and compressed caches"
             )
         self._last_keys[layer] = key[:, :, -1].detach().clone()

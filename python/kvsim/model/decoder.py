@@ -15,7 +15,7 @@ def require_decoder(model: torch.nn.Module) -> Any:
         parts = model.modules() if isinstance(model, torch.nn.Module) else ()
         inner = next((p for p in parts if isinstance(p, transformers.PreTrainedModel)), None)
         if inner is not None:
-            raise RecordError(f"{name} is a wrapper; record the {type(inner).__name__} inside it")
+            raise RecordError(f"{name} is a wrapper; use the {type(inner).__name__} inside it")
         raise RecordError(f"expected a model of transformers, found {name}")
     config = model.config
     if getattr(config, "is_encoder_decoder", False):

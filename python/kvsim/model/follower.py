@@ -55,7 +55,7 @@ class Follower(ABC):
 
     @abstractmethod
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
-        """The result of an attention call, which `_check` has to see."""
+        """The result of an attention call, for `_check_shape` and `_check_cache` to see."""
 
     def _end_step(self, step: Step, output: Any) -> None:  # noqa: B027  not every one needs it
         """The forward pass succeeded and returned `output`."""
@@ -106,7 +106,8 @@ class Follower(ABC):
         if step.seen != self._num_columns or step.real.shape[0] != self._batch_size:
             raise RecordError(
                 f"the cache holds {step.seen} tokens of {step.real.shape[0]} sequences that were "
-                "not recorded; begin with an empty cache, and without candidates or beams"
+                "not followed from their beginning; begin with an empty cache, and without candidates "
+                "or beams"
             )
         self._num_columns = step.real.shape[1]
         self._feed(step)
@@ -137,19 +138,22 @@ class Follower(ABC):
         step = self._step
         if step is None:
             raise RecordError(
-                "a part of the model was called alone; call the recorded model, and without "
+                "a part of the model was called alone; call the whole model, and without "
                 "gradient checkpointing, which calls parts again"
             )
         if call.query.shape[2] != step.new or call.query.shape[0] != self._batch_size:
             raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")
         return self._attend(layer, call, step)
 
-    def _check(self, layer: int, call: Call, step: Step, output: torch.Tensor) -> None:
-        """Raises RecordError for a call that a trace cannot express."""
+    def _check_shape(self, layer: int, call: Call, output: torch.Tensor) -> None:
+        """Raises RecordError for a call that computes what a trace cannot express."""
         shape = shape_of(layer, (call.query, call.key, call.value), output, call.options)
         if self._shape is None:
             self._shape = shape
         self._shape.require_same(shape, layer)
+
+    def _check_cache(self, layer: int, call: Call, step: Step) -> None:
+        """Raises RecordError for a mask that a trace cannot express and a cache that changed."""
         num_keys = call.key.shape[2]
         self._consistency.check_mask(layer, call.module, step, num_keys, call.mask, call.options)
         self._consistency.check_past(layer, call.key, step.new)

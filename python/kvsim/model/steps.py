@@ -21,6 +21,7 @@ class Step:
     real: torch.Tensor  # boolean [batch, seen + new], false for padding
     seen: int
     positions_known: bool  # whether token i of each sequence has position i
+    cache: Any = None  # as it was given
     checked: dict[tuple[int, ...], bool] = field(default_factory=dict)
     masks: list[torch.Tensor | None] = field(default_factory=list)  # kept, so that ids stay unique
 
@@ -45,7 +46,7 @@ class Step:
 
 
 def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
-    """Reads the step of `model(*args, **kwargs)`. Raises RecordError if it cannot be recorded."""
+    """Reads the step of `model(*args, **kwargs)`. Raises RecordError if it cannot be followed."""
     given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
     given |= given.pop("kwargs", {})
     ids, embeddings = given.get("input_ids"), given.get("inputs_embeds")
@@ -63,13 +64,14 @@ def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
             )
         real &= mask.detach().bool().cpu()
     elif mask is not None and not isinstance(mask, torch.Tensor):
-        raise RecordError("a prepared attention mask cannot be recorded; give the mask of padding")
+        raise RecordError("a prepared attention mask cannot be followed; give the mask of padding")
     _require_unbroken(real)
     return Step(
         ids=None if ids is None else ids.detach().cpu(),
         real=real,
         seen=seen,
         positions_known=_positions_known(given.get("position_ids"), real, seen),
+        cache=given.get("past_key_values"),
     )
 
 
@@ -78,10 +80,10 @@ def _seen(cache: Any) -> int:
         return 0
     if isinstance(cache, QUANTIZED_CACHE) or getattr(cache, "is_compileable", False):
         raise RecordError(
-            f"a {type(cache).__name__} cannot be recorded; use the default cache (DynamicCache)"
+            f"a {type(cache).__name__} cannot be followed; use the default cache (DynamicCache)"
         )
     if not hasattr(cache, "get_seq_length"):
-        raise RecordError(f"a cache of type {type(cache).__name__} cannot be recorded")
+        raise RecordError(f"a cache of type {type(cache).__name__} cannot be followed")
     return int(cache.get_seq_length())
 
 

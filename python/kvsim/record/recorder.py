@@ -127,7 +127,8 @@ class Recorder(Follower):
         """Records one attention call and lets it be computed."""
         result = call.attend()
         output = result[0]
-        self._check(layer, call, step, output)
+        self._check_shape(layer, call, output)
+        self._check_cache(layer, call, step)
         query, key, value = call.query, call.key, call.value
         new = {"query": query, "key": key[:, :, -step.new :], "value": value[:, :, -step.new :]}
         self._witness.look(layer, new["key"], step.real_new, self._first)

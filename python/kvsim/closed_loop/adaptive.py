@@ -1,0 +1,133 @@
+"""Policies that decide while the model reads a given text, many configurations as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .eviction import Eviction
+from .geometry import Geometry, geometry_of
+from .loops import How, Job, Outcome, Plan
+
+if TYPE_CHECKING:
+    from ..trace import Trace
+
+LARGEST_BATCH = 64
+# On a CPU, whole texts gain nothing from a batch: their activations leave the processor's caches.
+LARGEST_BATCH_OF_CPU = 4
+MEASURED_SPLITS = ("adaptive", "persistence")
+
+
+def refused(flags: dict[str, object]) -> str | None:
+    """Why a running model cannot evict by a policy with these flags (those of _engine.specs)."""
+    if flags["is_oracle"]:
+        return "it sees the future, which a running model does not have"
+    if flags["sees_full_attention"]:
+        return "it sees the attention over tokens that have left, which an evicting model lacks"
+    if flags["selects"]:
+        return "it keeps every token and sees the attention over all of them"
+    return None
+
+
+def run(
+    model: torch.nn.Module,
+    job: Job,
+    plans: Sequence[Plan],
+    how: How,
+    most_bytes: int,
+    trace: Trace,
+) -> Iterator[tuple[Plan, Outcome]]:
+    """Each plan with its outcome, as a batch of them is finished; in no particular order.
+
+    Policies that decide per head or layer take one forward pass over the text; those that decide
+    over all layers take one token at a time, after the prompt in prefill mode. The logits and the
+    masks of a batch fit into `most_bytes`. `trace` is of the same text: a split of the budget that
+    follows measurements is measured on it.
+
+    Raises what kvsim.evicting raises.
+    """
+    geometry = geometry_of(model)
+    in_passes: list[tuple[Plan, Any]] = []
+    in_steps: list[tuple[Plan, Any]] = []
+    for plan in plans:
+        caches = _caches(geometry, job, plan, how, trace)
+        (in_steps if caches.scope == "model" else in_passes).append((plan, caches))
+    of_logits = len(job.ids) * model.config.get_text_config().vocab_size * 4
+    fitting = max(1, most_bytes // 2 // of_logits)
+    on_cpu = model.device.type == "cpu"
+    at_once = min(fitting, LARGEST_BATCH_OF_CPU if on_cpu else LARGEST_BATCH)
+    prompt = job.prompt_length if how.mode == "prefill" else 0
+    yield from _batches(model, job, in_passes, how, geometry, at_once, most_bytes, whole_text)
+    yield from _batches(
+        model, job, in_steps, how, geometry, min(fitting, LARGEST_BATCH), most_bytes,
+        lambda model, ids: token_by_token(model, ids, prompt),
+    )  # fmt: skip
+
+
+def whole_text(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    """The logits [batch, n, vocabulary] of one forward pass over ids [batch, n]."""
+    return model(input_ids=ids, use_cache=False).logits
+
+
+def token_by_token(model: torch.nn.Module, ids: torch.Tensor, prompt: int) -> torch.Tensor:
+    """The same of a forward pass over the prompt and one for each later token."""
+    logits, cache, start = None, None, 0
+    while start < ids.shape[1]:
+        end = max(prompt, start + 1)
+        output = model(input_ids=ids[:, start:end], past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        if logits is None:
+            logits = output.logits.new_empty(*ids.shape, output.logits.shape[2])
+        logits[:, start:end] = output.logits
+        start = end
+    return logits
+
+
+def _batches(
+    model: torch.nn.Module,
+    job: Job,
+    configurations: list[tuple[Plan, Any]],
+    how: How,
+    geometry: Geometry,
+    at_once: int,
+    most_bytes: int,
+    read: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor],
+) -> Iterator[tuple[Plan, Outcome]]:
+    """Lets the model read the text under `at_once` configurations at a time, and frees them."""
+    ids = torch.from_numpy(job.ids).long().to(model.device)
+    while configurations:
+        batch = [configurations.pop(0) for _ in range(min(at_once, len(configurations)))]
+        eviction = Eviction(
+            model, geometry, lambda begin, batch=batch: batch[begin.index][1], mode=how.mode,
+            prompt_length=job.prompt_length, most_bytes=most_bytes // 2,
+        )  # fmt: skip
+        with eviction.following(model), torch.inference_mode():
+            logits = read(model, ids.expand(len(batch), -1))
+            eviction.finish()
+        for index, (plan, caches) in enumerate(batch):
+            yield plan, _outcome(logits[index], geometry, caches)
+
+
+def _outcome(logits: torch.Tensor, geometry: Geometry, caches: Any) -> Outcome:
+    kept = None
+    if not caches.is_estimator:
+        kept = {layer: caches.evicted_after(layer) for layer in geometry.layers}
+    return Outcome(logits, kept, caches.peak_tokens, caches.cache_bytes, not caches.is_estimator)
+
+
+def _caches(geometry: Geometry, job: Job, plan: Plan, how: How, trace: Trace) -> Any:
+    from .. import _engine
+
+    options: dict[str, object] = {**how.options(), "prompt_length": job.prompt_length}
+    options["sequence"] = job.name
+    budgets = None
+    if (plan.policy.rpartition("@")[2] or how.allocate) in MEASURED_SPLITS:
+        budgets = _engine.split_budgets(
+            trace._opened, job.name, plan.policy, plan.budget, how.options()
+        )
+    if job.token_text:
+        options["token_text"] = list(job.token_text)
+    shape = geometry.for_engine()
+    return _engine.RunningCaches(plan.policy, plan.budget, shape, options, budgets)

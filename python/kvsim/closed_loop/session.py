@@ -1,0 +1,140 @@
+"""The context manager that lets a model evict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..model.decoder import end_tokens as end_tokens_of
+from ..model.errors import UsageError
+from ..model.tokens import token_texts
+from ..options import listed
+from .amounts import tokens_of
+from .eviction import Beginning, Eviction
+from .geometry import Geometry, geometry_of
+
+ANY_LENGTH = 1_000_000  # of a prompt, to check arguments with
+
+
+@contextmanager
+def evicting(
+    model: torch.nn.Module,
+    policy: str | type,
+    budget: str | float,
+    mode: str = "stream",
+    eviction_interval: int | str = 1,
+    *,
+    prompt_length: int | None = None,
+    seed: int = 0,
+    allocate: str = "uniform",
+    names: Iterable[str] = (),
+    tokenizer: Any = None,
+    drop: bool = False,
+    end_tokens: Iterable[int] | None = None,
+) -> Iterator[Eviction]:
+    """Lets a policy evict in a model of transformers while it runs, until the block ends.
+
+        with kvsim.evicting(model, policy="h2o", budget="20%", mode="prefill") as cache:
+            model.generate(**inputs, max_new_tokens=100)
+        cache.kept(layer=3, kv_head=0)  # text positions, of each sequence of the batch
+
+    The policy is fed with the attention of the evicting model itself. What a KV head has evicted
+    is not attended to again by its query heads. Every forward pass with an empty cache begins new
+    sequences, one per member of the batch, without its padding; the cache that the block receives
+    speaks of the last ones: `kept`, `evicted_after`, `peak_tokens`, `cache_bytes`, `storage`.
+
+    policy, budget, mode, eviction_interval, seed, allocate: as for kvsim.sweep, one policy and one
+        budget. A share is of the prompt; in stream mode, where no length is known, it is refused.
+    prompt_length: in prefill mode the first tokens of each sequence, which attend in full; by
+        default the input of `generate`.
+    names: of the sequences in their order, for policies that draw; sequence-0, ... by default.
+    tokenizer: gives the text of each token to policies that ask for it.
+    drop: removes the rows of evicted tokens from the model's own cache where all KV heads of a
+        layer, and all members of the batch, hold equally many; elsewhere, and in layers with a
+        sliding window, they are hidden by masks. `storage` says which. The engine has a copy of
+        what is held, and a forward pass over many tokens holds all of them until it ends.
+    end_tokens: the tokens that end a member of a batch when they are generated; the model's end
+        tokens by default.
+
+    A forward pass over many tokens is as many steps in each layer, so teacher-forced text takes one
+    pass; only policies that decide over all layers (spatten) take one token at a time.
+
+    Raises UsageError for a policy that needs the future or full attention and for what contradicts
+    itself; RecordError, at once or in a forward pass, for a model, a mask or a cache that the
+    recorder would refuse, too. What a policy of Python raises is raised by the forward pass.
+    """
+    spec, amount = listed(policy, ";"), listed(budget, ",")
+    how = {"mode": mode, "eviction_interval": str(eviction_interval), "seed": seed}
+    how["allocate"] = allocate
+    names = _checked(names)
+    geometry = geometry_of(model)
+    make = _Making(geometry, spec, amount, how, names, tokenizer)
+    make.check(prompt_length)
+    ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
+    eviction = Eviction(
+        model, geometry, make, mode=mode, prompt_length=prompt_length, end_tokens=ends, drop=drop
+    )
+    with eviction.following(model):
+        yield eviction
+        eviction.finish()
+    if len(names) > eviction.num_begun:
+        raise UsageError(f"names: no text came for {names[eviction.num_begun]}")
+
+
+class _Making:
+    """Makes the caches of each sequence that begins."""
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        spec: str,
+        amount: str,
+        how: dict[str, Any],
+        names: list[str],
+        tokenizer: Any,
+    ) -> None:
+        self._geometry, self._spec, self._amount = geometry, spec, amount
+        self._how, self._names, self._tokenizer = how, names, tokenizer
+
+    def check(self, prompt_length: int | None) -> None:
+        """Raises UsageError at once for what no sequence could be begun with."""
+        if prompt_length is not None and prompt_length < 0:
+            raise UsageError(f"prompt_length: expected 0 or more tokens, found {prompt_length}")
+        self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length, [])
+
+    def __call__(self, begin: Beginning) -> Any:
+        name = f"sequence-{begin.number}"
+        if begin.number < len(self._names):
+            name = self._names[begin.number]
+        prompt_length = begin.prompt_length or 0
+        if self._how["mode"] == "prefill" and begin.prompt_length is None:
+            raise UsageError(
+                'mode="prefill": the length of the prompt is known inside `generate` alone; give '
+                "prompt_length"
+            )
+        text = []
+        if self._tokenizer is not None and begin.ids is not None:
+            text = token_texts(self._tokenizer, begin.ids)
+        return self._caches(name, prompt_length, text)
+
+    def _caches(self, name: str, prompt_length: int, token_text: list[str]) -> Any:
+        from .. import _engine
+
+        whole = prompt_length if self._how["mode"] == "prefill" else None
+        options = {**self._how, "prompt_length": prompt_length, "sequence": name}
+        if token_text:
+            options["token_text"] = token_text
+        budget = tokens_of(self._amount, whole)
+        return _engine.RunningCaches(self._spec, budget, self._geometry.for_engine(), options)
+
+
+def _checked(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise UsageError(f"names: expected a list of names, found the text {names!r}")
+    names = list(names)
+    if len(set(names)) < len(names):
+        raise UsageError("names: expected each name once")
+    return names
