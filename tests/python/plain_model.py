@@ -24,9 +24,7 @@ def plain_loop(model, ids, policy, budget, **how):
         for layer in range(layers):
             w = _of_layer(weights, layer)
             y = _normed(x, w("input_layernorm"), config)
-            query, key, value = (
-                (w(f"self_attn.{name}_proj") @ y).view(-1, dim) for name in "qkv"
-            )
+            query, key, value = ((w(f"self_attn.{name}_proj") @ y).view(-1, dim) for name in "qkv")
             query, key = _rotated(query, t, config), _rotated(key, t, config)
             attended = caches.attend(layer, query.numpy(), key.numpy(), value.numpy())
             x = x + w("self_attn.o_proj") @ torch.from_numpy(attended.ravel())

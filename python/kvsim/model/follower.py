@@ -106,8 +106,8 @@ class Follower(ABC):
         if step.seen != self._num_columns or step.real.shape[0] != self._batch_size:
             raise RecordError(
                 f"the cache holds {step.seen} tokens of {step.real.shape[0]} sequences that were "
-                "not followed from their beginning; begin with an empty cache, and without candidates "
-                "or beams"
+                "not followed from their beginning; begin with an empty cache, and without "
+                "candidates or beams"
             )
         self._num_columns = step.real.shape[1]
         self._feed(step)
