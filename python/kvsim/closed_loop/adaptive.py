@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -49,6 +50,7 @@ def run(
     Raises what kvsim.evicting raises.
     """
     geometry = geometry_of(model)
+    estimators = _estimators(plans, how)
     in_passes: list[tuple[Plan, Any]] = []
     in_steps: list[tuple[Plan, Any]] = []
     for plan in plans:
@@ -59,11 +61,16 @@ def run(
     on_cpu = model.device.type == "cpu"
     at_once = min(fitting, LARGEST_BATCH_OF_CPU if on_cpu else LARGEST_BATCH)
     prompt = job.prompt_length if how.mode == "prefill" else 0
-    yield from _batches(model, job, in_passes, how, geometry, at_once, most_bytes, whole_text)
-    yield from _batches(
-        model, job, in_steps, how, geometry, min(fitting, LARGEST_BATCH), most_bytes,
-        lambda model, ids: token_by_token(model, ids, prompt),
-    )  # fmt: skip
+    for configurations, size, read in (
+        (in_passes, at_once, whole_text),
+        (in_steps, min(fitting, LARGEST_BATCH), partial(token_by_token, prompt=prompt)),
+    ):
+        batches = _batches(model, job, configurations, how, geometry, size, most_bytes, read)
+        for plan, caches, logits in batches:
+            is_set = plan.policy not in estimators
+            kept = {layer: caches.evicted_after(layer) for layer in geometry.layers}
+            peak, size_in_bytes = caches.peak_tokens, caches.cache_bytes
+            yield plan, Outcome(logits, kept if is_set else None, peak, size_in_bytes, is_set)
 
 
 def whole_text(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
@@ -94,7 +101,7 @@ def _batches(
     at_once: int,
     most_bytes: int,
     read: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor],
-) -> Iterator[tuple[Plan, Outcome]]:
+) -> Iterator[tuple[Plan, Any, torch.Tensor]]:
     """Lets the model read the text under `at_once` configurations at a time, and frees them."""
     ids = torch.from_numpy(job.ids).long().to(model.device)
     while configurations:
@@ -107,27 +114,29 @@ def _batches(
             logits = read(model, ids.expand(len(batch), -1))
             eviction.finish()
         for index, (plan, caches) in enumerate(batch):
-            yield plan, _outcome(logits[index], geometry, caches)
+            yield plan, caches, logits[index]
 
 
-def _outcome(logits: torch.Tensor, geometry: Geometry, caches: Any) -> Outcome:
-    kept = None
-    if not caches.is_estimator:
-        kept = {layer: caches.evicted_after(layer) for layer in geometry.layers}
-    return Outcome(logits, kept, caches.peak_tokens, caches.cache_bytes, not caches.is_estimator)
+def _estimators(plans: Sequence[Plan], how: How) -> set[str]:
+    from .. import _engine
+
+    specs = _engine.specs(";".join(dict.fromkeys(plan.policy for plan in plans)), how.allocate)
+    return {str(flags["text"]) for flags in specs if flags["is_estimator"]}
 
 
 def _caches(geometry: Geometry, job: Job, plan: Plan, how: How, trace: Trace) -> Any:
     from .. import _engine
 
-    options: dict[str, object] = {**how.options(), "prompt_length": job.prompt_length}
-    options["sequence"] = job.name
+    text = {"sequence": job.name, "prompt_length": job.prompt_length, "num_tokens": len(job.ids)}
     budgets = None
     if (plan.policy.rpartition("@")[2] or how.allocate) in MEASURED_SPLITS:
-        budgets = _engine.split_budgets(
-            trace._opened, job.name, plan.policy, plan.budget, how.options()
-        )
+        given = {**how.options(), "sequences": [job.name]}
+        split = _engine.split_budgets(trace._opened, plan.policy, str(plan.budget), given)
+        budgets = [
+            [of_head for at, _, of_head in split if at == layer] for layer in geometry.layers
+        ]
+    shape, options = geometry.for_engine(), {**how.options(), **text}
+    caches = _engine.RunningCaches(plan.policy, str(plan.budget), shape, options, budgets)
     if job.token_text:
-        options["token_text"] = list(job.token_text)
-    shape = geometry.for_engine()
-    return _engine.RunningCaches(plan.policy, plan.budget, shape, options, budgets)
+        caches.add_text(list(job.token_text))
+    return caches

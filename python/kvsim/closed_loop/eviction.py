@@ -26,7 +26,6 @@ class Beginning:
     index: int  # in the batch
     number: int  # of the sequences before it
     prompt_length: int | None  # None: it is neither given nor the input of `generate`
-    ids: list[int] | None  # the tokens of the first forward pass; None: unknown
 
 
 class Sequence(Member):
@@ -55,12 +54,14 @@ class Eviction(Follower):
         mode: str = "stream",
         prompt_length: int | None = None,
         end_tokens: set[int] | None = None,
+        texts_of: Callable[[list[int]], list[str]] | None = None,
         drop: bool = False,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         super().__init__(model, set(geometry.layers))
         self._geometry, self._make_caches = geometry, make_caches
         self._mode, self._prompt_length, self._ends = mode, prompt_length, end_tokens or set()
+        self._texts_of = texts_of
         self._dropper = Dropper() if drop else None
         self._most_bytes = most_bytes
         self._batch: list[Sequence] = []
@@ -81,8 +82,7 @@ class Eviction(Follower):
     def kept(self, layer: int, kv_head: int) -> list[np.ndarray]:
         """What a KV head holds after the last step: text positions, int32, of each sequence of
         the batch."""
-        self._require(layer, kv_head)
-        return [sequence.caches.held(layer)[kv_head] for sequence in self._begun()]
+        return [_held(left) for left in self.evicted_after(layer, kv_head)]
 
     def evicted_after(self, layer: int, kv_head: int) -> list[np.ndarray]:
         """The step after which each of the n tokens so far left, int32 [n], n for those that are
@@ -140,9 +140,8 @@ class Eviction(Follower):
     def _begin_sequences(self, step: Step) -> None:
         batch = []
         for index in range(step.real.shape[0]):
-            ids = None if step.ids is None else step.ids[index][step.real[index]].tolist()
             prompt = self._prompt_of(step.real[index])
-            begin = Beginning(index, self._num_begun + index, prompt, ids)
+            begin = Beginning(index, self._num_begun + index, prompt)
             batch.append(Sequence(self._make_caches(begin), prompt))
         self._batch = batch
         self._num_begun += len(batch)
@@ -171,6 +170,8 @@ class Eviction(Follower):
             sequence.first = sequence.num_tokens
             sequence.feed(ids, step.real_new[index], in_prompt, ends)
             self._require_single_steps(sequence)
+            if self._texts_of is not None and ids is not None:
+                sequence.caches.add_text(self._texts_of(ids[sequence.new_rows].tolist()))
             new[index, sequence.new_rows.numpy()] = np.arange(sequence.first, sequence.num_tokens)
         self._columns = np.concatenate([self._columns, new], axis=1)
         self._new_steps = torch.from_numpy(np.where(new == PADDING, NO_STEP, new).astype(np.int32))
@@ -199,18 +200,20 @@ class Eviction(Follower):
         others = [index for index, each in enumerate(self._batch) if not each.caches.is_plain]
         if plain:
             self._advance(layer, vectors, plain, False)
-            result = self._attend_to_kept(layer, call, plain, dropped)
+        output, weights = self._attend_to_kept(layer, call, plain, dropped)
         if others:
             computed = torch.from_numpy(self._advance(layer, vectors, others, True))
-            computed = computed.to(call.query.device, call.query.dtype)
-            if not plain:
-                result = computed, None
-            else:
-                output = result[0].clone()
-                output[torch.tensor(others, device=output.device)] = computed
-                result = output, None
-        self._check_shape(layer, call, result[0])
-        return result
+            weights, output = None, output.clone()
+            for index, rows in zip(others, computed):
+                new = self._new_after_prompt(self._batch[index])
+                output[index, new] = rows[new].to(output.device, output.dtype)
+        self._check_shape(layer, call, output)
+        return output, weights
+
+    def _new_after_prompt(self, sequence: Sequence) -> torch.Tensor:
+        """The rows of a sequence's new tokens that follow its prompt, which attends in full."""
+        prompt = (sequence.prompt_length or 0) if self._mode == "prefill" else 0
+        return sequence.new_rows[max(0, prompt - sequence.first) :]
 
     def _advance(
         self, layer: int, vectors: list[np.ndarray], members: list[int], want_outputs: bool
@@ -289,5 +292,11 @@ class Eviction(Follower):
                 positions = self._dropper.positions(layer, new)
             else:
                 positions = self._columns[:, None]
-            held = [sequence.caches.held(layer) for sequence in self._batch]
+            left = [sequence.caches.evicted_after(layer) for sequence in self._batch]
+            held = [[_held(head) for head in member] for member in left]
             self._dropper.drop(cache, layer, positions, held)
+
+
+def _held(evicted_after: np.ndarray) -> np.ndarray:
+    """The tokens that are left, int32."""
+    return (evicted_after == len(evicted_after)).nonzero()[0].astype(np.int32)

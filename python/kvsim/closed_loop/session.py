@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,7 @@ import torch
 from ..model.decoder import end_tokens as end_tokens_of
 from ..model.errors import UsageError
 from ..model.tokens import token_texts
-from ..options import listed
-from .amounts import tokens_of
+from ..options import listed, warn_of
 from .eviction import Beginning, Eviction
 from .geometry import Geometry, geometry_of
 
@@ -66,16 +66,22 @@ def evicting(
     itself; RecordError, at once or in a forward pass, for a model, a mask or a cache that the
     recorder would refuse, too. What a policy of Python raises is raised by the forward pass.
     """
-    spec, amount = listed(policy, ";"), listed(budget, ",")
+    spec, amount = _only(policy, allocate), listed(budget, ",")
     how = {"mode": mode, "eviction_interval": str(eviction_interval), "seed": seed}
     how["allocate"] = allocate
-    names = _checked(names)
+    names = _listed(names)
     geometry = geometry_of(model)
-    make = _Making(geometry, spec, amount, how, names, tokenizer)
+    make = _Making(geometry, spec, amount, how, names)
     make.check(prompt_length)
-    ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
     eviction = Eviction(
-        model, geometry, make, mode=mode, prompt_length=prompt_length, end_tokens=ends, drop=drop
+        model,
+        geometry,
+        make,
+        mode=mode,
+        prompt_length=prompt_length,
+        end_tokens=set(end_tokens_of(model) if end_tokens is None else end_tokens),
+        texts_of=None if tokenizer is None else partial(token_texts, tokenizer),
+        drop=drop,
     )
     with eviction.following(model):
         yield eviction
@@ -94,16 +100,15 @@ class _Making:
         amount: str,
         how: dict[str, Any],
         names: list[str],
-        tokenizer: Any,
     ) -> None:
         self._geometry, self._spec, self._amount = geometry, spec, amount
-        self._how, self._names, self._tokenizer = how, names, tokenizer
+        self._how, self._names = how, names
 
     def check(self, prompt_length: int | None) -> None:
         """Raises UsageError at once for what no sequence could be begun with."""
         if prompt_length is not None and prompt_length < 0:
             raise UsageError(f"prompt_length: expected 0 or more tokens, found {prompt_length}")
-        self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length, [])
+        self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length)
 
     def __call__(self, begin: Beginning) -> Any:
         name = f"sequence-{begin.number}"
@@ -115,23 +120,28 @@ class _Making:
                 'mode="prefill": the length of the prompt is known inside `generate` alone; give '
                 "prompt_length"
             )
-        text = []
-        if self._tokenizer is not None and begin.ids is not None:
-            text = token_texts(self._tokenizer, begin.ids)
-        return self._caches(name, prompt_length, text)
+        return self._caches(name, prompt_length)
 
-    def _caches(self, name: str, prompt_length: int, token_text: list[str]) -> Any:
+    def _caches(self, name: str, prompt_length: int) -> Any:
         from .. import _engine
 
-        whole = prompt_length if self._how["mode"] == "prefill" else None
         options = {**self._how, "prompt_length": prompt_length, "sequence": name}
-        if token_text:
-            options["token_text"] = token_text
-        budget = tokens_of(self._amount, whole)
-        return _engine.RunningCaches(self._spec, budget, self._geometry.for_engine(), options)
+        return _engine.RunningCaches(self._spec, self._amount, self._geometry.for_engine(), options)
 
 
-def _checked(names: Iterable[str]) -> list[str]:
+def _only(policy: str | type, allocate: str) -> str:
+    """The canonical spec of the one policy. Raises UsageError for several."""
+    from .. import _engine
+
+    written = listed(policy, ";")
+    specs = _engine.specs(written, allocate)
+    if len(specs) != 1:
+        raise UsageError(f"policy: expected one, found {len(specs)} in {written!r}")
+    warn_of([note for note in [specs[0]["note"]] if note])
+    return specs[0]["text"]
+
+
+def _listed(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise UsageError(f"names: expected a list of names, found the text {names!r}")
     names = list(names)
