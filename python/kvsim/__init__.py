@@ -4,10 +4,12 @@
 >>> trace = kvsim.Trace.from_arrays(query, key, value)
 >>> frame = kvsim.sweep(trace, policies=["h2o", "tova"], budgets=["10%", 64])
 
-It also records traces from transformers models and reads the result files of the program `kvsim`.
-Only `kvsim.recording` and `kvsim.evicting` need torch and transformers. They are imported on first
-use, and `from kvsim import *` omits them.
+It also records traces from transformers models, runs the policies inside such models, and reads the
+result files of the program `kvsim`. What runs a model needs torch and transformers. It is imported
+on first use, and `from kvsim import *` omits it.
 """
+
+from importlib import import_module
 
 from .analyze import analyze
 from .c_function import StepStruct
@@ -64,15 +66,12 @@ __all__ = [
 ]
 
 
+_OF_MODELS = {"evaluate": "closed_loop", "evicting": "closed_loop", "recording": "record"}
+
+
 def __getattr__(name: str):
-    if name == "recording":
-        from .record import recording
-
-        return recording
-    if name == "evicting":
-        from .closed_loop import evicting
-
-        return evicting
+    if name in _OF_MODELS:
+        return getattr(import_module(f".{_OF_MODELS[name]}", __name__), name)
     if name == "update_signature":
         from .c_function import numba_signature
 
@@ -81,4 +80,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "evicting", "recording", "update_signature"]
+    return [*globals(), *_OF_MODELS, "update_signature"]

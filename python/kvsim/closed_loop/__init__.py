@@ -1,12 +1,18 @@
-"""The closed loop: policies inside a running model of transformers.
+"""Policies inside a running model of transformers.
 
-`evicting` needs torch and transformers. It is imported on first use.
+`evaluate` compares the predictions of a model that evicts with those of the full cache; `evicting`
+lets a policy evict in a model while it reads or generates. Both need torch and transformers, so
+they are imported on first use.
 """
+
+from importlib import import_module
+
+_MODULES = {"evaluate": "run", "evicting": "session"}
+
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
-    if name == "evicting":
-        from .session import evicting
-
-        return evicting
+    if name in _MODULES:
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module 'kvsim.closed_loop' has no attribute {name!r}")

@@ -1,5 +1,7 @@
-"""What a model has to be, and the tokens that end its texts."""
+"""What a model has to be, its name, and the tokens that end its texts."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,3 +33,10 @@ def end_tokens(model: torch.nn.Module) -> list[int]:
     generation = getattr(model, "generation_config", None)
     ends = getattr(generation or model.config, "eos_token_id", None)
     return ends if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def model_name(model: torch.nn.Module) -> str:
+    """The name of the model on the hub, or the last part of its folder."""
+    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    is_folder = os.path.isdir(name)  # noqa: PTH112  Path.is_dir raises for what it may not read
+    return Path(name).resolve().name if is_folder else str(name)

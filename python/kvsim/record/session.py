@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..model.decoder import end_tokens as end_tokens_of
-from ..model.decoder import require_decoder
+from ..model.decoder import model_name, require_decoder
 from ..model.errors import RecordError, UsageError
 from ..model.rope import RopeWitness
 from .recorder import Recorder
@@ -67,7 +66,7 @@ def recording(
     ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
     header: dict[str, Attribute] = {
         "kvtrace_version": 1,
-        "model": _name(model),
+        "model": model_name(model),
         "recorder": f"kvsim.record ({_versions()})",
         "num_layers": num_layers,
     }
@@ -83,13 +82,6 @@ def recording(
         if layers is not None and (missing := set(chosen) - recorder.layers):
             raise RecordError(f"layer {min(missing)} has no attention that was seen; leave it out")
         file.commit()
-
-
-def _name(model: torch.nn.Module) -> str:
-    """The name of the model on the hub, or the last part of its folder."""
-    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    is_folder = os.path.isdir(name)  # noqa: PTH112  Path.is_dir raises for what it may not read
-    return Path(name).resolve().name if is_folder else str(name)
 
 
 def _versions() -> str:

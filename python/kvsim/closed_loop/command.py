@@ -1,0 +1,65 @@
+"""What python -m kvsim.evaluate does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from .. import _engine, load_plugin
+from ..model.loading import (
+    device_named,
+    load_config,
+    load_model,
+    load_tokenizer,
+    quieten,
+    say,
+)
+from .run import evaluate_as
+from .summary import printed, summary
+from .texts import read_lines
+
+
+def run(options: argparse.Namespace, command: str) -> None:
+    """Executes the command line and prints a summary. Raises what kvsim.evaluate raises."""
+    quieten()
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    device = device_named(options.device)
+    load_config(options.model)
+    tokenizer = load_tokenizer(options.model)
+    model = load_model(options.model, options.model_dtype, device)
+    policies = ";".join(options.policies)
+    frame = evaluate_as(
+        command,
+        model,
+        options.text or read_lines(options.texts),
+        policies,
+        ",".join(options.budgets),
+        tokenizer=tokenizer,
+        loop=options.loop,
+        mode=options.mode,
+        eviction_interval=options.eviction_interval,
+        prompt_length=options.prompt_length,
+        trace=options.trace,
+        seed=options.seed,
+        allocate=options.allocate,
+        output=options.output,
+        progress=None if sys.stderr.isatty() else _lines(),
+    )
+    order = [flags["text"] for flags in _engine.specs(policies, options.allocate)]
+    print(printed(summary(frame, order), options.format), end="")
+
+
+def _lines() -> Callable[[int, int], None]:
+    """Says every tenth of the rows."""
+    said = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal said
+        tenth = 10 * done // total
+        if tenth > said:
+            said = tenth
+            say(f"kvsim: {done} of {total} rows")
+
+    return report

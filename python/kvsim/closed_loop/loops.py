@@ -1,0 +1,69 @@
+"""What a loop is given and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from ..model.spans import Span
+
+
+@dataclass(frozen=True)
+class Job:
+    """A text as the model reads it, n tokens."""
+
+    name: str  # of the sequence
+    text_id: str  # SHA-256 of the ids
+    ids: np.ndarray  # int32 [n]
+    prompt_length: int  # in tokens; 0: it has no prompt
+    spans: tuple[Span, ...]  # in tokens
+    source: str  # what to call it in an error
+    is_named: bool = False  # by the user
+    token_text: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A configuration on one text: a policy at a budget."""
+
+    policy: str  # canonical
+    policy_code: str
+    label: str | None
+    budget: int  # in tokens
+    budget_request: str
+    mode: str  # as in the table `replay`, with the interval
+
+
+@dataclass
+class Outcome:
+    """What the model does under a plan."""
+
+    logits: torch.Tensor  # [n, vocabulary]
+    kept: (
+        dict[int, np.ndarray] | None
+    )  # of each layer evicted_after, int32 [Hkv, n]; None: replayed
+    peak_tokens: int  # the most of any head
+    cache_bytes: int  # over all layers and heads
+    is_set: bool = True  # whether the cache is a set of tokens; not that of an estimator
+
+
+@dataclass(frozen=True)
+class How:
+    """The options of the replay, for all texts and configurations."""
+
+    mode: str = "stream"
+    eviction_interval: str = "1"
+    seed: int = 0
+    allocate: str = "uniform"
+
+    def first_step(self, job: Job) -> int:
+        """The first measured step."""
+        return job.prompt_length if self.mode == "prefill" else 0
+
+    def options(self) -> dict[str, object]:
+        """As keywords of kvsim.sweep."""
+        return dict(vars(self))

@@ -1,0 +1,138 @@
+"""The trace of a text: recorded for the occasion, or checked if the user has one."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..model.attention import Call, Result, intercepted
+from ..model.errors import RecordWarning, UsageError
+from ..trace import Trace
+from .imposed import layer_of
+from .loops import Job
+
+if TYPE_CHECKING:
+    from ..trace import Sequence
+
+
+# Of the keys, relative to their length: rounding to half precision, in the trace or in the model,
+# stays far below, another model far above.
+KEY_TOLERANCE = 0.1
+
+
+def full_logits(model: torch.nn.Module, job: Job) -> torch.Tensor:
+    """The logits [n, vocabulary] with the full cache, of one forward pass."""
+    with torch.inference_mode():
+        ids = torch.from_numpy(job.ids).long()[None].to(model.device)
+        return model(input_ids=ids, use_cache=False).logits[0]
+
+
+def checked_logits(model: torch.nn.Module, job: Job, trace: Trace) -> torch.Tensor:
+    """The same. Raises UsageError unless the model computes the keys that the trace holds."""
+
+    def check(call: Call) -> Result:
+        layer = layer_of(call, model)
+        if layer is not None:
+            _check_keys(trace, job.name, layer, call.key[0])
+        return call.attend()
+
+    with intercepted(model, check):
+        return full_logits(model, job)
+
+
+def _check_keys(trace: Trace, sequence: str, layer: int, key: torch.Tensor) -> None:
+    found = next(each for each in trace.sequences if each.name == sequence)
+    if layer not in {each.index for each in found.layers}:
+        raise UsageError(f"trace: it lacks layer {layer}; record all layers")
+    held = torch.tensor(trace.unit(sequence, layer, 0).key)
+    if (key.shape[0], *key.shape[1:]) != (trace.num_kv_heads, *held.shape):
+        raise UsageError(
+            f"trace: layer {layer} has keys {(trace.num_kv_heads, *held.shape)}, expected this "
+            f"model's {tuple(key.shape)}: KV heads, tokens, dimensions"
+        )
+    difference = torch.linalg.norm(key[0].float().cpu() - held) / torch.linalg.norm(held)
+    if difference > KEY_TOLERANCE:
+        raise UsageError(
+            f"trace: the keys of its layer {layer} are not this model's (they differ by "
+            f"{float(difference):.0%}); record the text with this model, or leave trace out"
+        )
+
+
+@contextmanager
+def recorded(
+    model: torch.nn.Module, job: Job, tokenizer: Any
+) -> Iterator[tuple[Trace, torch.Tensor]]:
+    """A float32 trace of the text, gone when the block ends, and the logits of its recording."""
+    from ..record import recording
+
+    with tempfile.TemporaryDirectory(prefix="kvsim-") as folder:
+        path = Path(folder) / "trace.h5"
+        with warnings.catch_warnings():
+            # What needs to know it says so itself.
+            warnings.filterwarnings("ignore", "the trace does not say how keys are", RecordWarning)
+            with recording(model, path, tokenizer=tokenizer, dtype="float32") as recorder:
+                recorder.label([job.name], job.source, job.prompt_length)
+                logits = full_logits(model, job)
+        yield Trace(path), logits
+
+
+def as_in_trace(trace: Trace, jobs: list[Job], prompt_given: bool) -> list[Job]:
+    """The texts with the names, prompts and spans that the sequences of the same tokens have.
+
+    Raises UsageError for a text that the trace lacks, or names or divides otherwise.
+    """
+    there = {sequence.name: (sequence, _token_ids(trace, sequence)) for sequence in trace.sequences}
+    return [_as_in_trace(job, there, trace, prompt_given) for job in jobs]
+
+
+def _as_in_trace(
+    job: Job, there: dict[str, tuple[Sequence, np.ndarray]], trace: Trace, prompt_given: bool
+) -> Job:
+    named = there.get(job.name)
+    if named is not None and not np.array_equal(named[1], job.ids):
+        raise UsageError(
+            f"trace: its sequence {job.name} has other tokens than {job.source} "
+            f"({len(named[1])}, expected {len(job.ids)}); record that text"
+        )
+    same = [found for found, ids in there.values() if np.array_equal(ids, job.ids)]
+    if not same:
+        raise UsageError(
+            f"trace: none of its {len(there)} sequences has the {len(job.ids)} tokens of "
+            f"{job.source}; record that text, or leave trace out"
+        )
+    sequence = same[0] if named is None else named[0]
+    if job.is_named and named is None:
+        raise UsageError(
+            f"trace: it names the text {sequence.name}, expected {job.name}; give it one name"
+        )
+    if prompt_given and sequence.prompt_length != job.prompt_length:
+        raise UsageError(
+            f"trace: {sequence.name} has a prompt of {sequence.prompt_length} tokens, expected "
+            f"{job.prompt_length}"
+        )
+    heads = {layer.index: len(layer.kv_heads) for layer in sequence.layers}
+    for layer, count in heads.items():
+        if count != trace.num_kv_heads:
+            raise UsageError(
+                f"trace: layer {layer} of {sequence.name} has {count} of {trace.num_kv_heads} KV "
+                "heads; record all"
+            )
+    spans = job.spans or tuple(getattr(sequence, "spans", ()))
+    return dataclasses.replace(
+        job, name=sequence.name, prompt_length=sequence.prompt_length, spans=spans
+    )
+
+
+def _token_ids(trace: Trace, sequence: Sequence) -> np.ndarray:
+    layer = next((layer for layer in sequence.layers if layer.kv_heads), None)
+    if layer is None:
+        return np.empty(0, np.int32)
+    return trace.unit(sequence.name, layer.index, layer.kv_heads[0]).token_ids

@@ -1,0 +1,218 @@
+"""Texts as a user gives them, turned into the tokens that the model reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..model.errors import RecordError, UsageError
+from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
+from ..model.texts import read_file, read_texts
+from ..model.tokens import token_texts
+from .loops import Job
+
+FORMS = (
+    "a string, token ids, a dict of text, spans, name and prompt_length as in a line of JSON, or "
+    "the Path of a file"
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A text before it is tokenised. Spans and the prompt are counted in characters."""
+
+    text: str | np.ndarray  # or token ids, int32 [n]
+    source: str
+    name: str | None = None
+    spans: tuple[Span, ...] = ()
+    prompt_length: int | None = None
+
+
+def given_texts(texts: object) -> list[Given]:
+    """What `texts` names: one of FORMS, or a sequence of these. Raises UsageError for others.
+
+    A file with the suffix .jsonl has a text per line; any other is one text, named after the file.
+    """
+    if _is_one(texts):
+        texts = [texts]
+    elif not isinstance(texts, Iterable):
+        raise UsageError(f"texts: expected {FORMS}, found a {type(texts).__name__}")
+    found: list[Given] = []
+    for index, text in enumerate(texts):
+        found += _given(text, f"texts[{index}]")
+    if not found:
+        raise UsageError("texts: expected at least one, found none")
+    return found
+
+
+def jobs_of(
+    given: Sequence[Given], tokenizer: Any, names: Sequence[str] | None, prompt_length: int | None
+) -> list[Job]:
+    """Tokenises texts. `names` and `prompt_length` (in tokens) hold for all of them.
+
+    Raises UsageError for what contradicts itself, RecordError for a text without tokens and for a
+    span without one.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"names: expected a list of names, found the text {names!r}")
+    if names is not None and len(names) != len(given):
+        raise UsageError(f"names: expected {len(given)}, one for each text, found {len(names)}")
+    jobs: dict[str, Job] = {}
+    for index, text in enumerate(given):
+        job = _job(text, tokenizer, names[index] if names is not None else None, prompt_length)
+        if job.name in jobs:
+            raise UsageError(
+                f"{job.source}: an earlier text is named {job.name}, too"
+                + ("; it has the same tokens" if jobs[job.name].text_id == job.text_id else "")
+            )
+        jobs[job.name] = job
+    return list(jobs.values())
+
+
+def text_id(ids: np.ndarray) -> str:
+    """The SHA-256 of the ids as little-endian int32."""
+    return hashlib.sha256(ids.astype("<i4").tobytes()).hexdigest()
+
+
+def _is_one(texts: object) -> bool:
+    if isinstance(texts, (str, Path, Mapping, Given)):
+        return True
+    if isinstance(texts, np.ndarray) or hasattr(texts, "detach"):  # of numpy, of torch
+        return texts.ndim == 1
+    return isinstance(texts, Sequence) and len(texts) > 0 and _is_number(texts[0])
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
+def _given(text: object, source: str) -> list[Given]:
+    if isinstance(text, Given):
+        return [text]
+    if isinstance(text, str):
+        return [Given(text, source)]
+    if isinstance(text, Path):
+        return read_lines(text) if text.suffix == ".jsonl" else _read_whole(text)
+    if isinstance(text, Mapping):
+        return [_given_fields(text, source)]
+    if hasattr(text, "detach"):
+        text = text.detach().cpu().numpy()
+    try:
+        ids = np.asarray(text)
+    except ValueError:  # lists of several lengths
+        ids = np.empty(0, object)
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
+        raise UsageError(f"{source}: expected {FORMS}, found a {type(text).__name__}")
+    if ids.size and (ids.min() < 0 or ids.max() >= 2**31):
+        raise UsageError(f"{source}: expected token ids of 0 or more")
+    return [Given(ids.astype(np.int32), source)]
+
+
+def read_lines(path: Path) -> list[Given]:
+    """Reads a text per line: a string of JSON, or an object with text, spans, name, prompt_length.
+
+    Raises RecordError for another line, and for a file without any.
+    """
+    found = []
+    # Not splitlines: a JSON string may contain U+2028 and other line separators.
+    for number, line in enumerate(read_file(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{path.name} line {number}"
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise RecordError(f"{place}: expected JSON: {error}") from error
+        found.append(_given_fields({"text": value} if isinstance(value, str) else value, place))
+    if not found:
+        raise RecordError(f"{path}: expected texts, found an empty file")
+    return found
+
+
+def _read_whole(path: Path) -> list[Given]:
+    (text,) = read_texts([path], [])
+    return [Given(text.text, text.source, text.name)]
+
+
+def _given_fields(fields: object, source: str) -> Given:
+    """A text from the fields of a line of JSON."""
+    if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
+        raise RecordError(f'{source}: expected a string or {{"text": "...", "spans": [...]}}')
+    if unknown := set(fields) - {"text", "spans", "name", "prompt_length"}:
+        raise RecordError(
+            f"{source}: expected text, spans, name or prompt_length, found {min(map(str, unknown))}"
+        )
+    prompt = fields.get("prompt_length")
+    length = len(fields["text"])
+    if prompt is not None and not (_is_whole(prompt) and 0 <= prompt < length):
+        raise RecordError(
+            f"{source}: prompt_length: expected 0 to {length - 1} characters, found {prompt!r}"
+        )
+    spans = fields.get("spans") or []
+    if not isinstance(spans, Sequence):
+        spans = [spans]
+    spans = tuple(_span(value, length, source) for value in spans)
+    return Given(fields["text"], source, fields.get("name"), spans, prompt)
+
+
+def _span(value: object, length: int, source: str) -> Span:
+    is_span = isinstance(value, Sequence) and len(value) == 3 and isinstance(value[2], str)
+    if not is_span or not all(map(_is_whole, value[:2])) or not 0 <= value[0] < value[1] <= length:
+        raise RecordError(
+            f"{source}: spans: expected [first character, end, label] in the {length} characters "
+            f"of the text, found {value!r}"
+        )
+    return Span(*value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | None) -> Job:
+    if prompt_length is not None and text.prompt_length is not None:
+        raise UsageError(
+            f"prompt_length: {text.source} says its own, of {text.prompt_length} characters; "
+            "leave one out"
+        )
+    spans: Sequence[Span] = ()
+    if isinstance(text.text, str):
+        ids, characters = with_offsets(tokenizer, text.text)
+        ids = np.array(ids, np.int32)
+        spans = token_spans(characters, text.spans, text.source)
+        if text.prompt_length is not None:
+            prompt_length = prompt_tokens(characters, text.prompt_length)
+    else:
+        ids = text.text
+    if not len(ids):
+        raise RecordError(f"{text.source}: expected a text, found no token")
+    prompt = prompt_length or 0
+    if not 0 <= prompt < len(ids):
+        raise UsageError(
+            f"prompt_length {prompt}: {text.source} has {len(ids)} tokens, and one must follow "
+            f"the prompt; give 0 to {len(ids) - 1}"
+        )
+    digest = text_id(ids)
+    own = text.name if name is None else name
+    return Job(
+        name=f"text-{digest[:12]}" if own is None else _checked(own),
+        is_named=own is not None,
+        text_id=digest,
+        ids=ids,
+        prompt_length=prompt,
+        spans=tuple(spans),
+        source=text.source,
+        token_text=None if tokenizer is None else tuple(token_texts(tokenizer, ids.tolist())),
+    )
+
+
+def _checked(name: object) -> str:
+    if not isinstance(name, str) or not name or "/" in name or name == ".":
+        raise UsageError(f"name: expected a text without a slash, found {name!r}")
+    return name

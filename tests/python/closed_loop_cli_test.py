@@ -1,0 +1,166 @@
+"""python -m kvsim.evaluate."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kvsim
+from kvsim.closed_loop.summary import printed, summary
+from kvsim.evaluate import main
+from record_zoo import build, letters
+
+LINES = [
+    {"text": "the words to read, and more.", "spans": [[4, 9, "answer"]], "name": "one"},
+    {"text": "other words to read, and so on", "spans": [[0, 5, "answer"]]},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model with its tokenizer, and texts."""
+    path = tmp_path_factory.mktemp("models") / "zoo"
+    build("llama").save_pretrained(path)
+    letters().save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, LINES)))
+    (tmp_path / "story.txt").write_text(LINES[0]["text"])
+    return tmp_path
+
+
+def run(capsys, *arguments, status=0):
+    assert main([str(argument) for argument in arguments]) == status
+    return capsys.readouterr()
+
+
+def test_texts_are_read_scored_and_kept(folder, texts, capsys):
+    said = run(
+        capsys, folder, "--texts", "texts.jsonl", "--policies", "window;last=tova", "--policies",
+        "h2o", "--budgets", "20%,40%", "-o", "results.sqlite",
+    )  # fmt: skip
+    frame = kvsim.load("results.sqlite").closed_loop
+    assert len(frame) == 2 * 3 * 2 and "one" in set(frame.sequence)
+    lines = said.out.splitlines()
+    assert lines[0].split()[:3] == ["policy", "budget", "KL"]
+    assert [line.split()[0].partition(":")[0] for line in lines[1:7]] == [
+        "window", "window", "last", "last", "h2o", "h2o",
+    ]  # fmt: skip
+    kl = frame[(frame.policy == "window") & (frame.budget_request == "20%")].kl_mean.mean()
+    assert f"{kl:.4f}" in lines[1] and lines[1].endswith("6")
+    assert "means over 2 texts" in lines[-1] and "fewer than five texts" in lines[-1]
+    assert "kvsim: 12 of 12 rows" in said.err
+    command = kvsim.load("results.sqlite").run.command
+    assert any(each.startswith("python -m kvsim.evaluate ") for each in command)
+    again = run(
+        capsys, folder, "--texts", "texts.jsonl", "--policies", "window", "--budgets", "20%",
+        "-o", "results.sqlite", "--format", "json",
+    )  # fmt: skip
+    (row,) = json.loads(again.out)
+    assert row["policy"] == "window" and row["texts"] == 2 and row["answers"] == 2
+    assert row["kl_mean"] == pytest.approx(kl, rel=1e-9) and row["kl_mean_difference"] is None
+
+
+def test_a_file_is_one_text_named_after_it(folder, texts, capsys):
+    said = run(
+        capsys, folder, "--text", "story.txt", "--policies", "window;tova", "--budgets", "6",
+        "--mode", "prefill", "--prompt-length", "9", "--eviction-interval", "2", "--format", "csv",
+        "-o", "r.sqlite", "--model-dtype", "float32", "--seed", "3",
+    )  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(said.out)))
+    assert [row["policy"] for row in rows] == ["window", "tova:scope=head,score=cached"]
+    frame = kvsim.load("r.sqlite").closed_loop
+    assert set(frame.sequence) == {"story"} and set(frame["mode"]) == {"prefill:interval=2"}
+    assert set(frame.steps) == {28 - 9} and set(frame.seed) == {3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--text", "story.txt"], 2, "required: --policies"),
+        (["--policies", "window", "--budgets", "6"], 2, "--text --texts is required"),
+        (["--text", "story.txt", "--policies", "windo", "--budgets", "6"], 2, "mean 'window'"),
+        (["--text", "story.txt", "--policies", "subgen", "--budgets", "6"], 2, "loop=imposed"),
+        (["--text", "none.txt", "--policies", "window", "--budgets", "6"], 3, "none.txt: cannot"),
+        (["--texts", "bad.jsonl", "--policies", "window", "--budgets", "6"], 3, "expected JSON"),
+        (["--text", "story.txt", "--policies", "window", "--budgets", "6", "--trace", "bad.jsonl"],
+            3, "bad.jsonl"),
+        (["--text", "story.txt", "--policies", "window", "--budgets", "6", "--device", "tpu9"], 2,
+            "--device"),
+        (["--text", "story.txt", "--policies", "window", "--budgets", "6", "-o", "bad.jsonl"], 3,
+            "bad.jsonl: expected a result file"),
+    ],
+)  # fmt: skip
+def test_errors_have_one_line_and_a_status(arguments, status, message, folder, texts, capsys):
+    Path("bad.jsonl").write_text("{ no JSON, and neither a trace nor a file of results, but long")
+    try:
+        assert main([str(folder), *arguments]) == status
+    except SystemExit as exit_:
+        assert exit_.code == status
+    lines = capsys.readouterr().err.strip().splitlines()
+    errors = [line for line in lines if line.startswith("kvsim: error: ")]
+    assert len(errors) == 1 and lines[-1] == errors[0], lines
+    assert message in errors[0]
+
+
+def test_warnings_are_lines_too(folder, texts, capsys):
+    said = run(capsys, folder, "--text", "story.txt", "--policies", "all", "--budgets", "6")
+    assert "kvsim: warning: all leaves out what loop=imposed does not run: subgen" in said.err
+    assert "Warning:" not in said.err
+
+
+def test_the_command_runs_as_a_module_and_leaves_the_function_alone(folder, texts):
+    command = [sys.executable, "-m", "kvsim.evaluate", "--help"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    assert "usage: python -m kvsim.evaluate" in found.stdout and not found.stderr
+    check = "import kvsim; assert callable(kvsim.evaluate); assert 'evaluate' in dir(kvsim)"
+    subprocess.run([sys.executable, "-c", check], check=True, env=os.environ)
+
+
+def rows(values):
+    """Rows of the table: {(policy, text): kl_mean} at one budget."""
+    shared = dict(
+        label=None, budget_request="10%", delta_nll=0.5, top1_agreement=0.75, kept_overlap=1.0,
+        answers=2, answers_right_full=2, answers_right=1, peak_tokens=7, cache_bytes=10,
+    )  # fmt: skip
+    return pd.DataFrame([
+        {"policy": policy, "sequence": text, "kl_mean": value, **shared}
+        for (policy, text), value in values.items()
+    ])  # fmt: skip
+
+
+def test_differences_are_paired_over_texts_with_their_intervals():
+    random = np.random.default_rng(0)
+    names = [f"text-{i}" for i in range(8)]
+    base, gap = random.uniform(1, 3, 8), random.uniform(0.1, 0.2, 8)
+    values = {("a", name): value for name, value in zip(names, base)}
+    values |= {("b", name): value for name, value in zip(names, base + gap)}
+    found = summary(rows(values)).set_index("policy")
+    assert found.kl_mean.to_dict() == pytest.approx({"a": base.mean(), "b": (base + gap).mean()})
+    row = found.loc["b"]
+    assert row.kl_mean_difference == pytest.approx(gap.mean())
+    assert gap.min() < row.kl_mean_low < gap.mean() < row.kl_mean_high < gap.max()
+    assert (row.answers, row.answers_right, row.texts) == (16, 8, 8)
+    assert np.isnan(found.loc["a"].kl_mean_difference)
+    text = printed(summary(rows(values)), "table")
+    assert f"{gap.mean():+.4f} [{row.kl_mean_low:+.4f}, {row.kl_mean_high:+.4f}]" in text
+    assert "8 of 16" in text and "with 95% intervals over texts" in text
+    assert "fewer than five" not in text
+
+
+def test_one_text_has_no_interval():
+    found = summary(rows({("a", "x"): 1.0, ("b", "x"): 1.5}))
+    assert found.kl_mean_difference[1] == 0.5 and np.isnan(found.kl_mean_low[1])
+    text = printed(found, "table")
+    assert "+0.5000\n" not in text and "+0.5000 " in text and "intervals over" not in text

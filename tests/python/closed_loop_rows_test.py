@@ -1,0 +1,234 @@
+"""kvsim.evaluate: what it keeps in a result file, makes again, and refuses."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import kvsim
+from kvsim.closed_loop import imposed
+from record_zoo import build, letters, tokens
+
+LENGTH = 30
+
+
+def evaluate(model, texts, policies="window;tova", budgets="6", **options):
+    return kvsim.evaluate(model, texts, policies, budgets, progress=False, **options)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The number of configurations in each forward pass that is imposed on."""
+    found = []
+    forward = imposed.forward
+
+    def counted(model, ids, batch, most_bytes):
+        found.append(len(batch))
+        return forward(model, ids, batch, most_bytes)
+
+    monkeypatch.setattr(imposed, "forward", counted)
+    return found
+
+
+def test_a_row_has_its_key_and_where_it_comes_from(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    frame = evaluate(model, ids, "mine=tova;window", "20%", output=output, names=["text"], seed=4)
+    assert list(frame.policy) == ["tova:scope=head,score=cached", "window"]
+    row = frame.iloc[0]
+    key = ["sequence", "budget", "mode", "loop", "seed", "budget_request", "label"]
+    assert row[key].tolist() == ["text", 6, "stream", "imposed", 4, "20%", "mine"]
+    assert frame.label.isna().tolist() == [False, True]
+    assert row.device == "cpu" and row.model == "LlamaForCausalLM"
+    assert frame.attrs["about"]["kl_mean"]
+    loaded = kvsim.load(output).closed_loop
+    assert loaded.kl_mean.tolist() == frame.kl_mean.tolist()
+    runs = kvsim.load(output).run.set_index("run_id")
+    assert runs.loc[row.run_id, "rows_written"] == 2
+    assert "kvsim.evaluate('LlamaForCausalLM', ['text'], policies=" in runs.loc[row.run_id].command
+
+
+def test_rows_that_are_there_are_not_made_again(tmp_path, passes):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    first = evaluate(model, ids, output=output)
+    assert passes == [1, 1]
+    again = evaluate(model, ids, "window;tova;h2o", output=output)
+    assert passes == [1, 1, 1] and len(again) == 3
+    assert list(again[again.policy.isin(first.policy)].run_id) == list(first.run_id)
+    assert list(evaluate(model, ids, "window", output=output).policy) == ["window"]
+    assert passes == [1, 1, 1]
+    evaluate(model, tokens(LENGTH, seed=1), "window", output=output)
+    other = build("llama", hidden_act="relu")
+    with torch.no_grad():
+        other.lm_head.weight *= 2
+    evaluate(other, ids, "window", output=output)
+    assert passes == [1] * 5
+    assert len(kvsim.load(output).closed_loop) == 5
+
+
+def test_a_changed_class_is_run_again(tmp_path, passes):
+    def policy(sign):
+        class Changing(kvsim.Policy):
+            name = "closed-loop-changing"
+            factor = sign
+
+            def update(self, step, scores):
+                scores[:] = self.factor * np.asarray(step.tokens)
+
+        return Changing
+
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    newest = evaluate(model, ids, policy(1), output=output)
+    oldest = evaluate(model, ids, policy(-1), output=output)
+    assert passes == [1, 1]
+    assert newest.policy_code[0] != oldest.policy_code[0]
+    assert newest.kl_mean[0] != oldest.kl_mean[0]
+    assert kvsim.load(output).closed_loop.kl_mean.tolist() == oldest.kl_mean.tolist()
+
+
+def test_what_is_finished_survives_an_interruption(tmp_path, monkeypatch, passes):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    expected = evaluate(model, ids, "window;tova;h2o", "6,9")
+    counted, made = imposed.forward, len(passes)
+
+    def interrupted(*arguments):
+        if len(passes) == made + 4:
+            raise KeyboardInterrupt
+        return counted(*arguments)
+
+    monkeypatch.setattr(imposed, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(model, ids, "window;tova;h2o", "6,9", output=output)
+    assert len(kvsim.load(output).closed_loop) == 4
+    monkeypatch.setattr(imposed, "forward", counted)
+    found = evaluate(model, ids, "window;tova;h2o", "6,9", output=output)
+    assert len(passes) == made + 6
+    assert found.kl_mean.tolist() == expected.kl_mean.tolist()
+
+
+def test_progress_counts_rows_of_all_texts(tmp_path):
+    model, said = build("llama"), []
+    texts = [tokens(LENGTH)[0], tokens(20, seed=2)[0]]
+    output = tmp_path / "results.sqlite"
+    evaluate(model, texts[:1], "window", output=output)
+    kvsim.evaluate(
+        model, texts, "window;tova", 6, output=output, progress=lambda *now: said.append(now)
+    )
+    assert said[0] == (2, 4) and said[-1] == (4, 4)
+    assert [done for done, _ in said] == sorted(done for done, _ in said)
+
+
+def test_a_name_stands_for_one_text(tmp_path):
+    model = build("llama")
+    output = tmp_path / "results.sqlite"
+    evaluate(model, tokens(LENGTH), "window", names=["text"], output=output)
+    with pytest.raises(kvsim.UsageError, match=r"results\.sqlite: its sequence text has other tok"):
+        evaluate(model, tokens(20), "window", names=["text"], output=output)
+    evaluate(model, tokens(20), "window", names=["other"], output=output)
+
+
+def test_a_trace_of_the_same_text_gives_its_name_and_prompt(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    path = tmp_path / "t.h5"
+    with kvsim.recording(model, path, dtype="float32", names=["told"], prompt_length=20):
+        model(ids)
+    frame = evaluate(model, ids, trace=path, mode="prefill")
+    assert set(frame.sequence) == {"told"} and set(frame.steps) == {LENGTH - 20}
+    assert set(frame.trace_id) == {kvsim.Trace(path).trace_id}
+    for options, message in (
+        (dict(names=["other"]), "it names the text told, expected other"),
+        (dict(prompt_length=10), "told has a prompt of 20 tokens, expected 10"),
+    ):
+        with pytest.raises(kvsim.UsageError, match=message):
+            evaluate(model, ids, trace=path, **options)
+    with pytest.raises(kvsim.UsageError, match="none of its 1 sequences has the 12 tokens"):
+        evaluate(model, ids[0, :12], trace=path)
+    with pytest.raises(kvsim.UsageError, match="sequence told has other tokens than texts"):
+        evaluate(model, ids[0, :12], trace=path, names=["told"])
+    part = tmp_path / "part.h5"
+    with kvsim.recording(model, part, layers=[0, 2]):
+        model(ids)
+    with pytest.raises(kvsim.UsageError, match="it lacks layer 1; record all layers"):
+        evaluate(model, ids, trace=part)
+
+
+def test_a_trace_of_another_model_is_refused(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    with kvsim.recording(model, tmp_path / "t.h5", dtype="float16"):
+        model(ids)
+    assert len(evaluate(model, ids, trace=tmp_path / "t.h5")) == 2
+    with torch.no_grad():
+        model.model.layers[1].self_attn.k_proj.weight *= 1.5
+    with pytest.raises(kvsim.UsageError, match="trace: the keys of its layer 1 are not this mod"):
+        evaluate(model, ids, trace=tmp_path / "t.h5")
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ("subgen", "subgen.*: an estimator keeps no set of tokens.*use loop=adaptive"),
+        ("window;h2o+quant", "h2o.*quant.*numbers of .quant; use loop=adaptive"),
+        ("sink:positions=slot", "positions=slot rotates keys anew.*use loop=adaptive"),
+    ],
+)
+def test_what_cannot_be_imposed_is_refused(policies, message):
+    with pytest.raises(kvsim.UsageError, match=message) as raised:
+        evaluate(build("llama"), tokens(LENGTH), policies)
+    assert "\n" not in str(raised.value)
+
+
+def test_lists_leave_out_what_cannot_be_imposed():
+    model, ids = build("llama"), tokens(LENGTH)
+    with pytest.warns(kvsim.KvsimWarning, match="all leaves out what loop=imposed .*subgen"):
+        frame = evaluate(model, ids, "all")
+    names = {policy.partition(":")[0] for policy in frame.policy}
+    assert {"window", "h2o", "tova", "topk", "full"} < names and "subgen" not in names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kvsim.KvsimWarning)
+        oracles = evaluate(model, ids, "oracles")
+    assert "optimal:recent=0" in set(oracles.policy)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(loop="open"), "loop: expected imposed or adaptive, found open"),
+        (dict(mode="prefill"), "prefill needs a prompt"),
+        (dict(policies=""), "at least one policy and one budget"),
+        (dict(policies="tovaa"), "did you mean 'tova'"),
+        (dict(budgets="0%"), "budget"),
+        (dict(texts="words"), "tokenizer: expected one"),
+        (dict(texts=tokens(300)), "300 tokens are more than the model's 256 positions"),
+        (dict(texts=[70]), "expected token ids below 64, found 70"),
+        (dict(eviction_interval="often"), "eviction.interval"),
+    ],
+)
+def test_bad_usage_is_refused_in_one_line(options, message):
+    given = {"policies": "window", "budgets": "6", "texts": tokens(LENGTH), **options}
+    with pytest.raises(kvsim.UsageError, match=message) as raised:
+        kvsim.evaluate(build("llama"), progress=False, **given)
+    assert "\n" not in str(raised.value)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(kvsim.RecordError, match="expected a model of transformers, found Linear"):
+        evaluate(torch.nn.Linear(2, 2), [3, 4])
+    with pytest.raises(kvsim.UsageError, match=r"being trained; call model\.eval"):
+        evaluate(build("llama").train(), [3, 4])
+    with pytest.raises(kvsim.RecordError, match="there is no such folder"):
+        evaluate("./nowhere", [3, 4])
+
+
+def test_a_folder_is_loaded_with_its_tokenizer(tmp_path):
+    model = build("llama")
+    model.save_pretrained(tmp_path / "zoo")
+    letters().save_pretrained(tmp_path / "zoo")
+    text = "words to read, and some more."
+    named = evaluate(str(tmp_path / "zoo"), text)
+    loaded = evaluate(model, text, tokenizer=letters())
+    np.testing.assert_allclose(named.kl_mean, loaded.kl_mean, rtol=1e-9)
+    assert set(named.model) == {"zoo"} and set(named.model_id) == set(loaded.model_id)
