@@ -37,5 +37,26 @@ TEST_CASE("the sample trace opens and holds what its README says") {
   }
 }
 
+TEST_CASE("the trace of the demo opens and holds what its README says") {
+  const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-retriever.h5");
+  CHECK(trace.header().model == "tiny-retriever");
+  CHECK(trace.header().num_layers == 4);
+  REQUIRE(trace.header().rope.has_value());
+  REQUIRE(trace.sequences().size() == 2);
+  CHECK(trace.sequences()[0].name == "eight-facts-1");
+  CHECK(trace.sequences()[1].name == "eight-facts-2");
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    CHECK(sequence.num_tokens == 640);
+    CHECK(sequence.prompt_length == 480);
+    CHECK(sequence.has_token_text);
+    REQUIRE(sequence.layers.size() == 4);
+    for (const LayerInfo& layer : sequence.layers) {
+      CHECK(layer.kv_heads == std::vector<int>{0, 1, 2, 3});
+      CHECK(layer.has_output);
+      CHECK(layer.key_bytes == 2);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvsim::traces_test
