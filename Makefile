@@ -41,9 +41,9 @@ build:
 demo:
 	@.ci/venv build/venv '$(PACKAGE)'
 	@mkdir -p demo
-	@build/venv/bin/kvsim sweep traces/sample/tiny-llama.h5 --policies "all;oracles" --budgets 5%,10%,20% \
+	@build/venv/bin/kvsim sweep traces/sample/tiny-retriever.h5 --policies "all;oracles" --budgets 5%,10%,20% \
 	  -o demo/results.sqlite
-	@build/venv/bin/kvsim analyze traces/sample/tiny-llama.h5 --what persistence,sparsity,evictions \
+	@build/venv/bin/kvsim analyze traces/sample/tiny-retriever.h5 --what persistence,sparsity,evictions \
 	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
 	@build/venv/bin/kvsim report demo/results.sqlite -o demo/report
 
@@ -74,7 +74,7 @@ notebooks:
 	@.ci/venv build/venv '$(PACKAGE)' nbconvert ipykernel
 	@cd notebooks && ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
-	@$$KVSIM_PROGRAM sweep traces/sample/tiny-llama.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
+	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
 	  --policies "window;sink;h2o;lru;tova;snapkv;scissorhands;optimal;topk" >build/recall.txt
 	@$$KVSIM_PROGRAM report build/recall.sqlite -o build/recall
 	@cp build/recall/figures/recall-light.png notebooks/recall.png
