@@ -1,0 +1,1 @@
+"""The papers' own experiments in small: `python -m kvsim.reproduce PAPER MODEL`."""

@@ -1,0 +1,154 @@
+"""What a paper claims, what a model shows, and whether the two agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import expm1
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..bootstrap import FEWEST_SAMPLES, UNIT, Samples
+
+if TYPE_CHECKING:
+    from .rows import Quantity, Rows, Side
+
+HOLDS, REVERSED, UNDECIDED = "holds", "reversed", "not distinguishable"
+NO_CLAIM = "the paper claims nothing here"
+CANNOT = "cannot be shown here, because "
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, the cell or the sentence that makes it, and its numbers."""
+
+    paper: str
+    cell: str
+    says: str
+    numbers: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim beside what the model shows: a row of the printed table.
+
+    `first` is what the claim calls better (or as good), `second` what it is compared with.
+    `difference` is first - second in the unit of the measure, `low` and `high` are the ends of its
+    95% interval over texts. They are None where nothing was measured.
+    """
+
+    claim: Claim
+    verdict: str
+    texts: str = ""
+    measure: str = ""
+    first: str = ""
+    first_value: float | None = None
+    second: str = ""
+    second_value: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    as_percent: bool = False
+
+    def shown(self) -> str:
+        """What the model shows, in words; empty where nothing was measured."""
+        if self.difference is None:
+            return ""
+        values = f"{self.first} {self.first_value:.3f}, {self.second} {self.second_value:.3f}"
+        numbers = [self.difference, self.low, self.high]
+        known = [each for each in numbers if each is not None]
+        if self.as_percent:
+            texts = [f"{100 * each:+.1f}%" for each in known]
+        else:
+            texts = [f"{each:+.3f}" for each in known]
+        interval = f" [{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
+        return f"{self.measure}: {values}: {texts[0]}{interval}"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of a statistic over texts, and its 95% interval; no interval of a single text."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    samples: int
+
+
+def interval_of(values: pd.Series) -> Interval:
+    """The mean of one value per text, with the interval of `kvsim compare` over sequences.
+
+    `values` has the names of the texts as its index. There must be at least one.
+    """
+    units = pd.DataFrame({"sequence": values.index.astype(str)}).assign(layer=0, kv_head=0)
+    samples = Samples(units[UNIT])
+    ordered = values.set_axis(units["sequence"])[samples.units.get_level_values("sequence")]
+    of_texts = ordered.to_numpy(float)[None]
+    (low,), (high,) = samples.limits(samples.drawn_means(of_texts))
+    mean = float(samples.mean(of_texts)[0])
+    if np.isnan(low):
+        return Interval(mean, None, None, samples.count)
+    return Interval(mean, float(low), float(high), samples.count)
+
+
+def verdict_of(interval: Interval, higher_is_better: bool, margin: float = 0.0) -> str:
+    """Whether an interval of first - second supports that the first is better.
+
+    With a margin: that the first is not worse by more than the margin.
+    """
+    if interval.samples < FEWEST_SAMPLES or interval.low is None or interval.high is None:
+        texts = "1 text is" if interval.samples == 1 else f"{interval.samples} texts are"
+        return f"{CANNOT}{texts} too few for a verdict; give {FEWEST_SAMPLES} or more"
+    low, high = interval.low, interval.high
+    if not higher_is_better:
+        low, high = -high, -low
+    if low > 0 or (margin > 0 and low >= -margin):
+        return HOLDS
+    return REVERSED if high < -margin else UNDECIDED
+
+
+def judged(
+    claim: Claim,
+    rows: Rows,
+    quantity: Quantity,
+    first: Side,
+    second: Side,
+    *,
+    margin: float = 0.0,
+    claimed: bool = True,
+) -> Finding:
+    """Compares two sides on the same texts.
+
+    `claimed` False: the paper says nothing of this point, so that the finding has no verdict.
+    """
+    reason = rows.unfit(quantity)
+    if quantity.name == "answers right" and rows.num_answers == 0:
+        return Finding(claim, CANNOT + str(reason), rows.texts)
+    a, b = rows.values(first, quantity), rows.values(second, quantity)
+    interval = interval_of(a - b)
+    verdict = verdict_of(interval, quantity.higher_is_better, margin) if claimed else NO_CLAIM
+    if reason is not None and claimed:
+        verdict = CANNOT + reason
+    scaled = _as_ratio if quantity.is_perplexity else _as_it_is
+    value = _perplexity if quantity.is_perplexity else _as_it_is
+    return Finding(
+        claim, verdict, rows.texts, quantity.name,
+        first.label, value(a.mean()), second.label, value(b.mean()),
+        scaled(interval.mean), scaled(interval.low), scaled(interval.high), interval.samples,
+        quantity.is_perplexity,
+    )  # fmt: skip
+
+
+def _as_it_is(number: float | None) -> float | None:
+    return None if number is None else float(number)
+
+
+def _perplexity(nats: float) -> float:
+    return float(np.exp(nats))
+
+
+def _as_ratio(nats: float | None) -> float | None:
+    """By how much a perplexity is higher than the other, as a share of the other."""
+    return None if nats is None else expm1(nats)

@@ -1,0 +1,59 @@
+"""Generates texts under a policy, for measures of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+import kvsim
+
+from ..errors import UsageError
+from .data import Group
+
+
+def prompts_of(tokenizer: Any, group: Group, tokens: int) -> dict[str, list[int]]:
+    """The first `tokens` token ids of every text, by its name.
+
+    Raises UsageError for a text with fewer.
+    """
+    found = {}
+    for text in group.texts:
+        ids = list(tokenizer(text.text)["input_ids"])
+        if len(ids) < tokens:
+            raise UsageError(
+                f"--prompt-tokens {tokens}: {text.name} has {len(ids)} tokens; give {len(ids)} or "
+                "less"
+            )
+        found[str(text.name)] = ids[:tokens]
+    return found
+
+
+def continuations(
+    model: Any,
+    tokenizer: Any,
+    prompts: Iterable[list[int]],
+    policy: str,
+    budget: str,
+    new_tokens: int,
+) -> list[str]:
+    """What the model says after each prompt, greedily and in exactly `new_tokens` tokens.
+
+    The prompt is cut to the budget and every later token evicts one; `full` keeps all of them.
+    """
+    ids = torch.tensor(list(prompts), device=model.device)
+    end = model.generation_config.eos_token_id
+    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+    options = dict(
+        input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens,
+        min_new_tokens=new_tokens, do_sample=False, temperature=None, top_p=None, top_k=None,
+        num_beams=1, pad_token_id=padding, eos_token_id=end,
+    )  # fmt: skip
+    with torch.inference_mode():
+        if policy == "full":
+            found = model.generate(**options)
+        else:
+            with kvsim.evicting(model, policy=policy, budget=budget, mode="prefill"):
+                found = model.generate(**options)
+    return [tokenizer.decode(one, skip_special_tokens=True) for one in found[:, ids.shape[1] :]]

@@ -1,0 +1,45 @@
+"""Loads the model and the texts of a command, asks a paper's module, and prints."""
+
+import argparse
+import sys
+
+from ..model.loading import device_named, load_config, load_model, load_tokenizer, quieten
+from . import h2o, scissorhands, subgen
+from .data import read_groups
+from .experiment import Experiment, Generation, Protocol
+from .table import printed
+
+_MODULES = {"h2o": h2o, "scissorhands": scissorhands, "subgen": subgen}
+
+
+def run(options: argparse.Namespace) -> None:
+    """Executes the command line. Raises UsageError for wrong options, other errors for the rest."""
+    quieten()
+    device = device_named(options.device)
+    config = load_config(options.model)
+    tokenizer = load_tokenizer(options.model)
+    room = getattr(config.get_text_config(), "max_position_embeddings", None) or options.tokens
+    groups = read_groups(
+        options.texts, options.text, options.model, options.count, tokenizer,
+        min(options.tokens, room),
+    )  # fmt: skip
+    model = load_model(options.model, options.model_dtype, device)
+    experiment = Experiment(
+        model,
+        tokenizer,
+        groups,
+        options.budgets,
+        Protocol(
+            options.loop, options.mode, options.eviction_interval, options.seed, options.output
+        ),
+        _generation(options),
+        getattr(options, "lengths", None),
+    )
+    findings = list(_MODULES[options.paper].findings(experiment))
+    sys.stdout.write(printed(findings, options.format))
+
+
+def _generation(options: argparse.Namespace) -> Generation:
+    if options.paper != "h2o":
+        return Generation()
+    return Generation(options.prompt_tokens, options.new_tokens, options.order)
