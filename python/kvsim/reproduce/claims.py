@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import expm1
+from math import exp, expm1
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,8 +34,9 @@ class Finding:
     """A claim beside what the model shows: a row of the printed table.
 
     `first` is what the claim calls better (or as good), `second` what it is compared with.
-    `difference` is first - second in the unit of the measure, `low` and `high` are the ends of its
-    95% interval over texts. They are None where nothing was measured.
+    `difference` is first - second, or for perplexity its share of the second; `low` and `high` are
+    the ends of its 95% interval over texts. They are None where nothing was measured, the interval
+    also of a single text.
     """
 
     claim: Claim
@@ -123,32 +124,26 @@ def judged(
 
     `claimed` False: the paper says nothing of this point, so that the finding has no verdict.
     """
-    reason = rows.unfit(quantity)
-    if quantity.name == "answers right" and rows.num_answers == 0:
-        return Finding(claim, CANNOT + str(reason), rows.texts)
     a, b = rows.values(first, quantity), rows.values(second, quantity)
+    reason = rows.unfit(quantity)
+    if a.empty:
+        return Finding(claim, CANNOT + str(reason), rows.texts)
     interval = interval_of(a - b)
-    verdict = verdict_of(interval, quantity.higher_is_better, margin) if claimed else NO_CLAIM
-    if reason is not None and claimed:
+    verdict = verdict_of(interval, quantity.higher_is_better, margin)
+    if not claimed:
+        verdict = NO_CLAIM
+    elif reason is not None:
         verdict = CANNOT + reason
-    scaled = _as_ratio if quantity.is_perplexity else _as_it_is
-    value = _perplexity if quantity.is_perplexity else _as_it_is
+    scaled, value = _unchanged, _unchanged
+    if quantity.is_perplexity:
+        scaled, value = expm1, exp
+    low, high = (None if end is None else scaled(end) for end in (interval.low, interval.high))
     return Finding(
         claim, verdict, rows.texts, quantity.name,
         first.label, value(a.mean()), second.label, value(b.mean()),
-        scaled(interval.mean), scaled(interval.low), scaled(interval.high), interval.samples,
-        quantity.is_perplexity,
+        scaled(interval.mean), low, high, interval.samples, quantity.is_perplexity,
     )  # fmt: skip
 
 
-def _as_it_is(number: float | None) -> float | None:
-    return None if number is None else float(number)
-
-
-def _perplexity(nats: float) -> float:
-    return float(np.exp(nats))
-
-
-def _as_ratio(nats: float | None) -> float | None:
-    """By how much a perplexity is higher than the other, as a share of the other."""
-    return None if nats is None else expm1(nats)
+def _unchanged(number: float) -> float:
+    return float(number)
