@@ -35,7 +35,8 @@ def _rows(right, nll=None, full=8, answers=8):
     for policy, numbers in right.items():
         for text, number in enumerate(numbers):
             found.append({
-                "sequence": f"text-{text}", "policy": f"spec of {policy}", "budget": 20,
+                "sequence": f"text-{text}", "loop": "imposed", "mode": "stream",
+                "policy": f"spec of {policy}", "budget": 20,
                 "budget_request": "20%", "steps": 100, "answers": answers,
                 "answers_right_full": full, "answers_right": number, "nll_full": 1.5,
                 "nll": nll[policy][text] if nll else 1.6,
@@ -182,9 +183,10 @@ def test_self_bleu_compares_every_text_with_all_others():
 def _findings():
     other = Claim("Paper", "section 2", "c is large")
     return [
-        Finding(CLAIM, HOLDS, "texts", "answers right", "a", 0.5, "b", 0.25, 0.25, 0.1, 0.4, 6),
+        Finding(CLAIM, HOLDS, "texts", "answers right", "a", 0.5, "b", 0.25, 0.25, 0.1, 0.4, 6,
+                "imposed", "stream"),
         Finding(CLAIM, UNDECIDED, "texts", "perplexity", "a", 4.5, "b", 4.6, -0.02, -0.05, 0.01, 6,
-                True),
+                "imposed", "stream", True),
         Finding(other, "cannot be shown here, because c is not measured"),
     ]  # fmt: skip
 
@@ -197,10 +199,18 @@ def test_the_table_prints_a_claim_once_beside_its_rows():
     verdicts = [line[WIDTHS[0] + WIDTHS[1] + 4 :].strip() for line in lines]
     assert verdicts.index(HOLDS) < verdicts.index(UNDECIDED)
     shown = " ".join(line[WIDTHS[0] + 2 : WIDTHS[0] + WIDTHS[1] + 2].strip() for line in lines)
+    assert shown.count("texts, imposed, stream:") == 1
     assert "answers right: a 0.500, b 0.250: +0.250 [+0.100, +0.400]" in shown
     assert "perplexity: a 4.500, b 4.600: -2.0% [-5.0%, +1.0%]" in shown
     row_of = {line[: WIDTHS[0]].strip(): place for place, line in enumerate(lines)}
     assert "cannot be shown here," in lines[row_of["Paper, section 2:"]]
+
+
+def test_small_numbers_of_self_bleu_have_four_digits():
+    finding = Finding(
+        CLAIM, HOLDS, "", "Self-BLEU", "a", 0.0051, "b", 0.0436, -0.0385, -0.05, -0.02
+    )
+    assert finding.shown() == "Self-BLEU: a 0.0051, b 0.0436: -0.0385 [-0.0500, -0.0200]"
 
 
 def test_csv_and_json_have_every_number():

@@ -33,7 +33,8 @@ class MadeUp:
                 for text in range(self.count):
                     lost = self.lost(spec, share, text)
                     found.append({
-                        "sequence": f"{group.name}-{text}", "policy": spec, "steps": TOKENS,
+                        "sequence": f"{group.name}-{text}", "loop": loop, "mode": mode,
+                        "policy": spec, "steps": TOKENS,
                         "budget": round(share * TOKENS), "budget_request": budget, "answers": 10,
                         "answers_right_full": 10, "answers_right": 10 - lost, "nll_full": 1.5,
                         "nll": 1.5 + lost / 10,

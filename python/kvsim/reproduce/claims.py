@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 HOLDS, REVERSED, UNDECIDED = "holds", "reversed", "not distinguishable"
 NO_CLAIM = "the paper claims nothing here"
+SELF_BLEU = "Self-BLEU"
 CANNOT = "cannot be shown here, because "
 
 
@@ -51,19 +52,23 @@ class Finding:
     low: float | None = None
     high: float | None = None
     samples: int = 0
+    loop: str = ""
+    mode: str = ""
     as_percent: bool = False
+
+    def conditions(self) -> str:
+        """On which texts and how it was measured."""
+        return ", ".join(filter(None, (self.texts, self.loop, self.mode)))
 
     def shown(self) -> str:
         """What the model shows, in words; empty where nothing was measured."""
         if self.difference is None:
             return ""
-        values = f"{self.first} {self.first_value:.3f}, {self.second} {self.second_value:.3f}"
-        numbers = [self.difference, self.low, self.high]
-        known = [each for each in numbers if each is not None]
-        if self.as_percent:
-            texts = [f"{100 * each:+.1f}%" for each in known]
-        else:
-            texts = [f"{each:+.3f}" for each in known]
+        digits = 4 if self.measure == SELF_BLEU else 3
+        values = f"{self.first} {self.first_value:.{digits}f}, "
+        values += f"{self.second} {self.second_value:.{digits}f}"
+        known = [each for each in (self.difference, self.low, self.high) if each is not None]
+        texts = [f"{each:+.1%}" if self.as_percent else f"{each:+.{digits}f}" for each in known]
         interval = f" [{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
         return f"{self.measure}: {values}: {texts[0]}{interval}"
 
@@ -101,7 +106,7 @@ def verdict_of(interval: Interval, higher_is_better: bool, margin: float = 0.0) 
     """
     if interval.samples < FEWEST_SAMPLES or interval.low is None or interval.high is None:
         texts = "1 text is" if interval.samples == 1 else f"{interval.samples} texts are"
-        return f"{CANNOT}{texts} too few for a verdict; give {FEWEST_SAMPLES} or more"
+        return f"{CANNOT}{texts} too few; give {FEWEST_SAMPLES}"
     low, high = interval.low, interval.high
     if not higher_is_better:
         low, high = -high, -low
@@ -127,7 +132,7 @@ def judged(
     a, b = rows.values(first, quantity), rows.values(second, quantity)
     reason = rows.unfit(quantity)
     if a.empty:
-        return Finding(claim, CANNOT + str(reason), rows.texts)
+        return Finding(claim, CANNOT + str(reason), rows.texts, loop=rows.loop, mode=rows.mode)
     interval = interval_of(a - b)
     verdict = verdict_of(interval, quantity.higher_is_better, margin)
     if not claimed:
@@ -141,7 +146,8 @@ def judged(
     return Finding(
         claim, verdict, rows.texts, quantity.name,
         first.label, value(a.mean()), second.label, value(b.mean()),
-        scaled(interval.mean), low, high, interval.samples, quantity.is_perplexity,
+        scaled(interval.mean), low, high, interval.samples, rows.loop, rows.mode,
+        quantity.is_perplexity,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import kvsim
 
 from ..errors import KvsimError
-from .claims import CANNOT, Claim, Finding, interval_of, verdict_of
+from .claims import CANNOT, SELF_BLEU, Claim, Finding, interval_of, verdict_of
 from .data import Group, fields_of, with_prompt
 from .generation import continuations, prompts_of
 from .rows import Rows
@@ -141,9 +141,9 @@ def _of_scores(
     a, b = scores[first], scores[second]
     interval = interval_of(a - b)
     return Finding(
-        claim, verdict_of(interval, higher_is_better=False), texts, "Self-BLEU",
+        claim, verdict_of(interval, higher_is_better=False), texts, SELF_BLEU,
         first, float(a.mean()), second, float(b.mean()),
-        interval.mean, interval.low, interval.high, interval.samples,
+        interval.mean, interval.low, interval.high, interval.samples, "adaptive", "prefill",
     )  # fmt: skip
 
 

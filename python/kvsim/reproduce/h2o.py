@@ -103,7 +103,7 @@ def _shots(measured: list[Rows]) -> Iterator[Finding]:
     if len(measured) < 2:
         yield Finding(
             SHOTS,
-            f"{CANNOT}the texts are of one kind; give --texts once for each number of shots",
+            f"{CANNOT}the texts are of one kind; give --texts for each length or number of shots",
         )
         return
     for rows in measured:

@@ -72,6 +72,14 @@ class Rows:
         return find(rows).astype(float)
 
     @property
+    def loop(self) -> str:
+        return str(self.frame["loop"].iloc[0])
+
+    @property
+    def mode(self) -> str:
+        return str(self.frame["mode"].iloc[0])
+
+    @property
     def num_answers(self) -> int:
         """How many answers the texts have."""
         return int(self._texts["answers"].fillna(0).sum())

@@ -45,9 +45,9 @@ def _table(findings: Sequence[Finding]) -> str:
         verdicts: list[str] = []
         before = None
         for finding in group:
-            if finding.texts and finding.texts != before:
-                before = finding.texts
-                shown.append(f"{finding.texts}:")
+            if finding.conditions() and finding.conditions() != before:
+                before = finding.conditions()
+                shown += _wrapped(f"{before}:", WIDTHS[1])
             left = _wrapped(finding.shown(), WIDTHS[1])
             right = _wrapped(finding.verdict, WIDTHS[2])
             shown += [""] * (len(verdicts) - len(shown))
