@@ -211,6 +211,8 @@ def test_small_numbers_of_self_bleu_have_four_digits():
         CLAIM, HOLDS, "", "Self-BLEU", "a", 0.0051, "b", 0.0436, -0.0385, -0.05, -0.02
     )
     assert finding.shown() == "Self-BLEU: a 0.0051, b 0.0436: -0.0385 [-0.0500, -0.0200]"
+    tie = Finding(CLAIM, HOLDS, "", "answers right", "a", 0.5, "b", 0.5, -1e-17, -1e-17, 0.1)
+    assert tie.shown().endswith(": +0.000 [+0.000, +0.100]")
 
 
 def test_csv_and_json_have_every_number():

@@ -68,7 +68,7 @@ class Finding:
         values = f"{self.first} {self.first_value:.{digits}f}, "
         values += f"{self.second} {self.second_value:.{digits}f}"
         known = [each for each in (self.difference, self.low, self.high) if each is not None]
-        texts = [f"{each:+.1%}" if self.as_percent else f"{each:+.{digits}f}" for each in known]
+        texts = [_signed(each, digits, self.as_percent) for each in known]
         interval = f" [{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
         return f"{self.measure}: {values}: {texts[0]}{interval}"
 
@@ -153,3 +153,10 @@ def judged(
 
 def _unchanged(number: float) -> float:
     return float(number)
+
+
+def _signed(number: float, digits: int, as_percent: bool) -> str:
+    """With its sign, and without one that rounding leaves of a 0."""
+    if as_percent:
+        return f"{round(100 * number, 1) + 0.0:+.1f}%"
+    return f"{round(number, digits) + 0.0:+.{digits}f}"
