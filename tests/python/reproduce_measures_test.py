@@ -117,7 +117,7 @@ def test_lower_likelihood_is_better_and_perplexity_is_a_ratio():
 def test_answers_need_spans_and_a_model_that_answers():
     without = _judged(_rows({"a": [0] * 6, "b": [0] * 6}, answers=0, full=0))
     assert without.verdict.endswith("no text has a measured span that is labelled answer")
-    assert without.difference is None and without.shown() == ""
+    assert without.difference is None and without.shown() == "answers right"
     unable = _judged(_rows({"a": [1] * 6, "b": [0] * 6}, full=0))
     assert unable.verdict.endswith("the model answers none of 48 questions with its full cache")
     assert unable.difference == pytest.approx(1 / 8)
@@ -128,7 +128,7 @@ def test_a_model_that_gains_from_forgetting_gets_no_verdict_on_likelihood():
     rows = _rows({"a": [8] * 6, "b": [0] * 6}, nll)
     assert _judged(rows, NLL).verdict == HOLDS
     rows.check_use_of_context("b")
-    assert "predicts the texts better with b at 20%" in _judged(rows, NLL).verdict
+    assert "predicts better with b at 20%" in _judged(rows, NLL).verdict
     assert "(-0.100 nats per token)" in _judged(rows, NLL).verdict
     assert _judged(rows, ANSWERS).verdict == HOLDS
     fit = _rows({"a": [8] * 6, "b": [0] * 6}, {"a": [1.1] * 6, "b": [1.6] * 6})

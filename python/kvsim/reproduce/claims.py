@@ -61,9 +61,9 @@ class Finding:
         return ", ".join(filter(None, (self.texts, self.loop, self.mode)))
 
     def shown(self) -> str:
-        """What the model shows, in words; empty where nothing was measured."""
+        """What the model shows, in words."""
         if self.difference is None:
-            return ""
+            return self.measure
         digits = 4 if self.measure == SELF_BLEU else 3
         values = f"{self.first} {self.first_value:.{digits}f}, "
         values += f"{self.second} {self.second_value:.{digits}f}"
@@ -132,7 +132,9 @@ def judged(
     a, b = rows.values(first, quantity), rows.values(second, quantity)
     reason = rows.unfit(quantity)
     if a.empty:
-        return Finding(claim, CANNOT + str(reason), rows.texts, loop=rows.loop, mode=rows.mode)
+        return Finding(
+            claim, CANNOT + str(reason), rows.texts, quantity.name, loop=rows.loop, mode=rows.mode
+        )
     interval = interval_of(a - b)
     verdict = verdict_of(interval, quantity.higher_is_better, margin)
     if not claimed:

@@ -105,8 +105,8 @@ class Rows:
         gain = interval_of(self.values(smallest, NLL) - self.values(FULL, NLL))
         if gain.high is not None and gain.high < 0:
             self.unfit_nll = (
-                f"this model predicts the texts better with {smallest.label} than with its full "
-                f"cache ({gain.mean:+.3f} nats per token), so that forgetting helps it"
+                f"the model predicts better with {smallest.label} than with its full cache "
+                f"({gain.mean:+.3f} nats per token): forgetting helps it"
             )
 
     @property

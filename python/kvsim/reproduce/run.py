@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
         _generation(options),
         getattr(options, "lengths", None),
     )
-    findings = list(_MODULES[options.paper].findings(experiment))
+    findings = list(dict.fromkeys(_MODULES[options.paper].findings(experiment)))
     sys.stdout.write(printed(findings, options.format))
 
 
