@@ -24,7 +24,16 @@ PROGRAM = os.environ.get("KVSIM_PROGRAM")
 needs_program = pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")
 
 # Recall at the smallest budget; each doubling adds a tenth.
+_KL = {"full": 0.0, "topk": 0.02, "optimal": 0.03, "h2o": 0.05, "tova": 0.06, "window": 0.08}
 _RECALL = {"full": 1.0, "topk": 0.7, "optimal": 0.6, "tova": 0.5, "h2o": 0.45, "window": 0.4}
+CLOSED_LOOP = """CREATE TABLE IF NOT EXISTS closed_loop (model_id TEXT NOT NULL,
+sequence TEXT NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT NULL, mode TEXT NOT NULL,
+loop TEXT NOT NULL, seed INTEGER NOT NULL, trace_id TEXT, text_id TEXT, model TEXT,
+budget_request TEXT, label TEXT, steps INTEGER, nll_full REAL, nll REAL, delta_nll REAL,
+kl_mean REAL, top1_agreement REAL, answers INTEGER, answers_right_full INTEGER,
+answers_right INTEGER, kept_overlap REAL, peak_tokens INTEGER, cache_bytes INTEGER, device TEXT,
+kvsim_version TEXT, policy_code TEXT, run_id TEXT,
+PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed)) WITHOUT ROWID"""
 
 
 class ResultFile:
@@ -96,6 +105,28 @@ class ResultFile:
                         token=token, kv_head=query_head // 2, evicted_after=token + budget,
                         age=budget, received=1.0, future_mass=0.1, regret=0.05, trace="trace.h5",
                     )  # fmt: skip
+        return self
+
+    def closed_loop(self, policies=POLICIES, budgets=(4, 8), loops=("imposed",), **values):
+        """Rows of the running model; its KL is small where the recall is large."""
+        self.connection.execute(CLOSED_LOOP)
+        for policy in policies:
+            kl = _KL.get(re.split("[:+@]", policy)[0], 0.07)
+            for budget in budgets:
+                for loop in loops:
+                    row = {
+                        "model_id": "b" * 64, "sequence": "one", "policy": policy, "budget": budget,
+                        "mode": "stream", "loop": loop, "seed": 0, "trace_id": "a" * 64,
+                        "text_id": "c" * 64, "model": "tiny", "steps": TOKENS, "nll_full": 1.5,
+                        "budget_request": f"{100 * budget // TOKENS}%", "nll": 1.5 + kl / budget,
+                        "delta_nll": kl / budget, "kl_mean": 4 * kl / budget, "top1_agreement": 0.9,
+                        "answers": 8, "answers_right_full": 8, "answers_right": round(8 - 80 * kl),
+                        "kept_overlap": 1 - 4 * kl if loop == "adaptive" else 1.0,
+                        "peak_tokens": budget, "cache_bytes": 256 * budget, "device": "cpu",
+                        "kvsim_version": "0.1.0", "policy_code": "0123456789abcdef",
+                        "run_id": "20260101T000000Z-00000000",
+                    }  # fmt: skip
+                    self.add("closed_loop", **{**row, **values})
         return self
 
 

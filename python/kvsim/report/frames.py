@@ -5,12 +5,13 @@ from functools import cached_property
 import pandas as pd
 
 from ..bootstrap import UNIT
+from ..points import with_points
 from ..results import Results, ResultsError
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name, is_named
 from .protocol import base_mode, eviction_interval, most_tokens
-from .rows import given_labels, most_common_units, recalls_of, units_of, with_columns, with_points
+from .rows import given_labels, most_common_units, recalls_of, units_of, with_columns
 from .selection import select
 from .style import Style, styles
 

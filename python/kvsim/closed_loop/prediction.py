@@ -1,0 +1,157 @@
+"""Does replay predict it? How alike a replay and the running model rank policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..bootstrap import FEWEST_SAMPLES, UNIT, Samples
+from ..errors import UsageError
+from .both_loops import METRICS, OUTCOMES, TEXT, Tables, both_loops
+
+SERIOUS = ("window", "sink", "h2o", "tova", "random")
+ALL_BUDGETS = "all budgets"
+FEWEST_POLICIES = 3  # two are ranked alike or not, whatever the metric
+# What differs by less is equal: nats of a forward pass in float32, and the digits of a mean.
+_DECIMALS = 6
+_DIGITS = 9
+
+
+def rank_correlations(
+    results: str | Path | Tables,
+    policies: Sequence[str] | None = None,
+    *,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Spearman's rank correlation of every open-loop metric with every closed-loop outcome.
+
+    `results` is as for `both_loops`. A correlation is over policies on one text, then averaged over
+    texts. Its sign is such that +1 means that the metric ranks the policies as the running model
+    does, for metrics of which more is worse, too. `policies` restricts it to some: names or
+    canonical specs; a name is that of the plain policy with any parameters, without "+" and "@".
+    `full`, to which no budget applies, takes no part unless it is named.
+
+    One row per model_id, mode, loop, budget, metric and outcome: `budget` as requested, or
+    ALL_BUDGETS, where the points of all budgets are ranked together; `spearman`; `low` and `high`,
+    the 95% interval of the bootstrap over texts (2,000 draws from `seed`), NaN for fewer than two
+    texts; `texts`, how many count: those with FEWEST_POLICIES or more of which neither the metric
+    nor the outcome is the same for all; `points`, the fewest that are ranked in a text; `says`, the
+    verdict in words. `attrs["notes"]` says what was left out.
+    Raises UsageError for a policy that is not there, DataError where no row has both loops.
+    """
+    rows = both_loops(results)
+    notes = rows.attrs["notes"]
+    rows = _chosen(rows, policies)
+    found = []
+    for (model, mode, loop), group in rows.groupby(["model_id", "mode", "loop"]):
+        order = group.groupby("point")["budget"].mean().sort_values(kind="stable").index
+        parts = [(point, group[group["point"] == point]) for point in order]
+        if len(parts) > 1:
+            parts.append((ALL_BUDGETS, group))
+        for budget, part in parts:
+            key = {"model_id": model, "mode": mode, "loop": loop, "budget": budget}
+            found += [key | row for row in _of_part(part, seed)]
+    frame = pd.DataFrame(found)
+    frame.attrs["notes"] = notes
+    return frame
+
+
+def _chosen(rows: pd.DataFrame, policies: Sequence[str] | None) -> pd.DataFrame:
+    if policies is None:
+        return rows[rows["policy"] != "full"]
+    if isinstance(policies, str):
+        raise UsageError(f"policies: expected a list of names, found the text {policies!r}")
+    there = rows["policy"].unique()
+    for wanted in policies:
+        if not any(is_plain(spec, wanted) for spec in there):
+            raise UsageError(
+                f"policies: no rows of {wanted} in both loops; there are {', '.join(sorted(there))}"
+            )
+    return rows[[any(is_plain(spec, name) for name in policies) for spec in rows["policy"]]]
+
+
+def is_plain(spec: str, wanted: str) -> bool:
+    """Whether a canonical spec is the wanted one, or the plain policy of that name."""
+    plain = "+" not in spec and "@" not in spec
+    return spec == wanted or (plain and spec.partition(":")[0] == wanted)
+
+
+def _of_part(part: pd.DataFrame, seed: int) -> list[dict[str, object]]:
+    """A row for every metric and outcome that the points of one budget, or of all, have."""
+    rows = []
+    texts = [text for _, text in part.groupby(TEXT)]
+    for metric in (name for name in METRICS if name in part and part[name].notna().any()):
+        for outcome in (name for name in OUTCOMES if part[name].notna().any()):
+            sign = METRICS[metric] * OUTCOMES[outcome]
+            pairs = [text[[metric, outcome]].dropna() for text in texts]
+            values = [
+                sign * spearman(_to_digits(pair[metric]), pair[outcome].round(_DECIMALS))
+                for pair in pairs
+            ]
+            told = [(value, len(pair)) for value, pair in zip(values, pairs) if value == value]
+            rows.append({"metric": metric, "outcome": outcome, **_summary(told, seed)})
+    return rows
+
+
+def spearman(first: pd.Series, second: pd.Series) -> float:
+    """Spearman's rank correlation, equal values sharing their mean rank.
+
+    NaN for fewer than FEWEST_POLICIES values, or where one side is the same for all.
+    """
+    ranks = [side.rank().to_numpy() for side in (first, second)]
+    if len(first) < FEWEST_POLICIES or any(np.ptp(side) == 0 for side in ranks):
+        return float("nan")
+    return round(float(np.corrcoef(ranks)[0, 1]), 12)  # so that equal ranks give 1
+
+
+def _to_digits(values: pd.Series) -> pd.Series:
+    return values.map(lambda value: float(f"{value:.{_DIGITS}g}"))
+
+
+def _summary(told: list[tuple[float, int]], seed: int) -> dict[str, object]:
+    values = np.array([value for value, _ in told])
+    if not len(values):
+        nothing = dict.fromkeys(["spearman", "low", "high"], float("nan"))
+        says = f"no text ranks them: fewer than {FEWEST_POLICIES} policies, or all alike"
+        return {**nothing, "texts": 0, "points": 0, "says": says}
+    low, high = interval_over_texts(values, seed)
+    return {
+        "spearman": float(values.mean()),
+        "low": low,
+        "high": high,
+        "texts": len(values),
+        "points": min(points for _, points in told),
+        "says": _verdict(low, high, len(values)),
+    }
+
+
+def _verdict(low: float, high: float, texts: int) -> str:
+    if texts == 1:
+        return "one text: no interval"
+    if texts < FEWEST_SAMPLES:
+        return f"too few texts ({texts}) to tell"
+    if low > 0:
+        return "ranks alike"
+    return "ranks the other way round" if high < 0 else "not distinguishable from chance"
+
+
+def interval_over_texts(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """The 95% interval of the mean of one value per text: the bootstrap of `kvsim compare`.
+
+    NaN for fewer than two texts.
+    """
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    samples = _samples(len(values), seed)
+    (low,), (high,) = samples.limits(samples.drawn_means(np.asarray(values, float)[None]))
+    return float(low), float(high)
+
+
+@lru_cache
+def _samples(texts: int, seed: int) -> Samples:
+    names = [f"{place:09}" for place in range(texts)]  # a text counts as a unit
+    return Samples(pd.DataFrame({"sequence": names}).assign(layer=0, kv_head=0)[UNIT], seed)
