@@ -42,6 +42,7 @@ class ResultFile:
     def __init__(self, path):
         self.path = path
         self.connection = sqlite3.connect(path)
+        self.connection.execute("PRAGMA synchronous = OFF")  # a crash may lose a test's file
         self.connection.executescript((HERE / "schema.sql").read_text())
 
     def add(self, table, **values):

@@ -188,6 +188,11 @@ def test_a_file_is_read_as_its_tables_are(result_file):
     assert list(frame.budget.unique()) == ["10%", "20%", ALL_BUDGETS]
 
 
-def test_ranks_share_ties_and_two_values_rank_nothing():
-    assert spearman(pd.Series([1, 2, 2, 3]), pd.Series([1, 2, 3, 4])) == pytest.approx(0.9486833)
-    assert np.isnan(spearman(pd.Series([1, 2]), pd.Series([1, 2])))
+def test_ranks_share_ties_and_constants_and_two_values_rank_nothing():
+    columns = pd.DataFrame({"a": [1.0, 2, 2, 3], "b": [1.0, 2, 3, 4], "c": [5.0] * 4})
+    found = spearman(columns)
+    assert found.at["a", "b"] == pytest.approx(0.9486833) and np.isnan(found.at["a", "c"])
+    columns.loc[:1, "b"] = np.nan
+    assert np.isnan(spearman(columns).at["a", "b"])
+    columns.loc[1, "b"] = 2  # ranked among the rows that have both
+    assert spearman(columns).at["a", "b"] == pytest.approx(3**0.5 / 2)

@@ -82,34 +82,38 @@ def is_plain(spec: str, wanted: str) -> bool:
 
 def _of_part(part: pd.DataFrame, seed: int) -> list[dict[str, object]]:
     """A row for every metric and outcome that the points of one budget, or of all, have."""
+    metrics = [name for name in METRICS if name in part and part[name].notna().any()]
+    outcomes = [name for name in OUTCOMES if part[name].notna().any()]
+    numbers = part[TEXT].assign(
+        **{name: part[name].map(_to_digits) for name in metrics},
+        **{name: part[name].round(_DECIMALS) for name in outcomes},
+    )
+    texts = [text.drop(columns=TEXT) for _, text in numbers.groupby(TEXT)]
+    tables = [spearman(text) for text in texts]
     rows = []
-    texts = [text for _, text in part.groupby(TEXT)]
-    for metric in (name for name in METRICS if name in part and part[name].notna().any()):
-        for outcome in (name for name in OUTCOMES if part[name].notna().any()):
+    for metric in metrics:
+        for outcome in outcomes:
             sign = METRICS[metric] * OUTCOMES[outcome]
-            pairs = [text[[metric, outcome]].dropna() for text in texts]
-            values = [
-                sign * spearman(_to_digits(pair[metric]), pair[outcome].round(_DECIMALS))
-                for pair in pairs
+            told = [
+                (sign * table.at[metric, outcome], len(text[[metric, outcome]].dropna()))
+                for table, text in zip(tables, texts)
             ]
-            told = [(value, len(pair)) for value, pair in zip(values, pairs) if value == value]
+            told = [(value, points) for value, points in told if value == value]
             rows.append({"metric": metric, "outcome": outcome, **_summary(told, seed)})
     return rows
 
 
-def spearman(first: pd.Series, second: pd.Series) -> float:
-    """Spearman's rank correlation, equal values sharing their mean rank.
+def _to_digits(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
-    NaN for fewer than FEWEST_POLICIES values, or where one side is the same for all.
+
+def spearman(columns: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's rank correlation of every two columns, equal values sharing their mean rank.
+
+    NaN for fewer than FEWEST_POLICIES rows that have both, or where one of them is constant.
     """
-    ranks = [side.rank().to_numpy() for side in (first, second)]
-    if len(first) < FEWEST_POLICIES or any(np.ptp(side) == 0 for side in ranks):
-        return float("nan")
-    return round(float(np.corrcoef(ranks)[0, 1]), 12)  # so that equal ranks give 1
-
-
-def _to_digits(values: pd.Series) -> pd.Series:
-    return values.map(lambda value: float(f"{value:.{_DIGITS}g}"))
+    found = columns.corr(method="spearman", min_periods=FEWEST_POLICIES)
+    return found.round(12)  # so that equal ranks give 1
 
 
 def _summary(told: list[tuple[float, int]], seed: int) -> dict[str, object]:

@@ -3,6 +3,10 @@
 from .frames import Comparison
 from .intervals import distinguishable, span
 
+OPEN_LOOP = (
+    "These numbers are open loop: they find the budget and the disasters, but hardly rank serious "
+    "policies at one budget; for that, use python -m kvsim.evaluate."
+)
 _MOST_NAMES = 4
 
 

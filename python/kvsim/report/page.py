@@ -13,20 +13,31 @@ from plotly.offline import get_plotlyjs
 
 from .. import __version__
 from ..bootstrap import DRAWS, FEWEST_SAMPLES
-from .figures import Drawing, Missing, Plan, curves, gap, heat, maps, measured
+from .figures import (
+    Drawing,
+    Missing,
+    Plan,
+    closed_loop,
+    curves,
+    gap,
+    heat,
+    maps,
+    measured,
+    prediction,
+)
 from .frames import WITH_INTERVAL, Comparison
-from .headline import headline
+from .headline import OPEN_LOOP, headline
 from .intervals import span
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
-_PLANS = (curves.plan, gap.plan, heat.plan, measured.plan, maps.plan)
+_PLANS = (curves, gap, closed_loop, prediction, heat, measured, maps)
 _LIBRARY = "plotly.min.js"  # beside the page: too large for each page, and no network is needed
 
 
 def plans(comparison: Comparison) -> list[Plan]:
     """All figures of the report, in order."""
-    return [plan for module in _PLANS for plan in module(comparison)]
+    return [plan for module in _PLANS for plan in module.plan(comparison)]
 
 
 def write_report(
@@ -82,6 +93,7 @@ def _page(
         library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
         summary=headline(comparison),
+        open_loop=OPEN_LOOP,
         intervals=_intervals(comparison),
         tables=[(p, _table(comparison, p)) for p in _points(comparison)],
         legend=[(style, _sample(style)) for style in comparison.legend],

@@ -15,6 +15,15 @@ from ..style import Shape, Style, Theme
 
 
 @dataclass(frozen=True)
+class Table:
+    """Numbers below a figure. A cell is a text and its interval, which may be empty."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, str], ...], ...]
+
+
+@dataclass(frozen=True)
 class Drawing:
     name: str  # the beginning of its file names
     title: str
@@ -22,6 +31,7 @@ class Drawing:
     alt: str  # the alternative text: what the figure shows, in numbers
     draw: Callable[[Theme, Shape], Figure]
     explore: dict | None = None  # the same for plotly.js; None: the picture alone
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)

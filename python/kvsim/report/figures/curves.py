@@ -1,6 +1,9 @@
 """Draws recall, miss rate and output error against the budget, oracles included."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,7 +19,11 @@ from ..selection import sentence
 from ..style import Shape, Theme
 from . import Drawing, Plan, dot_style, line_style, spread, without_reference
 
+if TYPE_CHECKING:
+    from ..closed_loop import ClosedLoop
+
 _SHIFT = 2.4  # points between the bars of two policies, so that all are seen
+_WITHOUT_LIMIT = ("output_error_mean", "kl_mean", "delta_nll")
 _CURVES = {
     "attention_recall": (
         "recall",
@@ -48,26 +55,32 @@ def plan(comparison: Comparison) -> list[Plan]:
         if not comparison.has_reference:
             drawings.append(without_reference(comparison, name, title))
             continue
-        best = comparison.at(comparison.point)[measure]
-        best = best[best.index.isin(comparison.shown)].sort_values()
-        alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
-            f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
-        )
-        beyond = _beyond(comparison, measure)
-        top = _top(comparison, measure)
-        leave = f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
-        draw = partial(_draw, comparison, measure, label)
         is_first = not drawings
-        whole = (
-            caption
-            + (ladder if is_first else "")
-            + sentence(comparison, is_first)
-            + _bars(comparison, is_first)
-            + leave
-        )
-        moving = explore.curves(comparison, measure, label, top)
-        drawings.append(Drawing(name, title, whole, alt, draw, moving))
+        caption += ladder if is_first else ""
+        caption += sentence(comparison, is_first) + _bars(comparison, is_first)
+        drawings.append(drawing(comparison, measure, name, title, label, caption))
     return drawings
+
+
+def drawing(
+    comparison: Comparison | ClosedLoop,
+    measure: str,
+    name: str,
+    title: str,
+    label: str,
+    caption: str,
+) -> Drawing:
+    """Lines of a measure in `means` over budgets; the caption tells what leaves the axis."""
+    best = comparison.means[measure].xs(comparison.point, level="point").dropna()
+    best = best[best.index.isin(comparison.shown)].sort_values()
+    alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
+        f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
+    )
+    beyond = _beyond(comparison, measure)
+    caption += f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
+    draw = partial(_draw, comparison, measure, label)
+    moving = explore.curves(comparison, measure, label, _top(comparison, measure))
+    return Drawing(name, title, caption, alt, draw, moving)
 
 
 def _bars(comparison: Comparison, is_first: bool) -> str:
@@ -152,9 +165,18 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     axes.set_xlabel("budget (tokens per KV head)")
     axes.set_ylabel(label)
     axes.margins(x=max(0.02, 1.2 * max(shifts.values()) / 72 / width))
+    _make_room(axes)
     ends = values.iloc[:, -1].dropna().clip(upper=top)
     _name_lines(axes, comparison, ends, names, theme)
     return figure
+
+
+def _make_room(axes: Axes) -> None:
+    """Moves the left side of the axes for values of more digits than shares have."""
+    numbers = axes.yaxis.get_major_formatter().format_ticks(axes.get_yticks())
+    more = 0.062 * max(0, max(map(len, numbers)) - 4) / axes.figure.get_figwidth()
+    box = axes.get_position()
+    axes.set_position((box.x0 + more, box.y0, box.width - more, box.height))
 
 
 def _shifts(comparison: Comparison, specs: pd.Index, width: float) -> dict[str, float]:
@@ -184,9 +206,9 @@ def _back_to_front(comparison: Comparison, specs: pd.Index) -> list[str]:
 def _top(comparison: Comparison, measure: str) -> float:
     """The end of the axis, so that a few very large errors do not flatten all other lines.
 
-    The error of an estimator has no limit. Infinity means that every value fits.
+    The error of an estimator has no limit, and KL has none. Infinity means that all values fit.
     """
-    if measure != "output_error_mean":
+    if measure not in _WITHOUT_LIMIT:
         return float("inf")  # shares are 1 at most
     largest = _values(comparison, measure).max(axis=1)
     # Typical errors are those of policies: oracles and `full` have almost none.
