@@ -6,6 +6,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/open_loop.h"
 #include "sim/cli/options.h"
 #include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"
@@ -33,7 +34,8 @@ po::options_description compare_options() {
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
       "a number of the table replay, as output_error_mean; at one budget neither recall nor "
-      "relative error ranks serious policies as the running model does")(
+      "relative error ranks serious policies as the running model does: python -m kvsim.evaluate "
+      "runs them in the model")(
       "budget", word(),
       "64: tokens; 20%: of the text, in prefill mode the budget as requested. All where none is "
       "named")(
@@ -198,8 +200,7 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
         PairedBootstrap::kFewestSamples);
   }
   if (compares_attention(metric)) {
-    std::cout << "\nRecall and relative error do not rank policies as the running model does: see "
-                 "kvsim compare --help.\n";
+    std::cout << '\n' << kOpenLoop;
   }
   if (several) {
     std::cout << "\nEach interval is for its row alone, not corrected for the number of rows.\n";

@@ -5,6 +5,7 @@
 #include <array>
 #include <ostream>
 
+#include "sim/cli/open_loop.h"
 #include "sim/cli/short_spec.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/results/table.h"
@@ -46,7 +47,8 @@ void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
   }
   write_aligned(out, table);
   const std::string labels = legend(policies);
-  if (!labels.empty()) out << '\n' << labels;
+  const std::string notes = labels + (policies.size() > 1 ? kOpenLoop : "");
+  if (!notes.empty()) out << '\n' << notes;
 }
 
 }  // namespace kvsim::cli

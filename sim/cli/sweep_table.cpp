@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "sim/cli/best_policies.h"
+#include "sim/cli/open_loop.h"
 #include "sim/cli/regret_columns.h"
 #include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
@@ -163,8 +164,7 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
                         PairedBootstrap::kFewestSamples);
   return fmt::format(
       "95% intervals: paired bootstrap over {}; each for itself, not corrected for the number of "
-      "policies.\nRecall does not rank policies as the running model does: see kvsim compare "
-      "--help.\n",
+      "policies.\n",
       sampled);
 }
 
@@ -285,6 +285,7 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
       plan.units.size(), plan.mode(), plan.request.seed, regret.note());
   write_aligned(out, table);
   if (!best.empty() || regret.has_any()) notes += best + about_intervals(bootstrap);
+  if (policies.size() > 1 && plan.request.measuring.has_reference()) notes += kOpenLoop;
   notes = legend(plan.request.policies) + notes;
   if (!notes.empty()) out << '\n' << notes;
 }

@@ -128,6 +128,28 @@ TEST_CASE("cli: a sweep shows the interval of every difference and which policie
   }
 }
 
+TEST_CASE("cli: a table that compares policies says once what its numbers can rank") {
+  const TemporaryFolder folder;
+  const auto printed = [&](const char* verb, const std::string& policies) {
+    std::vector<std::string> arguments{verb,       sample_trace(), "--policies", policies,  "-o",
+                                       "r.sqlite", "--layers",     "3",          "--heads", "0",
+                                       "--quiet"};
+    if (arguments.front() == "sweep") arguments.insert(arguments.end(), {"--budgets", "10%,20%"});
+    const Ended ended = run(folder.path(), arguments);
+    REQUIRE(ended.status == 0);
+    return ended.out;
+  };
+  const std::string line =
+      "Open loop: finds the budget and the disasters, hardly ranks serious policies at one budget; "
+      "python -m kvsim.evaluate does.\n";
+  for (const char* verb : {"sweep", "curve"}) {
+    const std::string two = printed(verb, "window;lru:score=full");
+    REQUIRE(two.ends_with(line));
+    CHECK(two.find(line) == two.rfind(line));
+    CHECK_THAT(printed(verb, "window"), !Contains("Open loop"));
+  }
+}
+
 TEST_CASE("cli: the intervals of a sweep do not depend on the order of its traces") {
   const TemporaryFolder folder;
   for (const char* seed : {"1", "2"}) {
