@@ -23,14 +23,16 @@ _OUTSIDE = 0.025  # the share of draws on either side of an interval
 class Samples:
     """What is drawn with replacement: sequences or, where there are fewer than five, units.
 
-    `units` names them with the columns UNIT. Arrays of values have one column per unit, in the
+    `units` names them with the columns UNIT, and trace_id if there are several traces, whose
+    sequences have different names. Arrays of values have one column per unit, in the
     order of `self.units`, and any number of rows.
     """
 
     def __init__(self, units: pd.DataFrame, seed: int = 0):
-        units = units[UNIT].drop_duplicates().sort_values(UNIT)
+        order = ["trace_id", *UNIT] if "trace_id" in units else UNIT
+        units = units[order].drop_duplicates().sort_values(order)
         self.units = units.set_index(UNIT).index
-        names, self._sequence_of = np.unique(units["sequence"].to_numpy(str), return_inverse=True)
+        self._sequence_of, names = units["sequence"].factorize()
         self.sampled = "sequences" if len(names) >= FEWEST_SAMPLES else "units"
         self._sizes = np.bincount(self._sequence_of).astype(float)
         self.count = len(names) if self.sampled == "sequences" else len(units)

@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from conftest import H2O, POLICIES, ResultFile, comparison_of, drawings_of
+import kvsim
+from conftest import H2O, POLICIES, ResultFile, comparison_of, drawings_of, needs_program
 from figures_test import _figure, _missing, _require_nothing_cut
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
@@ -155,3 +156,43 @@ def test_the_page_shows_figures_and_tables(both, tmp_path, monkeypatch):
     assert re.search(r'<th scope="row">full</th><td>0.0000</td>', kl)
     assert "hardly rank serious policies at one budget" in page
     assert TOVA in page
+
+
+def test_traces_of_one_model_are_shown_as_one(result_file):
+    for text in range(6):
+        key = {"sequence": f"text {text}", "trace_id": f"{5 - text}" * 64}
+        result_file.sweep(["window", H2O], **key, attention_recall=0.1 * text)
+        result_file.closed_loop(["window", H2O], **key, kl_mean=0.01 * text)
+    result_file.sweep(["window", H2O], trace_id="f" * 64)  # of no known model
+    comparison = comparison_of(result_file.path)
+    assert comparison.trace_ids == [f"{text}" * 64 for text in range(6)]
+    (note,) = comparison.notes
+    assert note.startswith("trace_id is 000000000000, which has the most rows; there are also rows")
+    assert note.endswith("ffffffffffff (--trace-id).")
+    assert comparison.means.loc[(H2O, "20%"), "attention_recall"] == pytest.approx(0.25)
+    closed = ClosedLoop(comparison)
+    assert closed.means.loc[(H2O, "20%"), "kl_mean"] == pytest.approx(0.025)
+    one = comparison_of(result_file.path, trace_id="3")
+    assert one.trace_ids == ["3" * 64] and one.sequences == ["text 2"]
+
+
+def test_traces_with_sequences_of_the_same_name_are_shown_apart(result_file):
+    for trace in ("1", "2"):
+        key = {"sequence": "text", "trace_id": trace * 64, "seed": int(trace == "2")}
+        result_file.sweep(["window", H2O], **key)
+        result_file.closed_loop(["window", H2O], **key)
+    assert comparison_of(result_file.path).trace_ids == ["1" * 64]
+
+
+@needs_program
+def test_the_interval_over_several_traces_is_that_of_the_program(result_file):
+    recall = np.random.default_rng(5).random((6, 2))
+    for text in range(6):
+        key = {"sequence": f"text {text}", "trace_id": f"{(text * 5) % 7}" * 64}
+        for policy, share in zip(("window", H2O), recall[text]):
+            result_file.replay(policy, 8, **key, attention_recall=share)
+        result_file.closed_loop(["window", H2O], (8,), **key)
+    program = kvsim.compare(result_file.path, "h2o", "window").iloc[0]
+    assert program.sampled == "sequences" and program.samples == 6
+    ours = comparison_of(result_file.path).difference(H2O, "window", "20%")
+    assert ours == pytest.approx((program.difference, program.low, program.high), abs=1e-12)

@@ -17,7 +17,7 @@ _LOOPS = ("imposed", "adaptive")  # of two with equally many rows, the first is 
 
 
 class ClosedLoop:
-    """The rows of the table `closed_loop` for the trace, texts, mode and seed of a comparison.
+    """The rows of the table `closed_loop` for the traces, texts, mode and seed of a comparison.
 
     For the curves it is what a Comparison is: `means` has the MEASURES with their intervals over
     texts, `points`, `policies` and so on are those of its rows. The rows are of one loop, the one
@@ -101,7 +101,7 @@ class ClosedLoop:
             return pd.DataFrame(columns=["loop", "sequence", "point", "budget", "policy"])
         rows = comparison.results["closed_loop"]
         chosen = (
-            (rows["trace_id"] == comparison.trace_id)
+            rows["trace_id"].isin(comparison.trace_ids)
             & (rows["mode"] == comparison.mode)
             & (rows["seed"] == comparison.seed)
             & rows["sequence"].isin(comparison.sequences)

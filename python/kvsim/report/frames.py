@@ -11,7 +11,7 @@ from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name, is_named
 from .protocol import base_mode, eviction_interval, most_tokens
-from .rows import given_labels, most_common_units, recalls_of, units_of, with_columns
+from .rows import first_traces, given_labels, most_common_units, recalls_of, units_of, with_columns
 from .selection import select
 from .style import Style, styles
 
@@ -34,7 +34,8 @@ _NEEDED += ["token_accesses", "token_misses", "evictions", "steps", "kvsim_versi
 class Comparison:
     """The chosen rows of the table `replay`.
 
-    A unit is one KV head of one layer of one sequence. A point is a budget as the sweep requested
+    A unit is one KV head of one layer of one sequence. The sequences are of one trace, or of all
+    traces of one model that the closed loop ran on. A point is a budget as the sweep requested
     it. `means` has one row per policy and point:
     - the MEASURES, each the mean over the units of a sequence, then over sequences (over all units
       where there are fewer than five sequences, as `kvsim compare` does);
@@ -61,8 +62,10 @@ class Comparison:
             self.oracles = set(with_columns(results, "regret", ["oracle"])["oracle"])
         self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
 
-        self.trace_id = self._one(rows, "trace_id", self._full_id(rows))
-        rows = rows[rows["trace_id"] == self.trace_id]
+        first = first_traces(results, rows) if choice.trace_id is None else rows["trace_id"]
+        self.trace_id = self._one(rows.assign(trace_id=first), "trace_id", self._full_id(rows))
+        rows = rows[first == self.trace_id]
+        self.trace_ids = sorted(rows["trace_id"].unique())
         self.mode = self._one(rows, "mode", choice.mode)
         rows = rows[rows["mode"] == self.mode]
         self.seed = int(self._one(rows, "seed", choice.seed))
@@ -194,7 +197,7 @@ class Comparison:
         if table not in self.results:
             return None
         rows = with_columns(self.results, table, ["trace_id", "sequence", *columns])
-        chosen = (rows["trace_id"] == self.trace_id) & rows["sequence"].isin(self.sequences)
+        chosen = rows["trace_id"].isin(self.trace_ids) & rows["sequence"].isin(self.sequences)
         return rows[chosen] if chosen.any() else None
 
     @property

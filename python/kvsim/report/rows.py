@@ -31,6 +31,26 @@ def given_labels(rows: pd.DataFrame) -> dict[str, str]:
     return dict(zip(given["policy"], given["label"].astype(str)))
 
 
+def first_traces(results: Results, rows: pd.DataFrame) -> pd.Series:
+    """The trace that each row is shown with: its own, or the first one of the same model.
+
+    The closed loop may record a trace per text. Its rows say which traces are of one model. Traces
+    with a sequence of the same name are shown apart.
+    """
+    found = dict(zip(rows["trace_id"], rows["trace_id"]))
+    if "closed_loop" in results:
+        closed = results["closed_loop"][["model_id", "trace_id"]].drop_duplicates()
+        names = rows.groupby("trace_id")["sequence"].unique()
+        for _, traces in closed[closed["trace_id"].isin(names.index)].groupby("model_id"):
+            taken: set[str] = set()
+            same = sorted(traces["trace_id"])
+            for trace in same:
+                if taken.isdisjoint(names[trace]):
+                    found[trace] = same[0]
+                    taken.update(names[trace])
+    return rows["trace_id"].map(found)
+
+
 def units_of(rows: pd.DataFrame) -> dict[tuple[str, str], Units]:
     """The units of each policy and point."""
     return {
