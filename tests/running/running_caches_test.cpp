@@ -1,0 +1,239 @@
+#include "sim/running/running_caches.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "policies/parameters/errors.h"
+#include "policies/registry/registry.h"
+#include "sim/attention/attention.h"
+#include "sim/sweep/allocate.h"
+#include "tests/support/units.h"
+#include "tests/support/variants.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+constexpr int kTokens = 70;
+constexpr int kPrompt = 41;
+
+// Units of two layers of two KV heads as a model of two query heads per KV head computes them.
+struct Text {
+  std::vector<Unit> units = random_units(
+      {.tokens = kTokens, .head_dim = 8, .value_dim = 6, .group = 2, .prompt_length = kPrompt}, 5);
+
+  ModelShape shape() const {
+    return {.layers = {units[0].name.layer, units[2].name.layer},
+            .query_heads = 4,
+            .kv_heads = 2,
+            .head_dim = 8,
+            .value_dim = 6,
+            .scale = units[0].scale,
+            .rope = units[0].rope};
+  }
+};
+
+RunningCaches caches_of(const Text& text, const Configuration& configuration,
+                        const ReplayOptions& options) {
+  return RunningCaches(
+      configuration, text.shape(),
+      {text.units[0].name.sequence, options.mode == Mode::prefill ? kPrompt : 0, kTokens}, options);
+}
+
+// Rows first .. first + count - 1 of both heads of a layer.
+struct Rows {
+  std::vector<float> query, key, value;
+  LayerRows rows;
+
+  Rows(std::span<const Unit> heads, int first, int count) {
+    const auto add = [&](std::vector<float>& to, const Matrix& from) {
+      const Matrix part = from.middleRows(first, count);
+      to.insert(to.end(), part.data(), part.data() + part.size());
+    };
+    for (const Unit& head : heads) {
+      for (const Matrix& group : head.query) add(query, group);
+      add(key, head.key);
+      add(value, head.value);
+    }
+    const auto stride = [&](const Matrix& matrix) {
+      return static_cast<std::size_t>(count * matrix.cols());
+    };
+    rows = {count,
+            query.data(),
+            key.data(),
+            value.data(),
+            stride(heads[0].query[0]),
+            stride(heads[0].key),
+            stride(heads[0].value)};
+  }
+};
+
+// Feeds the text, the first piece of `first` tokens and the others of `piece`. Returns the outputs
+// of each layer, [tokens, 4, 6]; 0 where the caches have waited.
+std::vector<std::vector<float>> feed(const Text& text, RunningCaches& caches, int first,
+                                     int piece) {
+  std::vector<std::vector<float>> outputs(2, std::vector<float>(kTokens * 4 * 6));
+  for (int begin = 0, end = first; begin < kTokens;
+       begin = end, end = std::min(kTokens, end + piece)) {
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      const Rows rows(std::span(text.units).subspan(2 * layer, 2), begin, end - begin);
+      caches.advance(text.units[2 * layer].name.layer, rows.rows,
+                     outputs[layer].data() + static_cast<std::ptrdiff_t>(begin) * 4 * 6);
+    }
+    caches.end_forward();
+  }
+  return outputs;
+}
+
+void check_same(const Text& text, const RunningCaches& caches,
+                const std::vector<Outcome>& replayed) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    const UnitName& name = text.units[i].name;
+    const CacheUsage usage = caches.usage(name.layer)[static_cast<std::size_t>(name.kv_head)];
+    CHECK(usage.evicted_after == replayed[i].trajectory.evicted_after);
+    CHECK(static_cast<std::int64_t>(usage.peak_tokens) == replayed[i].result.peak_tokens);
+    CHECK(static_cast<std::int64_t>(usage.peak_bytes) == replayed[i].result.cache_bytes);
+  }
+}
+
+bool can_run(const Spec& policy, int budget) {
+  const Rules rules = policy.rules({.budget = budget});
+  return !policy.is_oracle() && !rules.selects && !rules.sees_full_attention;
+}
+
+// The relative error of each output of a unit, as a replay measures it: [query heads, steps].
+Matrix errors_of(const Text& text, std::size_t index, const std::vector<float>& outputs,
+                 int first_step) {
+  const Unit& unit = text.units[index];
+  Matrix errors(unit.group_size(), kTokens - first_step);
+  const auto backend = make_cpu_backend();
+  const auto pass = backend->attend(unit);
+  for (int step = first_step; step < kTokens; ++step) {
+    AttentionBlock block;
+    pass->compute(step, 1, Outputs::required, block);
+    for (int head = 0; head < unit.group_size(); ++head) {
+      const auto row = static_cast<std::ptrdiff_t>(step) * 4 + unit.name.kv_head * 2 + head;
+      const Eigen::Map<const Eigen::VectorXf> found(outputs.data() + row * 6, 6);
+      const Eigen::VectorXd full = block.heads[static_cast<std::size_t>(head)].output.row(0);
+      errors(head, step - first_step) =
+          static_cast<float>((full - found.cast<double>()).norm() / full.norm());
+    }
+  }
+  return errors;
+}
+
+TEST_CASE("caches in a running model evict what a replay evicts, whatever the pieces of the text") {
+  const Text text;
+  const ReplayOptions asked =
+      GENERATE(ReplayOptions{}, ReplayOptions{.mode = Mode::prefill},
+               ReplayOptions{.mode = Mode::prefill, .eviction_interval = 4});
+  const auto backend = make_cpu_backend();
+  int compared = 0;
+  for (const Variant& variant : all_variants()) {
+    const int budget = variant.spec.is_estimator() ? 60 : 13;
+    if (!can_run(variant.spec, budget)) continue;
+    if (variant.spec.is_estimator() && asked.eviction_interval != 1) continue;
+    ReplayOptions options = options_for(variant.spec, asked);
+    options.seed = 3;
+    options.trajectories = true;
+    const bool is_for_model = variant.spec.rules({.budget = budget}).scope == Scope::model;
+    const auto outcomes =
+        replay_together(text.units, {{variant.spec, budget}}, options, *backend).front();
+    INFO(variant.spec.text());
+    for (const int piece : {1, 9, kTokens}) {
+      if (is_for_model && piece > 1) continue;
+      RunningCaches caches = caches_of(text, {variant.spec, budget}, options);
+      const bool feeds_prompt_first = is_for_model && options.mode == Mode::prefill;
+      const auto outputs = feed(text, caches, feeds_prompt_first ? kPrompt : piece, piece);
+      check_same(text, caches, outcomes);
+      for (std::size_t i = 0; i < 4; ++i) {
+        const int first = first_measured(options.mode, kPrompt);
+        const Matrix errors = errors_of(text, i, outputs[i / 2], first);
+        CHECK((errors - outcomes[i].trajectory.output_error).isZero(2e-5F));
+      }
+      ++compared;
+    }
+  }
+  CHECK(compared > 100);
+}
+
+TEST_CASE("a full cache in a running model gives the outputs of full attention") {
+  const Text text;
+  RunningCaches caches = caches_of(text, {Spec("full"), 1}, {});
+  const auto outputs = feed(text, caches, 20, 7);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(errors_of(text, i, outputs[i / 2], 0).isZero(1e-6F));
+  }
+}
+
+TEST_CASE("a split that is measured on the prompt is that of a replay") {
+  const Text text;
+  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const auto backend = make_cpu_backend();
+  constexpr int kBudget = 12;
+  bool any_is_uneven = false;
+  for (const char* name : {"h2o@adaptive", "h2o@persistence", "snapkv:window=4@adaptive"}) {
+    const Spec spec(name);
+    const PolicyWindow window = window_of(spec, kBudget);
+    std::vector<UnitProfile> profiles;
+    for (const Unit& unit : text.units) {
+      profiles.push_back(measure_profile(unit, Mode::prefill, *backend, {window.voting_steps}));
+    }
+    const std::vector<int> budgets = allocate(
+        spec.allocation(),
+        {.tokens = kBudget, .most = kTokens, .length = kPrompt, .window = window}, profiles);
+    any_is_uneven |= std::ranges::max(budgets) > kBudget;
+    const auto outcomes =
+        replay_together(text.units, {{spec, kBudget, budgets}}, options, *backend).front();
+    RunningCaches measured = caches_of(text, {spec, kBudget}, options);
+    feed(text, measured, kPrompt, 5);
+    check_same(text, measured, outcomes);
+    RunningCaches given = caches_of(text, {spec, kBudget, budgets}, options);
+    feed(text, given, 50, 50);  // need not wait for the end of the prompt
+    check_same(text, given, outcomes);
+  }
+  CHECK(any_is_uneven);
+}
+
+TEST_CASE("a policy that reads the kinds of tokens sees those of the text") {
+  Text text;
+  for (Unit& unit : text.units) {
+    for (int i = 0; i < kTokens; ++i) unit.token_text.push_back(i % 3 == 0 ? "," : "word");
+  }
+  const Spec spec("fastgen");
+  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const auto backend = make_cpu_backend();
+  const auto outcomes = replay_together(text.units, {{spec, 20}}, options, *backend).front();
+  RunningCaches caches = caches_of(text, {spec, 20}, options);
+  caches.add_text(text.units.front().token_text);
+  feed(text, caches, kTokens, kTokens);
+  check_same(text, caches, outcomes);
+}
+
+TEST_CASE("caches in a running model refuse what needs more than the model has computed") {
+  const Text text;
+  const auto refused = [&](const char* spec, const ReplayOptions& options, const char* reason) {
+    CHECK_THROWS_WITH(caches_of(text, {Spec(spec), 9}, options), Catch::Contains(reason));
+  };
+  refused("optimal", {}, "attention that a running model has not computed");
+  refused("topk", {}, "reads the attention to all tokens");
+  refused("lru:score=full", {}, "reads the attention to all tokens");
+  refused("snapkv@adaptive", {}, "measured before the first eviction");
+  refused("h2o", {.eviction_interval = kNeverEvict}, "--mode prefill");
+  ModelShape shape = text.shape();
+  shape.rope.reset();
+  CHECK_THROWS_WITH(RunningCaches({Spec("sink:positions=slot"), 9}, shape, {"text"}, {}),
+                    Catch::Contains("how the model rotates keys"));
+}
+
+TEST_CASE("a policy for the model takes one token at a time after the prompt") {
+  const Text text;
+  RunningCaches in_stream = caches_of(text, {Spec("spatten"), 9}, {});
+  CHECK_THROWS_AS(feed(text, in_stream, 2, 1), UsageError);
+  RunningCaches after_prompt = caches_of(text, {Spec("spatten"), 9}, {.mode = Mode::prefill});
+  CHECK_THROWS_WITH(feed(text, after_prompt, kPrompt, 2), Catch::Contains("one token at a time"));
+}
+
+}  // namespace
+}  // namespace kvsim
