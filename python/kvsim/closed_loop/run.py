@@ -110,8 +110,6 @@ def evaluate_as(
     """`evaluate` with the command that the table `run` names; None: the call in words."""
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
-    if loop not in LOOPS:
-        raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     how = How(mode, str(eviction_interval), seed, allocate)
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
     if not specs or not amounts:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..model.errors import RecordError, UsageError
 from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
-from ..model.texts import read_file, read_texts
+from ..model.texts import labelled_parts, prompt_characters, read_file, read_texts
 from ..model.tokens import token_texts
 from .loops import Job
 
@@ -148,31 +148,9 @@ def _given_fields(fields: object, source: str) -> Given:
         raise RecordError(
             f"{source}: expected text, spans, name or prompt_length, found {min(map(str, unknown))}"
         )
-    prompt = fields.get("prompt_length")
-    length = len(fields["text"])
-    if prompt is not None and not (_is_whole(prompt) and 0 <= prompt < length):
-        raise RecordError(
-            f"{source}: prompt_length: expected 0 to {length - 1} characters, found {prompt!r}"
-        )
-    spans = fields.get("spans") or []
-    if not isinstance(spans, Sequence):
-        spans = [spans]
-    spans = tuple(_span(value, length, source) for value in spans)
-    return Given(fields["text"], source, fields.get("name"), spans, prompt)
-
-
-def _span(value: object, length: int, source: str) -> Span:
-    is_span = isinstance(value, Sequence) and len(value) == 3 and isinstance(value[2], str)
-    if not is_span or not all(map(_is_whole, value[:2])) or not 0 <= value[0] < value[1] <= length:
-        raise RecordError(
-            f"{source}: spans: expected [first character, end, label] in the {length} characters "
-            f"of the text, found {value!r}"
-        )
-    return Span(*value)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    text = fields["text"]
+    prompt = prompt_characters(fields, text, source)
+    return Given(text, source, fields.get("name"), labelled_parts(fields, text, source), prompt)
 
 
 def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | None) -> Job:

@@ -55,7 +55,7 @@ def read_prompts(path: Path) -> list[Text]:
     """
     texts = []
     # Not splitlines: a JSON string may contain U+2028 and other line separators.
-    for number, line in enumerate(_read(path).split("\n"), 1):
+    for number, line in enumerate(read_file(path).split("\n"), 1):
         if not line.strip():
             continue
         place = f"{path}: line {number}"
@@ -141,13 +141,14 @@ def read_layers(text: str, num_layers: int) -> list[int]:
 
 
 def _read_whole(path: Path) -> str:
-    text = _read(path)
+    text = read_file(path)
     if not text.strip():
         raise RecordError(f"{path}: expected a text, found an empty file")
     return text
 
 
-def _read(path: Path) -> str:
+def read_file(path: Path) -> str:
+    """The text of a file in UTF-8. Raises RecordError."""
     try:
         return path.read_text("utf-8-sig")  # some editors begin a file with a byte order mark
     except OSError as error:
