@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
-from ..record.__main__ import natural, positive
+from ..record.__main__ import natural, nonnegative, positive
 
 PAPERS = {
     "h2o": "accuracy against budget: full, local, H2O (Figures 4 and 8, Tables 9 and 10), and "
@@ -75,7 +75,7 @@ def _add_shared(one: argparse.ArgumentParser) -> None:
         "--eviction-interval", metavar="K|never",
         help="as in kvsim sweep (default: 1; subgen: never, as its prompts are compressed once)",
     )  # fmt: skip
-    add("--seed", type=natural, default=0, help="of policies that draw (default: 0)")
+    add("--seed", type=natural, default=0, help="of all that is drawn (default: 0)")
     add("--device", default="cpu", help="cpu or cuda (default: cpu)")
     add(
         "--model-dtype", choices=("float32", "bfloat16", "float16", "auto"), default="float32",
@@ -96,7 +96,11 @@ def _add_generation(one: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--new-tokens", type=natural, default=64, metavar="N",
-        help="tokens of each generated text, greedily; 0: none (default: 64)",
+        help="tokens of each generated text; 0: none is generated (default: 128)",
+    )  # fmt: skip
+    add(
+        "--temperature", type=nonnegative, default=1.0, metavar="T",
+        help="sample at temperature T; 0: take the most likely token (default: 1)",
     )  # fmt: skip
     add(
         "--order", type=positive, default=4, metavar="N",

@@ -34,7 +34,8 @@ class Generation:
     """How texts are generated, in tokens and words. `new_tokens` 0: none is."""
 
     prompt_tokens: int = 256
-    new_tokens: int = 64
+    new_tokens: int = 128
+    temperature: float = 1.0
     order: int = 4
 
 
@@ -124,8 +125,9 @@ class Experiment:
             scores = {}
             for name, spec in policies.items():
                 texts = continuations(
-                    self.model, self.tokenizer, prompts.values(), spec, budget, asked.new_tokens
-                )
+                    self.model, self.tokenizer, prompts.values(), spec, budget,
+                    asked.new_tokens, asked.temperature, self.protocol.seed,
+                )  # fmt: skip
                 said = self_bleu([words(text) for text in texts], asked.order)
                 scores[name] = pd.Series(said, index=list(prompts))
             for first, second in order:

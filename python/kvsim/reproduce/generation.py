@@ -37,19 +37,22 @@ def continuations(
     policy: str,
     budget: str,
     new_tokens: int,
+    temperature: float,
+    seed: int,
 ) -> list[str]:
-    """What the model says after each prompt, greedily and in exactly `new_tokens` tokens.
+    """What the model says after each prompt, in exactly `new_tokens` tokens.
 
     The prompt is cut to the budget and every later token evicts one; `full` keeps all of them.
+    Tokens are sampled with the same seed for every policy; temperature 0 takes the most likely.
     """
     ids = torch.tensor(list(prompts), device=model.device)
-    end = model.generation_config.eos_token_id
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     options = dict(
         input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=new_tokens,
-        min_new_tokens=new_tokens, do_sample=False, temperature=None, top_p=None, top_k=None,
-        num_beams=1, pad_token_id=padding, eos_token_id=end,
+        min_new_tokens=new_tokens, num_beams=1, pad_token_id=padding,
+        do_sample=temperature > 0, temperature=temperature or None, top_p=None, top_k=None,
     )  # fmt: skip
+    torch.manual_seed(seed)
     with torch.inference_mode():
         if policy == "full":
             found = model.generate(**options)

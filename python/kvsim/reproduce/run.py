@@ -42,4 +42,4 @@ def run(options: argparse.Namespace) -> None:
 def _generation(options: argparse.Namespace) -> Generation:
     if options.paper != "h2o":
         return Generation()
-    return Generation(options.prompt_tokens, options.new_tokens, options.order)
+    return Generation(options.prompt_tokens, options.new_tokens, options.temperature, options.order)
