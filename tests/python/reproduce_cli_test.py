@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from kvsim.closed_loop.texts import Given
 
 import kvsim
+from kvsim.closed_loop.texts import Given
 from kvsim.model.errors import RecordError
 from kvsim.model.spans import Span
 from kvsim.reproduce.__main__ import main

@@ -64,14 +64,17 @@ class Experiment:
         mode: str = "stream",
         interval: str = "1",
         loop: str | None = None,
+        is_steady: bool = False,
     ) -> Rows:
         """Evaluates policies, given as specs by name, on a group of texts.
 
         `mode` and `interval` are the paper's, `loop` what the policies need; the user's choice of
-        the protocol comes before the first two.
+        the protocol comes before the first two. `is_steady`: each step evicts, whatever the user
+        chose, since the policies can do nothing else.
         """
         protocol = self.protocol
-        mode, interval = protocol.mode or mode, protocol.eviction_interval or interval
+        mode = protocol.mode or mode
+        interval = "1" if is_steady else protocol.eviction_interval or interval
         given = [with_prompt(text) if mode == "prefill" else text for text in group.texts]
         frame = kvsim.evaluate(
             self.model,
