@@ -131,6 +131,9 @@ def test_a_model_that_gains_from_forgetting_gets_no_verdict_on_likelihood():
     assert "predicts better with b at 20%" in _judged(rows, NLL).verdict
     assert "(-0.100 nats per token)" in _judged(rows, NLL).verdict
     assert _judged(rows, ANSWERS).verdict == HOLDS
+    few = _rows({"a": [8] * 4, "b": [0] * 4}, {"a": [1.1] * 4, "b": [1.4] * 4})
+    few.check_use_of_context("b")
+    assert "4 texts are too few" in _judged(few, NLL).verdict
     fit = _rows({"a": [8] * 6, "b": [0] * 6}, {"a": [1.1] * 6, "b": [1.6] * 6})
     fit.check_use_of_context("b")
     assert _judged(fit, NLL).verdict == HOLDS

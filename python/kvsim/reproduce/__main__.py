@@ -136,17 +136,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         from ..errors import DataError, KvsimWarning, UsageError
-        from ..model.errors import RecordError
+        from ..model.errors import RecordError, RecordWarning
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install ".[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
+    shown = (KvsimWarning, RecordWarning)
     try:
         with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always", KvsimWarning)
+            for kind in shown:
+                warnings.simplefilter("always", kind)
             run(options)
         for line in dict.fromkeys(
-            str(note.message) for note in noted if issubclass(note.category, KvsimWarning)
+            str(note.message) for note in noted if issubclass(note.category, shown)
         ):
             print("kvsim: warning:", line, file=sys.stderr)
     except UsageError as error:

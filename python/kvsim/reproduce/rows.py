@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..bootstrap import FEWEST_SAMPLES
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -103,7 +105,7 @@ class Rows:
 
         smallest = self.at(window, self.budgets[0])
         gain = interval_of(self.values(smallest, NLL) - self.values(FULL, NLL))
-        if gain.high is not None and gain.high < 0:
+        if gain.samples >= FEWEST_SAMPLES and gain.high is not None and gain.high < 0:
             self.unfit_nll = (
                 f"the model predicts better with {smallest.label} than with its full cache "
                 f"({gain.mean:+.3f} nats per token): forgetting helps it"
