@@ -20,7 +20,7 @@ PAPERS = {
 }
 DESCRIPTION = (
     "Repeats a paper's own experiments in small, with your model and texts, and prints each claim "
-    "of the paper beside what the model shows: means over texts, the difference with its 95%% "
+    "of the paper beside what the model shows: means over texts, the difference with its 95% "
     "interval, and a verdict."
 )
 
