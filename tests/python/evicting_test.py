@@ -7,7 +7,7 @@ import torch
 import kvsim
 from kvsim.closed_loop import evicting
 from plain_model import plain_loop
-from record_zoo import build, generate, padded, tokens
+from record_zoo import CONFIGS, build, generate, padded, tokens
 
 LAYERS, KV_HEADS = range(3), range(2)
 UNITS = [(layer, head) for layer in LAYERS for head in KV_HEADS]
@@ -68,7 +68,7 @@ def test_a_text_may_come_in_pieces(protocol, sizes):
     torch.testing.assert_close(pieces, whole, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt2", "qwen3", "deepseek_v3"])
+@pytest.mark.parametrize("name", CONFIGS)
 def test_full_is_the_plain_model(name):
     model, ids = build(name), tokens(20)
     many, mask = padded([20, 7, 13])
@@ -84,6 +84,9 @@ def test_full_is_the_plain_model(name):
         assert torch.equal(generate(model, many, attention_mask=mask), expected[2])
     assert [len(kept) for kept in cache.kept(1, 0)] == [31, 18, 24]
     assert cache.peak_tokens == 31
+    with evicting(model, "h2o", 4) as cache:
+        assert (logits(model, ids) - expected[0]).abs().max() > 1e-2
+    assert {len(cache.kept(layer, 0)[0]) for layer in LAYERS} == {4}
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

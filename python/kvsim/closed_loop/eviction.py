@@ -202,7 +202,7 @@ class Eviction(Follower):
             self._advance(layer, vectors, plain, False)
         output, weights = self._attend_to_kept(layer, call, plain, dropped)
         if others:
-            computed = torch.from_numpy(self._advance(layer, vectors, others, True))
+            computed = torch.tensor(self._advance(layer, vectors, others, True))
             weights, output = None, output.clone()
             for index, rows in zip(others, computed):
                 new = self._new_after_prompt(self._batch[index])
