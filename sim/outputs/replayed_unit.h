@@ -14,7 +14,7 @@ namespace kvsim {
 /// A unit with quantised keys and values, as a quantising cache reads them back, and the attention
 /// to these keys.
 struct StoredUnit {
-  StoredUnit(const Unit& original, const Quantization& quantization, const Backend& backend);
+  StoredUnit(const Unit& original, const Quantization& stored_as, const Backend& backend);
 
   /// Takes over rows first .. first + count - 1, which `original` has got since.
   void append(const Unit& original, int first, int count);
