@@ -23,8 +23,8 @@ class Score:
     kl_mean: float
     top1_agreement: float
     answers: int
-    answers_right_full: int
-    answers_right: int
+    answers_right_full: int | None  # None: there are no answers
+    answers_right: int | None
 
 
 class Scorer:
@@ -36,6 +36,9 @@ class Scorer:
     def __init__(self, job: Job, full: torch.Tensor, first_step: int) -> None:
         self._job, self._full, self._first = job, full.detach(), first_step
         self._likeliest = _likeliest(self._full)
+        self._rows = max(1, ELEMENTS_AT_ONCE // self._full.shape[1])
+        # Of a small vocabulary once for all configurations; of a large one again for each.
+        self._log_p = _log_softmax(full) if full.numel() <= ELEMENTS_AT_ONCE else None
 
     def score(self, logits: torch.Tensor) -> Score:
         """The score of logits [n, vocabulary]."""
@@ -44,11 +47,10 @@ class Scorer:
         steps = n - first
         predicted = max(0, n - 1 - first)  # steps with a next token
         kl = lost_full = lost = 0.0
-        rows = max(1, ELEMENTS_AT_ONCE // self._full.shape[1])
         following = torch.from_numpy(job.ids.astype(np.int64)).to(logits.device)
-        for start in range(first, n, rows):
-            end = min(start + rows, n)
-            log_p = _log_softmax(self._full[start:end])
+        for start in range(first, n, self._rows):
+            end = min(start + self._rows, n)
+            log_p = self._of_full(start, end)
             log_q = _log_softmax(logits[start:end])
             kl += float((log_p.exp() * (log_p - log_q)).sum())
             next_ = following[start + 1 : end + 1].to(log_p.device)[:, None]
@@ -68,6 +70,11 @@ class Scorer:
             answers_right=self._right(likeliest),
         )
 
+    def _of_full(self, start: int, end: int) -> torch.Tensor:
+        if self._log_p is None:
+            return _log_softmax(self._full[start:end])
+        return self._log_p[start:end]
+
     def _answers(self) -> list[tuple[int, int]]:
         """The answers, half open, of which a measured step predicts a token.
 
@@ -76,9 +83,9 @@ class Scorer:
         spans = [span for span in self._job.spans if span.label == "answer"]
         return [(start, end) for start, end, _ in spans if end - 2 >= self._first]
 
-    def _right(self, likeliest: np.ndarray) -> int:
+    def _right(self, likeliest: np.ndarray) -> int | None:
         """How many answers are predicted token by token; nothing predicts the first of a text."""
-        right = 0
+        right = 0 if self._answers() else None
         for start, end in self._answers():
             start = max(start, 1)
             right += bool((likeliest[start - 1 : end - 1] == self._job.ids[start:end]).all())

@@ -33,7 +33,7 @@ def summary(frame: pd.DataFrame, order: Sequence[str] = ()) -> pd.DataFrame:
     groups = rows.groupby(["policy", "budget"], sort=False)
     found = groups.size().rename("texts").to_frame()
     found[MEANS] = groups[MEANS].mean().astype(float)
-    found[SUMS] = groups[SUMS].sum()
+    found[SUMS] = groups[SUMS].sum().astype(int)  # those of texts without answers are NULL
     found["peak_tokens"] = groups["peak_tokens"].max()
     found["cache_bytes"] = groups["cache_bytes"].mean()
     differences = _differences(rows)

@@ -62,7 +62,8 @@ class Work:
     def _outcomes(self, kept: Mapping[Plan, dict[int, Kept]]) -> Iterator[tuple[Plan, Outcome]]:
         memory = _most_bytes(self.model.device)
         if self.loop == "imposed":
-            yield from imposed.run(self.model, self.job, kept, self.plans, memory)
+            trace_bytes = 2 if self.trace.dtype == "float16" else 4
+            yield from imposed.run(self.model, self.job, kept, self.plans, memory, trace_bytes)
         else:
             from . import adaptive
 

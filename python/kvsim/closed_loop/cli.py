@@ -1,0 +1,102 @@
+"""The command line of python -m kvsim.evaluate, which shows its help without torch."""
+
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..errors import DataError, KvsimError, KvsimWarning, UsageError
+from ..record import RecordError, RecordWarning
+from ..record.__main__ import natural, positive
+
+DESCRIPTION = (
+    "Evicts inside a model while it reads texts, and compares its predictions with those of the "
+    "full cache. Prints means over the texts; -o keeps a row per text, policy and budget."
+)
+FORMATS = ("table", "csv", "json")
+
+
+def parser() -> Parser:
+    result = Parser(prog="python -m kvsim.evaluate", description=DESCRIPTION)
+    add = result.add_argument
+    add("model", metavar="MODEL", help="a folder, or a name on the hub")
+    texts = result.add_mutually_exclusive_group(required=True)
+    texts.add_argument("--text", type=Path, metavar="FILE", action="append",
+        help="one text, named after its file; may be repeated")  # fmt: skip
+    texts.add_argument(
+        "--texts", type=Path, metavar="FILE.jsonl",
+        help='one JSON string per line, or {"text": "...", "spans": [[first character, end, '
+        'label], ...], "name": "...", "prompt_length": characters}; spans labelled answer are '
+        "counted as right or wrong",
+    )  # fmt: skip
+    add("--policies", required=True, action="append", metavar="SPECS",
+        help="specs separated by ';', or the option again, as for kvsim sweep")  # fmt: skip
+    add("--budgets", required=True, action="append", metavar="LIST",
+        help="budgets separated by commas, as for kvsim sweep: 10%%,20%%,64")  # fmt: skip
+    add("--loop", choices=("imposed", "adaptive"), default="imposed",
+        help="imposed: what a replay of the text's trace keeps is imposed on one forward pass; "
+        "adaptive: the policies decide while the model runs (default: imposed)")  # fmt: skip
+    add("--mode", choices=("stream", "prefill"), default="stream",
+        help="as for kvsim sweep (default: stream)")  # fmt: skip
+    add("--eviction-interval", default="1", metavar="K",
+        help="as for kvsim sweep (default: 1)")  # fmt: skip
+    add("--prompt-length", type=positive, metavar="N",
+        help="the first N tokens of each text are its prompt, special tokens included")  # fmt: skip
+    add("--trace", type=Path, metavar="TRACE.h5",
+        help="a trace of the same texts by the same model (default: one is recorded)")  # fmt: skip
+    add("--seed", type=natural, default=0, help="for policies that draw (default: 0)")
+    add("--allocate", default="uniform", help="as for kvsim sweep (default: uniform)")
+    add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
+    add(
+        "--model-dtype",
+        choices=("float32", "bfloat16", "float16", "auto"),
+        default="float32",
+        help="the type that the model computes in (default: float32; auto: as stored)",
+    )
+    add("--plugin", action="append", default=[], metavar="FILE",
+        help="a shared library of policies (kvsim/plugin.h); may be repeated")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="RESULTS.sqlite",
+        help="keep the rows here, and those of the replay; what it holds is not made again",
+    )  # fmt: skip
+    add("--format", choices=FORMATS, default="table", help="of what is printed (default: table)")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    options = parser().parse_args(arguments)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        from .command import run
+    except ImportError as error:
+        needed = 'in the source folder: pip install ".[record]"'
+        return fail(f"{error}; {needed}", STATUS_OTHER)
+    command = shlex.join(["python", "-m", "kvsim.evaluate", *arguments])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("once", KvsimWarning)
+            warnings.simplefilter("once", RecordWarning)
+            warnings.showwarning = _show
+            run(options, command)
+    except UsageError as error:
+        return fail(str(error), STATUS_USAGE)
+    except (RecordError, DataError) as error:
+        return fail(str(error), STATUS_DATA)
+    except KvsimError as error:
+        return fail(str(error), STATUS_OTHER)
+    except KeyboardInterrupt:
+        kept = f"{options.output} keeps the finished rows; the same command does the rest"
+        return fail(f"interrupted; {kept if options.output else 'nothing is kept'}", STATUS_OTHER)
+    except Exception as error:
+        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+    return 0
+
+
+def _show(message, category, *_: object, **__: object) -> None:
+    """Ours as a line of the program; those of libraries are not for who runs a command."""
+    if issubclass(category, (KvsimWarning, RecordWarning)):
+        print("kvsim: warning:", message, file=sys.stderr)
