@@ -66,7 +66,14 @@ __all__ = [
 ]
 
 
-_OF_MODELS = {"evaluate": "closed_loop", "evicting": "closed_loop", "recording": "record"}
+_OF_MODELS = {
+    "evaluate": "closed_loop",
+    "evicting": "closed_loop",
+    "kept_overlap_by_layer": "closed_loop",
+    "layer_interaction": "closed_loop",
+    "rank_correlations": "closed_loop",
+    "recording": "record",
+}
 
 
 def __getattr__(name: str):

@@ -1,13 +1,20 @@
 """Policies inside a running model of transformers.
 
 `evaluate` compares the predictions of a model that evicts with those of the full cache; `evicting`
-lets a policy evict in a model while it reads or generates. Both need torch and transformers, so
-they are imported on first use.
+lets a policy evict in a model while it reads or generates; `layer_interaction` and
+`kept_overlap_by_layer` look into its layers. They need torch and transformers, so they are imported
+on first use. `rank_correlations` reads what they found, and needs neither.
 """
 
 from importlib import import_module
 
-_MODULES = {"evaluate": "run", "evicting": "session"}
+_MODULES = {
+    "evaluate": "run",
+    "evicting": "session",
+    "kept_overlap_by_layer": "interaction",
+    "layer_interaction": "interaction",
+    "rank_correlations": "prediction",
+}
 
 __all__ = [*_MODULES]
 

@@ -114,12 +114,12 @@ def evaluate_as(
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
     if not specs or not amounts:
         raise UsageError("evaluate takes at least one policy and one budget")
-    refused = refused_policies(specs, allocate, loop, _refusals(loop))
+    refused = refused_policies(specs, allocate, loop, refusals(loop))
     given = given_texts(texts)
     has_text = any(isinstance(text.text, str) for text in given)
-    model, tokenizer = _loaded(model, tokenizer, has_text)
+    model, tokenizer = loaded(model, tokenizer, has_text)
     jobs = jobs_of(given, tokenizer, names, prompt_length)
-    _require_room(model, jobs)
+    require_room(model, jobs)
     if trace is not None:
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         prompted = prompt_length is not None or any(text.prompt_length for text in given)
@@ -137,7 +137,7 @@ def evaluate_as(
     with reporter(progress, "rows") as report:
         done = 0
         for index, job in enumerate(jobs):
-            with _trace_of(model, job, tokenizer, trace) as (of_job, full):
+            with trace_of(model, job, tokenizer, trace) as (of_job, full):
                 open_loop = sweep(
                     of_job, specs, amounts, output=output, progress=False,
                     sequences=[job.name], **how.options(),
@@ -159,7 +159,7 @@ def evaluate_as(
 
 
 @contextmanager
-def _trace_of(
+def trace_of(
     model: Any, job: Job, tokenizer: Any, trace: Trace | None
 ) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:
     """The trace of a text, and what gives its logits with the full cache."""
@@ -170,7 +170,7 @@ def _trace_of(
         yield found, lambda: logits
 
 
-def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
+def loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
     """The model and the tokenizer of its texts."""
     if isinstance(model, (str, Path)):
         name = str(model)
@@ -188,7 +188,7 @@ def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _require_room(model: Any, jobs: list[Job]) -> None:
+def require_room(model: Any, jobs: list[Job]) -> None:
     """Raises UsageError for a text that the model cannot read."""
     config = model.config.get_text_config()
     room = getattr(config, "max_position_embeddings", None)
@@ -204,7 +204,7 @@ def _require_room(model: Any, jobs: list[Job]) -> None:
             )
 
 
-def _refusals(loop: str) -> Refuse:
+def refusals(loop: str) -> Refuse:
     if loop == "imposed":
         return refused_by_imposed
     from .adaptive import refused

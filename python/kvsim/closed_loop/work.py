@@ -60,7 +60,7 @@ class Work:
                 )
 
     def _outcomes(self, kept: Mapping[Plan, dict[int, Kept]]) -> Iterator[tuple[Plan, Outcome]]:
-        memory = _most_bytes(self.model.device)
+        memory = most_bytes(self.model.device)
         if self.loop == "imposed":
             trace_bytes = 2 if self.trace.dtype == "float16" else 4
             yield from imposed.run(self.model, self.job, kept, self.plans, memory, trace_bytes)
@@ -76,7 +76,7 @@ def _overlap(replayed: dict[int, Kept], outcome: Outcome, first_step: int) -> fl
     return 1.0 if outcome.kept is None else overlap(replayed, outcome.kept, first_step)
 
 
-def _most_bytes(device: torch.device) -> int:
+def most_bytes(device: torch.device) -> int:
     if device.type != "cuda":
         return BYTES_OF_CPU
     free, _ = torch.cuda.mem_get_info(device)
