@@ -1,0 +1,59 @@
+"""kvsim.evaluate with loop="adaptive", beside loop="imposed"."""
+
+import numpy as np
+import pytest
+
+import kvsim
+from record_zoo import build, tokens
+
+LENGTH = 40
+
+
+def evaluate(model, policies, budgets, **options):
+    return kvsim.evaluate(model, tokens(LENGTH)[0], policies, budgets, progress=False, **options)
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2"])
+def test_policies_that_do_not_look_at_the_run_do_the_same_in_both_loops(kind):
+    model = build(kind)
+    frames = [
+        evaluate(model, "window;sink", [6, 12], loop=loop) for loop in ("imposed", "adaptive")
+    ]
+    imposed, adaptive = (frame.drop(columns=["loop", "run_id"]) for frame in frames)
+    numbers = ["kl_mean", "nll", "delta_nll"]
+    np.testing.assert_allclose(adaptive[numbers], imposed[numbers], atol=1e-6)
+    same = ["policy", "budget", "steps", "kept_overlap", "peak_tokens", "cache_bytes"]
+    assert adaptive[same].equals(imposed[same])
+    assert (adaptive.kept_overlap == 1).all()
+    assert (adaptive.kl_mean[adaptive.budget == 6] > 1e-3).all()  # below every window
+
+
+def test_policies_that_look_at_the_run_drift_from_the_replay(tmp_path):
+    model, output = build("llama"), tmp_path / "results.sqlite"
+    imposed = evaluate(model, "tova;h2o", 8, output=output)
+    adaptive = evaluate(model, "tova;h2o", 8, loop="adaptive", output=output)
+    assert ((adaptive.kept_overlap < 1) & (adaptive.kept_overlap > 0.3)).all()
+    assert (np.abs(adaptive.kl_mean / imposed.kl_mean - 1) < 0.5).all()
+    assert (adaptive.kl_mean != imposed.kl_mean).all()
+    table = kvsim.load(output).closed_loop
+    assert sorted(table.loop) == ["adaptive"] * 2 + ["imposed"] * 2
+    again = evaluate(model, "tova;h2o", 8, loop="adaptive", output=output)
+    assert list(again.run_id) == list(adaptive.run_id)
+
+
+def test_what_keeps_no_set_of_tokens_has_no_overlap():
+    frame = evaluate(build("llama"), "subgen:s=2,t=4;window", 16, loop="adaptive")
+    assert frame.set_index("policy").kept_overlap.isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("optimal", "loop=adaptive does not run optimal.*the future.*use loop=imposed"),
+        ("topk", "loop=adaptive does not run topk.*use loop=imposed"),
+        ("tova:score=full", "tova.*score=full.*attention.*use loop=imposed"),
+    ],
+)
+def test_what_needs_more_than_the_run_is_refused(policy, message):
+    with pytest.raises(kvsim.UsageError, match=message):
+        evaluate(build("llama"), policy, 8, loop="adaptive")
