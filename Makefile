@@ -22,7 +22,7 @@ help:
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
 	@echo 'make lint          check formats and lint: clang-format, clang-tidy (not the tests), ruff'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
-	@echo 'make notebooks     execute the notebooks and draw the figure of the README'
+	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -70,8 +70,7 @@ test-python: venv
 	  build/venv/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/python
 
 notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
-notebooks:
-	@.ci/venv build/venv '$(PACKAGE)' nbconvert ipykernel
+notebooks: venv
 	@cd notebooks && ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
 	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \

@@ -55,7 +55,8 @@ def test_without_rows_of_the_running_model_the_page_says_what_adds_them(result_f
     for title in ("Closed loop", "Does replay predict it?"):
         command = missing[title].command
         assert command.startswith("python -m kvsim.evaluate MODEL --text FILE --policies 'h2o:")
-        assert "--budgets 10%,20% --mode prefill --eviction-interval never --seed 0 -o" in command
+        protocol = "--mode prefill --eviction-interval never --seed 0 --trace trace.h5 -o"
+        assert f"--budgets 10%,20% {protocol}" in command
 
 
 def test_each_missing_part_costs_only_its_figure(result_file):
@@ -65,6 +66,7 @@ def test_each_missing_part_costs_only_its_figure(result_file):
         "closed-loop-kl", "closed-loop-nll", "prediction"
     ]  # fmt: skip
     assert "No text has a span labelled answer" in missing["Answers"].why
+    assert "MODEL --texts FILE.jsonl" in missing["Answers"].command
     overlap = missing["Kept tokens, running model against replay"]
     assert "--loop adaptive -o" in overlap.command
 

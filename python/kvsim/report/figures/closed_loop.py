@@ -51,20 +51,25 @@ def plan(comparison: Comparison) -> list[Plan]:
     closed = ClosedLoop(comparison)
     if not closed.loops:
         why = "The file has no rows of the running model for this trace, mode and seed."
-        return [Missing("closed-loop-kl", "Closed loop", why, command(comparison))]
+        return [Missing("closed-loop-kl", "Closed loop", why, first_command(comparison))]
     plans = [_plan(closed, measure) for measure in _CURVES]
     return [plan for plan in plans if plan is not None]
 
 
-def command(comparison: Comparison, loop: str = "") -> str:
-    """Adds rows of the running model for the texts, policies and budgets of the report."""
+def first_command(comparison: Comparison) -> str:
+    """Adds rows of the running model on the trace of the report, which has none yet."""
+    return command(comparison, f"--trace {comparison.trace}")
+
+
+def command(comparison: Comparison, options: str, texts: str = "--text FILE") -> str:
+    """Adds rows of the running model for the policies and budgets of the report."""
     protocol = "" if comparison.base_mode == "stream" else f" --mode {comparison.base_mode}"
     if comparison.eviction_interval:
         protocol += f" --eviction-interval {comparison.eviction_interval}"
     return (
-        f"python -m kvsim.evaluate MODEL --text FILE --policies '{';'.join(comparison.policies)}' "
+        f"python -m kvsim.evaluate MODEL {texts} --policies '{';'.join(comparison.policies)}' "
         f"--budgets {','.join(comparison.points.index)}{protocol} --seed {comparison.seed}"
-        f"{f' --loop {loop}' if loop else ''} -o {comparison.results.path}"
+        f" {options} -o {comparison.results.path}"
     )
 
 
@@ -73,10 +78,11 @@ def _plan(closed: ClosedLoop, measure: str) -> Plan | None:
     if not closed.has(measure):
         if measure == "answers_share":
             why = "No text has a span labelled answer: give the texts as JSON lines with spans."
-            return Missing(name, title, why, command(closed.comparison))
+            loop = f"--loop {closed.loop}"
+            return Missing(name, title, why, command(closed.comparison, loop, "--texts FILE.jsonl"))
         if measure == "kept_overlap":
             why = "It needs rows of the adaptive loop, in which policies see the evicting model."
-            return Missing(name, title, why, command(closed.comparison, "adaptive"))
+            return Missing(name, title, why, command(closed.comparison, "--loop adaptive"))
         return None
     loop = "adaptive" if measure == "kept_overlap" else closed.loop
     text = caption + _PLAIN[loop] + sentence(closed.comparison) + _bars(closed.texts_of(measure))

@@ -12,8 +12,8 @@ from ..closed_loop import ClosedLoop
 from ..frames import Comparison
 from ..intervals import span
 from ..style import MARKERS, Shape, Theme
-from . import Drawing, Missing, Plan, Table
-from .closed_loop import command
+from . import Drawing, Missing, Plan, Table, without_reference
+from .closed_loop import command, first_command
 
 NAME, TITLE = "prediction", "Does replay predict it?"
 _METRICS = {
@@ -30,14 +30,16 @@ _AMONG = {"all": "all policies", "serious": "serious policies"}
 
 def plan(comparison: Comparison) -> list[Plan]:
     closed = ClosedLoop(comparison)
-    if not closed.loops or not comparison.has_reference:
-        why = "It needs rows of the running model beside those of the replay, and its metrics."
-        return [Missing(NAME, TITLE, why, command(comparison))]
+    if not comparison.has_reference:
+        return [without_reference(comparison, NAME, TITLE)]
+    if not closed.loops:
+        why = "It needs rows of the running model beside those of the replay."
+        return [Missing(NAME, TITLE, why, first_command(comparison))]
     found = closed.correlations
     shown = found[(found["loop"] == closed.loop) & found["spearman"].notna()]
     if shown.empty:
         why = "It needs three policies at one budget that the running model tells apart."
-        return [Missing(NAME, TITLE, why, command(comparison))]
+        return [Missing(NAME, TITLE, why, command(comparison, f"--loop {closed.loop}"))]
     tables = tuple(_table(found, loop) for loop in closed.loops)
     draw = partial(_draw, shown)
     return [Drawing(NAME, TITLE, _caption(closed, shown), _alt(shown), draw, tables=tables)]
