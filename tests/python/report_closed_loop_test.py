@@ -11,6 +11,7 @@ from figures_test import _figure, _missing, _require_nothing_cut
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
 from kvsim.report.closed_loop import ClosedLoop
+from kvsim.report.figures.closed_loop import command
 from kvsim.report.style import COLUMN, DARK, NARROW, TEXT, WIDE
 
 CLOSED = ["closed-loop-kl", "closed-loop-nll", "closed-loop-answers", "kept-overlap", "prediction"]
@@ -59,6 +60,15 @@ def test_without_rows_of_the_running_model_the_page_says_what_adds_them(result_f
         assert f"--budgets 10%,20% {protocol}" in command
 
 
+def test_only_policies_that_the_loop_takes_are_suggested(result_file):
+    estimators = ["subgen:delta=4,s=0.25,t=4", "window+quant:bits=4,group=64"]
+    result_file.sweep(["window", "lru:score=full", "optimal:recent=0", "unknown", *estimators])
+    comparison = comparison_of(result_file.path)
+    imposed, adaptive = (command(comparison, f"--loop {x}") for x in ("imposed", "adaptive"))
+    assert "--policies 'lru:score=full;optimal:recent=0;unknown;window'" in imposed
+    assert "--policies 'subgen:delta=4,s=0.25,t=4;unknown;window;window+quant" in adaptive
+
+
 def test_each_missing_part_costs_only_its_figure(result_file):
     result_file.sweep().closed_loop(answers=0, answers_right=0)
     found, missing = drawings_of(result_file.path), _missing(result_file.path)
@@ -69,6 +79,7 @@ def test_each_missing_part_costs_only_its_figure(result_file):
     assert "MODEL --texts FILE.jsonl" in missing["Answers"].command
     overlap = missing["Kept tokens, running model against replay"]
     assert "--loop adaptive -o" in overlap.command
+    assert f"--policies 'full;{H2O};{TOVA};window'" in overlap.command  # no oracles
 
 
 def test_rows_of_another_trace_mode_or_seed_are_not_shown(result_file):
@@ -174,6 +185,7 @@ def test_traces_of_one_model_are_shown_as_one(result_file):
     assert comparison.means.loc[(H2O, "20%"), "attention_recall"] == pytest.approx(0.25)
     closed = ClosedLoop(comparison)
     assert closed.means.loc[(H2O, "20%"), "kl_mean"] == pytest.approx(0.025)
+    assert comparison.trace == "trace.h5"
     one = comparison_of(result_file.path, trace_id="3")
     assert one.trace_ids == ["3" * 64] and one.sequences == ["text 2"]
 

@@ -206,8 +206,9 @@ class Comparison:
 
     @property
     def trace(self) -> str:
-        """The trace file, as named for the sweep."""
-        return str(self.rows["trace"].iloc[0])
+        """The trace file, as named for the sweep; TRACE where there are several."""
+        named = self.rows["trace"].unique()
+        return str(named[0]) if len(named) == 1 else "TRACE"
 
     def _one(self, rows: pd.DataFrame, column: str, wanted: object) -> object:
         counts = rows[column].value_counts().sort_index()

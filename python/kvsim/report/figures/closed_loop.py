@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import pandas as pd
 
+from ... import _engine
+from ...closed_loop.choice import refused_by_imposed
+from ...errors import KvsimError
 from ..closed_loop import ClosedLoop
 from ..frames import Comparison
 from ..intervals import span
@@ -63,14 +66,27 @@ def first_command(comparison: Comparison) -> str:
 
 def command(comparison: Comparison, options: str, texts: str = "--text FILE") -> str:
     """Adds rows of the running model for the policies and budgets of the report."""
+    loop = "adaptive" if "adaptive" in options else "imposed"
+    policies = [spec for spec in comparison.policies if _runs(spec, loop)]
     protocol = "" if comparison.base_mode == "stream" else f" --mode {comparison.base_mode}"
     if comparison.eviction_interval:
         protocol += f" --eviction-interval {comparison.eviction_interval}"
     return (
-        f"python -m kvsim.evaluate MODEL {texts} --policies '{';'.join(comparison.policies)}' "
+        f"python -m kvsim.evaluate MODEL {texts} --policies '{';'.join(policies)}' "
         f"--budgets {','.join(comparison.points.index)}{protocol} --seed {comparison.seed}"
         f" {options} -o {comparison.results.path}"
     )
+
+
+def _runs(spec: str, loop: str) -> bool:
+    """Whether the loop takes a policy. One that only the user's own code defines may be asked."""
+    try:
+        (flags,) = _engine.specs(spec, "uniform")
+    except KvsimError:
+        return True
+    if loop == "imposed":
+        return refused_by_imposed(flags) is None
+    return not any(flags[name] for name in ("is_oracle", "sees_full_attention", "selects"))
 
 
 def _plan(closed: ClosedLoop, measure: str) -> Plan | None:
