@@ -8,7 +8,11 @@
 namespace kvsim {
 namespace {
 
-/// The dataset `name`, a list of any length if `length` is negative.
+// A damaged file may declare any size; memory is taken for what these allow.
+constexpr hssize_t kMostSpans = 1 << 20;
+constexpr std::size_t kMostLabelBytes = 1 << 10;  // of labels of fixed width
+
+/// The dataset `name`, a list of at most kMostSpans if `length` is negative.
 H5::DataSet list(const GroupReader& spans, const std::string& name, hssize_t length) {
   const H5::DataSet dataset = spans.dataset(name);
   const H5::DataSpace space = dataset.getSpace();
@@ -17,6 +21,10 @@ H5::DataSet list(const GroupReader& spans, const std::string& name, hssize_t len
     spans.place().child(name).fail(
         length < 0 ? "a list" : fmt::format("shape [{}], as start has", length), shape_name(space),
         spans.fix());
+  }
+  if (space.getSimpleExtentNpoints() > kMostSpans) {
+    spans.place().child(name).fail(fmt::format("at most {} spans", kMostSpans), shape_name(space),
+                                   spans.fix());
   }
   return dataset;
 }
@@ -37,6 +45,10 @@ std::vector<std::string> labels_of(const GroupReader& spans, hssize_t length) {
   const H5::DataSet dataset = list(spans, "label", length);
   if (dataset.getTypeClass() != H5T_STRING) {
     spans.place().child("label").fail("strings", type_name(dataset.getDataType()), spans.fix());
+  }
+  if (const std::size_t width = dataset.getDataType().getSize(); width > kMostLabelBytes) {
+    spans.place().child("label").fail(fmt::format("at most {} bytes each", kMostLabelBytes),
+                                      fmt::format("{}", width), spans.fix());
   }
   return length == 0 ? std::vector<std::string>() : read_texts(dataset);
 }

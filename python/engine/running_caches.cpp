@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "policies/parameters/amount.h"
 #include "policies/parameters/errors.h"
@@ -15,6 +16,7 @@
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "python/engine/scope_name.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 
@@ -26,21 +28,40 @@ namespace {
 
 using Rows = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 
+/// A number or text of a dict. Throws UsageError for one of another type or size.
 template <class T>
-T take(const nb::dict& from, const char* name, T otherwise) {
-  return from.contains(name) ? nb::cast<T>(from[name]) : otherwise;
+T take(const nb::dict& from, const char* name, std::optional<T> otherwise = {}) {
+  if (!from.contains(name)) {
+    if (otherwise) return *otherwise;
+    throw UsageError(fmt::format("{}: expected one, found none", name));
+  }
+  T value{};
+  if (nb::try_cast<T>(from[name], value)) return value;
+  throw UsageError(
+      fmt::format("{}: cannot take {}", name, nb::cast<std::string>(nb::repr(from[name]))));
+}
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw UsageError(what);
 }
 
 ModelShape shape_of(const nb::dict& given) {
   ModelShape shape;
-  shape.layers = nb::cast<std::vector<int>>(given["layers"]);
-  shape.query_heads = nb::cast<int>(given["query_heads"]);
-  shape.kv_heads = nb::cast<int>(given["kv_heads"]);
-  shape.head_dim = nb::cast<int>(given["head_dim"]);
-  shape.value_dim = nb::cast<int>(given["value_dim"]);
-  shape.scale = nb::cast<float>(given["scale"]);
-  shape.logit_softcap = take<std::optional<float>>(given, "softcap", std::nullopt);
-  shape.element_bytes = take(given, "element_bytes", 4);
+  shape.layers = take<std::vector<int>>(given, "layers");
+  shape.query_heads = take<int>(given, "query_heads");
+  shape.kv_heads = take<int>(given, "kv_heads");
+  shape.head_dim = take<int>(given, "head_dim");
+  shape.value_dim = take<int>(given, "value_dim");
+  shape.scale = take<float>(given, "scale");
+  if (given.contains("softcap")) {
+    shape.logit_softcap = nb::cast<std::optional<float>>(given["softcap"]);
+  }
+  shape.element_bytes = take<int>(given, "element_bytes", 4);
+  require(!shape.layers.empty() && shape.head_dim > 0 && shape.value_dim > 0,
+          "shape: expected layers and dimensions");
+  require(shape.kv_heads > 0 && shape.query_heads > 0 && shape.query_heads % shape.kv_heads == 0,
+          fmt::format("shape: expected a multiple of {} KV heads, found {} query heads",
+                      shape.kv_heads, shape.query_heads));
   if (given.contains("windows")) {
     for (const auto& [layer, window] : nb::cast<nb::dict>(given["windows"])) {
       shape.sliding_windows[nb::cast<int>(layer)] = nb::cast<int>(window);
@@ -66,8 +87,10 @@ struct RunningRequest {
 RunningRequest running_request_of(const nb::dict& given) {
   RunningRequest found;
   found.text = {.sequence = take<std::string>(given, "sequence", "sequence"),
-                .prompt_length = take(given, "prompt_length", 0),
-                .num_tokens = take(given, "num_tokens", 0)};
+                .prompt_length = take<int>(given, "prompt_length", 0),
+                .num_tokens = take<int>(given, "num_tokens", 0)};
+  require(found.text.prompt_length >= 0,
+          fmt::format("prompt_length: expected 0 or more, found {}", found.text.prompt_length));
   nb::dict rest;
   for (const auto& [key, value] : given) {
     const auto name = nb::cast<std::string>(key);
@@ -83,7 +106,9 @@ RunningRequest running_request_of(const nb::dict& given) {
 }
 
 int budget_of(const std::string& text, const RunningRequest& request) {
-  const Amount amount = Amount::parse(text, "budget");
+  const std::vector<Amount> amounts = parse_budgets(text);
+  require(amounts.size() == 1, fmt::format("budget: expected one, found {}", amounts.size()));
+  const Amount& amount = amounts.front();
   if (amount.is_share() && request.options.mode == Mode::stream) {
     throw UsageError(
         fmt::format("budget {}: in stream mode the length of the text is not known; give tokens, "
@@ -100,13 +125,17 @@ RunningCaches* make(const std::string& policy, const std::string& budget, const 
   const RunningRequest request = running_request_of(options);
   Configuration configuration{Spec(policy).allocated(request.allocation),
                               budget_of(budget, request)};
+  ModelShape of_model = shape_of(shape);
   if (budgets) {
+    require(budgets->size() == of_model.layers.size(), "budgets: expected a list per layer");
     for (const auto& layer : *budgets) {
+      require(static_cast<int>(layer.size()) == of_model.kv_heads && std::ranges::min(layer) > 0,
+              "budgets: expected 1 token or more per KV head");
       configuration.budgets.insert(configuration.budgets.end(), layer.begin(), layer.end());
     }
   }
-  return std::make_unique<RunningCaches>(std::move(configuration), shape_of(shape), request.text,
-                                         request.options)
+  return std::make_unique<RunningCaches>(std::move(configuration), std::move(of_model),
+                                         request.text, request.options)
       .release();
 }
 
@@ -125,12 +154,26 @@ LayerRows rows_of(const Rows& query, const Rows& key, const Rows& value, std::si
           .value_stride = value.shape(2) * value.shape(3)};
 }
 
+void check_members(const std::vector<RunningCaches*>& members) {
+  const std::set<RunningCaches*> distinct(members.begin(), members.end());
+  require(distinct.size() == members.size() && !distinct.contains(nullptr),
+          "members: expected caches, each once");
+}
+
 void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, const Rows& key,
-                const Rows& value) {
+                const Rows& value, const std::vector<int>& first, const std::vector<int>& count) {
+  check_members(members);
   const auto is_shape = [&](const Rows& rows, int heads, int dim) {
     return rows.shape(0) == members.size() && rows.shape(2) == query.shape(2) &&
            static_cast<int>(rows.shape(1)) == heads && static_cast<int>(rows.shape(3)) == dim;
   };
+  require(first.size() == members.size() && count.size() == members.size(),
+          fmt::format("first, count: expected {} each", members.size()));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    require(first[i] >= 0 && count[i] >= 0 &&
+                std::int64_t{first[i]} + count[i] <= static_cast<std::int64_t>(query.shape(2)),
+            fmt::format("first, count: expected rows in 0..{}", query.shape(2)));
+  }
   for (const RunningCaches* member : members) {
     const ModelShape& shape = member->shape();
     if (is_shape(query, shape.query_heads, shape.head_dim) &&
@@ -148,28 +191,28 @@ void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, c
 nb::object advance(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
                    const Rows& key, const Rows& value, const std::vector<int>& first,
                    const std::vector<int>& count, bool wants_outputs) {
-  check_rows(members, query, key, value);
+  check_rows(members, query, key, value, first, count);
   std::vector<float> outputs;
   std::vector<std::size_t> shape;
   if (wants_outputs) {
     shape = {query.shape(0), query.shape(2), query.shape(1), value.shape(3)};
     outputs.resize(shape[0] * shape[1] * shape[2] * shape[3]);
   }
-  const auto advance_one = [&](std::size_t i) {
-    if (count[i] == 0) return;
+  const auto advance_one = [&](std::size_t i, const std::atomic<bool>* interrupted) {
     float* to = nullptr;
     if (wants_outputs) {
       to = outputs.data() +
            (i * shape[1] + static_cast<std::size_t>(first[i])) * shape[2] * shape[3];
     }
-    members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to);
+    members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to, interrupted);
   };
   if (query.shape(2) == 1) {  // threads would cost more than they save
     const nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < members.size(); ++i) advance_one(i);
+    for (std::size_t i = 0; i < members.size(); ++i) advance_one(i, nullptr);
   } else {
     run_engine(nb::none(), [&](Work& state) {
-      in_parallel(members.size(), default_threads(), state.interrupted, advance_one);
+      in_parallel(members.size(), default_threads(), state.interrupted,
+                  [&](std::size_t i) { advance_one(i, &state.interrupted); });
     });
   }
   if (!wants_outputs) return nb::none();
@@ -178,12 +221,13 @@ nb::object advance(const std::vector<RunningCaches*>& members, int layer, const 
 }
 
 void end_forward(const std::vector<RunningCaches*>& members) {
+  check_members(members);
   const bool any_waits = std::any_of(members.begin(), members.end(),
                                      [](const RunningCaches* member) { return member->waits(); });
   if (!any_waits) return;
   run_engine(nb::none(), [&](Work& state) {
     in_parallel(members.size(), default_threads(), state.interrupted,
-                [&](std::size_t i) { members[i]->end_forward(); });
+                [&](std::size_t i) { members[i]->end_forward(&state.interrupted); });
   });
 }
 
@@ -198,11 +242,6 @@ nb::object evicted_after(const RunningCaches& caches, int layer) {
   const std::int32_t* data = numbers.data();
   const std::vector<std::size_t> shape{heads, numbers.size() / heads};
   return array_over(data, shape, std::move(numbers));
-}
-
-const char* name_of(Scope scope) {
-  if (scope == Scope::head) return "head";
-  return scope == Scope::layer ? "layer" : "model";
 }
 
 std::size_t peak_tokens(const RunningCaches& caches) {
@@ -233,7 +272,7 @@ void bind_running_caches(nb::module_& module) {
       .def_prop_ro("peak_tokens", &peak_tokens)
       .def_prop_ro("cache_bytes", &cache_bytes)
       .def_prop_ro("is_plain", &RunningCaches::is_plain)
-      .def_prop_ro("scope", [](const RunningCaches& caches) { return name_of(caches.scope()); })
+      .def_prop_ro("scope", [](const RunningCaches& caches) { return scope_name(caches.scope()); })
       .def_prop_ro("policy", [](const RunningCaches& caches) { return caches.policy().text(); })
       .def_prop_ro("policy_code",
                    [](const RunningCaches& caches) { return policy_code(caches.policy()); });

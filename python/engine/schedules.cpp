@@ -46,6 +46,7 @@ nb::tuple schedules(const std::vector<Trace>& traces, const std::string& policie
     const auto backend = choose_backend(given.device);
     SweepRequest request = request_of(traces, policies, budgets, given, notes);
     request.trajectories = true;
+    request.selections = true;
     const SweepPlan plan = plan_sweep(std::move(request));
     for (const std::string& cut : cut_amounts(plan)) notes.push_back(cut);
     state.total = plan.num_replays();

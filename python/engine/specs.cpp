@@ -4,6 +4,7 @@
 
 #include "policies/registry/spec_list.h"
 #include "python/engine/bindings.h"
+#include "python/engine/scope_name.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
@@ -13,18 +14,6 @@ using namespace nb::literals;
 
 namespace kvsim::python {
 namespace {
-
-const char* name_of(Scope scope) {
-  switch (scope) {
-    case Scope::head:
-      return "head";
-    case Scope::layer:
-      return "layer";
-    case Scope::model:
-      break;
-  }
-  return "model";
-}
 
 nb::object text_or_none(const std::string& text) {
   return text.empty() ? nb::none() : nb::object(nb::str(text.data(), text.size()));
@@ -38,7 +27,7 @@ nb::dict flags_of(const Spec& spec, int budget) {
   flags["policy_code"] = policy_code(spec);
   flags["name"] = spec.policy().name;
   flags["allocation"] = allocation_name(spec.allocation());
-  flags["scope"] = name_of(rules.scope);
+  flags["scope"] = scope_name(rules.scope);
   flags["is_oracle"] = spec.is_oracle();
   flags["is_estimator"] = spec.is_estimator();
   flags["is_exact"] = rules.is_exact();

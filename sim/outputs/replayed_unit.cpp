@@ -12,7 +12,10 @@ void round_rows(Matrix& matrix, int first, int count, const Quantization& quanti
 }
 
 void append_rows(Matrix& matrix, const Matrix& original, int first, int count) {
-  if (matrix.rows() < original.rows()) matrix.conservativeResize(original.rows(), matrix.cols());
+  if (const Eigen::Index known = matrix.rows(); known < original.rows()) {
+    matrix.conservativeResize(original.rows(), matrix.cols());
+    matrix.bottomRows(original.rows() - known).setZero();
+  }
   matrix.middleRows(first, count) = original.middleRows(first, count);
 }
 

@@ -93,7 +93,7 @@ void PolicyReplay::attend(std::size_t layer, int step, std::span<const std::int3
   for (Member& member : members) {
     const int group_size = member.replayed.unit().group_size();
     const auto heads = static_cast<double>(group_size) * static_cast<double>(members.size());
-    if (steps_->rules().selects) member.record.add_selected(tokens);
+    if (steps_->rules().selects) member.record.add_selected(step, tokens);
     for (int head = 0; head < group_size; ++head) {
       member.attention->attend(head, row, tokens);
       member.attention->add_to_mean(heads, mean);

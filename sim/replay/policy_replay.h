@@ -15,6 +15,8 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
  public:
   PolicyReplay(const Configuration& configuration,
                std::span<const std::unique_ptr<ReplayedUnit>> units, const ReplayOptions& options);
+  PolicyReplay(const PolicyReplay&) = delete;  // its steps refer to its kinds
+  PolicyReplay& operator=(const PolicyReplay&) = delete;
 
   void advance() override;
   void measure() override;

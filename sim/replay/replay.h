@@ -37,6 +37,7 @@ struct ReplayOptions {
   int eviction_interval = 1;  ///< see most_held(); kNeverEvict in prefill mode only
   std::uint64_t seed = 0;     ///< see unit_seed()
   bool trajectories = false;
+  bool selections = false;  ///< trajectories say what each step attends to, of policies that select
   MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
 };

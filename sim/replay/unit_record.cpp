@@ -20,6 +20,7 @@ UnitRecord::UnitRecord(const Unit& unit, int first_measured, const ReplayOptions
     : num_tokens_(unit.num_tokens()),
       first_measured_(first_measured),
       keep_trajectory_(options.trajectories),
+      keep_selection_(options.selections),
       measuring_(options.measuring) {
   if (!measuring_.has_reference()) return;
   const int measured = num_tokens_ - first_measured_;
@@ -41,9 +42,12 @@ void UnitRecord::add(int head, int step, Measurement measurement) {
                                                : std::numeric_limits<float>::quiet_NaN();
 }
 
-void UnitRecord::add_selected(std::span<const std::int32_t> tokens) {
-  if (!keep_trajectory_) return;
-  if (trajectory_.selected_begin.empty()) trajectory_.selected_begin.push_back(0);
+void UnitRecord::add_selected(int step, std::span<const std::int32_t> tokens) {
+  if (!keep_selection_ || !keep_trajectory_) return;
+  if (trajectory_.selected_begin.empty()) {
+    trajectory_.selected_begin.assign(static_cast<std::size_t>(first_measured_) + 1, 0);
+  }
+  if (step < first_measured_) return;
   trajectory_.selected.insert(trajectory_.selected.end(), tokens.begin(), tokens.end());
   trajectory_.selected_begin.push_back(std::ssize(trajectory_.selected));
 }

@@ -23,8 +23,9 @@ class UnitRecord {
 
   void add(int head, int step, Measurement measurement);
 
-  /// Adds what the next step attends to, of a policy that selects.
-  void add_selected(std::span<const std::int32_t> tokens);
+  /// Adds what `step` attends to, of a policy that selects; the steps before `first_measured`
+  /// attend to all tokens. Steps come in order.
+  void add_selected(int step, std::span<const std::int32_t> tokens);
 
   /// Adds the measured steps of a block, after filling in errors and bounds from the differences of
   /// `contents`. `pending` is [steps, heads].
@@ -41,6 +42,7 @@ class UnitRecord {
   int num_tokens_;
   int first_measured_;
   bool keep_trajectory_;
+  bool keep_selection_;
   MeasureOptions measuring_;
   Metrics metrics_;
   Trajectory trajectory_;

@@ -14,8 +14,8 @@ struct Trajectory {
   Matrix output_error;                      ///< empty without a reference; NaN: not taken
   std::vector<double> slot_price;           ///< Plan::slot_price of an oracle; may be empty
 
-  /// Of a policy that selects: what each step attends to, one step after the other; empty for
-  /// others. Step t has selected[selected_begin[t]] .. selected[selected_begin[t + 1] - 1].
+  /// On request, of a policy that selects: what each step attends to, one step after the other; of
+  /// steps before the measured ones, which attend to all tokens, nothing. Step t has selected[selected_begin[t]] .. selected[selected_begin[t + 1] - 1].
   std::vector<std::int32_t> selected;
   std::vector<std::int64_t> selected_begin;
 };

@@ -48,9 +48,10 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
       shape_(std::move(shape)),
       options_(options),
       prompt_(first_measured(options.mode, text.prompt_length)),
+      num_tokens_(text.num_tokens),
       steps_run_(shape_.layers.size(), 0) {
   check_policy(configuration_, options_);
-  if (options_.mode == Mode::prefill && prompt_ == 0) {
+  if (options_.mode == Mode::prefill && prompt_ <= 0) {
     throw UsageError(
         fmt::format("{}: prefill mode needs a prompt; give its length", text.sequence));
   }
@@ -71,7 +72,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   if (is_split) {
     make_replays();
   } else if (!needs_measurement(policy.allocation())) {
-    measure_split();
+    split_budget();
   } else if (options_.mode == Mode::stream) {
     throw UsageError(
         fmt::format("{}: the split of the budget is measured before the first eviction; use mode "
@@ -103,8 +104,8 @@ void RunningCaches::read_schedules(int num_tokens) {
   }
 }
 
-// A split that is not measured needs the layers alone, and is made without a token.
-void RunningCaches::measure_split() {
+// As JobLoader does for a trace. A split that is not measured needs the layers alone.
+void RunningCaches::split_budget() {
   const Spec& policy = configuration_.policy;
   const PolicyWindow window = window_of(policy, configuration_.budget);
   std::vector<UnitProfile> profiles;
@@ -117,14 +118,16 @@ void RunningCaches::measure_split() {
       profiles.push_back({.name = unit->unit().name});
     }
   }
-  const int most = std::numeric_limits<int>::max() / static_cast<int>(units_.size());
+  const int any = std::numeric_limits<int>::max() / static_cast<int>(units_.size());
+  const int length = prompt_ > 0 ? prompt_ : num_tokens_;
   const int per_token = policy.is_estimator() ? 2 : 1;
-  configuration_.budgets = allocate(policy.allocation(),
-                                    {.tokens = configuration_.budget,
-                                     .most = most,
-                                     .length = prompt_ > 0 ? per_token * prompt_ : most,
-                                     .window = window},
-                                    profiles);
+  configuration_.budgets =
+      allocate(policy.allocation(),
+               {.tokens = configuration_.budget,
+                .most = num_tokens_ > 0 && !policy.is_estimator() ? num_tokens_ : any,
+                .length = length > 0 ? per_token * length : any,
+                .window = window},
+               profiles);
   make_replays();
 }
 
@@ -157,35 +160,56 @@ int RunningCaches::num_tokens(int layer) const {
   return units_[index_of(layer) * shape_.kv_heads]->num_tokens();
 }
 
-void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs) {
+void RunningCaches::require_whole() const {
+  if (!has_failed_) return;
+  throw UsageError(fmt::format("{}: an earlier forward pass failed; begin a new text",
+                               configuration_.policy.text()));
+}
+
+void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs,
+                            const std::atomic<bool>* interrupted) {
+  require_whole();
+  if (rows.count == 0) return;
   const std::size_t index = index_of(layer);
   const auto heads = static_cast<std::size_t>(shape_.kv_heads);
   const int first = units_[index * heads]->num_tokens();
-  for (std::size_t head = 0; head < heads; ++head) units_[index * heads + head]->append(rows);
   const int end = first + rows.count;
-  if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
-  if (!kinds_.empty()) kinds_.front() = TokenKind::special;
-  if (waits() && end <= prompt_) return;
-  if (waits() && (first < prompt_ || rows.count > 1)) {
+  const bool is_late = waits() && end > prompt_;
+  if (is_late && (first < prompt_ || rows.count > 1)) {
     throw UsageError(fmt::format(
         "{} {}: feed the prompt in forward passes of its own{}", configuration_.policy.text(),
         scope_ == Scope::model ? "decides for all layers at each step"
                                : "splits its budget by what it measures on the prompt",
         scope_ == Scope::model ? ", and then one token at a time" : ""));
   }
-  const OutputRows target{outputs, first, shape_.query_heads, shape_.value_dim};
-  run_steps(index, first, rows.count, outputs == nullptr ? nullptr : &target);
+  has_failed_ = true;  // until the steps have run
+  for (std::size_t head = 0; head < heads; ++head) units_[index * heads + head]->append(rows);
+  if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
+  kinds_.front() = TokenKind::special;
+  if (is_late || !waits()) {
+    options_.interrupted = interrupted;
+    const OutputRows target{outputs, first, shape_.query_heads, shape_.value_dim};
+    run_steps(index, first, rows.count, outputs == nullptr ? nullptr : &target);
+  }
+  has_failed_ = false;
 }
 
-void RunningCaches::end_forward() {
+void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
+  require_whole();
   if (!waits()) return;
   const int waiting = units_.front()->num_tokens();
-  if (replays_.empty()) {
-    if (waiting < prompt_) return;
-    measure_split();
+  for (const auto& unit : units_) {
+    if (unit->num_tokens() == waiting) continue;
+    throw UsageError(fmt::format("layer {} has {} tokens, layer {} has {}; advance every layer",
+                                 unit->unit().name.layer, unit->num_tokens(), shape_.layers.front(),
+                                 waiting));
   }
+  has_failed_ = true;
+  options_.interrupted = interrupted;
+  if (replays_.empty() && waiting >= prompt_) split_budget();
   const int run = steps_run_.front();
-  if (run < waiting) run_all_layers(run, waiting - run);
+  if (!replays_.empty() && run < waiting) run_all_layers(run, waiting - run);
+  has_failed_ = false;
 }
 
 void RunningCaches::compute(std::size_t layer, int first, int count) {
@@ -224,18 +248,20 @@ void RunningCaches::add_text(const std::vector<std::string>& texts) {
 }
 
 std::vector<CacheUsage> RunningCaches::usage(int layer) const {
+  require_whole();
   const std::size_t index = index_of(layer);
-  std::vector<CacheUsage> usages;
-  for (int head = 0; head < shape_.kv_heads; ++head) {
-    if (replays_.empty() || steps_run_[index] == 0) {
-      const auto tokens = static_cast<std::size_t>(num_tokens(layer));
-      CacheUsage all;
-      all.evicted_after.assign(tokens, static_cast<std::int32_t>(tokens));
-      usages.push_back(std::move(all));
-      continue;
+  const std::int32_t tokens = num_tokens(layer);
+  const int run = steps_run_[index];
+  std::vector<CacheUsage> usages(static_cast<std::size_t>(shape_.kv_heads));
+  for (std::size_t head = 0; head < usages.size(); ++head) {
+    CacheUsage& usage = usages[head];
+    if (run > 0) {
+      const Place& place = places_[index][head];
+      usage = replays_[place.replay]->usage(place.layer, run);
     }
-    const Place& place = places_[index][static_cast<std::size_t>(head)];
-    usages.push_back(replays_[place.replay]->usage(place.layer, num_tokens(layer)));
+    // Tokens whose steps wait are held.
+    std::replace(usage.evicted_after.begin(), usage.evicted_after.end(), run, tokens);
+    usage.evicted_after.resize(static_cast<std::size_t>(tokens), tokens);
   }
   return usages;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct RunningText {
 /// All caches of one text under one configuration in a running model.
 ///
 /// Every forward pass of the model calls advance() for each layer in turn, then end_forward().
+/// After one of them has thrown, the text cannot go on. For one thread at a time.
 class RunningCaches {
  public:
   /// `configuration.budgets`, if set, has one budget per layer and KV head. Without them a split of
@@ -35,16 +37,18 @@ class RunningCaches {
   /// New tokens of a layer. Runs their steps and writes their outputs to `outputs`, [rows.count,
   /// query heads, value_dim], unless it is null. Where the tokens are of the prompt, steps may
   /// wait for end_forward(), and then write no outputs. Throws UsageError for tokens of the prompt
-  /// with later ones, and several later ones, if waits().
-  void advance(int layer, const LayerRows& rows, float* outputs);
+  /// with later ones, and several later ones, if waits(); Interrupted if that flag is set.
+  void advance(int layer, const LayerRows& rows, float* outputs,
+               const std::atomic<bool>* interrupted = nullptr);
 
   /// Whether steps of the prompt wait for all layers.
   bool waits() const { return scope_ == Scope::model || replays_.empty(); }
 
   /// The forward pass has ended. Runs the steps that have waited.
-  void end_forward();
+  void end_forward(const std::atomic<bool>* interrupted = nullptr);
 
-  /// The texts of the next tokens, for policies that read their kinds; without, they are words.
+  /// The texts of the next tokens, before they come, for policies that read their kinds; without,
+  /// they are words.
   void add_text(const std::vector<std::string>& texts);
 
   const Spec& policy() const { return configuration_.policy; }
@@ -68,8 +72,9 @@ class RunningCaches {
 
   std::size_t index_of(int layer) const;
   void check_shape(const Rules& rules) const;
+  void require_whole() const;
   void read_schedules(int num_tokens);
-  void measure_split();
+  void split_budget();
   void make_replays();
   void run_steps(std::size_t layer, int first, int count, const OutputRows* outputs);
   void run_all_layers(int first, int count);
@@ -78,7 +83,9 @@ class RunningCaches {
   Configuration configuration_;
   ModelShape shape_;
   ReplayOptions options_;
-  int prompt_;  // tokens that attend in full: 0 in stream mode
+  int prompt_;      // tokens that attend in full: 0 in stream mode
+  int num_tokens_;  // of the whole text; 0: not known
+  bool has_failed_ = false;
   bool is_plain_ = true;
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;

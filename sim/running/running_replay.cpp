@@ -43,6 +43,7 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     outputs_ = outputs;
     steps_.begin_block(layer);
     steps_.run(layer, step, *this);
+    outputs_ = nullptr;
   }
 
   CacheUsage usage(std::size_t layer, int num_tokens) const override {

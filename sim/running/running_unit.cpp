@@ -67,7 +67,9 @@ Unit empty_unit(UnitName name, const ModelShape& shape, int prompt_length) {
 void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
   if (num_rows + count > matrix.rows()) {
     const Eigen::Index doubled = std::max<Eigen::Index>(kFirstRows, 2 * matrix.rows());
+    const Eigen::Index known = matrix.rows();
     matrix.conservativeResize(std::max<Eigen::Index>(doubled, num_rows + count), matrix.cols());
+    matrix.bottomRows(matrix.rows() - known).setZero();
   }
   matrix.middleRows(num_rows, count) = Eigen::Map<const Matrix>(rows, count, matrix.cols());
 }

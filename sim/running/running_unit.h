@@ -20,7 +20,7 @@ struct LayerRows {
 /// steps. Not movable: replays refer to it.
 class RunningUnit {
  public:
-  /// Without a token yet. `backend` makes the passes of growing units: growing_backend().
+  /// Without a token yet.
   RunningUnit(UnitName name, const ModelShape& shape, int prompt_length);
   RunningUnit(const RunningUnit&) = delete;
   RunningUnit& operator=(const RunningUnit&) = delete;

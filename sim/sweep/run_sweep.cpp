@@ -64,6 +64,7 @@ ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& i
           .eviction_interval = request.eviction_interval,
           .seed = static_cast<std::uint64_t>(request.seed),
           .trajectories = request.trajectories,
+          .selections = request.selections,
           .measuring = request.measuring,
           .interrupted = &interrupted};
 }

@@ -25,6 +25,7 @@ struct SweepRequest {
   int eviction_interval = 1;  ///< see most_held() in sim/attention/mode.h
   std::int64_t seed = 0;
   int threads = 1;
+  bool selections = false;  ///< see ReplayOptions
   bool trajectories = false;
   MeasureOptions measuring = {};
 };

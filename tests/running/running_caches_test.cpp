@@ -196,6 +196,70 @@ TEST_CASE("a split that is measured on the prompt is that of a replay") {
   CHECK(any_is_uneven);
 }
 
+TEST_CASE("a split by layers is that of a replay, also where the text is short for it") {
+  const Text text;
+  const Spec spec("h2o@pyramid");
+  const ReplayOptions options{.trajectories = true};
+  const auto backend = make_cpu_backend();
+  for (const int budget : {7, 30, 45, 65}) {
+    std::vector<UnitProfile> profiles;
+    for (const Unit& unit : text.units) profiles.push_back({.name = unit.name});
+    const std::vector<int> budgets = allocate(
+        spec.allocation(),
+        {.tokens = budget, .most = kTokens, .length = kTokens, .window = window_of(spec, budget)},
+        profiles);
+    const auto outcomes =
+        replay_together(text.units, {{spec, budget, budgets}}, options, *backend).front();
+    RunningCaches caches = caches_of(text, {spec, budget}, options);
+    feed(text, caches, 1, 13);
+    check_same(text, caches, outcomes);
+  }
+}
+
+TEST_CASE("a prompt may come in several forward passes") {
+  const Text text;
+  const Spec spec(GENERATE("spatten", "h2o@adaptive", "h2o"));
+  const ReplayOptions options{.mode = Mode::prefill};
+  RunningCaches whole = caches_of(text, {spec, 9}, options);
+  RunningCaches parts = caches_of(text, {spec, 9}, options);
+  feed(text, whole, kPrompt, 1);
+  for (const auto& [begin, end] : {std::pair{0, 20}, std::pair{20, kPrompt}}) {
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      const Rows rows(std::span(text.units).subspan(2 * layer, 2), begin, end - begin);
+      parts.advance(text.units[2 * layer].name.layer, rows.rows, nullptr);
+      for (const CacheUsage& usage : parts.usage(text.units[2 * layer].name.layer)) {
+        CHECK(usage.evicted_after.size() == static_cast<std::size_t>(end));
+        CHECK((end == kPrompt || std::ranges::min(usage.evicted_after) == end));
+      }
+    }
+    parts.end_forward();
+  }
+  for (int step = kPrompt; step < kTokens; ++step) {
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      const Rows rows(std::span(text.units).subspan(2 * layer, 2), step, 1);
+      parts.advance(text.units[2 * layer].name.layer, rows.rows, nullptr);
+    }
+    parts.end_forward();
+  }
+  for (const int layer : text.shape().layers) {
+    for (int head = 0; head < 2; ++head) {
+      const auto at = static_cast<std::size_t>(head);
+      CHECK(parts.usage(layer)[at].evicted_after == whole.usage(layer)[at].evicted_after);
+    }
+  }
+}
+
+TEST_CASE("after a failure the text cannot go on") {
+  const Text text;
+  RunningCaches caches = caches_of(text, {Spec("h2o"), 9}, {});
+  const Rows rows(std::span(text.units).first(2), 0, kTokens);
+  const std::atomic<bool> interrupted = true;
+  const int layer = text.units[0].name.layer;
+  CHECK_THROWS_AS(caches.advance(layer, rows.rows, nullptr, &interrupted), Interrupted);
+  CHECK_THROWS_WITH(caches.advance(layer, rows.rows, nullptr), Catch::Contains("begin a new text"));
+  CHECK_THROWS_WITH(caches.usage(layer), Catch::Contains("begin a new text"));
+}
+
 TEST_CASE("a policy that reads the kinds of tokens sees those of the text") {
   Text text;
   for (Unit& unit : text.units) {

@@ -23,7 +23,7 @@ STEPS_OF_CPU = 128
 class Selected:
     """What each step of a KV head attends to, of a policy that selects: n steps in rows."""
 
-    offsets: np.ndarray  # int64 [n + 1]
+    offsets: np.ndarray  # int64 [n + 1]; a step of the prompt has none: it attends to all
     tokens: np.ndarray  # int32: of step t those from offsets[t] to offsets[t + 1]
 
 
@@ -118,7 +118,9 @@ class _Sets:
         hidden = torch.ones(shape, dtype=torch.bool, device=self._device)
         for head, selected in enumerate(self._selected):
             begin, after = selected.offsets[start], selected.offsets[end]
-            rows = np.repeat(np.arange(end - start), np.diff(selected.offsets[start : end + 1]))
+            counts = np.diff(selected.offsets[start : end + 1])
+            hidden[head, torch.tensor(counts == 0, device=self._device)] = False
+            rows = np.repeat(np.arange(end - start), counts)
             tokens = selected.tokens[begin:after]
             at = (torch.tensor(x, device=self._device).long() for x in (rows, tokens))
             hidden[(head, *at)] = False
