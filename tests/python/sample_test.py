@@ -81,7 +81,7 @@ def test_the_model_answers_with_all_of_its_context_and_not_with_a_fifth(
 
 
 def test_the_documented_command_records_the_bundled_trace(tmp_path):
-    command = [sys.executable, "-m", "kvsim.record", MODEL, "--prompts", TRACED, "-o", "again.h5"]
+    command = [sys.executable, "-m", "kvsim.record", MODEL, "--texts", TRACED, "-o", "again.h5"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     bundled, recorded = datasets(FOLDER / "tiny-retriever.h5"), datasets(tmp_path / "again.h5")
