@@ -113,6 +113,16 @@ const std::vector<Fault> kFaults = {
        set_dataset(file, kSpans + "/start", PredType::STD_I32LE, {2, 1});
      },
      "/start: expected a list, found [2, 1]"},
+    {"more starts than a text can have",
+     [](const auto& file) {
+       set_dataset(file, kSpans + "/start", PredType::STD_I32LE, {(1 << 20) + 1});
+     },
+     "/start: expected at most 1048576 spans, found [1048577]"},
+    {"labels of absurd width",
+     [](const auto& file) {
+       set_dataset(file, kSpans + "/label", H5::StrType(PredType::C_S1, 1 << 20), {2});
+     },
+     "/label: expected at most 1024 bytes each, found 1048576"},
     {"a missing end", [](const auto& file) { write_numbers(file, "end", {3}); },
      "/end: expected shape [2], as start has, found [1]"},
     {"a label too many",
