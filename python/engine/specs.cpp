@@ -71,9 +71,19 @@ nb::list specs(const std::string& list, const std::string& allocate, int budget)
   return found;
 }
 
+/// Per budget of the list, how it was written and what it comes to of a text of `whole` tokens.
+nb::list budgets_of(const std::string& list, int whole) {
+  nb::list found;
+  for (const Amount& amount : parse_budgets(list)) {
+    found.append(nb::make_tuple(amount.written(), amount.of(whole)));
+  }
+  return found;
+}
+
 }  // namespace
 
 void bind_specs(nb::module_& module) {
+  module.def("budgets_of", &budgets_of, "budgets"_a, "whole"_a);
   module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000);
 }
 

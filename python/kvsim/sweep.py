@@ -72,6 +72,27 @@ def sweep(
     a note of the policy, the unit and the step. Issues KvsimWarning where something runs other
     than it was asked for.
     """
+    return sweep_as(
+        None, trace, policies, budgets, mode, threads, output, progress, executor, force=force,
+        **options,
+    )  # fmt: skip
+
+
+def sweep_as(
+    command: str | None,
+    trace: Traces,
+    policies: str | type | Sequence[str | type],
+    budgets: str | float | Sequence[str | float],
+    mode: str = "stream",
+    threads: int | None = None,
+    output: str | Path | None = None,
+    progress: Progress = None,
+    executor: Executor | None = None,
+    *,
+    force: bool = False,
+    **options: Unpack[Options],
+) -> pd.DataFrame:
+    """`sweep` with the command that the table `run` names; None: the call in words."""
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
     if not specs or not amounts:
         raise UsageError("a sweep takes at least one policy and one budget")
@@ -81,7 +102,7 @@ def sweep(
         output = os.fspath(output)
     from . import _engine
 
-    traces, command = opened(trace), command_of("sweep", trace, arguments)
+    traces, command = opened(trace), command or command_of("sweep", trace, arguments)
     request = ([each._opened for each in traces], specs, amounts, given, output, force, command)
     with reporter(progress, "replays") as report:
         if executor is None:

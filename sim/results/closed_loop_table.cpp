@@ -58,6 +58,8 @@ TableSchema closed_loop_schema() {
        integer_column("cache_bytes",
                       "keys and values of the most tokens held, in bytes, summed over layers and "
                       "KV heads"),
+       integer_column("prompt_length", "tokens that attended in full; 0 in stream mode"),
+       text_column("spans_id", "SHA-256 of the text's spans; NULL without any"),
        text_column("device", "that the model ran on"),
        text_column("kvsim_version", "the release and source revision that wrote the row"),
        text_column("policy_code", "a digest of the policy's code and the engine's version")}};

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,13 @@ class Job:
     source: str  # what to call it in an error
     is_named: bool = False  # by the user
     token_text: tuple[str, ...] | None = None
+
+    @property
+    def spans_id(self) -> str | None:
+        """SHA-256 of the spans; None without any."""
+        if not self.spans:
+            return None
+        return hashlib.sha256(json.dumps([list(span) for span in self.spans]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,10 @@ class How:
     def first_step(self, job: Job) -> int:
         """The first measured step."""
         return job.prompt_length if self.mode == "prefill" else 0
+
+    def whole(self, job: Job) -> int:
+        """The tokens of which a budget in percent is a share."""
+        return job.prompt_length if self.mode == "prefill" else len(job.ids)
 
     def options(self) -> dict[str, object]:
         """As keywords of kvsim.sweep."""

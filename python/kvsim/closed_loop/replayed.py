@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 1 << 28  # of kept sets in memory: 1 GiB of int32
 
 
-def plans_of(frame: pd.DataFrame, refused: set[str]) -> dict[Plan, pd.DataFrame]:
-    """The configurations of a sweep over one sequence, with their rows, without refused ones."""
+def plans_of(
+    frame: pd.DataFrame, refused: set[str], specs: str, budgets: str, whole: int, allocate: str
+) -> dict[Plan, pd.DataFrame]:
+    """The configurations of a sweep over one sequence, with their rows, without refused ones.
+
+    Labels and budgets are those of this call: rows that were there may have had others. Of budgets
+    that come to as many tokens of `whole`, the first counts.
+    """
     plans = {}
+    labels = {spec["text"]: spec["label"] for spec in _engine.specs(specs, allocate)}
+    requests = {tokens: written for written, tokens in reversed(_engine.budgets_of(budgets, whole))}
     for (policy, budget), rows in frame.groupby(["policy", "budget"], sort=False):
         if policy in refused:
             continue
@@ -31,9 +39,9 @@ def plans_of(frame: pd.DataFrame, refused: set[str]) -> dict[Plan, pd.DataFrame]
         plan = Plan(
             policy=policy,
             policy_code=first.policy_code,
-            label=first.label if isinstance(first.label, str) else None,
+            label=labels[policy],
             budget=int(budget),
-            budget_request=first.budget_request,
+            budget_request=requests[int(budget)],
             mode=first["mode"],
         )
         plans[plan] = rows

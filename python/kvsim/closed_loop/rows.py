@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from .. import _engine
 from ..errors import UsageError
 from ..frames import frame_of
@@ -12,10 +14,10 @@ from ..frames import frame_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
+    from .loops import How, Job, Plan
 
-    from .loops import Job, Plan
-
+# Beside the code of the policy, what a row depends on and its key does not have.
+DEPENDS = ("policy_code", "text_id", "prompt_length", "spans_id")
 KEY = ("sequence", "policy", "budget", "mode", "loop", "seed")  # beside model_id
 
 
@@ -23,15 +25,16 @@ class Rows:
     """The rows of one model and loop in a result file, or in memory."""
 
     def __init__(
-        self, output: str | Path | None, model_id: str, loop: str, seed: int, force: bool = False
+        self, output: str | Path | None, model_id: str, loop: str, how: How, force: bool = False
     ) -> None:
         self._file = _engine.ClosedLoopFile(None if output is None else os.fspath(output))
         self._where = "the rows" if output is None else os.fspath(output)
-        self._model_id, self._loop, self._seed = model_id, loop, seed
-        self._asked: set[tuple[object, ...]] = set()
+        self._model_id, self._loop, self._how, self._force = model_id, loop, how, force
+        self._asked: dict[tuple[object, ...], Plan] = {}
         frame = self._own()
         self._text_ids = dict(zip(frame["sequence"], frame["text_id"]))
-        self._codes = {tuple(row[:-1]): row[-1] for row in self._keys(frame, "policy_code")}
+        there = self._lists(frame, *DEPENDS)
+        self._there = dict(zip(map(tuple, self._lists(frame, *KEY)), there))
 
     def begin_run(self, command: str, device: str, threads: int) -> None:
         """What is added from now on belongs to one row of the table `run`."""
@@ -46,34 +49,42 @@ class Rows:
             )
 
     def ask(self, job: Job, plan: Plan) -> bool:
-        """Asks for a row. Returns whether it has to be made: it is missing or of another code."""
-        key = (job.name, plan.policy, plan.budget, plan.mode, self._loop, self._seed)
-        self._asked.add(key)
-        return self._codes.get(key) != plan.policy_code
+        """Asks for a row. Returns whether it has to be made: it is missing, of another code, or
+        measured after another prompt or on other spans."""
+        key = self._key(job, plan)
+        self._asked[key] = plan
+        now = [plan.policy_code, job.text_id, self._how.first_step(job), job.spans_id]
+        return self._force or self._there.get(key) != now
 
     def add(self, job: Job, plan: Plan, values: dict[str, object]) -> None:
         """Adds a row, or replaces that of another code."""
         self._file.add([{
-            "model_id": self._model_id, "sequence": job.name, "policy": plan.policy,
-            "budget": plan.budget, "mode": plan.mode, "loop": self._loop, "seed": self._seed,
+            "model_id": self._model_id, **dict(zip(KEY, self._key(job, plan))),
             "text_id": job.text_id, "budget_request": plan.budget_request, "label": plan.label,
+            "prompt_length": self._how.first_step(job), "spans_id": job.spans_id,
             "policy_code": plan.policy_code, **values,
         }])  # fmt: skip
 
     def asked(self) -> pd.DataFrame:
-        """All rows that were asked for, ordered by key."""
+        """All rows that were asked for, ordered by key, with labels and budgets as asked for."""
         frame = self._own()
-        chosen = [tuple(row) in self._asked for row in self._keys(frame)]
         attrs = frame.attrs
-        frame = frame[chosen].reset_index(drop=True)
+        keys = [tuple(row) for row in self._lists(frame, *KEY)]
+        plans = [self._asked[key] for key in keys if key in self._asked]
+        frame = frame[[key in self._asked for key in keys]].reset_index(drop=True)
+        frame["budget_request"] = [plan.budget_request for plan in plans]
+        frame["label"] = pd.Series([plan.label for plan in plans], dtype=object)
         frame.attrs.update(attrs)
         return frame
+
+    def _key(self, job: Job, plan: Plan) -> tuple[object, ...]:
+        return (job.name, plan.policy, plan.budget, plan.mode, self._loop, self._how.seed)
 
     def _own(self) -> pd.DataFrame:
         frame = frame_of(*self._file.rows())
         return frame[frame["model_id"] == self._model_id]
 
     @staticmethod
-    def _keys(frame: pd.DataFrame, *more: str) -> list[list[object]]:
-        columns = [frame[name].tolist() for name in (*KEY, *more)]
-        return [list(row) for row in zip(*columns)]
+    def _lists(frame: pd.DataFrame, *columns: str) -> list[list[object]]:
+        lists = [frame[name].tolist() for name in columns]
+        return [[None if isinstance(x, float) else x for x in row] for row in zip(*lists)]

@@ -14,7 +14,7 @@ from ..model.errors import UsageError
 from ..model.loading import load_config, load_model, load_tokenizer
 from ..options import listed
 from ..progress import reporter
-from ..sweep import sweep
+from ..sweep import sweep_as
 from ..trace import Trace
 from .choice import Refuse, refused_by_imposed, refused_policies
 from .loops import How, Job
@@ -48,6 +48,7 @@ def evaluate(
     allocate: str = "uniform",
     output: str | Path | None = None,
     progress: Any = None,
+    force: bool = False,
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
@@ -76,6 +77,7 @@ def evaluate(
         again. New ones are added to the table `closed_loop` as they are finished, and those of the
         replay to the table `replay`.
       progress: as for kvsim.sweep; counts rows.
+      force: makes also the rows that `output` holds already.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/README.md), a row per
     text, policy and budget, ordered by key.
@@ -106,6 +108,7 @@ def evaluate_as(
     output: str | Path | None,
     progress: Any,
     names: Sequence[str] | None = None,
+    force: bool = False,
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words."""
     if loop not in LOOPS:
@@ -124,7 +127,7 @@ def evaluate_as(
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         prompted = prompt_length is not None or any(text.prompt_length for text in given)
         jobs = as_in_trace(trace, jobs, prompted)
-    rows = Rows(output, model_id(model), loop, seed)
+    rows = Rows(output, model_id(model), loop, how, force)
     for job in jobs:
         rows.check(job)
         if mode == "prefill" and not job.prompt_length:
@@ -138,11 +141,8 @@ def evaluate_as(
         done = 0
         for index, job in enumerate(jobs):
             with trace_of(model, job, tokenizer, trace) as (of_job, full):
-                open_loop = sweep(
-                    of_job, specs, amounts, output=output, progress=False,
-                    sequences=[job.name], **how.options(),
-                )  # fmt: skip
-                plans = plans_of(open_loop, refused)
+                open_loop = _replayed(of_job, job, specs, amounts, how, output, force, command)
+                plans = plans_of(open_loop, refused, specs, amounts, how.whole(job), allocate)
                 todo = [plan for plan in plans if rows.ask(job, plan)]
                 total = done + len(plans) * (len(jobs) - index)  # texts have as many, but for ties
                 done += len(plans) - len(todo)
@@ -156,6 +156,25 @@ def evaluate_as(
             if report is not None:
                 report(done, total)
     return rows.asked()
+
+
+def _replayed(
+    trace: Trace, job: Job, specs: str, amounts: str, how: How,
+    output: str | Path | None, force: bool, command: str,
+) -> pd.DataFrame:  # fmt: skip
+    """The open-loop rows of a text."""
+
+    def rows(again: bool) -> pd.DataFrame:
+        return sweep_as(
+            command, trace, specs, amounts, output=output, progress=False, force=again,
+            sequences=[job.name], **how.options(),
+        )  # fmt: skip
+
+    found = rows(force)
+    # A row does not say after which prompt it was measured but by its number of steps.
+    if (found.steps != len(job.ids) - how.first_step(job)).any():
+        found = rows(True)
+    return found
 
 
 @contextmanager
