@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .eviction import Eviction
+from .evicting_model import EvictingModel
 from .geometry import Geometry, geometry_of
 from .loops import How, Job, Outcome, Plan
 
@@ -106,13 +106,13 @@ def _batches(
     ids = torch.from_numpy(job.ids).long().to(model.device)
     while configurations:
         batch = [configurations.pop(0) for _ in range(min(at_once, len(configurations)))]
-        eviction = Eviction(
+        running = EvictingModel(
             model, geometry, lambda begin, batch=batch: batch[begin.index][1], mode=how.mode,
             prompt_length=job.prompt_length, most_bytes=most_bytes // 2,
         )  # fmt: skip
-        with eviction.following(model), torch.inference_mode():
+        with running.following(model), torch.inference_mode():
             logits = read(model, ids.expand(len(batch), -1))
-            eviction.finish()
+            running.finish()
         for index, (plan, caches) in enumerate(batch):
             yield plan, caches, logits[index]
 

@@ -1,105 +1,48 @@
-"""A running model whose caches evict: the engine decides, the model attends to what is left."""
+"""What the caches of an evicting model hold, for the block that runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import torch
 
-from ..model.attention import Call, Result
-from ..model.errors import RecordError, UsageError
-from ..model.follower import Follower
-from ..model.member import Member
-from ..model.steps import Step
-from .dropping import Dropper
-from .geometry import Geometry
-from .visible import MOST_BYTES, NO_STEP, PADDING, attend_to_kept
+from ..model.errors import UsageError
+from .evicting_model import EvictingModel, Sequence, held_of
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """What is known of a sequence when its first forward pass begins."""
+class Eviction:
+    """The last sequences of a model that evicts. `kvsim.evicting` makes it.
 
-    index: int  # in the batch
-    number: int  # of the sequences before it
-    prompt_length: int | None  # None: it is neither given nor the input of `generate`
-
-
-class Sequence(Member):
-    """A sequence and its caches, those of all layers and KV heads."""
-
-    def __init__(self, caches: Any, prompt_length: int | None) -> None:
-        super().__init__()
-        self.caches = caches
-        self.prompt_length = prompt_length
-        self.first = 0  # the position of its first new token
-
-
-class Eviction(Follower):
-    """Evicts in a model that runs.
-
-    Before an attention call is computed, the engine replays the caches of its layer with the new
-    tokens' queries, keys and values. Then the model attends to what was in the cache at each step.
+    Of an estimator, which holds no set of tokens, the tokens are those of which it holds the value.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        geometry: Geometry,
-        make_caches: Callable[[Beginning], Any],
-        *,
-        mode: str = "stream",
-        prompt_length: int | None = None,
-        end_tokens: set[int] | None = None,
-        texts_of: Callable[[list[int]], list[str]] | None = None,
-        drop: bool = False,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
-        super().__init__(model, set(geometry.layers))
-        self._geometry, self._make_caches = geometry, make_caches
-        self._mode, self._prompt_length, self._ends = mode, prompt_length, end_tokens or set()
-        self._texts_of = texts_of
-        self._dropper = Dropper() if drop else None
-        self._most_bytes = most_bytes
-        self._batch: list[Sequence] = []
-        self._num_begun = 0
-        self._columns = np.empty((0, 0), np.int32)  # the position of each column, or PADDING
-        self._new_steps = torch.empty(0, 0, dtype=torch.int32)  # of the new columns, or NO_STEP
-        self._called: set[int] = set()  # layers of this forward pass
+    def __init__(self, model: EvictingModel) -> None:
+        self._model = model
 
     @property
     def num_begun(self) -> int:
-        """How many sequences have begun."""
-        return self._num_begun
-
-    def finish(self) -> None:
-        """Raises UsageError if the last sequences ended within their prompts."""
-        self._end_sequences(failed=self._step is not None)
+        """How many sequences have begun; those of the last batch are asked about."""
+        return self._model.num_begun
 
     def kept(self, layer: int, kv_head: int) -> list[np.ndarray]:
         """What a KV head holds after the last step: text positions, int32, of each sequence of
         the batch."""
-        return [_held(left) for left in self.evicted_after(layer, kv_head)]
+        return [held_of(left) for left in self.evicted_after(layer, kv_head)]
 
     def evicted_after(self, layer: int, kv_head: int) -> list[np.ndarray]:
         """The step after which each of the n tokens so far left, int32 [n], n for those that are
         held, of each sequence of the batch."""
         self._require(layer, kv_head)
-        return [sequence.caches.evicted_after(layer)[kv_head] for sequence in self._begun()]
+        return [sequence.caches.evicted_after(layer)[kv_head] for sequence in self._sequences()]
 
     @property
     def peak_tokens(self) -> int:
         """The most tokens that a KV head held after any step, over all sequences of the batch."""
-        return max(sequence.caches.peak_tokens for sequence in self._begun())
+        return max(sequence.caches.peak_tokens for sequence in self._sequences())
 
     @property
     def cache_bytes(self) -> int:
         """The bytes of keys and values that the policy's caches took at most, summed over layers,
         heads and the sequences of the batch, in numbers of the model's own cache."""
-        return sum(sequence.caches.cache_bytes for sequence in self._begun())
+        return sum(sequence.caches.cache_bytes for sequence in self._sequences())
 
     @property
     def storage(self) -> dict[int, str]:
@@ -108,195 +51,22 @@ class Eviction(Follower):
         "dropped": their rows have left the model's cache; "masked": they are there and hidden;
         "engine": the engine's caches compute the output, and those of the model are not used.
         """
-        plain = all(sequence.caches.is_plain for sequence in self._begun())
-        exact = self._dropper.exact if self._dropper else set()
+        plain = all(sequence.caches.is_plain for sequence in self._sequences())
+        dropped = self._model.dropped_layers
         return {
-            layer: "engine" if not plain else "dropped" if layer in exact else "masked"
-            for layer in self._geometry.layers
+            layer: "engine" if not plain else "dropped" if layer in dropped else "masked"
+            for layer in self._model.geometry.layers
         }
 
-    def _begun(self) -> list[Sequence]:
-        if not self._batch:
+    def _sequences(self) -> list[Sequence]:
+        if not self._model.batch:
             raise UsageError("no text was read yet; run the model inside the block first")
-        return self._batch
+        return self._model.batch
 
     def _require(self, layer: int, kv_head: int) -> None:
-        layers, heads = self._geometry.layers, self._geometry.shape.num_kv_heads
+        geometry = self._model.geometry
+        layers, heads = geometry.layers, geometry.shape.num_kv_heads
         if layer not in layers:
             raise UsageError(f"layer: expected one of {list(layers)}, found {layer!r}")
         if not 0 <= kv_head < heads:
             raise UsageError(f"kv_head: expected 0..{heads - 1}, found {kv_head!r}")
-
-    def _end_sequences(self, failed: bool) -> None:
-        if failed:
-            return  # the next text begins anew
-        for sequence in self._batch:
-            if sequence.prompt_length is not None and sequence.prompt_length > sequence.num_tokens:
-                raise UsageError(
-                    f"prompt_length {sequence.prompt_length}: the text before had "
-                    f"{sequence.num_tokens} tokens; expected no more"
-                )
-
-    def _begin_sequences(self, step: Step) -> None:
-        batch = []
-        for index in range(step.real.shape[0]):
-            prompt = self._prompt_of(step.real[index])
-            begin = Beginning(index, self._num_begun + index, prompt)
-            batch.append(Sequence(self._make_caches(begin), prompt))
-        self._batch = batch
-        self._num_begun += len(batch)
-        self._columns = np.empty((len(batch), 0), np.int32)
-        if self._dropper:
-            self._dropper.begin()
-
-    def _prompt_of(self, real: torch.Tensor) -> int | None:
-        """The length of a sequence's prompt, from which of the first tokens are no padding."""
-        if self._prompt_length is not None or self._generation is None:
-            return self._prompt_length
-        padding = len(real) - int(real.sum())
-        if padding == len(real):
-            raise RecordError("a text begins with a piece of padding alone; use larger pieces")
-        return self._generation.prompt_columns - padding
-
-    def _feed(self, step: Step) -> None:
-        self._called = set()
-        if self._dropper:
-            self._dropper.require(step.cache)
-        ends = self._ends if len(self._batch) > 1 else set()
-        new = np.full((len(self._batch), step.new), PADDING, np.int32)
-        for index, sequence in enumerate(self._batch):
-            ids = None if step.ids is None else step.ids[index]
-            in_prompt = self._in_prompt(step, sequence.num_tokens, sequence.prompt_length)
-            sequence.first = sequence.num_tokens
-            sequence.feed(ids, step.real_new[index], in_prompt, ends)
-            self._require_single_steps(sequence)
-            if self._texts_of is not None and ids is not None:
-                sequence.caches.add_text(self._texts_of(ids[sequence.new_rows].tolist()))
-            new[index, sequence.new_rows.numpy()] = np.arange(sequence.first, sequence.num_tokens)
-        self._columns = np.concatenate([self._columns, new], axis=1)
-        self._new_steps = torch.from_numpy(np.where(new == PADDING, NO_STEP, new).astype(np.int32))
-
-    def _require_single_steps(self, sequence: Sequence) -> None:
-        """Raises UsageError for several steps at once where each needs all layers of the last."""
-        caches, end = sequence.caches, sequence.num_tokens
-        is_prompt = self._mode == "prefill" and end <= (sequence.prompt_length or 0)
-        if caches.scope == "model" and end - sequence.first > 1 and not is_prompt:
-            raise UsageError(
-                f"{caches.policy} decides over all layers at each step: feed the model one token "
-                'at a time, or in mode="prefill" one at a time after the prompt'
-            )
-
-    def _attend(self, layer: int, call: Call, step: Step) -> Result:
-        if layer in self._called:
-            raise RecordError(f"layer {layer} attends twice in a forward pass")
-        self._called.add(layer)
-        dropped = self._dropper is not None and self._dropper.has_dropped(layer)
-        if not dropped:
-            self._check_cache(layer, call, step)
-            if not self._consistency.allows(layer, self._geometry.windows.get(layer)):
-                raise RecordError(f"layer {layer} has a sliding window that its masks do not have")
-        vectors = self._vectors(layer, call)
-        plain = [index for index, each in enumerate(self._batch) if each.caches.is_plain]
-        others = [index for index, each in enumerate(self._batch) if not each.caches.is_plain]
-        if plain:
-            self._advance(layer, vectors, plain, False)
-        output, weights = self._attend_to_kept(layer, call, plain, dropped)
-        if others:
-            computed = torch.tensor(self._advance(layer, vectors, others, True))
-            weights, output = None, output.clone()
-            for index, rows in zip(others, computed):
-                new = self._new_after_prompt(self._batch[index])
-                output[index, new] = rows[new].to(output.device, output.dtype)
-        self._check_shape(layer, call, output)
-        return output, weights
-
-    def _new_after_prompt(self, sequence: Sequence) -> torch.Tensor:
-        """The rows of a sequence's new tokens that follow its prompt, which attends in full."""
-        prompt = (sequence.prompt_length or 0) if self._mode == "prefill" else 0
-        return sequence.new_rows[max(0, prompt - sequence.first) :]
-
-    def _advance(
-        self, layer: int, vectors: list[np.ndarray], members: list[int], want_outputs: bool
-    ) -> np.ndarray | None:
-        """Replays the new tokens of some members of the batch; their outputs, if wanted."""
-        from .. import _engine
-
-        sequences = [self._batch[index] for index in members]
-        some = vectors if len(members) == len(self._batch) else [x[members] for x in vectors]
-        counts = [len(sequence.new_rows) for sequence in sequences]
-        firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in sequences]
-        caches = [sequence.caches for sequence in sequences]
-        return _engine.advance(caches, layer, *some, firsts, counts, want_outputs)
-
-    def _vectors(self, layer: int, call: Call) -> list[np.ndarray]:
-        """The new tokens' queries, keys and values, float32 [batch, heads, new, dim]."""
-        new = call.query.shape[2]
-        vectors = []
-        for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
-            rows = tensor[:, :, -new:].detach().to("cpu", torch.float32).contiguous()
-            for index, sequence in enumerate(self._batch):
-                if not bool(torch.isfinite(rows[index][:, sequence.new_rows]).all()):
-                    raise RecordError(
-                        f"layer {layer}, {name}, member {index} of the batch: the model computed a "
-                        "number that is not finite"
-                    )
-            vectors.append(rows.numpy())
-        return vectors
-
-    def _attend_to_kept(self, layer: int, call: Call, members: list[int], dropped: bool) -> Result:
-        """Attention to what the caches of `members` held, of the others to everything."""
-        positions = self._positions(layer, call, dropped)
-        shape = (len(self._batch), self._geometry.shape.num_kv_heads, positions.shape[2])
-        evicted_after = np.full(shape, NO_STEP, np.int32)
-        has_evicted = False
-        for index in members:
-            sequence = self._batch[index]
-            if not len(sequence.new_rows):
-                continue
-            left = sequence.caches.evicted_after(layer)
-            has_evicted |= bool((left < sequence.num_tokens - 1).any())
-            at = np.maximum(positions[index], 0)
-            evicted_after[index] = np.take_along_axis(left, np.broadcast_to(at, shape[1:]), 1)
-        if not has_evicted and not dropped:
-            return call.attend()
-        device = call.query.device
-        return attend_to_kept(
-            call,
-            torch.from_numpy(positions).to(device),
-            torch.from_numpy(evicted_after).to(device),
-            self._new_steps.to(device),
-            use_own_mask=not dropped,
-            most_bytes=self._most_bytes,
-        )
-
-    def _positions(self, layer: int, call: Call, dropped: bool) -> np.ndarray:
-        """The positions of the keys of a call, int32 [batch, KV heads or 1, keys]."""
-        if dropped:
-            return self._dropper.positions(layer, self._columns[:, -call.query.shape[2] :])
-        return self._columns[:, None, -call.key.shape[2] :]
-
-    def _end_step(self, step: Step, output: Any) -> None:
-        if missing := set(self._geometry.layers) - self._called:
-            raise RecordError(f"layer {min(missing)} was not called; does the model skip layers?")
-        from .. import _engine
-
-        _engine.end_forward([sequence.caches for sequence in self._batch])
-        cache = step.cache if step.cache is not None else getattr(output, "past_key_values", None)
-        if self._dropper is None or cache is None:
-            return
-        if not all(sequence.caches.is_plain for sequence in self._batch):
-            return
-        for layer in self._geometry.layers:
-            if self._dropper.has_dropped(layer):
-                new = self._columns[:, -step.new :]
-                positions = self._dropper.positions(layer, new)
-            else:
-                positions = self._columns[:, None]
-            left = [sequence.caches.evicted_after(layer) for sequence in self._batch]
-            held = [[_held(head) for head in member] for member in left]
-            self._dropper.drop(cache, layer, positions, held)
-
-
-def _held(evicted_after: np.ndarray) -> np.ndarray:
-    """The tokens that are left, int32."""
-    return (evicted_after == len(evicted_after)).nonzero()[0].astype(np.int32)

@@ -13,7 +13,8 @@ from ..model.decoder import end_tokens as end_tokens_of
 from ..model.errors import UsageError
 from ..model.tokens import token_texts
 from ..options import listed, warn_of
-from .eviction import Beginning, Eviction
+from .evicting_model import Beginning, EvictingModel
+from .eviction import Eviction
 from .geometry import Geometry, geometry_of
 
 ANY_LENGTH = 1_000_000  # of a prompt, to check arguments with
@@ -74,7 +75,7 @@ def evicting(
     geometry = geometry_of(model)
     make = _Making(geometry, spec, amount, how, names)
     make.check(prompt_length)
-    eviction = Eviction(
+    running = EvictingModel(
         model,
         geometry,
         make,
@@ -84,11 +85,11 @@ def evicting(
         texts_of=None if tokenizer is None else partial(token_texts, tokenizer),
         drop=drop,
     )
-    with eviction.following(model):
-        yield eviction
-        eviction.finish()
-    if len(names) > eviction.num_begun:
-        raise UsageError(f"names: no text came for {names[eviction.num_begun]}")
+    with running.following(model):
+        yield Eviction(running)
+        running.finish()
+    if len(names) > running.num_begun:
+        raise UsageError(f"names: no text came for {names[running.num_begun]}")
 
 
 class _Making:

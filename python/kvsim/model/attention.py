@@ -39,16 +39,16 @@ class Call:
         vectors = self.query, self.key, self.value
         return self.attention(self.module, *vectors, self.mask, **self.options)
 
-    def part(self, members: slice, rows: slice) -> "Call":
-        """The call of some members of the batch and some of the queries, with all keys."""
+    def part(self, members: slice, rows: slice, columns: slice) -> "Call":
+        """The call of some members of the batch, some of the queries and some of the keys."""
         mask = self.mask
         if mask is not None:
-            mask = (mask if mask.shape[0] == 1 else mask[members])[:, :, rows]
+            mask = (mask if mask.shape[0] == 1 else mask[members])[:, :, rows, columns]
         return replace(
             self,
             query=self.query[members, :, rows],
-            key=self.key[members],
-            value=self.value[members],
+            key=self.key[members, :, columns],
+            value=self.value[members, :, columns],
             mask=mask,
         )
 
@@ -56,14 +56,12 @@ class Call:
         """The same to what `visible` shows, and not to what the model's own mask shows.
 
         `visible` is boolean, [batch, KV heads, queries, keys]: the query heads of a KV head see the
-        same. A query that sees nothing is one of padding and sees everything, since its output must
-        be finite.
+        same. Each query has to see a key.
 
         KV heads stand in the place of the batch, and the query heads of each in that of the heads,
         so that a mask is made once for the heads that share it.
         """
         batch, num_kv_heads = visible.shape[:2]
-        visible = visible | ~visible.any(-1, keepdim=True)
         mask = visible.flatten(0, 1)[:, None]
         if self.module.config._attn_implementation == PREFIX + "eager":  # which adds its mask
             hidden = torch.finfo(self.query.dtype).min
