@@ -18,3 +18,12 @@ def fail(message: str, status: int) -> int:
     """Prints the error and returns the status."""
     print("kvsim: error:", " ".join(message.split()), file=sys.stderr)
     return status
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Prints ours as a line of the program; those of libraries are not for who runs a command."""
+    from .errors import KvsimWarning
+    from .model.errors import RecordWarning
+
+    if issubclass(category, (KvsimWarning, RecordWarning)):
+        print("kvsim: warning:", message, file=sys.stderr)

@@ -21,8 +21,8 @@ KEY = {
 COLUMNS = [
     *KEY, "trace_id", "text_id", "model", "budget_request", "label", "steps", "nll_full", "nll",
     "delta_nll", "kl_mean", "top1_agreement", "answers", "answers_right_full", "answers_right",
-    "kept_overlap", "peak_tokens", "cache_bytes", "device", "kvsim_version", "policy_code",
-    "run_id",
+    "kept_overlap", "peak_tokens", "cache_bytes", "prompt_length", "spans_id", "device",
+    "kvsim_version", "policy_code", "run_id",
 ]  # fmt: skip
 
 

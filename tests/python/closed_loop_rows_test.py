@@ -68,6 +68,49 @@ def test_rows_that_are_there_are_not_made_again(tmp_path, passes):
     assert len(kvsim.load(output).closed_loop) == 5
 
 
+def test_a_row_of_another_prompt_or_other_spans_is_made_again(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+
+    def measured(prompt_length, where):
+        how = dict(prompt_length=prompt_length, mode="prefill", output=where)
+        return evaluate(model, ids, "tova", **how).iloc[0]
+
+    first, other = measured(8, output), measured(20, output)
+    assert (first.steps, other.steps) == (LENGTH - 8, LENGTH - 20)
+    assert other.kl_mean == measured(20, None).kl_mean != first.kl_mean
+    assert kvsim.load(output).replay.steps.unique().tolist() == [LENGTH - 20]
+
+    tokenizer = letters()
+    text = {"text": "the ships wait", "name": "text"}
+    labelled = {**text, "spans": [[4, 9, "answer"]]}
+    counts = [
+        evaluate(model, given, "window", tokenizer=tokenizer, output=output).answers.tolist()
+        for given in (text, labelled, labelled)
+    ]
+    assert counts == [[0], [1], [1]]
+
+
+def test_rows_bear_the_labels_and_budgets_of_the_call(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    first = evaluate(model, ids, "tova", "6", output=output).iloc[0]
+    again = evaluate(model, ids, "mine=tova", "20%,6", output=output)
+    assert again.run_id.tolist() == [first.run_id]
+    assert again[["label", "budget_request"]].values.tolist() == [["mine", "20%"]]
+
+
+def test_force_makes_rows_again(tmp_path, passes):
+    model, ids = build("llama"), tokens(LENGTH)
+    output = tmp_path / "results.sqlite"
+    first = evaluate(model, ids, "tova", output=output)
+    again = evaluate(model, ids, "tova", output=output, force=True)
+    assert passes == [1, 1]
+    assert again.run_id.item() != first.run_id.item()
+    commands = kvsim.load(output).run.command
+    assert commands.str.startswith("kvsim.evaluate(").all()
+
+
 def test_a_changed_class_is_run_again(tmp_path, passes):
     def policy(sign):
         class Changing(kvsim.Policy):

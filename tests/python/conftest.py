@@ -31,7 +31,8 @@ sequence TEXT NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT NULL, mode TEXT
 loop TEXT NOT NULL, seed INTEGER NOT NULL, trace_id TEXT, text_id TEXT, model TEXT,
 budget_request TEXT, label TEXT, steps INTEGER, nll_full REAL, nll REAL, delta_nll REAL,
 kl_mean REAL, top1_agreement REAL, answers INTEGER, answers_right_full INTEGER,
-answers_right INTEGER, kept_overlap REAL, peak_tokens INTEGER, cache_bytes INTEGER, device TEXT,
+answers_right INTEGER, kept_overlap REAL, peak_tokens INTEGER, cache_bytes INTEGER,
+prompt_length INTEGER, spans_id TEXT, device TEXT,
 kvsim_version TEXT, policy_code TEXT, run_id TEXT,
 PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed)) WITHOUT ROWID"""
 
@@ -123,7 +124,8 @@ class ResultFile:
                         "delta_nll": kl / budget, "kl_mean": 4 * kl / budget, "top1_agreement": 0.9,
                         "answers": 8, "answers_right_full": 8, "answers_right": round(8 - 80 * kl),
                         "kept_overlap": 1 - 4 * kl if loop == "adaptive" else 1.0,
-                        "peak_tokens": budget, "cache_bytes": 256 * budget, "device": "cpu",
+                        "peak_tokens": budget, "cache_bytes": 256 * budget, "prompt_length": 0,
+                        "spans_id": "d" * 64, "device": "cpu",
                         "kvsim_version": "0.1.0", "policy_code": "0123456789abcdef",
                         "run_id": "20260101T000000Z-00000000",
                     }  # fmt: skip

@@ -37,7 +37,7 @@ def _rows(right, nll=None, full=8, answers=8):
             found.append({
                 "sequence": f"text-{text}", "loop": "imposed", "mode": "stream",
                 "policy": f"spec of {policy}", "budget": 20,
-                "budget_request": "20%", "steps": 100, "answers": answers,
+                "budget_request": "20%", "steps": 100, "prompt_length": 0, "answers": answers,
                 "answers_right_full": full, "answers_right": number, "nll_full": 1.5,
                 "nll": nll[policy][text] if nll else 1.6,
             })  # fmt: skip

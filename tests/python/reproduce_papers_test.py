@@ -35,7 +35,7 @@ class MadeUp:
                     lost = self.lost(spec, share, text)
                     found.append({
                         "sequence": f"{group.name}-{text}", "loop": loop, "mode": mode,
-                        "policy": spec, "steps": TOKENS,
+                        "policy": spec, "steps": TOKENS, "prompt_length": 0,
                         "budget": round(share * TOKENS), "budget_request": budget, "answers": 10,
                         "answers_right_full": 10, "answers_right": 10 - lost, "nll_full": 1.5,
                         "nll": 1.5 + lost / 10,

@@ -45,6 +45,8 @@ TEST_CASE("closed_loop: the columns stand in the order of the contract", "[store
                                          "kept_overlap",
                                          "peak_tokens",
                                          "cache_bytes",
+                                         "prompt_length",
+                                         "spans_id",
                                          "device",
                                          "kvsim_version",
                                          "policy_code"});

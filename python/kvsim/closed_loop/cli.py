@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, show_warning
 from ..errors import DataError, KvsimError, KvsimWarning, UsageError
 from ..record import RecordError, RecordWarning
 from ..record.__main__ import natural, positive
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("once", KvsimWarning)
             warnings.simplefilter("once", RecordWarning)
-            warnings.showwarning = _show
+            warnings.showwarning = show_warning
             run(options, command)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
@@ -94,9 +94,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
-
-
-def _show(message, category, *_: object, **__: object) -> None:
-    """Ours as a line of the program; those of libraries are not for who runs a command."""
-    if issubclass(category, (KvsimWarning, RecordWarning)):
-        print("kvsim: warning:", message, file=sys.stderr)

@@ -137,7 +137,8 @@ def _texts(
         with trace_of(model, job, tokenizer, trace) as (found, full):
             options = how.options() | {"sequences": [job.name]}
             replayed = sweep(found, specs, amounts, progress=False, **options)
-            yield model, job, found, full, list(plans_of(replayed, refused)), how
+            plans = plans_of(replayed, refused, specs, amounts, how.whole(job), allocate)
+            yield model, job, found, full, list(plans), how
 
 
 def _divergences(

@@ -87,4 +87,4 @@ class Rows:
     @staticmethod
     def _lists(frame: pd.DataFrame, *columns: str) -> list[list[object]]:
         lists = [frame[name].tolist() for name in columns]
-        return [[None if isinstance(x, float) else x for x in row] for row in zip(*lists)]
+        return [[None if pd.isna(x) else x for x in row] for row in zip(*lists)]

@@ -16,6 +16,7 @@ from ..options import listed, warn_of
 from .evicting_model import Beginning, EvictingModel
 from .eviction import Eviction
 from .geometry import Geometry, geometry_of
+from .texts import whole_number
 
 ANY_LENGTH = 1_000_000  # of a prompt, to check arguments with
 
@@ -108,7 +109,7 @@ class _Making:
 
     def check(self, prompt_length: int | None) -> None:
         """Raises UsageError at once for what no sequence could be begun with."""
-        if prompt_length is not None and prompt_length < 0:
+        if prompt_length is not None and whole_number("prompt_length", prompt_length) < 0:
             raise UsageError(f"prompt_length: expected 0 or more tokens, found {prompt_length}")
         self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length)
 
@@ -147,6 +148,9 @@ def _listed(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise UsageError(f"names: expected a list of names, found the text {names!r}")
     names = list(names)
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(f"names: expected texts, found {name!r}")
     if len(set(names)) < len(names):
         raise UsageError("names: expected each name once")
     return names

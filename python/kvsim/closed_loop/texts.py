@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KvsimWarning
 from ..model.errors import RecordError, UsageError
 from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
 from ..model.texts import labelled_parts, prompt_characters, read_file, read_texts
@@ -96,6 +98,12 @@ def _given(text: object, source: str) -> list[Given]:
     if isinstance(text, Given):
         return [text]
     if isinstance(text, str):
+        if "\n" not in text and text.endswith((".txt", ".jsonl")):
+            warnings.warn(
+                f"{source}: {text!r} is read as a text; a pathlib.Path is read as a file",
+                KvsimWarning,
+                stacklevel=2,
+            )
         return [Given(text, source)]
     if isinstance(text, Path):
         return read_lines(text) if text.suffix == ".jsonl" else _read_whole(text)
@@ -161,6 +169,8 @@ def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | Non
         )
     spans: Sequence[Span] = ()
     if isinstance(text.text, str):
+        if not text.text:
+            raise RecordError(f"{text.source}: expected a text, found no token")
         ids, characters = with_offsets(tokenizer, text.text)
         ids = np.array(ids, np.int32)
         spans = token_spans(characters, text.spans, text.source)
@@ -170,7 +180,7 @@ def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | Non
         ids = text.text
     if not len(ids):
         raise RecordError(f"{text.source}: expected a text, found no token")
-    prompt = prompt_length or 0
+    prompt = whole_number("prompt_length", prompt_length or 0)
     if not 0 <= prompt < len(ids):
         raise UsageError(
             f"prompt_length {prompt}: {text.source} has {len(ids)} tokens, and one must follow "
@@ -188,6 +198,13 @@ def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | Non
         source=text.source,
         token_text=None if tokenizer is None else tuple(token_texts(tokenizer, ids.tolist())),
     )
+
+
+def whole_number(argument: str, value: object) -> int:
+    """The value. Raises UsageError for anything else than a whole number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError(f"{argument}: expected a whole number, found {value!r}")
+    return int(value)
 
 
 def _checked(name: object) -> str:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, show_warning
 from ..record.__main__ import natural, nonnegative, positive
 
 PAPERS = {
@@ -96,7 +96,7 @@ def _add_generation(one: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--new-tokens", type=natural, default=64, metavar="N",
-        help="tokens of each generated text; 0: none is generated (default: 128)",
+        help="tokens of each generated text; 0: none is generated (default: 64)",
     )  # fmt: skip
     add(
         "--temperature", type=nonnegative, default=1.0, metavar="T",
@@ -143,14 +143,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f"{error}; {needed}", STATUS_OTHER)
     shown = (KvsimWarning, RecordWarning)
     try:
-        with warnings.catch_warnings(record=True) as noted:
+        with warnings.catch_warnings():
             for kind in shown:
-                warnings.simplefilter("always", kind)
+                warnings.simplefilter("once", kind)
+            warnings.showwarning = show_warning
             run(options)
-        for line in dict.fromkeys(
-            str(note.message) for note in noted if issubclass(note.category, shown)
-        ):
-            print("kvsim: warning:", line, file=sys.stderr)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except (DataError, RecordError) as error:

@@ -131,9 +131,10 @@ def judged(
     """
     a, b = rows.values(first, quantity), rows.values(second, quantity)
     reason = rows.unfit(quantity)
-    if a.empty:
+    if a.empty or b.empty:
+        missing = reason or f"no text was measured with {first.label}"
         return Finding(
-            claim, CANNOT + str(reason), rows.texts, quantity.name, loop=rows.loop, mode=rows.mode
+            claim, CANNOT + missing, rows.texts, quantity.name, loop=rows.loop, mode=rows.mode
         )
     interval = interval_of(a - b)
     verdict = verdict_of(interval, quantity.higher_is_better, margin)

@@ -34,7 +34,7 @@ class Generation:
     """How texts are generated, in tokens and words. `new_tokens` 0: none is."""
 
     prompt_tokens: int = 256
-    new_tokens: int = 128
+    new_tokens: int = 64
     temperature: float = 1.0
     order: int = 4
 

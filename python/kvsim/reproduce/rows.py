@@ -66,7 +66,7 @@ class Rows:
         rows = self.frame
         if side.policy is not None:
             spec = self.policies[side.policy]
-            rows = rows[(rows["policy"] == spec) & (rows["budget_request"] == side.budget)]
+            rows = rows[(rows["policy"] == spec) & (rows["budget"] == _tokens(rows, side.budget))]
         rows = rows.drop_duplicates("sequence").set_index("sequence").sort_index()
         if quantity.name == ANSWERS.name:
             rows = rows[rows["answers"] > 0]
@@ -120,9 +120,22 @@ class Rows:
         """The budget as a share of the text, or of its prompt where that is cut."""
         if budget.endswith("%"):
             return float(budget[:-1]) / 100
-        rows = self.frame[self.frame["budget_request"] == budget]
-        return float((rows["budget"] / rows["steps"]).mean())
+        rows = self.frame[self.frame["budget"] == _tokens(self.frame, budget)]
+        return float((rows["budget"] / _whole(rows)).mean())
 
     @property
     def _texts(self) -> pd.DataFrame:
         return self.frame.drop_duplicates("sequence")
+
+
+def _whole(rows: pd.DataFrame) -> pd.Series:
+    """The tokens of each row's text of which a budget is a share: those of its prompt, if any."""
+    return rows["prompt_length"].where(rows["prompt_length"] > 0, rows["steps"])
+
+
+def _tokens(rows: pd.DataFrame, budget: str) -> pd.Series:
+    """What a budget comes to on each row's text. Two of a call may come to as many tokens."""
+    from .. import _engine
+
+    known = {whole: _engine.budgets_of(budget, int(whole))[0][1] for whole in set(_whole(rows))}
+    return _whole(rows).map(known)
