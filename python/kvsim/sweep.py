@@ -72,10 +72,12 @@ def sweep(
     a note of the policy, the unit and the step. Issues KvsimWarning where something runs other
     than it was asked for.
     """
-    return sweep_as(
-        None, trace, policies, budgets, mode, threads, output, progress, executor, force=force,
-        **options,
-    )  # fmt: skip
+    given = {"mode": mode, "threads": threads, **options}
+    frame, notes = sweep_as(
+        None, trace, policies, budgets, given, output, progress, executor, force
+    )
+    warn_of(notes)
+    return frame
 
 
 def sweep_as(
@@ -83,20 +85,20 @@ def sweep_as(
     trace: Traces,
     policies: str | type | Sequence[str | type],
     budgets: str | float | Sequence[str | float],
-    mode: str = "stream",
-    threads: int | None = None,
+    options: dict[str, object],
     output: str | Path | None = None,
     progress: Progress = None,
     executor: Executor | None = None,
-    *,
     force: bool = False,
-    **options: Unpack[Options],
-) -> pd.DataFrame:
-    """`sweep` with the command that the table `run` names; None: the call in words."""
+) -> tuple[pd.DataFrame, list[str]]:
+    """`sweep` with the command that the table `run` names; None: the call in words.
+
+    Returns the frame, and the notes that `sweep` issues as warnings.
+    """
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
     if not specs or not amounts:
         raise UsageError("a sweep takes at least one policy and one budget")
-    given = engine_options({"mode": mode, "threads": threads, **options})
+    given = engine_options(options)
     arguments = {"policies": specs, "budgets": amounts, **given}
     if output is not None:
         output = os.fspath(output)
@@ -111,8 +113,7 @@ def sweep_as(
             parted = _engine.PartedSweep(*request)
             run_parts(executor, parted, traces, amounts, given, report)
             columns, notes = parted.columns(), parted.notes()
-    warn_of(notes)
-    return frame_of(columns)
+    return frame_of(columns), notes
 
 
 def command_of(function: str, trace: Traces, arguments: dict[str, object]) -> str:

@@ -12,7 +12,7 @@ import torch
 from ..model.decoder import model_name, require_decoder
 from ..model.errors import UsageError
 from ..model.loading import load_config, load_model, load_tokenizer
-from ..options import listed
+from ..options import listed, warn_of
 from ..progress import reporter
 from ..sweep import sweep_as
 from ..trace import Trace
@@ -164,16 +164,15 @@ def _replayed(
 ) -> pd.DataFrame:  # fmt: skip
     """The open-loop rows of a text."""
 
-    def rows(again: bool) -> pd.DataFrame:
-        return sweep_as(
-            command, trace, specs, amounts, output=output, progress=False, force=again,
-            sequences=[job.name], **how.options(),
-        )  # fmt: skip
+    def rows(again: bool) -> tuple[pd.DataFrame, list[str]]:
+        options = {**how.options(), "sequences": [job.name]}
+        return sweep_as(command, trace, specs, amounts, options, output, False, force=again)
 
-    found = rows(force)
+    found, notes = rows(force)
+    warn_of(notes)
     # A row does not say after which prompt it was measured but by its number of steps.
     if (found.steps != len(job.ids) - how.first_step(job)).any():
-        found = rows(True)
+        found, _ = rows(True)
     return found
 
 
