@@ -15,7 +15,8 @@ struct Trajectory {
   std::vector<double> slot_price;           ///< Plan::slot_price of an oracle; may be empty
 
   /// On request, of a policy that selects: what each step attends to, one step after the other; of
-  /// steps before the measured ones, which attend to all tokens, nothing. Step t has selected[selected_begin[t]] .. selected[selected_begin[t + 1] - 1].
+  /// steps before the measured ones, which attend to all tokens, nothing. Step t has
+  /// selected[selected_begin[t]] .. selected[selected_begin[t + 1] - 1].
   std::vector<std::int32_t> selected;
   std::vector<std::int64_t> selected_begin;
 };
