@@ -38,9 +38,6 @@ def attend_to_kept(call: Call, kept: Sequence[Kept], most_bytes: int) -> torch.T
     after step t - 1 (evicted_after[j] >= t), and the model's own mask shows it. The call must be of
     whole texts without padding. Masks are made for as many steps and members at once as
     `most_bytes` hold.
-
-    KV heads stand in the place of the batch, and the query heads of each in that of the heads, so
-    that a mask is made once for the heads that share it.
     """
     batch, num_heads, n, _ = call.query.shape
     num_kv_heads = call.key.shape[1]
@@ -53,25 +50,17 @@ def attend_to_kept(call: Call, kept: Sequence[Kept], most_bytes: int) -> torch.T
     output = call.value.new_empty(batch, n, num_heads, call.value.shape[3])
     for first in range(0, batch, members):
         some = slice(first, min(first + members, batch))
-        query = call.query[some].reshape(-1, num_heads // num_kv_heads, n, call.query.shape[3])
-        key, value = (each[some].flatten(0, 1)[:, None] for each in (call.key, call.value))
         sets = _Sets(kept[some], call.query.device)
         for start in range(0, n, rows):
             end = min(start + rows, n)
-            hidden = sets.hidden(start, end)
+            hidden = sets.hidden(start, end).unflatten(0, (-1, num_kv_heads))
             if own is None:
-                hidden[:, :, start:] |= _future(end - start, hidden.device)
+                hidden[..., start:] |= _future(end - start, hidden.device)
             else:
                 of_members = own[some] if own.shape[0] > 1 else own
-                of_heads = of_members.repeat_interleave(len(hidden) // len(of_members), 0)
-                hidden |= of_heads[:, start:end, :end]
-            mask = hidden.to(query.dtype).mul_(torch.finfo(query.dtype).min)
-            part, _ = call.attention(
-                call.module, query[:, :, start:end], key[:, :, :end], value[:, :, :end],
-                mask[:, None], **call.options,
-            )  # fmt: skip
-            part = part.unflatten(0, (-1, num_kv_heads))  # [members, Hkv, steps, G, dim]
-            output[some, start:end] = part.transpose(1, 2).flatten(2, 3)
+                hidden |= of_members[:, None, start:end, :end]
+            part = call.part(some, slice(start, end), slice(0, end))
+            output[some, start:end], _ = part.attend_to(~hidden)
     return output
 
 
