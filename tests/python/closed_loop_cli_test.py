@@ -48,15 +48,15 @@ def run(capsys, *arguments, status=0):
 
 def test_texts_are_read_scored_and_kept(folder, texts, capsys):
     said = run(
-        capsys, folder, "--texts", "texts.jsonl", "--policies", "window;last=tova", "--policies",
-        "h2o", "--budgets", "20%,40%", "-o", "results.sqlite",
+        capsys, folder, "--texts", "texts.jsonl", "--policies", "window;labelled=tova",
+        "--policies", "h2o", "--budgets", "20%,40%", "-o", "results.sqlite",
     )  # fmt: skip
     frame = kvsim.load("results.sqlite").closed_loop
     assert len(frame) == 2 * 3 * 2 and "one" in set(frame.sequence)
     lines = said.out.splitlines()
     assert lines[0].split()[:3] == ["policy", "budget", "KL"]
     assert [line.split()[0].partition(":")[0] for line in lines[1:7]] == [
-        "window", "window", "last", "last", "h2o", "h2o",
+        "window", "window", "labelled", "labelled", "h2o", "h2o",
     ]  # fmt: skip
     kl = frame[(frame.policy == "window") & (frame.budget_request == "20%")].kl_mean.mean()
     assert f"{kl:.4f}" in lines[1] and lines[1].endswith("6")

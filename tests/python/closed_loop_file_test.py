@@ -159,14 +159,14 @@ def specs(policies, allocate="uniform", **options):
 
 
 def test_a_spec_has_its_canonical_text_label_and_code():
-    (found,) = _engine.specs("mine=h2o:recent=2", "pyramid")
+    (found,) = _engine.specs("labelled=h2o:recent=2", "pyramid")
     frame = kvsim.sweep(
         kvsim.Trace.from_arrays(*np.random.default_rng(1).normal(size=(3, 2, 12, 4))),
-        "mine=h2o:recent=2", 4, allocate="pyramid",
+        "labelled=h2o:recent=2", 4, allocate="pyramid",
     )  # fmt: skip
     assert found["text"] == frame.policy[0]
     assert found["policy_code"] == frame.policy_code[0]
-    assert (found["label"], found["name"], found["allocation"]) == ("mine", "h2o", "pyramid")
+    assert (found["label"], found["name"], found["allocation"]) == ("labelled", "h2o", "pyramid")
     assert _engine.specs("h2o", "uniform")[0]["label"] is None
 
 

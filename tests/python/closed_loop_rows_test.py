@@ -34,11 +34,13 @@ def passes(monkeypatch):
 def test_a_row_has_its_key_and_where_it_comes_from(tmp_path):
     model, ids = build("llama"), tokens(LENGTH)
     output = tmp_path / "results.sqlite"
-    frame = evaluate(model, ids, "mine=tova;window", "20%", output=output, names=["text"], seed=4)
+    frame = evaluate(
+        model, ids, "labelled=tova;window", "20%", output=output, names=["text"], seed=4
+    )
     assert list(frame.policy) == ["tova:scope=head,score=cached", "window"]
     row = frame.iloc[0]
     key = ["sequence", "budget", "mode", "loop", "seed", "budget_request", "label"]
-    assert row[key].tolist() == ["text", 6, "stream", "imposed", 4, "20%", "mine"]
+    assert row[key].tolist() == ["text", 6, "stream", "imposed", 4, "20%", "labelled"]
     assert frame.label.isna().tolist() == [False, True]
     assert row.device == "cpu" and row.model == "LlamaForCausalLM"
     assert frame.attrs["about"]["kl_mean"]
@@ -95,9 +97,9 @@ def test_rows_bear_the_labels_and_budgets_of_the_call(tmp_path):
     model, ids = build("llama"), tokens(LENGTH)
     output = tmp_path / "results.sqlite"
     first = evaluate(model, ids, "tova", "6", output=output).iloc[0]
-    again = evaluate(model, ids, "mine=tova", "20%,6", output=output)
+    again = evaluate(model, ids, "labelled=tova", "20%,6", output=output)
     assert again.run_id.tolist() == [first.run_id]
-    assert again[["label", "budget_request"]].values.tolist() == [["mine", "20%"]]
+    assert again[["label", "budget_request"]].values.tolist() == [["labelled", "20%"]]
 
 
 def test_force_makes_rows_again(tmp_path, passes):

@@ -13,7 +13,7 @@ import written_policies as written
 from conftest import SAMPLE
 
 POLICIES = [
-    "h2o", "spatten", "tova:scope=layer", "plain=window", "h2o@persistence", "certificate",
+    "h2o", "spatten", "tova:scope=layer", "labelled=window", "h2o@persistence", "certificate",
     "optimal", written.H2O, "written-tova:scope=layer",
 ]  # fmt: skip
 CHOSEN = {"sequences": "held-out-text", "layers": "0-2"}
