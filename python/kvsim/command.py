@@ -1,10 +1,13 @@
-"""Exit statuses and one-line errors, shared by the commands of the package."""
+"""Exit statuses, types of options and one-line errors, shared by the commands of the package."""
 
 import argparse
+import re
 import sys
 from typing import NoReturn
 
 STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
+
+DIGITS = re.compile(r"\+?[0-9]{1,18}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -12,6 +15,33 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(f"{message}; see {self.prog} --help", STATUS_USAGE))
+
+
+def natural(text: str) -> int:
+    """The type of an option: a whole number from 0 on."""
+    return _whole(text, 0)
+
+
+def positive(text: str) -> int:
+    """The same from 1 on."""
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    if not DIGITS.fullmatch(text) or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, found {text}")
+    return int(text)
+
+
+def nonnegative(text: str) -> float:
+    """The same of any number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
+    return value
 
 
 def fail(message: str, status: int) -> int:

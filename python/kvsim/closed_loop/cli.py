@@ -7,10 +7,18 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, show_warning
+from ..command import (
+    STATUS_DATA,
+    STATUS_OTHER,
+    STATUS_USAGE,
+    Parser,
+    fail,
+    natural,
+    positive,
+    show_warning,
+)
 from ..errors import DataError, KvsimError, KvsimWarning, UsageError
 from ..record import RecordError, RecordWarning
-from ..record.__main__ import natural, positive
 
 DESCRIPTION = (
     "Evicts inside a model while it reads texts, and compares its predictions with those of the "

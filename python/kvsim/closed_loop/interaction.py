@@ -10,19 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..model.errors import UsageError
-from ..options import listed
 from ..sweep import sweep
 from ..trace import Trace
 from . import imposed
-from .choice import refused_policies
+from .asked import prepare
 from .loops import How, Plan
 from .overlap import overlap_of_layer
-from .recorded import as_in_trace
-from .replayed import kept_sets, plans_of
-from .run import loaded, refusals, require_room, trace_of
+from .replayed import kept_sets
 from .scoring import Scorer
-from .texts import given_texts, jobs_of
 from .work import most_bytes
 
 if TYPE_CHECKING:
@@ -121,24 +116,15 @@ def _texts(
 ) -> Iterator[tuple[Any, Job, Trace, Callable[[], torch.Tensor], list[Plan], How]]:
     """Of each text the model, the text, its trace, its logits and its configurations."""
     how = How(mode, str(eviction_interval), seed, allocate)
-    specs, amounts = listed(policies, ";"), listed(budgets, ",")
-    if not specs or not amounts:
-        raise UsageError("expected at least one policy and one budget, found none")
-    refused = refused_policies(specs, allocate, loop, refusals(loop))
-    given = given_texts(texts)
-    model, tokenizer = loaded(model, tokenizer, any(isinstance(t.text, str) for t in given))
-    jobs = jobs_of(given, tokenizer, names, prompt_length)
-    require_room(model, jobs)
-    if trace is not None:
-        trace = trace if isinstance(trace, Trace) else Trace(trace)
-        prompted = prompt_length is not None or any(text.prompt_length for text in given)
-        jobs = as_in_trace(trace, jobs, prompted)
-    for job in jobs:
-        with trace_of(model, job, tokenizer, trace) as (found, full):
-            options = how.options() | {"sequences": [job.name]}
-            replayed = sweep(found, specs, amounts, progress=False, **options)
-            plans = plans_of(replayed, refused, specs, amounts, how.whole(job), allocate)
-            yield model, job, found, full, list(plans), how
+    asked = prepare(
+        model, texts, policies, budgets, loop, how,
+        tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
+    )  # fmt: skip
+    for job in asked.jobs:
+        with asked.trace_of(job) as (found, full):
+            specs, amounts, options = asked.sweep_of(job)
+            plans = asked.plans(sweep(found, specs, amounts, progress=False, **options), job)
+            yield asked.model, job, found, full, list(plans), how
 
 
 def _divergences(

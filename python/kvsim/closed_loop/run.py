@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..model.decoder import model_name, require_decoder
+from ..model.decoder import model_name
 from ..model.errors import UsageError
-from ..model.loading import load_config, load_model, load_tokenizer
-from ..options import listed, warn_of
+from ..options import warn_of
 from ..progress import reporter
 from ..sweep import sweep_as
 from ..trace import Trace
-from .choice import Refuse, refused_by_imposed, refused_policies
+from .asked import Asked, prepare
 from .loops import How, Job
 from .model_id import model_id
-from .recorded import as_in_trace, checked_logits, recorded
-from .replayed import plans_of
 from .rows import Rows
-from .texts import given_texts, jobs_of
 from .work import Work
 
 if TYPE_CHECKING:
@@ -114,35 +109,26 @@ def evaluate_as(
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     how = How(mode, str(eviction_interval), seed, allocate)
-    specs, amounts = listed(policies, ";"), listed(budgets, ",")
-    if not specs or not amounts:
-        raise UsageError("evaluate takes at least one policy and one budget")
-    refused = refused_policies(specs, allocate, loop, refusals(loop))
-    given = given_texts(texts)
-    has_text = any(isinstance(text.text, str) for text in given)
-    model, tokenizer = loaded(model, tokenizer, has_text)
-    jobs = jobs_of(given, tokenizer, names, prompt_length)
-    require_room(model, jobs)
-    if trace is not None:
-        trace = trace if isinstance(trace, Trace) else Trace(trace)
-        prompted = prompt_length is not None or any(text.prompt_length for text in given)
-        jobs = as_in_trace(trace, jobs, prompted)
+    asked = prepare(
+        model, texts, policies, budgets, loop, how,
+        tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
+    )  # fmt: skip
+    model, jobs = asked.model, asked.jobs
     rows = Rows(output, model_id(model), loop, how, force)
     for job in jobs:
         rows.check(job)
         if mode == "prefill" and not job.prompt_length:
             raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
     if command is None:
-        words = {"policies": specs, "budgets": amounts, "loop": loop, **how.options()}
+        words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
         told = ", ".join(f"{name}={value!r}" for name, value in words.items())
         command = f"kvsim.evaluate({model_name(model)!r}, {[job.name for job in jobs]}, {told})"
     rows.begin_run(command, model.device.type, torch.get_num_threads())
     with reporter(progress, "rows") as report:
         done = 0
         for index, job in enumerate(jobs):
-            with trace_of(model, job, tokenizer, trace) as (of_job, full):
-                open_loop = _replayed(of_job, job, specs, amounts, how, output, force, command)
-                plans = plans_of(open_loop, refused, specs, amounts, how.whole(job), allocate)
+            with asked.trace_of(job) as (of_job, full):
+                plans = asked.plans(_replayed(asked, of_job, job, output, force, command), job)
                 todo = [plan for plan in plans if rows.ask(job, plan)]
                 total = done + len(plans) * (len(jobs) - index)  # texts have as many, but for ties
                 done += len(plans) - len(todo)
@@ -159,72 +145,17 @@ def evaluate_as(
 
 
 def _replayed(
-    trace: Trace, job: Job, specs: str, amounts: str, how: How,
-    output: str | Path | None, force: bool, command: str,
-) -> pd.DataFrame:  # fmt: skip
+    asked: Asked, trace: Trace, job: Job, output: str | Path | None, force: bool, command: str
+) -> pd.DataFrame:
     """The open-loop rows of a text."""
 
     def rows(again: bool) -> tuple[pd.DataFrame, list[str]]:
-        options = {**how.options(), "sequences": [job.name]}
+        specs, amounts, options = asked.sweep_of(job)
         return sweep_as(command, trace, specs, amounts, options, output, False, force=again)
 
     found, notes = rows(force)
     warn_of(notes)
     # A row does not say after which prompt it was measured but by its number of steps.
-    if (found.steps != len(job.ids) - how.first_step(job)).any():
+    if (found.steps != len(job.ids) - asked.how.first_step(job)).any():
         found, _ = rows(True)
     return found
-
-
-@contextmanager
-def trace_of(
-    model: Any, job: Job, tokenizer: Any, trace: Trace | None
-) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:
-    """The trace of a text, and what gives its logits with the full cache."""
-    if trace is not None:
-        yield trace, lambda: checked_logits(model, job, trace)
-        return
-    with recorded(model, job, tokenizer) as (found, logits):
-        yield found, lambda: logits
-
-
-def loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
-    """The model and the tokenizer of its texts."""
-    if isinstance(model, (str, Path)):
-        name = str(model)
-        load_config(name)
-        model = load_model(name, "float32", torch.device("cpu"))
-    else:
-        require_decoder(model)
-        name = getattr(model.config, "_name_or_path", "")
-    if model.training:
-        raise UsageError("model: it is being trained; call model.eval() first")
-    if tokenizer is None and needed:
-        if not name:
-            raise UsageError("tokenizer: expected one, since there are texts that are no token ids")
-        tokenizer = load_tokenizer(name)
-    return model, tokenizer
-
-
-def require_room(model: Any, jobs: list[Job]) -> None:
-    """Raises UsageError for a text that the model cannot read."""
-    config = model.config.get_text_config()
-    room = getattr(config, "max_position_embeddings", None)
-    for job in jobs:
-        if room and len(job.ids) > room:
-            raise UsageError(
-                f"{job.source}: {len(job.ids)} tokens are more than the model's {room} positions; "
-                "use a shorter text"
-            )
-        if (largest := int(job.ids.max())) >= config.vocab_size:
-            raise UsageError(
-                f"{job.source}: expected token ids below {config.vocab_size}, found {largest}"
-            )
-
-
-def refusals(loop: str) -> Refuse:
-    if loop == "imposed":
-        return refused_by_imposed
-    from .adaptive import refused
-
-    return refused

@@ -1,16 +1,22 @@
 """python -m kvsim.record: runs a model on texts and records a trace."""
 
-import argparse
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..command import (
+    STATUS_DATA,
+    STATUS_OTHER,
+    STATUS_USAGE,
+    Parser,
+    fail,
+    natural,
+    nonnegative,
+    positive,
+)
 
-DIGITS = re.compile(r"\+?[0-9]{1,18}")
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
 
@@ -55,30 +61,6 @@ def parser() -> Parser:
         help="sample at temperature T (default: greedy)")  # fmt: skip
     add("--seed", type=natural, default=0, help="seed of sampling (default: 0)")
     return result
-
-
-def natural(text: str) -> int:
-    return _whole(text, 0)
-
-
-def positive(text: str) -> int:
-    return _whole(text, 1)
-
-
-def _whole(text: str, least: int) -> int:
-    if not DIGITS.fullmatch(text) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, found {text}")
-    return int(text)
-
-
-def nonnegative(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected 0 or more, found {text}")
-    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

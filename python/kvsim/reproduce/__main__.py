@@ -8,8 +8,17 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, show_warning
-from ..record.__main__ import natural, nonnegative, positive
+from ..command import (
+    STATUS_DATA,
+    STATUS_OTHER,
+    STATUS_USAGE,
+    Parser,
+    fail,
+    natural,
+    nonnegative,
+    positive,
+    show_warning,
+)
 
 PAPERS = {
     "h2o": "accuracy against budget: full, local, H2O (Figures 4 and 8, Tables 9 and 10), and "

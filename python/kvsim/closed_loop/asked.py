@@ -1,0 +1,129 @@
+"""What a call asks of the closed loop: a model, texts, policies and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..model.decoder import require_decoder
+from ..model.errors import UsageError
+from ..model.loading import load_config, load_model, load_tokenizer
+from ..options import listed
+from ..trace import Trace
+from .choice import Refuse, refused_by_imposed, refused_policies
+from .loops import How, Job, Plan
+from .recorded import as_in_trace, checked_logits, recorded
+from .replayed import plans_of
+from .texts import given_texts, jobs_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model with the texts that it reads, and what is to evict in it."""
+
+    model: Any
+    tokenizer: Any
+    jobs: list[Job]
+    trace: Trace | None  # of all texts; None: one is recorded of each
+    specs: str
+    amounts: str  # the budgets
+    refused: set[str]  # specs of lists that the loop does not run
+    how: How
+
+    def sweep_of(self, job: Job) -> tuple[str, str, dict[str, object]]:
+        """Policies, budgets and options of the replays of a text."""
+        return self.specs, self.amounts, {**self.how.options(), "sequences": [job.name]}
+
+    def plans(self, replayed: pd.DataFrame, job: Job) -> dict[Plan, pd.DataFrame]:
+        """The configurations of a text, with the rows of their replays."""
+        whole, allocate = self.how.whole(job), self.how.allocate
+        return plans_of(replayed, self.refused, self.specs, self.amounts, whole, allocate)
+
+    @contextmanager
+    def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:
+        """The trace of a text, and what gives its logits with the full cache."""
+        if self.trace is not None:
+            yield self.trace, lambda: checked_logits(self.model, job, self.trace)
+            return
+        with recorded(self.model, job, self.tokenizer) as (found, logits):
+            yield found, lambda: logits
+
+
+def prepare(
+    model: Any,
+    texts: object,
+    policies: object,
+    budgets: object,
+    loop: str,
+    how: How,
+    *,
+    tokenizer: Any,
+    names: Sequence[str] | None,
+    prompt_length: int | None,
+    trace: str | Path | Trace | None,
+) -> Asked:
+    """Loads and checks what was asked for. Raises what kvsim.evaluate raises."""
+    specs, amounts = listed(policies, ";"), listed(budgets, ",")
+    if not specs or not amounts:
+        raise UsageError("expected at least one policy and one budget, found none")
+    refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
+    given = given_texts(texts)
+    has_text = any(isinstance(text.text, str) for text in given)
+    model, tokenizer = _loaded(model, tokenizer, has_text)
+    jobs = jobs_of(given, tokenizer, names, prompt_length)
+    _require_room(model, jobs)
+    if trace is not None:
+        trace = trace if isinstance(trace, Trace) else Trace(trace)
+        prompted = prompt_length is not None or any(text.prompt_length for text in given)
+        jobs = as_in_trace(trace, jobs, prompted)
+    return Asked(model, tokenizer, jobs, trace, specs, amounts, refused, how)
+
+
+def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
+    """The model and the tokenizer of its texts."""
+    if isinstance(model, (str, Path)):
+        name = str(model)
+        load_config(name)
+        model = load_model(name, "float32", torch.device("cpu"))
+    else:
+        require_decoder(model)
+        name = getattr(model.config, "_name_or_path", "")
+    if model.training:
+        raise UsageError("model: it is being trained; call model.eval() first")
+    if tokenizer is None and needed:
+        if not name:
+            raise UsageError("tokenizer: expected one, since there are texts that are no token ids")
+        tokenizer = load_tokenizer(name)
+    return model, tokenizer
+
+
+def _require_room(model: Any, jobs: list[Job]) -> None:
+    """Raises UsageError for a text that the model cannot read."""
+    config = model.config.get_text_config()
+    room = getattr(config, "max_position_embeddings", None)
+    for job in jobs:
+        if room and len(job.ids) > room:
+            raise UsageError(
+                f"{job.source}: {len(job.ids)} tokens are more than the model's {room} positions; "
+                "use a shorter text"
+            )
+        if (largest := int(job.ids.max())) >= config.vocab_size:
+            raise UsageError(
+                f"{job.source}: expected token ids below {config.vocab_size}, found {largest}"
+            )
+
+
+def _refusals(loop: str) -> Refuse:
+    if loop == "imposed":
+        return refused_by_imposed
+    from .adaptive import refused
+
+    return refused
