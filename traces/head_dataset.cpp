@@ -1,6 +1,7 @@
 #include "traces/head_dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +10,11 @@
 
 namespace kvsim {
 
-HeadDataset::HeadDataset(const GroupReader& layer, const std::string& name, int heads, int tokens,
-                         int dim)
-    : place_(layer.place().child(name)),
-      fix_(layer.fix()),
-      dataset_(layer.dataset(name)),
-      shape_{static_cast<hsize_t>(heads), static_cast<hsize_t>(tokens), static_cast<hsize_t>(dim)} {
+HeadDataset::HeadDataset(const GroupReader& group, const std::string& name,
+                         const std::vector<hsize_t>& shape)
+    : place_(group.place().child(name)), fix_(group.fix()), dataset_(group.dataset(name)) {
   check_type();
-  check_shape();
+  check_shape(shape);
 }
 
 void HeadDataset::check_type() {
@@ -27,38 +25,68 @@ void HeadDataset::check_type() {
   element_bytes_ = static_cast<int>(type.getSize());
 }
 
-void HeadDataset::check_shape() const {
-  const std::string expected = shape_name(H5::DataSpace(3, shape_.data()));
-  const std::string found = shape_name(dataset_.getSpace());
-  if (found != expected) place_.fail("shape " + expected, found, fix_);
+void HeadDataset::check_shape(const std::vector<hsize_t>& expected) {
+  const H5::DataSpace space = dataset_.getSpace();
+  const bool has_axes = space.getSimpleExtentType() == H5S_SIMPLE;
+  shape_.resize(has_axes ? space.getSimpleExtentNdims() : 0);
+  if (has_axes) space.getSimpleExtentDims(shape_.data());
+  const auto fits = [](hsize_t found, hsize_t wanted) {
+    return wanted == kAnySize ? found > 0 : found == wanted;
+  };
+  if (std::equal(shape_.begin(), shape_.end(), expected.begin(), expected.end(), fits)) return;
+  std::vector<std::string> sizes;
+  for (const hsize_t size : expected) {
+    sizes.push_back(size == kAnySize ? "any" : fmt::format("{}", size));
+  }
+  place_.fail(fmt::format("shape [{}]", fmt::join(sizes, ", ")), shape_name(space), fix_);
+}
+
+std::vector<hsize_t> HeadDataset::start_of(int head) const {
+  std::vector<hsize_t> start(shape_.size(), 0);
+  auto rest = static_cast<hsize_t>(head);
+  for (std::size_t axis = shape_.size() - 2; axis-- > 0;) {
+    start[axis] = rest % shape_[axis];
+    rest /= shape_[axis];
+  }
+  return start;
+}
+
+std::vector<hsize_t> HeadDataset::chunk_shape() const {
+  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
+  if (properties.getLayout() != H5D_CHUNKED) return {};
+  std::vector<hsize_t> chunk(shape_.size());
+  properties.getChunk(static_cast<int>(chunk.size()), chunk.data());
+  return chunk;
 }
 
 bool HeadDataset::contains(int head) const {
-  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
-  if (properties.getLayout() == H5D_CONTIGUOUS) {
-    H5D_space_status_t status = H5D_SPACE_STATUS_NOT_ALLOCATED;
-    dataset_.getSpaceStatus(status);
-    return status != H5D_SPACE_STATUS_NOT_ALLOCATED;
+  if (const std::vector<hsize_t> chunk = chunk_shape(); !chunk.empty()) {
+    return chunks_contain(head, chunk);
   }
-  return properties.getLayout() != H5D_CHUNKED || chunks_contain(head);
+  H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
+  if (dataset_.getCreatePlist().getLayout() == H5D_CONTIGUOUS) dataset_.getSpaceStatus(status);
+  return status != H5D_SPACE_STATUS_NOT_ALLOCATED;
 }
 
-bool HeadDataset::chunks_contain(int head) const {
-  std::array<hsize_t, 3> chunk{};
-  dataset_.getCreatePlist().getChunk(3, chunk.data());
-  const auto chunks_along = [&](int axis) {
+bool HeadDataset::chunks_contain(int head, const std::vector<hsize_t>& chunk) const {
+  const auto chunks_along = [&](std::size_t axis) {
     return (shape_[axis] + chunk[axis] - 1) / chunk[axis];
   };
 
   // HDF5 walks over all chunks to find one, so one count settles the usual case.
   hsize_t written_chunks = 0;
   H5Dget_num_chunks(dataset_.getId(), H5S_ALL, &written_chunks);
-  if (written_chunks == chunks_along(0) * chunks_along(1) * chunks_along(2)) return true;
+  hsize_t all_chunks = 1;
+  for (std::size_t axis = 0; axis < shape_.size(); ++axis) all_chunks *= chunks_along(axis);
+  if (written_chunks == all_chunks) return true;
 
+  const std::size_t row_axis = shape_.size() - 2;
+  const std::size_t dim_axis = shape_.size() - 1;
   hsize_t written = 0;
-  std::array<hsize_t, 3> offset{head / chunk[0] * chunk[0], 0, 0};
-  for (offset[1] = 0; offset[1] < shape_[1]; offset[1] += chunk[1]) {
-    for (offset[2] = 0; offset[2] < shape_[2]; offset[2] += chunk[2]) {
+  std::vector<hsize_t> offset = start_of(head);
+  for (std::size_t axis = 0; axis < row_axis; ++axis) offset[axis] -= offset[axis] % chunk[axis];
+  for (offset[row_axis] = 0; offset[row_axis] < rows(); offset[row_axis] += chunk[row_axis]) {
+    for (offset[dim_axis] = 0; offset[dim_axis] < dim(); offset[dim_axis] += chunk[dim_axis]) {
       unsigned filters = 0;
       haddr_t address = HADDR_UNDEF;
       hsize_t bytes = 0;
@@ -66,7 +94,7 @@ bool HeadDataset::chunks_contain(int head) const {
       if (address != HADDR_UNDEF) ++written;
     }
   }
-  const hsize_t all = chunks_along(1) * chunks_along(2);
+  const hsize_t all = chunks_along(row_axis) * chunks_along(dim_axis);
   if (written != 0 && written != all) {
     place_.fail(fmt::format("all of head {} or nothing of it", head),
                 fmt::format("{} of {} chunks", written, all), fix_);
@@ -74,45 +102,50 @@ bool HeadDataset::chunks_contain(int head) const {
   return written != 0;
 }
 
-Matrix HeadDataset::read(int head) const {
-  Matrix matrix(shape_[1], shape_[2]);
-  const hsize_t at_once = tokens_at_once();
+Matrix HeadDataset::read(int head) const { return read_rows(head, 0, static_cast<int>(rows())); }
+
+Matrix HeadDataset::read_rows(int head, int first, int count) const {
+  Matrix matrix(count, dim());
+  const int at_once = rows_at_once();
   try {
-    for (hsize_t first = 0; first < shape_[1]; first += at_once) {
-      read_tokens(head, first, std::min(at_once, shape_[1] - first), matrix);
+    for (int row = 0; row < count; row += at_once) {
+      read_block(head, first + row, matrix.middleRows(row, std::min(at_once, count - row)));
     }
   } catch (const H5::Exception&) {
     fail_to_read(head);
   }
-  check_finite(matrix, head);
+  check_finite(matrix, head, first);
   return matrix;
 }
 
 // A multiple of the chunk length: HDF5 unpacks whole chunks, and none should be unpacked twice.
-hsize_t HeadDataset::tokens_at_once() const {
-  constexpr hsize_t kTokens = 4096;
-  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
-  if (properties.getLayout() != H5D_CHUNKED) return kTokens;
-  std::array<hsize_t, 3> chunk{};
-  properties.getChunk(3, chunk.data());
-  return (kTokens + chunk[1] - 1) / chunk[1] * chunk[1];
+int HeadDataset::rows_at_once() const {
+  constexpr hsize_t kMostRows = 4096;
+  constexpr hsize_t kNumbers = 1 << 20;  // an MLP's row is a hundred times as wide as a head's
+  const hsize_t enough = std::clamp<hsize_t>(kNumbers / dim(), 1, kMostRows);
+  const std::vector<hsize_t> chunk = chunk_shape();
+  if (chunk.empty()) return static_cast<int>(enough);
+  const hsize_t rows_per_chunk = chunk[chunk.size() - 2];
+  return static_cast<int>((enough + rows_per_chunk - 1) / rows_per_chunk * rows_per_chunk);
 }
 
-void HeadDataset::read_tokens(int head, hsize_t first, hsize_t count, Matrix& matrix) const {
-  const std::array<hsize_t, 3> start{static_cast<hsize_t>(head), first, 0};
-  const std::array<hsize_t, 3> size{1, count, shape_[2]};
-  const H5::DataSpace memory(3, size.data());
+void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) const {
+  std::vector<hsize_t> start = start_of(head);
+  start[start.size() - 2] = first;
+  std::vector<hsize_t> size(start.size(), 1);
+  size[size.size() - 2] = static_cast<hsize_t>(block.rows());
+  size.back() = dim();
+  const H5::DataSpace memory(static_cast<int>(size.size()), size.data());
   const H5::DataSpace file = dataset_.getSpace();
   file.selectHyperslab(H5S_SELECT_SET, size.data(), start.data());
-  const auto row = static_cast<Eigen::Index>(first);
   if (element_bytes_ == 2) {
     // HDF5 converts half precision bit by bit. Reading halves unconverted and converting them with
     // Eigen takes a fraction of the time.
-    HalfMatrix halves(count, shape_[2]);
+    HalfMatrix halves(block.rows(), block.cols());
     dataset_.read(halves.data(), half_type(), memory, file);
-    matrix.middleRows(row, halves.rows()) = halves.cast<float>();
+    block = halves.cast<float>();
   } else {
-    dataset_.read(matrix.row(row).data(), H5::PredType::NATIVE_FLOAT, memory, file);
+    dataset_.read(block.data(), H5::PredType::NATIVE_FLOAT, memory, file);
   }
 }
 
@@ -131,13 +164,15 @@ void HeadDataset::fail_to_read(int head) const {
   place_.fail("data that HDF5 can read", fmt::format("damage in head {}", head), fix_);
 }
 
-void HeadDataset::check_finite(const Matrix& matrix, int head) const {
-  for (Eigen::Index token = 0; token < matrix.rows(); ++token) {
-    for (Eigen::Index dim = 0; dim < matrix.cols(); ++dim) {
-      if (!std::isfinite(matrix(token, dim))) {
-        place_.fail("finite numbers",
-                    fmt::format("{} at [{}, {}, {}]", matrix(token, dim), head, token, dim), fix_);
-      }
+void HeadDataset::check_finite(const Matrix& matrix, int head, int first) const {
+  for (Eigen::Index row = 0; row < matrix.rows(); ++row) {
+    for (Eigen::Index column = 0; column < matrix.cols(); ++column) {
+      if (std::isfinite(matrix(row, column))) continue;
+      std::vector<hsize_t> index = start_of(head);
+      index[index.size() - 2] = static_cast<hsize_t>(first) + static_cast<hsize_t>(row);
+      index.back() = static_cast<hsize_t>(column);
+      place_.fail("finite numbers",
+                  fmt::format("{} at [{}]", matrix(row, column), fmt::join(index, ", ")), fix_);
     }
   }
 }

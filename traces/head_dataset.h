@@ -2,42 +2,60 @@
 
 #include <H5Cpp.h>
 
-#include <array>
 #include <string>
+#include <vector>
 
 #include "traces/hdf5/group_reader.h"
 #include "traces/unit.h"
 
 namespace kvsim {
 
-/// A dataset [heads, tokens, dim] of a layer, read one head at a time.
+/// A dataset [heads, rows, dim], read one head at a time. There may be more axes before the rows,
+/// or none: heads count through all of them in the order of the file, [samples, heads, rows, dim]
+/// being samples * heads heads and [rows, dim] one.
 class HeadDataset {
  public:
-  /// Throws DataError unless the dataset exists, is float16 or float32, and has this shape.
-  HeadDataset(const GroupReader& layer, const std::string& name, int heads, int tokens, int dim);
+  static constexpr hsize_t kAnySize = 0;
+
+  /// Throws DataError unless the dataset exists, is float16 or float32, and has this shape, in
+  /// which an axis may have kAnySize, 1 or more.
+  HeadDataset(const GroupReader& group, const std::string& name, const std::vector<hsize_t>& shape);
 
   int element_bytes() const { return element_bytes_; }
+  int size(int axis) const { return static_cast<int>(shape_[axis]); }
+  const Place& place() const { return place_; }
+  const std::string& fix() const { return fix_; }
+  AttributeReader attributes() const { return {dataset_, place_, fix_}; }
 
   /// Whether the head was written: the file has no storage for one that was not. Throws DataError
   /// if only a part of the head was written.
   bool contains(int head) const;
 
-  /// Reads one head, [tokens, dim]. Throws DataError if the data cannot be read or is not finite.
+  /// Reads one head, [rows, dim]. Throws DataError if the data cannot be read or is not finite.
   Matrix read(int head) const;
+
+  /// The same of some rows.
+  Matrix read_rows(int head, int first, int count) const;
+
+  /// How many rows to read at once, to unpack no part of the file twice and keep memory small.
+  int rows_at_once() const;
 
  private:
   void check_type();
-  void check_shape() const;
-  hsize_t tokens_at_once() const;
-  void read_tokens(int head, hsize_t first, hsize_t count, Matrix& matrix) const;
-  void check_finite(const Matrix& matrix, int head) const;
-  bool chunks_contain(int head) const;
+  void check_shape(const std::vector<hsize_t>& expected);
+  std::vector<hsize_t> start_of(int head) const;
+  hsize_t rows() const { return shape_[shape_.size() - 2]; }
+  hsize_t dim() const { return shape_.back(); }
+  std::vector<hsize_t> chunk_shape() const;  ///< empty: the dataset is not chunked
+  void read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) const;
+  void check_finite(const Matrix& matrix, int head, int first) const;
+  bool chunks_contain(int head, const std::vector<hsize_t>& chunk) const;
   [[noreturn]] void fail_to_read(int head) const;
 
   Place place_;
   std::string fix_;
   H5::DataSet dataset_;
-  std::array<hsize_t, 3> shape_;
+  std::vector<hsize_t> shape_;
   int element_bytes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <mutex>
 
@@ -18,22 +19,39 @@ namespace {
 
 const std::string kRecordFileAgain = "record the file again";
 
-/// Throws DataError unless every logit fits a float. A logit is at most the product of the lengths
-/// of its vectors.
-void check_logits_fit(const Unit& unit, const Place& layer) {
-  const auto longest = [](const Matrix& matrix) {
-    return matrix.cast<double>().rowwise().norm().maxCoeff();
-  };
-  double query = 0;
-  for (const Matrix& head : unit.query) query = std::max(query, longest(head));
-  const double bound = query * longest(unit.key) * std::max(1.0F, unit.scale);
-  if (bound > std::numeric_limits<float>::max()) {
-    layer.fail("queries and keys whose logits fit float32", fmt::format("up to {:.1g}", bound),
-               "check the recorder's scale");
-  }
+Place layer_place(const std::filesystem::path& file, const UnitName& name) {
+  return {file.string(), fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)};
 }
 
 }  // namespace
+
+/// Checks that every logit fits a float. A logit is at most the product of the lengths of its
+/// vectors.
+class LogitBound {
+ public:
+  LogitBound(Place layer, double scale) : layer_(std::move(layer)), scale_(std::max(1.0, scale)) {}
+
+  /// Adds rows of queries and keys. Throws DataError if a logit of those added may not fit.
+  void add(const std::vector<Matrix>& query, const Matrix& key) {
+    for (const Matrix& head : query) query_ = std::max(query_, longest(head));
+    key_ = std::max(key_, longest(key));
+    const double bound = query_ * key_ * scale_;
+    if (bound > std::numeric_limits<float>::max()) {
+      layer_.fail("queries and keys whose logits fit float32", fmt::format("up to {:.1g}", bound),
+                  "check the recorder's scale");
+    }
+  }
+
+ private:
+  static double longest(const Matrix& matrix) {
+    return matrix.cast<double>().rowwise().norm().maxCoeff();
+  }
+
+  Place layer_;
+  double scale_;
+  double query_ = 0;  // the length of the longest so far
+  double key_ = 0;
+};
 
 struct Trace::File {
   explicit File(const std::filesystem::path& file) : path(file) {}
@@ -46,7 +64,9 @@ struct Trace::File {
   /// Reads all but the recorded numbers. The caller holds the lock.
   void open(const GroupReader& group);
 
-  /// The sequence and the layer of a unit. Throws DataError if the unit is not recorded.
+  /// The sequence and its layer. Throws DataError if they are not recorded.
+  std::pair<const SequenceInfo*, const LayerInfo*> find(const std::string& name, int index) const;
+  /// The same of a unit, whose KV head has to be recorded, too.
   std::pair<const SequenceInfo*, const LayerInfo*> find(const UnitName& name) const;
 
   /// Runs `read` under the HDF5 lock and turns exceptions of the library into DataError.
@@ -61,42 +81,121 @@ struct Trace::File {
     }
   }
 
+  /// The squares of the layer's residual stream; empty if not recorded. All units of a layer share
+  /// them and are mostly read together, so the last ones are kept. The caller holds the lock.
+  const std::vector<double>& residual_square(const UnitName& name, const LayerData& data);
+
+  struct ResidualSquare {
+    std::string sequence;
+    int layer;
+    std::vector<double> squares;
+  };
+
   std::filesystem::path path;
   std::optional<GroupReader> root;  ///< keeps the file open
   TraceHeader header;
   std::vector<SequenceInfo> sequences;
-  std::string id;  ///< empty: the file has not been hashed yet
+  std::deque<ResidualSquare> residual_squares;  ///< those read last, the newest in front
+  std::string id;                               ///< empty: the file has not been hashed yet
   std::mutex id_mutex;
 };
 
-std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitName& name) const {
-  Place place{path.string(), "/sequences"};
+std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const std::string& name,
+                                                                   int index) const {
+  const Place place{path.string(), "/sequences"};
   const auto sequence = std::find_if(sequences.begin(), sequences.end(),
-                                     [&](const auto& info) { return info.name == name.sequence; });
+                                     [&](const auto& info) { return info.name == name; });
   if (sequence == sequences.end()) {
     std::vector<std::string> names;
     for (const SequenceInfo& info : sequences) names.push_back(in_quotes(info.name));
-    place.fail(fmt::format("one of {}", fmt::join(names, ", ")), in_quotes(name.sequence));
+    place.fail(fmt::format("one of {}", fmt::join(names, ", ")), in_quotes(name));
   }
-  place = place.child(sequence->name).child("layers");
   const auto layer = std::find_if(sequence->layers.begin(), sequence->layers.end(),
-                                  [&](const auto& info) { return info.index == name.layer; });
+                                  [&](const auto& info) { return info.index == index; });
   if (layer == sequence->layers.end()) {
-    place.fail(fmt::format("layer {}", name.layer), "nothing recorded of it");
-  }
-  if (!std::binary_search(layer->kv_heads.begin(), layer->kv_heads.end(), name.kv_head)) {
-    place.child(fmt::format("{}", name.layer))
-        .fail(fmt::format("KV head {}", name.kv_head), "nothing recorded of it");
+    place.child(name).child("layers").fail(fmt::format("layer {}", index),
+                                           "nothing recorded of it");
   }
   return {&*sequence, &*layer};
+}
+
+std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitName& name) const {
+  const auto [sequence, layer] = find(name.sequence, name.layer);
+  if (!std::binary_search(layer->kv_heads.begin(), layer->kv_heads.end(), name.kv_head)) {
+    Place{path.string(), fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)}.fail(
+        fmt::format("KV head {}", name.kv_head), "nothing recorded of it");
+  }
+  return {sequence, layer};
 }
 
 void Trace::File::open(const GroupReader& group) {
   root = group;
   header = read_header(*root);
   sequences = read_sequences(*root, header);
-  id = root->optional_text("trace_id");
+  id = root->attributes().optional_text("trace_id");
 }
+
+const std::vector<double>& Trace::File::residual_square(const UnitName& name,
+                                                        const LayerData& data) {
+  static const std::vector<double> kNone;
+  constexpr std::size_t kMostKept = 16;
+  if (!data.residual) return kNone;
+  for (const ResidualSquare& kept : residual_squares) {
+    if (kept.sequence == name.sequence && kept.layer == name.layer) return kept.squares;
+  }
+  residual_squares.push_front({name.sequence, name.layer, kvsim::residual_squares(*data.residual)});
+  if (residual_squares.size() > kMostKept) residual_squares.pop_back();
+  return residual_squares.front().squares;
+}
+
+/// The vectors of one unit, whose datasets stay open.
+class Trace::Rows final : public UnitRows {
+ public:
+  Rows(std::shared_ptr<const File> file, const UnitName& name, bool values)
+      : file_(std::move(file)),
+        kv_head_(name.kv_head),
+        values_(values),
+        bound_(layer_place(file_->path, name), file_->header.scale) {
+    const SequenceInfo& sequence = *file_->find(name).first;
+    num_tokens_ = sequence.num_tokens;
+    file_->with_hdf5([&] {
+      data_ = open_layer(*file_->root, file_->header, sequence, name.layer);
+      at_once_ = std::max(
+          {data_->query.rows_at_once(), data_->key.rows_at_once(), data_->value.rows_at_once()});
+    });
+  }
+
+  ~Rows() override {
+    const Hdf5Lock lock;
+    data_.reset();
+  }
+
+  int num_tokens() const override { return num_tokens_; }
+
+  void read(int first, UnitPart& part) override {
+    const int count = std::min(at_once_, num_tokens_ - first);
+    const int group_size = file_->header.group_size();
+    part.first = first;
+    part.query.resize(static_cast<std::size_t>(group_size));
+    file_->with_hdf5([&] {
+      for (int member = 0; member < group_size; ++member) {
+        part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count);
+      }
+      part.key = data_->key.read_rows(kv_head_, first, count);
+      if (values_) part.value = data_->value.read_rows(kv_head_, first, count);
+    });
+    bound_.add(part.query, part.key);
+  }
+
+ private:
+  std::shared_ptr<const File> file_;
+  int kv_head_;
+  bool values_;
+  LogitBound bound_;
+  int num_tokens_ = 0;
+  int at_once_ = 0;
+  std::optional<LayerData> data_;
+};
 
 Trace::Trace(const std::filesystem::path& file) : file_(std::make_shared<File>(file)) {
   file_->with_hdf5([&] {
@@ -140,29 +239,43 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
   unit.scale = static_cast<float>(header().scale);
   if (header().logit_softcap) unit.logit_softcap = static_cast<float>(*header().logit_softcap);
   unit.sliding_window = layer->sliding_window;
+  unit.attention_chunk = layer->attention_chunk;
   unit.rope = header().rope;
   unit.key_bytes = layer->key_bytes;
   unit.value_bytes = layer->value_bytes;
+  unit.spans = sequence->spans;
 
   const int group_size = header().group_size();
+  unit.query.assign(static_cast<std::size_t>(group_size), Matrix(0, header().head_dim));
+  unit.key.resize(0, header().head_dim);
+  unit.value.resize(0, header().value_dim);
+  if (!parts.vectors) unit.rows = std::make_shared<Rows>(file_, name, parts.values);
   file_->with_hdf5([&, &info = *sequence] {
     const LayerData data = open_layer(*file_->root, header(), info, name.layer);
     for (int member = 0; member < group_size; ++member) {
-      unit.query.push_back(data.query.read(name.kv_head * group_size + member));
+      const int head = name.kv_head * group_size + member;
+      if (parts.vectors) unit.query[member] = data.query.read(head);
+      if (!data.sink_logit.empty()) unit.sink_logit.push_back(data.sink_logit[head]);
     }
-    unit.key = data.key.read(name.kv_head);
-    if (parts.values) {
-      unit.value = data.value.read(name.kv_head);
-    } else {
-      unit.value.resize(0, header().value_dim);
+    if (parts.vectors) {
+      unit.key = data.key.read(name.kv_head);
+      if (parts.values) unit.value = data.value.read(name.kv_head);
+    }
+    if (parts.gradients && contains_gradients(data, name.kv_head, header())) {
+      unit.output_score_grad = read_gradients(data, name.kv_head, header());
+    }
+    if (parts.projection) {
+      unit.output_projection = read_projection(*file_->root, header(), name);
+      unit.residual_square = file_->residual_square(name, data);
     }
     const std::string& fix = file_->root->fix();
     const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
     unit.token_ids = read_token_ids(group);
     if (parts.text) unit.token_text = read_token_text(group);
   });
-  check_logits_fit(unit, {file_->path.string(),
-                          fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)});
+  if (parts.vectors) {
+    LogitBound(layer_place(file_->path, name), unit.scale).add(unit.query, unit.key);
+  }
   return unit;
 }
 
@@ -183,6 +296,20 @@ std::vector<Matrix> Trace::read_output(const UnitName& name) const {
     }
   });
   return output;
+}
+
+void Trace::read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const {
+  const SequenceInfo& info = *file_->find(sequence, layer).first;
+  file_->with_hdf5([&] {
+    const LayerData data = open_layer(*file_->root, header(), info, layer);
+    if (!data.mlp_activation) {
+      Place{file_->path.string(),
+            fmt::format("/sequences/{}/layers/{}/mlp_activation", sequence, layer)}
+          .fail("the activations of the MLP", "nothing recorded of it",
+                "record the trace with --also mlp_activation");
+    }
+    for_each_rows(*data.mlp_activation, see);
+  });
 }
 
 }  // namespace kvsim

@@ -35,19 +35,17 @@ struct LayerInfo {
   int index = 0;
   std::vector<int> kv_heads;  ///< the recorded KV heads, ascending
   std::optional<int> sliding_window;
+  std::optional<int> attention_chunk;
+  bool has_sink_logit = false;
   int key_bytes = 4;     ///< bytes per element, 2 or 4
   int value_bytes = 4;   ///< bytes per element, 2 or 4
   int output_bytes = 4;  ///< bytes per element, 2 or 4; meaningless without output
   bool has_output = false;
-};
-
-/// A labelled part of a sequence: a needle, a question, an answer.
-struct Span {
-  int start = 0;  ///< its first token
-  int end = 0;    ///< the token after its last
-  std::string label;
-
-  bool operator==(const Span&) const = default;
+  int gradient_samples = 0;  ///< S of output_score_grad; 0: not recorded for every head
+  int gradient_bytes = 4;    ///< bytes per element, 2 or 4; meaningless without gradient_samples
+  int hidden = 0;            ///< columns of output_projection; 0: not recorded
+  bool has_residual = false;
+  int mlp_width = 0;  ///< neurons of mlp_activation; 0: not recorded
 };
 
 struct SequenceInfo {
@@ -63,9 +61,15 @@ struct SequenceInfo {
 
 /// What Trace::read_unit() reads beside queries, keys and token ids.
 struct UnitParts {
-  bool values = true;  ///< false: Unit::value is [0, value_dim]
-  bool text = true;    ///< false: Unit::token_text is empty
+  bool vectors = true;     ///< false: queries, keys and values are left to Unit::rows
+  bool values = true;      ///< false: Unit::value is [0, value_dim]
+  bool text = true;        ///< false: Unit::token_text is empty
+  bool gradients = true;   ///< false: Unit::output_score_grad is empty
+  bool projection = true;  ///< false: Unit::output_projection and residual_square are empty
 };
+
+/// Gets the rows of a matrix, some at a time.
+using SeeRows = std::function<void(const Matrix& rows)>;
 
 /// A trace file (format: traces/README.md), open for reading.
 ///
@@ -88,13 +92,18 @@ class Trace {
   /// the whole file on the first call in that case.
   const std::string& id() const;
 
-  /// Reads one KV head, its query heads and the tokens of the sequence. Throws DataError if the
-  /// file lacks the unit, a number is not finite or a logit may overflow a float.
+  /// Reads one KV head, its query heads, and the tokens and spans of the sequence. Throws DataError
+  /// if the file lacks the unit, a number is not finite or a logit may overflow a float.
   Unit read_unit(const UnitName& name, UnitParts parts = {}) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per
   /// query head, in the order of Unit::query. Throws DataError if the file lacks them.
   std::vector<Matrix> read_output(const UnitName& name) const;
+
+  /// Shows `see` what the neurons of a layer's MLP gave after their nonlinearity, [tokens, width],
+  /// some rows at a time and in order, so that memory stays small. No other reading goes on
+  /// meanwhile. Throws DataError if the file lacks it or a number is not finite.
+  void read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const;
 
   /// Whether it is no file, but memory. Then file() is kInMemory.
   bool in_memory() const;
@@ -105,6 +114,7 @@ class Trace {
 
  private:
   struct File;
+  class Rows;
   std::shared_ptr<File> file_;
 };
 

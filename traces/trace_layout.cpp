@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/spans.h"
@@ -14,17 +15,19 @@ namespace {
 
 constexpr int kFormatVersion = 1;
 const std::string kRecordRopeAgain = "record the file again, or without /rope";
+const std::string kRecordModelAgain = "record the file again, or without /model";
 const std::string kRecordSequenceAgain = "record the sequence again";
 const std::string kRecordLayerAgain = "record the layer again";
 
 Rope read_rope(const GroupReader& group, int head_dim) {
   Rope rope;
-  rope.style = group.text("style");
+  const AttributeReader attributes = group.attributes();
+  rope.style = attributes.text("style");
   if (rope.style != "half" && rope.style != "interleaved") {
     group.place().attribute("style").fail("half or interleaved", in_quotes(rope.style),
                                           group.fix());
   }
-  rope.attention_factor = group.positive("attention_factor");
+  rope.attention_factor = attributes.positive("attention_factor");
 
   const H5::DataSet dataset = group.dataset("inv_freq");
   const Place place = group.place().child("inv_freq");
@@ -77,53 +80,71 @@ int layer_index(const GroupReader& layers, const std::string& name, int num_laye
   return index;
 }
 
-LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens) {
-  const auto open = [&](const std::string& name, int heads, int dim) {
-    return HeadDataset(layer, name, heads, tokens, dim);
-  };
-  LayerData data{open("query", header.num_query_heads, header.head_dim),
-                 open("key", header.num_kv_heads, header.head_dim),
-                 open("value", header.num_kv_heads, header.value_dim),
-                 {}};
-  if (layer.contains("output")) {
-    data.output = open("output", header.num_query_heads, header.value_dim);
+/// The columns of the output projections that the file holds, by layer.
+std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& header) {
+  std::map<int, int> sizes;
+  if (!root.contains("model")) return sizes;
+  const GroupReader model = root.group("model", kRecordModelAgain);
+  if (!model.contains("layers")) return sizes;
+  const GroupReader layers = model.group("layers", kRecordModelAgain);
+  for (const std::string& name : layers.names()) {
+    const int layer = layer_index(layers, name, header.num_layers);
+    if (const auto projection = open_projection(root, header, layer)) {
+      sizes[layer] = projection->size(1);
+    }
   }
-  return data;
+  return sizes;
 }
 
-bool contains_group(const HeadDataset& dataset, int kv_head, int group_size) {
-  for (int member = 0; member < group_size; ++member) {
-    if (!dataset.contains(kv_head * group_size + member)) return false;
-  }
-  return true;
-}
-
-LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int tokens) {
+/// `hidden`: the columns of the layer's output projection, 0 if the file lacks it.
+LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int tokens, int hidden) {
   LayerInfo info;
-  if (layer.has_attribute("sliding_window")) {
-    info.sliding_window = layer.integer("sliding_window", 1);
-  }
+  const AttributeReader attributes = layer.attributes();
+  const auto tokens_of = [&](const char* name) -> std::optional<int> {
+    if (!attributes.has(name)) return {};
+    return attributes.integer(name, 1);
+  };
+  info.sliding_window = tokens_of("sliding_window");
+  info.attention_chunk = tokens_of("attention_chunk");
   const LayerData data = open_datasets(layer, header, tokens);
   info.key_bytes = data.key.element_bytes();
   info.value_bytes = data.value.element_bytes();
+  info.has_sink_logit = !data.sink_logit.empty();
   info.has_output = data.output.has_value();
   if (info.has_output) info.output_bytes = data.output->element_bytes();
+  if (data.gradient) {
+    info.gradient_samples = data.gradient->size(0);
+    info.gradient_bytes = data.gradient->element_bytes();
+  }
+  info.hidden = hidden;
+  info.has_residual = data.residual.has_value();
+  if (data.mlp_activation) info.mlp_width = data.mlp_activation->size(1);
+  if (data.residual && hidden > 0 && data.residual->size(1) != hidden) {
+    data.residual->place().fail(
+        fmt::format("shape [{}, {}], as wide as output_projection", tokens, hidden),
+        fmt::format("[{}, {}]", tokens, data.residual->size(1)), data.residual->fix());
+  }
   for (int head = 0; head < header.num_kv_heads; ++head) {
     if (!data.key.contains(head) || !data.value.contains(head) ||
-        !contains_group(data.query, head, header.group_size())) {
+        !contains_group(data.query, head, header)) {
       continue;
     }
     info.kv_heads.push_back(head);
-    info.has_output = info.has_output && contains_group(*data.output, head, header.group_size());
+    info.has_output = info.has_output && contains_group(*data.output, head, header);
+    if (!contains_gradients(data, head, header)) info.gradient_samples = 0;
   }
+  if (info.kv_heads.empty()) info.gradient_samples = 0;
   return info;
 }
 
-SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header) {
+/// `hidden`: the columns of the output projections, by layer.
+SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
+                           const std::map<int, int>& hidden) {
   SequenceInfo info;
-  info.num_tokens = group.integer("num_tokens", 1);
-  info.prompt_length = group.integer("prompt_length", 0, info.num_tokens);
-  info.source = group.optional_text("source");
+  const AttributeReader attributes = group.attributes();
+  info.num_tokens = attributes.integer("num_tokens", 1);
+  info.prompt_length = attributes.integer("prompt_length", 0, info.num_tokens);
+  info.source = attributes.optional_text("source");
   info.has_token_ids = has_list(group, "token_ids", info.num_tokens, is_int32, "int32");
   info.has_token_text = has_list(group, "token_text", info.num_tokens, is_string, "strings");
   info.spans = read_spans(group, info.num_tokens);
@@ -131,8 +152,9 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header) 
   const GroupReader layers = group.group("layers", kRecordSequenceAgain);
   for (const std::string& name : layers.names()) {
     const int index = layer_index(layers, name, header.num_layers);
-    info.layers.push_back(
-        read_layer(layers.group(name, kRecordLayerAgain), header, info.num_tokens));
+    const auto found = hidden.find(index);
+    info.layers.push_back(read_layer(layers.group(name, kRecordLayerAgain), header, info.num_tokens,
+                                     found == hidden.end() ? 0 : found->second));
     info.layers.back().index = index;
   }
   std::sort(info.layers.begin(), info.layers.end(),
@@ -143,18 +165,19 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header) 
 }  // namespace
 
 TraceHeader read_header(const GroupReader& root) {
-  root.integer("kvtrace_version", kFormatVersion, kFormatVersion);
+  const AttributeReader attributes = root.attributes();
+  attributes.integer("kvtrace_version", kFormatVersion, kFormatVersion);
   TraceHeader header;
-  header.model = root.text("model");
-  header.num_layers = root.integer("num_layers", 1);
-  header.num_query_heads = root.integer("num_query_heads", 1);
-  header.num_kv_heads = root.integer("num_kv_heads", 1);
-  header.head_dim = root.integer("head_dim", 1);
-  header.value_dim = root.integer("value_dim", 1);
-  header.scale = root.positive("scale");
-  if (root.has_attribute("logit_softcap")) header.logit_softcap = root.positive("logit_softcap");
-  header.recorder = root.optional_text("recorder");
-  header.dtype = root.optional_text("dtype");
+  header.model = attributes.text("model");
+  header.num_layers = attributes.integer("num_layers", 1);
+  header.num_query_heads = attributes.integer("num_query_heads", 1);
+  header.num_kv_heads = attributes.integer("num_kv_heads", 1);
+  header.head_dim = attributes.integer("head_dim", 1);
+  header.value_dim = attributes.integer("value_dim", 1);
+  header.scale = attributes.positive("scale");
+  if (attributes.has("logit_softcap")) header.logit_softcap = attributes.positive("logit_softcap");
+  header.recorder = attributes.optional_text("recorder");
+  header.dtype = attributes.optional_text("dtype");
   if (header.num_query_heads % header.num_kv_heads != 0) {
     root.place()
         .attribute("num_query_heads")
@@ -169,9 +192,10 @@ TraceHeader read_header(const GroupReader& root) {
 
 std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header) {
   const GroupReader group = root.group("sequences", root.fix());
+  const std::map<int, int> hidden = hidden_sizes(root, header);
   std::vector<SequenceInfo> sequences;
   for (const std::string& name : group.names()) {
-    sequences.push_back(read_sequence(group.group(name, kRecordSequenceAgain), header));
+    sequences.push_back(read_sequence(group.group(name, kRecordSequenceAgain), header, hidden));
     sequences.back().name = name;
   }
   if (sequences.empty()) group.place().fail("at least one sequence", "none", root.fix());

@@ -3,18 +3,10 @@
 #include <vector>
 
 #include "traces/hdf5/group_reader.h"
-#include "traces/head_dataset.h"
+#include "traces/layer_data.h"
 #include "traces/trace.h"
 
 namespace kvsim {
-
-/// The datasets of a layer, opened and checked for type and shape.
-struct LayerData {
-  HeadDataset query;
-  HeadDataset key;
-  HeadDataset value;
-  std::optional<HeadDataset> output;
-};
 
 /// Reads and checks the attributes of the file and the group /rope. Throws DataError.
 TraceHeader read_header(const GroupReader& root);

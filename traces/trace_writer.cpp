@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "traces/dataset_writer.h"
@@ -11,20 +12,21 @@
 namespace kvsim {
 namespace {
 
-void write_attribute(const H5::Group& group, const std::string& name, int value) {
-  group.createAttribute(name, H5::PredType::STD_I64LE, H5::DataSpace())
+void write_attribute(const H5::H5Object& object, const std::string& name, int value) {
+  object.createAttribute(name, H5::PredType::STD_I64LE, H5::DataSpace())
       .write(H5::PredType::NATIVE_INT, &value);
 }
 
-void write_attribute(const H5::Group& group, const std::string& name, double value) {
-  group.createAttribute(name, H5::PredType::IEEE_F64LE, H5::DataSpace())
+void write_attribute(const H5::H5Object& object, const std::string& name, double value) {
+  object.createAttribute(name, H5::PredType::IEEE_F64LE, H5::DataSpace())
       .write(H5::PredType::NATIVE_DOUBLE, &value);
 }
 
-void write_attribute(const H5::Group& group, const std::string& name, const std::string& value) {
+void write_attribute(const H5::H5Object& object, const std::string& name,
+                     const std::string& value) {
   H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
   type.setCset(H5T_CSET_UTF8);
-  group.createAttribute(name, type, H5::DataSpace()).write(type, value);
+  object.createAttribute(name, type, H5::DataSpace()).write(type, value);
 }
 
 void require(bool condition, const std::string& message) {
@@ -40,7 +42,22 @@ void require_shape(const std::string& name, const std::vector<Matrix>& heads, in
           fmt::format("{}: expected {} matrices [{}, {}]", name, num_heads, tokens, dim));
 }
 
+float largest_of(const std::vector<std::vector<Matrix>>& samples) {
+  float largest = 0;
+  for (const std::vector<Matrix>& heads : samples) {
+    for (const Matrix& head : heads) largest = std::max(largest, head.cwiseAbs().maxCoeff());
+  }
+  return largest;
+}
+
 }  // namespace
+
+double gradient_scale(float largest) {
+  constexpr int kExponent = 13;
+  constexpr int kLeastExponent = -126;  // of a normal float
+  if (largest == 0 || !std::isfinite(largest)) return 1;
+  return std::ldexp(1.0, std::max(std::ilogb(largest) - kExponent, kLeastExponent));
+}
 
 struct TraceWriter::File {
   template <class Place>
@@ -51,12 +68,17 @@ struct TraceWriter::File {
 
   void write_header(H5::H5File& h5);
 
+  std::uintmax_t bytes_of(const Matrix& matrix) const {
+    return matrix.size() * (elements == ElementType::float16 ? 2U : 4U);
+  }
+
   Hdf5Output output;
   TraceHeader header;
   ElementType elements;
   DatasetWriter datasets;
   std::string sequence;  ///< path of the group of the sequence begun last
   int num_tokens = 0;    ///< of that sequence
+  std::string layer;     ///< path of the group of the layer written last; empty: none of it yet
   bool finished = false;
 };
 
@@ -106,6 +128,7 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
   file_->output.write(bytes, [&](H5::H5File& h5) {
     file_->sequence = "/sequences/" + name;
     file_->num_tokens = num_tokens;
+    file_->layer.clear();
     const H5::Group group = h5.createGroup(file_->sequence);
     write_attribute(group, "num_tokens", num_tokens);
     write_attribute(group, "prompt_length", prompt_length);
@@ -145,8 +168,8 @@ void TraceWriter::write_spans(const std::vector<Span>& spans) {
 
 void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
                               const std::vector<Matrix>& key, const std::vector<Matrix>& value,
-                              const std::vector<Matrix>& output,
-                              std::optional<int> sliding_window) {
+                              const std::vector<Matrix>& output, std::optional<int> sliding_window,
+                              std::optional<int> attention_chunk) {
   const TraceHeader& header = file_->header;
   const int tokens = file_->num_tokens;
   require(!file_->finished && tokens > 0, "write_layer: no sequence has begun");
@@ -166,6 +189,7 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
     const std::string path = fmt::format("{}/layers/{}", file_->sequence, layer);
     const H5::Group group = h5.createGroup(path);
     if (sliding_window) write_attribute(group, "sliding_window", *sliding_window);
+    if (attention_chunk) write_attribute(group, "attention_chunk", *attention_chunk);
     const auto write = [&](const std::string& name, const std::vector<Matrix>& heads) {
       file_->datasets.write_heads(h5, path + "/" + name, heads, file_->elements);
     };
@@ -173,6 +197,85 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
     write("key", key);
     write("value", value);
     if (!output.empty()) write("output", output);
+    file_->layer = path;
+  });
+}
+
+void TraceWriter::write_sink_logit(const std::vector<float>& logits) {
+  require(!file_->finished && !file_->layer.empty(), "write_sink_logit: no layer was written");
+  const int heads = file_->header.num_query_heads;
+  require(std::ssize(logits) == heads &&
+              std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }),
+          fmt::format("sink_logit: expected {} finite numbers, one per query head", heads));
+  file_->output.write(0, [&](H5::H5File& h5) {
+    file_->datasets.write_list(h5, file_->layer + "/sink_logit", H5::PredType::IEEE_F32LE,
+                               logits.data(), logits.size());
+  });
+}
+
+void TraceWriter::write_projection(int layer, const Matrix& projection) {
+  const TraceHeader& header = file_->header;
+  require(!file_->finished, "write_projection: the trace is closed");
+  require(0 <= layer && layer < header.num_layers,
+          fmt::format("output_projection: expected a layer in 0..{}, found {}",
+                      header.num_layers - 1, layer));
+  const int rows = header.num_query_heads * header.value_dim;
+  require(projection.rows() == rows && projection.cols() > 0,
+          fmt::format("output_projection: expected [{}, hidden]", rows));
+  file_->output.write(file_->bytes_of(projection), [&](H5::H5File& h5) {
+    std::string path = "/model";
+    for (const std::string& name : {std::string("layers"), fmt::format("{}", layer)}) {
+      if (!h5.nameExists(path)) h5.createGroup(path);
+      path += "/" + name;
+    }
+    if (!h5.nameExists(path)) h5.createGroup(path);
+    // One head can be read alone.
+    file_->datasets.write_matrix(h5, path + "/output_projection", projection, header.value_dim,
+                                 file_->elements);
+  });
+}
+
+void TraceWriter::write_residual(const Matrix& residual) { write_rows("residual", residual); }
+
+void TraceWriter::write_mlp_activation(const Matrix& activation) {
+  write_rows("mlp_activation", activation);
+}
+
+void TraceWriter::write_rows(const std::string& name, const Matrix& rows) {
+  require(!file_->finished && !file_->layer.empty(), name + ": no layer was written");
+  require(rows.rows() == file_->num_tokens && rows.cols() > 0,
+          fmt::format("{}: expected [{}, any]", name, file_->num_tokens));
+  file_->output.write(file_->bytes_of(rows), [&](H5::H5File& h5) {
+    constexpr int kRowsPerChunk = 64;
+    file_->datasets.write_matrix(h5, file_->layer + "/" + name, rows, kRowsPerChunk,
+                                 file_->elements);
+  });
+}
+
+void TraceWriter::write_gradients(const std::vector<std::vector<Matrix>>& gradients,
+                                  int label_seed) {
+  const TraceHeader& header = file_->header;
+  require(!file_->finished && !file_->layer.empty(), "write_gradients: no layer was written");
+  require(!gradients.empty() && label_seed >= 0,
+          "output_score_grad: expected at least one sample and a seed of at least 0");
+  for (const std::vector<Matrix>& heads : gradients) {
+    require_shape("output_score_grad", heads, header.num_query_heads, file_->num_tokens,
+                  header.value_dim);
+  }
+  const double scale =
+      file_->elements == ElementType::float16 ? gradient_scale(largest_of(gradients)) : 1;
+  std::vector<std::vector<Matrix>> stored = gradients;
+  for (std::vector<Matrix>& heads : stored) {
+    for (Matrix& head : heads) head /= static_cast<float>(scale);
+  }
+  const std::uintmax_t bytes =
+      stored.size() * header.num_query_heads * file_->bytes_of(stored.front().front());
+  file_->output.write(bytes, [&](H5::H5File& h5) {
+    const std::string path = file_->layer + "/output_score_grad";
+    file_->datasets.write_samples(h5, path, stored, file_->elements);
+    const H5::DataSet dataset = h5.openDataSet(path);
+    write_attribute(dataset, "scale", scale);
+    write_attribute(dataset, "label_seed", label_seed);
   });
 }
 

@@ -13,6 +13,11 @@ namespace kvsim {
 
 enum class ElementType { float16, float32 };
 
+/// What float16 gradients of a layer are divided by, `largest` being the largest of them: the power
+/// of two that brings it into [2^13, 2^14), far from the largest float16, 65504. Gradients down to
+/// 2^-28 of it then keep all digits of a float16. 1 if all are 0.
+double gradient_scale(float largest);
+
 /// Writes a trace file. The file, with its `trace_id`, appears under its name only when close()
 /// returns; an unfinished file is removed. Throws std::runtime_error if the file cannot be written
 /// or its element type cannot hold a number, std::invalid_argument for arguments that do not fit
@@ -33,10 +38,28 @@ class TraceWriter {
 
   /// Writes one layer of the sequence begun last. `query` and `output` hold one matrix per query
   /// head ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be
-  /// empty.
+  /// empty. Window and chunk: see Unit.
   void write_layer(int layer, const std::vector<Matrix>& query, const std::vector<Matrix>& key,
                    const std::vector<Matrix>& value, const std::vector<Matrix>& output,
-                   std::optional<int> sliding_window = {});
+                   std::optional<int> sliding_window = {}, std::optional<int> attention_chunk = {});
+
+  /// Writes the learned sink logits, one per query head, for the layer of the sequence that was
+  /// written last. Always float32.
+  void write_sink_logit(const std::vector<float>& logits);
+
+  /// Writes W_O of a layer, [query heads * value_dim, hidden], at most once per layer.
+  void write_projection(int layer, const Matrix& projection);
+
+  /// Writes the residual stream that the attention output of a layer is added to, [n, hidden], for
+  /// the layer of the sequence that was written last.
+  void write_residual(const Matrix& residual);
+
+  /// Writes what the neurons of that layer's MLP gave after their nonlinearity, [n, width].
+  void write_mlp_activation(const Matrix& activation);
+
+  /// Writes the gradients of that layer (Unit::output_score_grad): per sample one [n, value_dim]
+  /// per query head. The file holds them over a power of two that uses the range of float16.
+  void write_gradients(const std::vector<std::vector<Matrix>>& gradients, int label_seed);
 
   void close();
 
@@ -44,6 +67,7 @@ class TraceWriter {
   Trace open();
 
  private:
+  void write_rows(const std::string& name, const Matrix& rows);
   void finish();
 
   struct File;

@@ -2,6 +2,8 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,38 @@ struct UnitName {
   int kv_head = 0;
 };
 
+/// A labelled part of a sequence: a needle, a question, an answer.
+struct Span {
+  int start = 0;  ///< its first token
+  int end = 0;    ///< the token after its last
+  std::string label;
+
+  bool operator==(const Span&) const = default;
+};
+
+/// Consecutive rows of the vectors of a unit.
+struct UnitPart {
+  int first = 0;              ///< the token of the first row
+  std::vector<Matrix> query;  ///< one [rows, head_dim] per query head of the group
+  Matrix key;                 ///< [rows, head_dim]
+  Matrix value;               ///< [rows, value_dim]; no rows if values are not asked for
+
+  int end() const { return first + static_cast<int>(key.rows()); }
+};
+
+/// Reads the vectors of a unit part by part, for texts that need not be in memory as a whole. For
+/// one thread.
+class UnitRows {
+ public:
+  virtual ~UnitRows() = default;
+
+  virtual int num_tokens() const = 0;
+
+  /// Replaces the matrices of `part` by those from token `first` on: as many rows as are best read
+  /// at once, or what is left of the text. Throws what Trace::read_unit() throws for these rows.
+  virtual void read(int first, UnitPart& part) = 0;
+};
+
 /// The recorded vectors of one KV head and its group of query heads over a sequence of n tokens.
 struct Unit {
   UnitName name;
@@ -33,6 +67,8 @@ struct Unit {
   float scale = 1;                      ///< logit = scale * <query, key>, before soft-capping
   std::optional<float> logit_softcap;   ///< logit becomes cap * tanh(logit / cap)
   std::optional<int> sliding_window;    ///< token j is visible at step t while t - j < window
+  std::optional<int> attention_chunk;   ///< it is while floor(j / chunk) = floor(t / chunk)
+  std::vector<float> sink_logit;        ///< of each query head of the group, or empty: see sink()
   std::optional<Rope> rope;             ///< if the trace says how keys were rotated
   std::vector<std::int32_t> token_ids;  ///< one per token, or empty
   std::vector<std::string> token_text;  ///< one per token, or empty
@@ -41,9 +77,34 @@ struct Unit {
   std::vector<Matrix> query;            ///< one [n, head_dim] per query head of the group
   Matrix key;                           ///< [n, head_dim], after positional rotation
   Matrix value;                         ///< [n, value_dim]
+  std::vector<Span> spans;              ///< of the sequence, in the order of the file
 
-  int num_tokens() const { return static_cast<int>(key.rows()); }
+  /// Null, or in place of query, key and value, which then have no rows.
+  std::shared_ptr<UnitRows> rows;
+
+  /// W_O of each query head of the group, [value_dim, hidden]; empty if not recorded.
+  std::vector<Matrix> output_projection;
+
+  /// Per token, the squared norm of the residual stream that the layer's attention output is added
+  /// to; empty if not recorded.
+  std::vector<double> residual_square;
+
+  /// The gradients of log p(y_t | x_<=t) with respect to the head outputs at step t, y_t being
+  /// drawn from the model's own prediction: per sample one [n, value_dim] per query head of the
+  /// group; empty if not recorded.
+  std::vector<std::vector<Matrix>> output_score_grad;
+
+  int num_tokens() const { return rows ? rows->num_tokens() : static_cast<int>(key.rows()); }
   int group_size() const { return static_cast<int>(query.size()); }
+
+  /// The learned logit of a query head that takes its share of every softmax and gives no value;
+  /// minus infinity, which takes none, if the layer has no sinks. Soft-capping leaves it as it is.
+  float sink(int head) const {
+    return sink_logit.empty() ? -std::numeric_limits<float>::infinity() : sink_logit[head];
+  }
+
+  /// Whether differences of outputs matter as vectors, not by their norm alone.
+  bool weighs_outputs() const { return !output_projection.empty() || !output_score_grad.empty(); }
 };
 
 }  // namespace kvsim

@@ -14,17 +14,18 @@ inline bool close(double a, double b, double relative, double absolute = 0) {
 }
 
 /// The names of the measured columns in which two results differ: integers by any amount, other
-/// numbers by more than `relative`. Empty if there are none. Leaves out `ties`, which the last bit
-/// of a score decides.
-inline std::string differences(const Result& a, const Result& b, double relative) {
+/// numbers by more than `relative` and `absolute`. Empty if there are none. Leaves out `ties`,
+/// which the last bit of a score decides. By default `absolute` is the rounding that remains where
+/// a sum cancels.
+inline std::string differences(const Result& a, const Result& b, double relative,
+                               double absolute = 1e-12) {
   std::string names;
   for (const Column& column : result_columns()) {
     const Value x = column.get(a);
     const Value y = column.get(b);
     if (std::holds_alternative<std::string>(x) || std::string(column.name) == "ties") continue;
     const auto* number = std::get_if<double>(&x);
-    // The rounding that remains where a sum cancels.
-    const bool same = number ? close(*number, std::get<double>(y), relative, 1e-12) : x == y;
+    const bool same = number ? close(*number, std::get<double>(y), relative, absolute) : x == y;
     if (!same) names += std::string(column.name) + " ";
   }
   return names;

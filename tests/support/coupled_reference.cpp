@@ -46,8 +46,8 @@ void CoupledReference::attend(const Layer& layer, int t) {
     const ReferenceUnit& unit = references_[member];
     const auto sharers = static_cast<double>(unit.heads.size() * layer.members.size());
     for (std::size_t head = 0; head < unit.heads.size(); ++head) {
-      const std::vector<double> attention =
-          softmax(unit.heads[head].logit[static_cast<std::size_t>(t)], layer.tokens);
+      const std::vector<double> attention = softmax(
+          unit.heads[head].logit[static_cast<std::size_t>(t)], layer.tokens, unit.heads[head].sink);
       records[member].measure(static_cast<int>(head), t, layer.tokens,
                               weighted_value(unit.unit, layer.tokens, attention));
       for (std::size_t i = 0; i < attention.size(); ++i) {

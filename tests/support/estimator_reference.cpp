@@ -64,18 +64,19 @@ std::vector<Entry> EstimatorReference::entries_at(int t) {
   return entries;
 }
 
-// sum(w e^l v) / sum(u e^l); NaN where the denominator is 0.
+// sum(w e^l v) / (e^s + sum(u e^l)), s being the sink's logit; NaN where the denominator is 0.
 std::vector<double> EstimatorReference::estimate(int head, int t,
                                                  const std::vector<Entry>& entries) const {
   std::vector<double> logit = stored_.heads[size(head)].logit[size(t)];
   logit[size(t)] = recorded_.heads[size(head)].logit[size(t)][size(t)];
-  double largest = std::numeric_limits<double>::lowest();
+  const double sink = stored_.heads[size(head)].sink;
+  double largest = std::max(sink, std::numeric_limits<double>::lowest());
   for (const Entry& entry : entries) {
     if (entry.denominator > 0) largest = std::max(largest, logit[size(entry.token)]);
   }
   std::vector<int> tokens;
   std::vector<double> weight;
-  double denominator = 0;
+  double denominator = std::exp(sink - largest);
   for (const Entry& entry : entries) {
     const double exponential = std::exp(logit[size(entry.token)] - largest);
     if (entry.denominator > 0) denominator += entry.denominator * exponential;

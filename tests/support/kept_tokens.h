@@ -40,6 +40,7 @@ struct Shown {
   std::uint64_t seed = 0;
   float scale = 1;
   std::optional<Rotation> rotation = {};
+  std::vector<float> sink_logit = {};
 };
 
 /// Vectors one after the other.
@@ -51,8 +52,11 @@ inline std::vector<float> joined(const std::vector<std::vector<float>>& vectors)
 
 /// Per token the step after which the policy evicts it, or the number of rows.
 inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget, const Shown& shown) {
-  const Context context{
-      .budget = budget, .seed = shown.seed, .scale = shown.scale, .rotation = shown.rotation};
+  const Context context{.budget = budget,
+                        .seed = shown.seed,
+                        .scale = shown.scale,
+                        .sink_logit = shown.sink_logit,
+                        .rotation = shown.rotation};
   const auto policy = spec.make(context);
   Cache cache(static_cast<int>(shown.attention.size()), budget, spec.rules(context));
   const std::vector<float> keys = joined(shown.keys);

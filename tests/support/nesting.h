@@ -41,8 +41,8 @@ struct NestingCase {
   Mode mode = Mode::stream;
 };
 
-/// One and several query heads, texts that do not end with a block, sliding window, soft-capping,
-/// ties everywhere, weights that underflow, prefill.
+/// One and several query heads, texts that do not end with a block, sliding window, learned sinks,
+/// chunks, soft-capping, ties everywhere, weights that underflow, prefill.
 inline std::vector<NestingCase> nesting_cases() {
   std::vector<NestingCase> cases;
   const auto add = [&](std::string name, const UnitShape& shape, Mode mode = Mode::stream) {
@@ -53,6 +53,9 @@ inline std::vector<NestingCase> nesting_cases() {
   add("longer than a block", {.tokens = 83, .value_dim = 5});
   add("three query heads", {.tokens = 70, .group = 3});
   add("sliding window", {.tokens = 75})->sliding_window = 9;
+  add("learned sinks", {.tokens = 70, .group = 2, .sink_logit = 2.F});
+  add("sinks with most of the attention", {.tokens = 66, .sink_logit = 9.F});
+  add("chunks", {.tokens = 70, .sink_logit = 0.F, .attention_chunk = 29});
   add("soft cap", {.tokens = 66, .spread = 4})->logit_softcap = 2;
   add("peaked", {.tokens = 70, .spread = 40});
   add("one token", {.tokens = 1});

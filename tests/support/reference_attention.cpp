@@ -11,6 +11,9 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 double logit_of(const Unit& unit, int head, int t, int j) {
   if (unit.sliding_window && t - j >= *unit.sliding_window) return kHidden;
+  if (unit.attention_chunk && t / *unit.attention_chunk != j / *unit.attention_chunk) {
+    return kHidden;
+  }
   double product = 0;
   for (Eigen::Index i = 0; i < unit.key.cols(); ++i) {
     product += double{unit.query[static_cast<std::size_t>(head)](t, i)} * double{unit.key(j, i)};
@@ -23,11 +26,12 @@ double logit_of(const Unit& unit, int head, int t, int j) {
 
 }  // namespace
 
-std::vector<double> softmax(const std::vector<double>& logit, const std::vector<int>& tokens) {
-  double highest = kHidden;
+std::vector<double> softmax(const std::vector<double>& logit, const std::vector<int>& tokens,
+                            double sink) {
+  double highest = sink;
   for (const int j : tokens) highest = std::max(highest, logit[static_cast<std::size_t>(j)]);
   std::vector<double> weight;
-  double sum = 0;
+  double sum = std::exp(sink - highest);
   for (const int j : tokens) {
     weight.push_back(std::exp(logit[static_cast<std::size_t>(j)] - highest));
     sum += weight.back();
@@ -53,13 +57,13 @@ double norm(const std::vector<double>& vector) {
   return std::sqrt(sum);
 }
 
-ReferenceAttention::ReferenceAttention(const Unit& unit, int head) {
+ReferenceAttention::ReferenceAttention(const Unit& unit, int head) : sink(double{unit.sink(head)}) {
   std::vector<int> visible;
   for (int t = 0; t < unit.num_tokens(); ++t) {
     visible.push_back(t);
     std::vector<double> row;
     for (const int j : visible) row.push_back(logit_of(unit, head, t, j));
-    full.push_back(softmax(row, visible));
+    full.push_back(softmax(row, visible, sink));
     output.push_back(weighted_value(unit, visible, full.back()));
     logit.push_back(std::move(row));
   }

@@ -69,7 +69,7 @@ class Replay {
     num_attended_.push_back(tokens.size());
     for (int h = 0; h < unit_.group_size(); ++h) {
       const ReferenceAttention& head = shared_.heads[size(h)];
-      const std::vector<double> cached = softmax(head.logit[size(t)], tokens);
+      const std::vector<double> cached = softmax(head.logit[size(t)], tokens, head.sink);
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::size_t j = size(tokens[i]);
         const double attention = setting_.score == "full" ? head.full[size(t)][j] : cached[i];
@@ -117,11 +117,26 @@ class Replay {
     const double length = norm(head.output[size(t)]);
     losses_.push_back(loss);
     errors_.push_back(norm(difference) / length);
+    squares_.push_back(norm(difference) * norm(difference));
+    predicted_kl_ += predicted_kl(h, t, difference);
     bounds_.push_back(2 * shared_.longest_value[size(t)] * loss / length);
     const int column = t - first_measured_;
     Trajectory& trajectory = made_.outcome.trajectory;
     trajectory.attention_recall(h, column) = static_cast<float>(1 - loss);
     trajectory.output_error(h, column) = static_cast<float>(errors_.back());
+  }
+
+  // 1/2 mean over samples of (g . delta)^2.
+  double predicted_kl(int h, int t, const std::vector<double>& difference) const {
+    double nats = 0;
+    for (const std::vector<Matrix>& sample : unit_.output_score_grad) {
+      double product = 0;
+      for (std::size_t c = 0; c < difference.size(); ++c) {
+        product += sample[size(h)](t, static_cast<int>(c)) * difference[c];
+      }
+      nats += product * product / 2 / static_cast<double>(unit_.output_score_grad.size());
+    }
+    return nats;
   }
 
   void evict(int t) {
@@ -229,6 +244,10 @@ class Replay {
     result.output_error_p50 = interpolated(errors_, 0.5);
     result.output_error_p95 = interpolated(errors_, 0.95);
     result.output_error_max = interpolated(errors_, 1);
+    result.output_error_sq = mean(squares_);
+    if (!unit_.output_score_grad.empty()) {
+      result.predicted_kl = predicted_kl_ / static_cast<double>(result.steps);
+    }
     result.bound_mean = mean(bounds_);
     result.peak_tokens = static_cast<std::int64_t>(peak_);
     result.cache_bytes = result.peak_tokens * (unit_.key.cols() * unit_.key_bytes +
@@ -246,7 +265,8 @@ class Replay {
   std::vector<double> sums_;               // the same summed over steps
   std::vector<std::size_t> num_attended_;  // per step
   std::size_t peak_ = 0;
-  std::vector<double> losses_, errors_, bounds_;
+  std::vector<double> losses_, errors_, squares_, bounds_;
+  double predicted_kl_ = 0;
   ReferenceOutcome made_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ struct ReferenceAttention {
 
   ReferenceAttention(const Unit& unit, int head);
 
-  Rows logit;  ///< [t][j], j <= t; minus infinity where the sliding window hides j
-  Rows full;   ///< a[t][j]
+  double sink;  ///< logit of the learned sink; minus infinity: none
+  Rows logit;   ///< [t][j], j <= t; minus infinity where the sliding window or the chunk hides j
+  Rows full;    ///< a[t][j]
   Rows output;
 };
 
@@ -30,8 +32,9 @@ struct ReferenceUnit {
   std::vector<double> longest_value;  ///< per step t: max over j <= t of |v_j|
 };
 
-/// Softmax of `logit` over `tokens`, parallel to them.
-std::vector<double> softmax(const std::vector<double>& logit, const std::vector<int>& tokens);
+/// Softmax of `logit` over `tokens`, parallel to them. A sink of this logit takes its share of 1.
+std::vector<double> softmax(const std::vector<double>& logit, const std::vector<int>& tokens,
+                            double sink = -std::numeric_limits<double>::infinity());
 
 /// The weighted sum of the unit's values of `tokens`.
 std::vector<double> weighted_value(const Unit& unit, const std::vector<int>& tokens,

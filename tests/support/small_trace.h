@@ -51,9 +51,11 @@ inline TraceHeader small_header() {
 
 /// Writes one sequence "a" with both layers; layer 1 has a sliding window of 3.
 inline void write_small_trace(const std::filesystem::path& file, const TraceHeader& header,
-                              ElementType elements = ElementType::float16) {
+                              ElementType elements = ElementType::float16,
+                              const std::vector<Span>& spans = {}) {
   TraceWriter writer(file, header, elements);
   writer.begin_sequence("a", kSmallTokens, 2, "a source", {7, 8, 9, 7, 8});
+  if (!spans.empty()) writer.write_spans(spans);
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
     writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output,

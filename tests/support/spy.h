@@ -9,6 +9,7 @@ namespace kvsim::test_support {
 
 /// The steps that an engine showed a policy, and its errors.
 struct Recording {
+  bool has_sink = false;                          ///< whether the replayed units have sinks
   std::vector<std::vector<std::int32_t>> tokens;  ///< per step
   std::vector<int> overflow;                      ///< per step
   std::string complaints;                         ///< errors; empty if none

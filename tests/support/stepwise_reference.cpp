@@ -42,14 +42,15 @@ void ReferenceRecord::measure(int head, int t, const std::vector<int>& tokens,
   const auto is_pivotal = [&](double a) { return a > 1.0 / (t + 1); };
   const std::vector<double>& row = full.full[size(t)];
   misses_ += std::count_if(row.begin(), row.end(), is_pivotal);
-  double recall = 0;
-  for (const int j : tokens) {
-    recall += row[size(j)];
-    misses_ -= is_pivotal(row[size(j)]);
+  double loss = 0;
+  for (int j = 0; j <= t; ++j) {
+    const bool is_attended = std::find(tokens.begin(), tokens.end(), j) != tokens.end();
+    if (is_attended) misses_ -= is_pivotal(row[size(j)]);
+    if (!is_attended) loss += row[size(j)];
   }
   std::vector<double> difference = full.output[size(t)];
   for (std::size_t c = 0; c < difference.size(); ++c) difference[c] -= output[c];
-  recall_[size(head)].push_back(recall);
+  recall_[size(head)].push_back(1 - loss);
   error_[size(head)].push_back(norm(difference) / norm(full.output[size(t)]));
 }
 

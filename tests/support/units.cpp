@@ -26,9 +26,12 @@ Unit random_unit(const UnitShape& shape, std::uint64_t seed) {
   Unit unit;
   unit.name = {"random", 1, 2};
   unit.prompt_length = shape.prompt_length;
+  unit.spans = shape.spans;
   unit.scale = static_cast<float>(1 / std::sqrt(shape.head_dim));
+  unit.attention_chunk = shape.attention_chunk;
   for (int h = 0; h < shape.group; ++h) {
     unit.query.push_back(normal_matrix(shape.tokens, shape.head_dim, shape.spread, bits));
+    if (shape.sink_logit) unit.sink_logit.push_back(*shape.sink_logit + static_cast<float>(h));
   }
   unit.key = normal_matrix(shape.tokens, shape.head_dim, 1, bits);
   unit.value = normal_matrix(shape.tokens, shape.value_dim, 1, bits);
@@ -38,6 +41,16 @@ Unit random_unit(const UnitShape& shape, std::uint64_t seed) {
   unit.rope->style = "half";
   if (shape.head_dim >= 2) unit.rope->inverse_frequency.push_back(1);
   if (shape.head_dim >= 4) unit.rope->inverse_frequency.push_back(0.1);
+  for (int h = 0; h < shape.group && shape.hidden > 0; ++h) {
+    unit.output_projection.push_back(normal_matrix(shape.value_dim, shape.hidden, 1, bits));
+  }
+  for (int t = 0; t < shape.tokens && shape.hidden > 0; ++t) unit.residual_square.push_back(t + 1);
+  for (int sample = 0; sample < shape.gradient_samples; ++sample) {
+    std::vector<Matrix>& heads = unit.output_score_grad.emplace_back();
+    for (int h = 0; h < shape.group; ++h) {
+      heads.push_back(normal_matrix(shape.tokens, shape.value_dim, 0.1, bits));
+    }
+  }
   return unit;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "traces/unit.h"
 
@@ -14,6 +16,11 @@ struct UnitShape {
   int group = 1;
   double spread = 1.5;  ///< standard deviation of a logit
   int prompt_length = 0;
+  int hidden = 0;            ///< columns of the output projection; 0: none, and no residual stream
+  int gradient_samples = 0;  ///< of output_score_grad
+  std::vector<Span> spans = {};
+  std::optional<float> sink_logit = {};  ///< of the first query head; each next one has 1 more
+  std::optional<int> attention_chunk = {};
 };
 
 /// A unit of normally distributed vectors, rotated by two frequencies where the dimension allows;

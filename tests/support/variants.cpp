@@ -55,6 +55,11 @@ Spec with(const PolicyInfo& policy, const std::string& param, const std::string&
 
 }  // namespace
 
+bool can_change(const CombinatorInfo& combinator, const Spec& policy) {
+  return combinator.why_not == nullptr ||
+         combinator.why_not(policy.policy(), policy.rules({})).empty();
+}
+
 std::vector<std::string> alternatives(const Param& param) {
   std::vector<std::string> values = candidates(param);
   std::sort(values.begin(), values.end());
@@ -72,6 +77,7 @@ std::vector<Variant> variants(const PolicyInfo& policy) {
     }
   }
   for (const CombinatorInfo& combinator : combinators()) {
+    if (!can_change(combinator, Spec(policy))) continue;
     variants.push_back({"+" + combinator.name, Spec(policy).with(combinator)});
   }
   std::erase_if(variants, [](const Variant& variant) { return needs_room(variant.spec); });
@@ -81,7 +87,9 @@ std::vector<Variant> variants(const PolicyInfo& policy) {
 std::vector<Variant> all_variants() {
   std::vector<Variant> all;
   for (const PolicyInfo& policy : policies()) {
-    for (Variant& variant : variants(policy)) all.push_back(std::move(variant));
+    for (Variant& variant : variants(policy)) {
+      if (variant.spec.needs() == TraceNeeds()) all.push_back(std::move(variant));
+    }
   }
   return all;
 }

@@ -15,6 +15,9 @@ struct Variant {
   Spec spec;
 };
 
+/// Whether a spec may add the combinator to this policy.
+bool can_change(const CombinatorInfo& combinator, const Spec& policy);
+
 /// Values other than the default that the declaration allows, as a user would write them.
 std::vector<std::string> alternatives(const Param& param);
 
@@ -22,7 +25,7 @@ std::vector<std::string> alternatives(const Param& param);
 /// combinator. None for a policy that follows a schedule.
 std::vector<Variant> variants(const PolicyInfo& policy);
 
-/// The variants of all policies.
+/// The variants of all policies that need no more of a trace than queries, keys and values.
 std::vector<Variant> all_variants();
 
 /// `options` in the protocol that the policy allows: prefill mode with a cache that is cut once,

@@ -12,13 +12,15 @@ inline Eigen::MatrixXd logits(const Unit& unit, int member) {
          unit.key.cast<double>().transpose();
 }
 
-/// [n, n] causal softmax of the logits.
+/// [n, n] causal softmax of the logits, within chunks and beside a sink if there are any.
 inline Eigen::MatrixXd attention(const Unit& unit, int member) {
   Eigen::MatrixXd weight = logits(unit, member);
   for (Eigen::Index step = 0; step < weight.rows(); ++step) {
-    double sum = 0;
+    double sum = std::exp(double{unit.sink(member)});
+    const Eigen::Index chunk = unit.attention_chunk.value_or(static_cast<int>(weight.cols()));
     for (Eigen::Index token = 0; token < weight.cols(); ++token) {
-      weight(step, token) = token <= step ? std::exp(weight(step, token)) : 0;
+      const bool is_visible = token <= step && token / chunk == step / chunk;
+      weight(step, token) = is_visible ? std::exp(weight(step, token)) : 0;
       sum += weight(step, token);
     }
     weight.row(step) /= sum;

@@ -14,6 +14,9 @@ inline std::string error_of_reading(const std::filesystem::path& file) {
     const Trace trace(file);
     for (const SequenceInfo& sequence : trace.sequences()) {
       for (const LayerInfo& layer : sequence.layers) {
+        if (layer.mlp_width > 0) {
+          trace.read_mlp_activation(sequence.name, layer.index, [](const Matrix&) {});
+        }
         for (const int head : layer.kv_heads) {
           trace.read_unit({sequence.name, layer.index, head});
           if (layer.has_output) trace.read_output({sequence.name, layer.index, head});

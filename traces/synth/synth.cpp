@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "traces/synth/synth_downstream.h"
 #include "traces/synth/synth_head.h"
 
 namespace kvsim {
@@ -42,6 +43,10 @@ void check_options(const SynthOptions& options) {
   }
   check_integer("head_dim", options.head_dim, 1);
   check_integer("value_dim", options.value_dim, 0);
+  check_integer("hidden", options.hidden, 0);
+  check_integer("gradient_samples", options.gradient_samples, 0);
+  check_integer("mlp_width", options.mlp_width, 0);
+  if (options.rope_base != 0) check_number("rope_base", options.rope_base, 1, 1e9);
   check_integer("sinks", options.sinks, 0);
   check_number("sink_strength", options.sink_strength);
   check_number("local_strength", options.local_strength);
@@ -56,16 +61,36 @@ void check_options(const SynthOptions& options) {
   check_integer("retrieval_period", options.retrieval_period, 0, options.tokens);
   check_number("drift", options.drift);
   check_number("noise", options.noise);
+  if (options.sink_logit) {
+    check_number("sink_logit", *options.sink_logit, -kLargestStrength, kLargestStrength);
+  }
+  check_integer("attention_chunk", options.attention_chunk, 0);
 }
 
 std::string describe(const SynthOptions& options) {
-  return fmt::format(
+  std::string text = fmt::format(
       "seed={} sinks={} sink_strength={} local_strength={} local_decay={} heavy_strength={} "
       "heavy_exponent={} retrieval_share={} retrieval_strength={} retrieval_period={} drift={} "
       "noise={}",
       options.seed, options.sinks, options.sink_strength, options.local_strength,
       options.local_decay, options.heavy_strength, options.heavy_exponent, options.retrieval_share,
       options.retrieval_strength, options.retrieval_period, options.drift, options.noise);
+  if (options.rope_base != 0) text += fmt::format(" rope_base={}", options.rope_base);
+  if (options.sink_logit) text += fmt::format(" sink_logit={}", *options.sink_logit);
+  if (options.attention_chunk > 0) {
+    text += fmt::format(" attention_chunk={}", options.attention_chunk);
+  }
+  return text;
+}
+
+/// As models of the Llama family rotate: all dimensions, the k-th pair by base^(-2k/d) per
+/// position.
+Rope make_rope(double base, int head_dim) {
+  Rope rope{.inverse_frequency = {}, .style = "half"};
+  for (int pair = 0; pair < head_dim / 2; ++pair) {
+    rope.inverse_frequency.push_back(std::pow(base, -2.0 * pair / head_dim));
+  }
+  return rope;
 }
 
 TraceHeader make_header(const SynthOptions& options) {
@@ -78,6 +103,7 @@ TraceHeader make_header(const SynthOptions& options) {
   header.head_dim = options.head_dim;
   header.value_dim = options.value_dim == 0 ? options.head_dim : options.value_dim;
   header.scale = 1 / std::sqrt(options.head_dim);
+  if (options.rope_base != 0) header.rope = make_rope(options.rope_base, options.head_dim);
   return header;
 }
 
@@ -106,9 +132,31 @@ class HeadsDone {
   const SynthProgress& progress_;
 };
 
+/// The sink logits of a layer, one per query head; empty: it has none.
+std::vector<float> sinks_of(const SynthOptions& options, int layer) {
+  if (!options.sink_logit) return {};
+  std::vector<float> sinks;
+  for (int head = 0; head < options.query_heads; ++head) {
+    sinks.push_back(synth_sink(options, layer, head));
+  }
+  return sinks;
+}
+
+/// Every fourth layer of Llama 4 attends to the whole text.
+std::optional<int> chunk_of(const SynthOptions& options, int layer) {
+  if (options.attention_chunk == 0 || layer % 4 == 3) return {};
+  return options.attention_chunk;
+}
+
+/// What the queries of a head see beside the keys up to themselves.
+struct HeadMask {
+  std::optional<int> chunk;
+  float sink = -std::numeric_limits<float>::infinity();  ///< minus infinity: none
+};
+
 /// Causal softmax attention, one query after the other.
 Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& value, double scale,
-                        const HeadsDone& done) {
+                        const HeadMask& mask, const HeadsDone& done) {
   constexpr Eigen::Index kStepsPerReport = 256;
   const auto num_steps = static_cast<double>(query.rows());
   const Eigen::MatrixXd keys = key.cast<double>();
@@ -119,10 +167,14 @@ Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& va
     const double share = static_cast<double>(step) / num_steps;
     if (step % kStepsPerReport == 0) done.report(share * share);
     const Eigen::VectorXd current = query.row(step).transpose().cast<double>();
-    const Eigen::VectorXd logits = scale * (keys.topRows(step + 1) * current);
-    const Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
+    const Eigen::Index begin = mask.chunk ? step / *mask.chunk * *mask.chunk : 0;
+    const Eigen::Index visible = step + 1 - begin;
+    const Eigen::VectorXd logits = scale * (keys.middleRows(begin, visible) * current);
+    const double most = std::max(logits.maxCoeff(), double{mask.sink});
+    const Eigen::VectorXd weights = (logits.array() - most).exp();
+    const double sum = weights.sum() + std::exp(double{mask.sink} - most);
     output.row(step) =
-        (weights.transpose() * values.topRows(step + 1) / weights.sum()).cast<float>();
+        (weights.transpose() * values.middleRows(begin, visible) / sum).cast<float>();
   }
   return output;
 }
@@ -130,21 +182,32 @@ Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& va
 void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHeader& header,
                  const std::vector<std::int32_t>& text, int layer, HeadsDone& done) {
   std::vector<Matrix> query, key, value, output;
+  const std::vector<float> sinks = sinks_of(options, layer);
+  HeadMask mask{.chunk = chunk_of(options, layer)};
   for (int kv_head = 0; kv_head < options.kv_heads; ++kv_head) {
     const SynthHead head(options, text, layer, kv_head);
     key.push_back(rounded(head.key(), options.elements));
     value.push_back(rounded(head.value(header.value_dim), options.elements));
     for (int member = 0; member < header.group_size(); ++member) {
-      query.push_back(
-          rounded(head.query(kv_head * header.group_size() + member), options.elements));
+      const int query_head = kv_head * header.group_size() + member;
+      query.push_back(rounded(head.query(query_head), options.elements));
+      if (!sinks.empty()) mask.sink = sinks[query_head];
       if (options.output) {
         output.push_back(
-            attention_output(query.back(), key.back(), value.back(), header.scale, done));
+            attention_output(query.back(), key.back(), value.back(), header.scale, mask, done));
       }
       done.finish_head();
     }
   }
-  writer.write_layer(layer, query, key, value, output);
+  writer.write_layer(layer, query, key, value, output, {}, mask.chunk);
+  if (!sinks.empty()) writer.write_sink_logit(sinks);
+  const SynthDownstream downstream(options, header.value_dim, layer);
+  if (options.hidden > 0) {
+    writer.write_projection(layer, downstream.projection());
+    writer.write_residual(downstream.residual());
+  }
+  if (options.mlp_width > 0) writer.write_mlp_activation(downstream.mlp_activation());
+  if (options.gradient_samples > 0) writer.write_gradients(downstream.gradients(), 0);
 }
 
 void write_sequence(TraceWriter& writer, const SynthOptions& options,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "traces/trace_writer.h"
 
@@ -20,7 +21,11 @@ struct SynthOptions {
   int value_dim = 0;  ///< 0: as head_dim
   std::uint64_t seed = 0;
   ElementType elements = ElementType::float16;
-  bool output = true;  ///< also write the head outputs, computed in double precision
+  bool output = true;        ///< also write the head outputs, computed in double precision
+  int hidden = 0;            ///< width of output_projection and residual; 0: neither is written
+  int gradient_samples = 0;  ///< of output_score_grad; 0: it is not written
+  int mlp_width = 0;         ///< neurons of mlp_activation; 0: it is not written
+  double rope_base = 0;      ///< of the rotation that `/rope` states; 0: it is not written
 
   int sinks = 4;                  ///< first tokens that every query attends to
   double sink_strength = 4;       ///< logit of a sink
@@ -33,6 +38,11 @@ struct SynthOptions {
   int retrieval_period = 0;       ///< tokens until the text repeats; 0: tokens / 4
   double drift = 0;               ///< radians by which the heavy direction turns over the sequence
   double noise = 0.5;             ///< standard deviation of the unstructured part of a logit
+
+  /// Mean of the learned sink logits, one per query head of every layer, which spread by 1 around
+  /// it; nothing: no sinks.
+  std::optional<double> sink_logit;
+  int attention_chunk = 0;  ///< of all layers but every fourth, as Llama 4 has them; 0: none
 };
 
 /// Called while a trace is made, with the share of it that is done. Whatever it throws ends the

@@ -71,6 +71,13 @@ std::vector<std::int32_t> synth_text(const SynthOptions& options) {
   return text;
 }
 
+float synth_sink(const SynthOptions& options, int layer, int query_head) {
+  constexpr std::uint64_t kSinks = 0x73696e6b;  // apart from all KV heads
+  RandomStream random(options.seed, {static_cast<std::uint64_t>(layer), kSinks,
+                                     static_cast<std::uint64_t>(query_head)});
+  return static_cast<float>(*options.sink_logit + random.normal());
+}
+
 SynthHead::SynthHead(const SynthOptions& options, const std::vector<std::int32_t>& text, int layer,
                      int kv_head)
     : options_(options), text_(text), layer_(layer), kv_head_(kv_head) {

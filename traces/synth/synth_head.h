@@ -12,6 +12,9 @@ namespace kvsim {
 /// Token ids: a random segment of distinct tokens, repeated with the period of the options.
 std::vector<std::int32_t> synth_text(const SynthOptions& options);
 
+/// The learned sink logit of a query head: normal of deviation 1 around SynthOptions::sink_logit.
+float synth_sink(const SynthOptions& options, int layer, int query_head);
+
 /// One synthetic KV head and the query heads that share it (construction: traces/README.md).
 /// The logit of a query and a key is their product over sqrt(head_dim). Keeps references to its
 /// arguments.

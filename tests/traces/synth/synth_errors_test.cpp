@@ -39,6 +39,9 @@ const std::vector<Fault> kFaults = {
     {[](SynthOptions& o) { o.retrieval_period = 1025; }, "retrieval_period: "},
     {[](SynthOptions& o) { o.drift = -1; }, "drift: "},
     {[](SynthOptions& o) { o.noise = INFINITY; }, "noise: "},
+    {[](SynthOptions& o) { o.sink_logit = -101; },
+     "sink_logit: expected a number in [-100, 100], found -101"},
+    {[](SynthOptions& o) { o.attention_chunk = -1; }, "attention_chunk: "},
 };
 
 TEST_CASE("an option out of range is named with its range") {

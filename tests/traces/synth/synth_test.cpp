@@ -178,6 +178,8 @@ TEST_CASE("the recorded output is the attention of the recorded numbers") {
   options.value_dim = 5;
   options.layers = 1;
   options.elements = GENERATE(ElementType::float16, ElementType::float32);
+  if (GENERATE(false, true)) options.sink_logit = 2;
+  options.attention_chunk = GENERATE(0, 17);
   const double epsilon = options.elements == ElementType::float16 ? 0x1p-10 : 0x1p-22;
   synthesize(folder / "t.h5", options);
   const Trace trace(folder / "t.h5");
@@ -190,6 +192,36 @@ TEST_CASE("the recorded output is the attention of the recorded numbers") {
             epsilon * expected.cwiseAbs().maxCoeff());
     }
   }
+}
+
+TEST_CASE("planted sinks spread around their mean and leave the vectors as they were") {
+  SynthOptions options;
+  options.tokens = 8;
+  options.layers = 5;
+  options.query_heads = 400;
+  options.head_dim = 2;
+  const Trace bare = synthesize(options);
+  options.sink_logit = -1.5;
+  options.attention_chunk = 3;
+  const Trace trace = synthesize(options);
+  double sum = 0;
+  double squares = 0;
+  for (int layer = 0; layer < 5; ++layer) {
+    for (int kv_head = 0; kv_head < 2; ++kv_head) {
+      const Unit unit = trace.read_unit({"synthetic", layer, kv_head});
+      CHECK(unit.key == bare.read_unit({"synthetic", layer, kv_head}).key);
+      CHECK(unit.query == bare.read_unit({"synthetic", layer, kv_head}).query);
+      CHECK(unit.attention_chunk == (layer == 3 ? std::nullopt : std::optional(3)));
+      REQUIRE(unit.sink_logit.size() == 200);
+      for (const float sink : unit.sink_logit) {
+        sum += sink;
+        squares += (sink + 1.5) * (sink + 1.5);
+      }
+    }
+  }
+  CHECK(sum / 2000 == Approx(-1.5).margin(0.07));
+  CHECK(squares / 2000 == Approx(1).margin(0.1));
+  CHECK(trace.id() != bare.id());
 }
 
 TEST_CASE("the same options give the same file, another seed another") {
