@@ -48,9 +48,11 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.query, units * tokens * heads * size.shape.head_dim);
   placer.place(batch.key, units * tokens * size.shape.head_dim);
   placer.place(batch.value, units * tokens * dims);
+  placer.place(batch.sink_logit, units * heads);
   placer.place(batch.arrival_score, size.num_arrival_rows * tokens);
   placer.place(batch.logit, units * rows * tokens);
   placer.place(batch.weight, units * rows * tokens);
+  placer.place(batch.sink_weight, units * rows);
   placer.place(batch.weight_sum, units * rows);
   placer.place(batch.num_pivotal, units * tokens * heads);
   placer.place(batch.held_token, slots);
@@ -103,7 +105,8 @@ Shape shape_of(const Unit& unit) {
 UnitTask task_of(const Unit& unit) {
   return {.scale = unit.scale,
           .softcap = unit.logit_softcap.value_or(0.0F),
-          .sliding_window = unit.sliding_window.value_or(std::numeric_limits<int>::max())};
+          .sliding_window = unit.sliding_window.value_or(std::numeric_limits<int>::max()),
+          .attention_chunk = unit.attention_chunk.value_or(std::numeric_limits<int>::max())};
 }
 
 std::size_t batch_bytes(const BatchSize& size) {
@@ -123,8 +126,10 @@ void BatchMemory::upload_units(std::span<const UnitTask> tasks,
   const auto heads = static_cast<std::size_t>(batch_.shape.group_size);
   const auto dim = static_cast<std::size_t>(batch_.shape.head_dim);
   std::vector<float> query(tokens * heads * dim);
+  std::vector<float> sinks;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     for (std::size_t head = 0; head < heads; ++head) {
+      sinks.push_back(units[unit]->sink(static_cast<int>(head)));
       const Matrix& of_head = units[unit]->query[head];
       for (std::size_t token = 0; token < tokens; ++token) {
         const float* from = of_head.data() + token * dim;
@@ -139,6 +144,7 @@ void BatchMemory::upload_units(std::span<const UnitTask> tasks,
     upload<float>({value.data(), static_cast<std::size_t>(value.size())},
                   batch_.value + unit * value.size());
   }
+  upload<float>(sinks, batch_.sink_logit);
 }
 
 void BatchMemory::upload_replays(std::span<const ReplayTask> tasks,

@@ -45,6 +45,7 @@ class DevicePass final : public AttentionPass {
     const auto num_heads = static_cast<int>(block.heads.size());
     const auto logit = memory_.download(batch.logit, rows * tokens);
     const auto weight = memory_.download(batch.weight, rows * tokens);
+    const auto sink_weight = memory_.download(batch.sink_weight, rows);
     const auto weight_sum = memory_.download(batch.weight_sum, rows);
     const auto num_pivotal = memory_.download(batch.num_pivotal + batch.text_row(0, 0), rows);
     const auto full_sum = memory_.download(batch.full_sum, rows * dims);
@@ -53,12 +54,14 @@ class DevicePass final : public AttentionPass {
       head.logit.resize(batch.num_steps, batch.width());
       head.weight.resize(batch.num_steps, batch.width());
       head.output.resize(batch.num_steps, batch.shape.value_dim);
+      head.sink_weight.clear();
       head.weight_sum.clear();
       head.num_pivotal.clear();
       for (int step = 0; step < batch.num_steps; ++step) {
         const auto row = static_cast<std::size_t>(step) * num_heads + h;
         std::copy_n(logit.data() + row * tokens, batch.width(), head.logit.row(step).data());
         std::copy_n(weight.data() + row * tokens, batch.width(), head.weight.row(step).data());
+        head.sink_weight.push_back(sink_weight[row]);
         head.weight_sum.push_back(weight_sum[row]);
         head.num_pivotal.push_back(num_pivotal[row]);
         for (std::size_t d = 0; d < dims; ++d) {

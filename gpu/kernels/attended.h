@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cmath>
+
 #include "gpu/kernels/batch.h"
 
 namespace kvsim::gpu {
 
 /// Sums over the tokens that a step attends to. Weights are those of the full attention.
 struct Attended {
-  double weight_sum;
+  double weight_sum;  ///< at last with the sink's, which every step attends to
   int num_pivotal;
   int num_visible;
 };
@@ -25,6 +27,11 @@ struct Sum {
 struct Larger {
   KVSIM_DEVICE float operator()(float a, float b) const { return a < b ? b : a; }
 };
+
+/// The weight of a sink beside weights exp(logit - offset); 0 without one.
+KVSIM_DEVICE inline double weight_of_sink(float logit, float offset) {
+  return std::exp(static_cast<double>(logit) - static_cast<double>(offset));
+}
 
 /// Writes the attention loss and the misses of one row of a replay. Called by one thread.
 KVSIM_DEVICE inline void record_loss(const Batch& batch, int replay, int row,

@@ -4,7 +4,8 @@
 
 namespace kvsim::gpu {
 
-/// Counts the visible weights of a row below the batch's small_threshold; the largest weight is 1.
+/// Counts the visible weights of a row below the batch's small_threshold times the largest of them,
+/// which is 1 unless a sink has more.
 /// CPU counterpart: analysis/measurements/sparsity.cpp.
 template <class Block>
 KVSIM_DEVICE void count_small(Block& block, const Batch& batch, int index) {
@@ -13,12 +14,12 @@ KVSIM_DEVICE void count_small(Block& block, const Batch& batch, int index) {
   const int step = batch.first_step + row / batch.shape.group_size;
   const int begin = batch.first_visible(unit, step);
   const float* weight = batch.weight + batch.block_row(unit, row) * batch.shape.num_tokens;
+  const float largest = block.reduce(
+      step + 1, 0.0F, [&](int token) { return token >= begin ? weight[token] : 0.0F; }, Larger());
+  const double limit = batch.small_threshold * largest;
   const int count = block.reduce(
       step + 1, 0,
-      [&](int token) {
-        return static_cast<int>(token >= begin && weight[token] < batch.small_threshold);
-      },
-      Sum());
+      [&](int token) { return static_cast<int>(token >= begin && weight[token] < limit); }, Sum());
   block.once([&] { batch.num_small[batch.text_row(unit, row)] = count; });
 }
 

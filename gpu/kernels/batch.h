@@ -26,9 +26,10 @@ struct Shape {
 /// A unit's settings of the attention, and which replays of the batch are its own.
 struct UnitTask {
   float scale = 1;
-  float softcap = 0;       ///< logit becomes cap * tanh(logit / cap); 0: none
-  int sliding_window = 0;  ///< token j is visible at step t while t - window < j <= t
-  int first_replay = 0;    ///< its replays are consecutive
+  float softcap = 0;        ///< logit becomes cap * tanh(logit / cap); 0: none
+  int sliding_window = 0;   ///< token j is visible at step t while t - window < j <= t
+  int attention_chunk = 0;  ///< and while j / chunk == t / chunk
+  int first_replay = 0;     ///< its replays are consecutive
   int num_replays = 0;
 };
 
@@ -79,12 +80,15 @@ struct Batch {
   const float* query = nullptr;           ///< [U, n, H, head_dim]
   const float* key = nullptr;             ///< [U, n, head_dim]
   const float* value = nullptr;           ///< [U, n, value_dim]
+  const float* sink_logit = nullptr;      ///< [U, H]; minus infinity: no sink
   const double* arrival_score = nullptr;  ///< [A, n] for A replays of the kind `newest`
 
   // The block's full attention. Written by multiply_keys() and weigh_row().
-  float* logit = nullptr;        ///< [U, S, H, n]: first <query, key>, then l[t,j]
-  float* weight = nullptr;       ///< [U, S, H, n]: exp(l[t,j] - max_j l[t,j]); 0 if not visible
-  double* weight_sum = nullptr;  ///< [U, S, H]
+  float* logit = nullptr;   ///< [U, S, H, n]: first <query, key>, then l[t,j]
+  float* weight = nullptr;  ///< [U, S, H, n]: exp(l[t,j] - max_j l[t,j]), the maximum including the
+                            ///< sink; 0 if not visible
+  double* sink_weight = nullptr;        ///< [U, S, H]: that of the sink; 0 without one
+  double* weight_sum = nullptr;         ///< [U, S, H], the sink's included
   std::int32_t* num_pivotal = nullptr;  ///< [U, n, H]
 
   // The caches between two blocks, without gaps (held_*), and the slots of the running block for
@@ -102,7 +106,7 @@ struct Batch {
   std::int32_t* evicted_after = nullptr;  ///< [R, n]; n: never
   std::int32_t* num_ties = nullptr;       ///< [R]: evictions so far that equal scores decided
   std::uint64_t* missing = nullptr;    ///< [R, words()]: a bit per token evicted before the block
-  double* kept = nullptr;              ///< [R, S, H]: sum of the weights attended to
+  double* kept = nullptr;              ///< [R, S, H]: of the weights attended to and the sink's
   float* offset = nullptr;             ///< [R, S, H]: see Loss::nearly_all
   Loss* loss = nullptr;                ///< [R, S, H]
   double* attention_loss = nullptr;    ///< [R, n, H]
@@ -157,7 +161,14 @@ struct Batch {
   /// The first token that a step can see.
   constexpr int first_visible(int unit, int step) const {
     const int window = units[unit].sliding_window;
-    return step + 1 > window ? step + 1 - window : 0;
+    const int chunk = units[unit].attention_chunk;
+    const int in_window = step + 1 > window ? step + 1 - window : 0;
+    const int in_chunk = step / chunk * chunk;
+    return in_window > in_chunk ? in_window : in_chunk;
+  }
+  /// The logit of the sink of a row.
+  constexpr float sink_of(int unit, int row) const {
+    return sink_logit[unit * shape.group_size + row % shape.group_size];
   }
 };
 

@@ -127,7 +127,7 @@ class CacheReplay {
     const float* logit = batch_.logit + of_unit * batch_.shape.num_tokens;
     const double full_sum = batch_.weight_sum[of_unit];
     const int begin = batch_.first_visible(task_.unit, step);
-    const Attended attended = block_.reduce(
+    Attended attended = block_.reduce(
         slots_.count, Attended{0, 0, 0},
         [&](int slot) -> Attended {
           if (slots_.score[slot] == kEvictedScore) return {0, 0, 0};
@@ -135,13 +135,15 @@ class CacheReplay {
           return {weight[token], is_pivotal(weight[token], full_sum, step), token >= begin};
         },
         Sum());
+    attended.weight_sum += batch_.sink_weight[of_unit];
     const bool is_missing = attended.num_visible < step + 1 - begin;
     double kept = is_missing ? attended.weight_sum : full_sum;
     float offset = 0;
     const bool is_rescaled = is_missing && attended.weight_sum < kMinWeightSum;
     if (is_rescaled) {
-      offset = largest_logit(logit, begin);
-      kept = rescaled_weight_sum(logit, begin, offset);
+      const float sink = batch_.sink_of(task_.unit, row);
+      offset = Larger()(largest_logit(logit, begin), sink);
+      kept = rescaled_weight_sum(logit, begin, offset) + weight_of_sink(sink, offset);
     }
     const bool full = task_.sees_full_attention;
     const HeadWeights weights{is_rescaled && !full ? logit : weight,

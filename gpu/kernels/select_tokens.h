@@ -118,13 +118,14 @@ class TokenSelection {
     const std::size_t of_unit = batch_.block_row(task_.unit, row);
     const float* weight = batch_.weight + of_unit * batch_.shape.num_tokens;
     const double full_weight = batch_.weight_sum[of_unit];
-    const Attended attended = block_.reduce(
+    Attended attended = block_.reduce(
         step_ + 1, Attended{0, 0, 0},
         [&](int token) -> Attended {
           if (!is_kept(token)) return {0, 0, 0};
           return {weight[token], is_pivotal(weight[token], full_weight, step_), token >= begin_};
         },
         Sum());
+    attended.weight_sum += batch_.sink_weight[of_unit];
     const bool is_missing = attended.num_visible < step_ + 1 - begin_;
     const double difference = is_missing ? difference_of(row, attended.weight_sum) : 0;
     block_.once([&] {
@@ -141,6 +142,7 @@ class TokenSelection {
     const float* value = batch_.value + batch_.tokens_of(task_.unit) * num_dims;
     const double* full_sum = batch_.full_sum + of_unit * num_dims;
     const double full_weight = batch_.weight_sum[of_unit];
+    const float sink = batch_.sink_of(task_.unit, row);
     const bool is_rescaled = kept < kMinWeightSum;
     float offset = 0;
     if (is_rescaled) {
@@ -148,12 +150,13 @@ class TokenSelection {
           step_ + 1, -INFINITY,
           [&](int token) { return token >= begin_ && is_kept(token) ? logit[token] : -INFINITY; },
           Larger());
+      offset = Larger()(offset, sink);
     }
     const auto weight_of = [&](int token) -> double {
       if (!is_rescaled) return weight[token];
       return token < begin_ ? 0.0F : std::exp(logit[token] - offset);
     };
-    const double kept_sum = is_rescaled ? sum_kept(weight_of) : kept;
+    const double kept_sum = is_rescaled ? sum_kept(weight_of) + weight_of_sink(sink, offset) : kept;
     return std::sqrt(block_.reduce(
         num_dims, 0.0,
         [&](int d) {

@@ -22,7 +22,8 @@ KVSIM_DEVICE void weigh_row(Block& block, const Batch& batch, int index) {
   float* logit = batch.logit + place * batch.shape.num_tokens;
   float* weight = batch.weight + place * batch.shape.num_tokens;
 
-  const float largest = block.reduce(
+  const float sink = batch.sink_of(unit, row);
+  const float largest_of_tokens = block.reduce(
       batch.width(), -INFINITY,
       [&](int token) {
         float scaled = task.scale * logit[token];
@@ -31,7 +32,9 @@ KVSIM_DEVICE void weigh_row(Block& block, const Batch& batch, int index) {
         return begin <= token && token <= step ? scaled : -INFINITY;
       },
       Larger());
-  const double sum = block.reduce(
+  const float largest = Larger()(largest_of_tokens, sink);
+  const double sink_weight = weight_of_sink(sink, largest);
+  const double token_sum = block.reduce(
       batch.width(), 0.0,
       [&](int token) {
         const bool is_visible = begin <= token && token <= step;
@@ -39,10 +42,12 @@ KVSIM_DEVICE void weigh_row(Block& block, const Batch& batch, int index) {
         return static_cast<double>(weight[token]);
       },
       Sum());
+  const double sum = token_sum + sink_weight;
   const int num_pivotal = block.reduce(
       batch.width(), 0,
       [&](int token) { return static_cast<int>(is_pivotal(weight[token], sum, step)); }, Sum());
   block.once([&] {
+    batch.sink_weight[place] = sink_weight;
     batch.weight_sum[place] = sum;
     batch.num_pivotal[batch.text_row(unit, row)] = num_pivotal;
   });

@@ -23,14 +23,17 @@ float pivotal_threshold(double weight_sum, int step) {
   return threshold;
 }
 
-void weigh_row(const Unit& unit, int step, int row, HeadAttention& head) {
+void weigh_row(const Unit& unit, int index, int step, int row, HeadAttention& head) {
   const int begin = first_visible(unit, step);
   const auto visible = static_cast<std::size_t>(step + 1 - begin);
   float* weight = head.weight.row(row).data();
   std::fill_n(weight, begin, 0.0F);
   std::fill(weight + step + 1, weight + head.weight.cols(), 0.0F);
-  head.weight_sum[row] =
-      exponentials({head.logit.row(row).data() + begin, visible}, weight + begin);
+  float offset = unit.sink(index);
+  const double sum =
+      exponentials({head.logit.row(row).data() + begin, visible}, weight + begin, offset);
+  head.sink_weight[row] = sink_weight(unit, index, offset);
+  head.weight_sum[row] = sum + head.sink_weight[row];
 }
 
 class CpuPass final : public AttentionPass {
@@ -46,7 +49,7 @@ class CpuPass final : public AttentionPass {
     block.heads.resize(unit_.query.size());
     for (std::size_t i = 0; i < unit_.query.size(); ++i) {
       HeadAttention& head = block.heads[i];
-      weigh(unit_, keys_, unit_.query[i].row(first_step).data(), block, head);
+      weigh(unit_, keys_, unit_.query[i].row(first_step).data(), static_cast<int>(i), block);
       summarise_weights(first_step, head);
       head.output.resize(0, 0);
       if (outputs == Outputs::required) compute_output(head);
@@ -92,8 +95,9 @@ class CpuBackend final : public Backend {
 
 std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
 
-void weigh(const Unit& unit, const KeyPanels& keys, const float* query, const AttentionBlock& block,
-           HeadAttention& head) {
+void weigh(const Unit& unit, const KeyPanels& keys, const float* query, int index,
+           AttentionBlock& block) {
+  HeadAttention& head = block.heads[index];
   const int width = block.first_step + block.num_steps;
   head.logit.resize(block.num_steps, width);
   keys.multiply(query, block.num_steps, width, head.logit.data());
@@ -102,9 +106,10 @@ void weigh(const Unit& unit, const KeyPanels& keys, const float* query, const At
     head.logit = cap * (head.logit.array() / cap).tanh();
   }
   head.weight.resize(block.num_steps, width);
+  head.sink_weight.resize(block.num_steps);
   head.weight_sum.resize(block.num_steps);
   for (int row = 0; row < block.num_steps; ++row) {
-    weigh_row(unit, block.first_step + row, row, head);
+    weigh_row(unit, index, block.first_step + row, row, head);
   }
 }
 
@@ -142,8 +147,14 @@ void summarise_weights(int first_step, HeadAttention& head) {
   }
 }
 
+double sink_weight(const Unit& unit, int head, double offset) {
+  return unit.sink_logit.empty() ? 0 : std::exp(double{unit.sink_logit[head]} - offset);
+}
+
 int first_visible(const Unit& unit, int step) {
-  return unit.sliding_window ? std::max(0, step + 1 - *unit.sliding_window) : 0;
+  const int in_window = unit.sliding_window ? std::max(0, step + 1 - *unit.sliding_window) : 0;
+  if (!unit.attention_chunk) return in_window;
+  return std::max(in_window, step / *unit.attention_chunk * *unit.attention_chunk);
 }
 
 }  // namespace kvsim

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,15 +18,21 @@ namespace kvsim {
 /// tokens 0 .. last step of the block. Tokens that a step does not see have weight 0.
 struct HeadAttention {
   BlockMatrix logit;   ///< l[t,j], after soft-capping
-  BlockMatrix weight;  ///< exp(l[t,j] - max_j l[t,j])
+  BlockMatrix weight;  ///< exp(l[t,j] - max_j l[t,j]), the maximum including the sink
   /// Transpose of weight, [tokens, kBlockSteps]; 0 beyond the last step.
   AlignedRows weight_by_token;
-  std::vector<double> weight_sum;   ///< per step; a[t,j] = weight / weight_sum
+  std::vector<double> sink_weight;  ///< per step: that of the learned sink; 0 without one
+  std::vector<double> weight_sum;   ///< per step, with the sink's; a[t,j] = weight / weight_sum
   std::vector<double> weight_norm;  ///< per step: the square root of the sum of squared weights
   MatrixDouble output;              ///< o_t, [steps, value_dim]
   std::vector<double> output_norm;  ///< per step: |o_t|
   std::vector<int> num_pivotal;     ///< per step: tokens with a[t,j] > 1 / (t + 1)
   std::vector<std::vector<std::uint64_t>> pivotal;  ///< per step: a bit per token, set if pivotal
+
+  /// The sum of the weights of the tokens alone; above 0.
+  double token_sum(int row) const {
+    return std::max(weight_sum[row] - sink_weight[row], std::numeric_limits<double>::min());
+  }
 };
 
 /// The full attention of a block of steps, computed once per unit and shared by all its replays.
@@ -71,16 +79,22 @@ class Backend {
 
 std::unique_ptr<Backend> make_cpu_backend();
 
-/// The first token visible to step `step`: 0, or later if the layer has a sliding window.
+/// The first token visible to step `step`: 0, or later if the layer has a sliding window or attends
+/// in chunks.
 int first_visible(const Unit& unit, int step);
+
+/// The weight of the learned sink of query head `head` beside weights exp(logit - offset), the sink
+/// being at most `offset`; 0 without one.
+double sink_weight(const Unit& unit, int head, double offset);
 
 /// Per token j: max over i <= j of |v_i|.
 std::vector<double> longest_values(const Unit& unit);
 
-/// Fills in logit, weight and weight_sum of a query head at the steps of `block`, whose queries are
-/// the rows of `query` [num_steps, head_dim]. `keys` are those of the unit up to the last step.
-void weigh(const Unit& unit, const KeyPanels& keys, const float* query, const AttentionBlock& block,
-           HeadAttention& head);
+/// Fills in logit, weight and their sums of query head `index` at the steps of `block`, whose
+/// queries are the rows of `query` [num_steps, head_dim]. `keys` are those of the unit up to the
+/// last step.
+void weigh(const Unit& unit, const KeyPanels& keys, const float* query, int index,
+           AttentionBlock& block);
 
 /// Fills in what follows from weight and weight_sum: weight_by_token, weight_norm and the pivotal
 /// tokens.

@@ -2,21 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "sim/attention/attention.h"
 
 namespace kvsim {
 
-void rescale_weights(const float* logit, int first_visible, RescaledStep& step) {
-  float largest = -std::numeric_limits<float>::infinity();
+void rescale_weights(const Unit& unit, const float* logit, int text_step, RescaledStep& step) {
+  const int begin = first_visible(unit, text_step);
+  float largest = unit.sink(step.head);
   for (const std::int32_t token : step.tokens) {
-    if (token >= first_visible) largest = std::max(largest, logit[token]);
+    if (token >= begin) largest = std::max(largest, logit[token]);
   }
   step.weight.clear();
   step.weight_sum = 0;
   for (const std::int32_t token : step.tokens) {
-    step.weight.push_back(token >= first_visible ? std::exp(logit[token] - largest) : 0.0F);
+    step.weight.push_back(token >= begin ? std::exp(logit[token] - largest) : 0.0F);
     step.weight_sum += step.weight.back();
   }
+  step.weight_sum += sink_weight(unit, step.head, largest);
 }
 
 }  // namespace kvsim

@@ -5,20 +5,22 @@
 #include <vector>
 
 #include "sim/kernels/tolerances.h"
+#include "traces/unit.h"
 
 namespace kvsim {
 
-/// A step at which the kept weights sum to less than kMinWeightSum. They are therefore rescaled:
-/// exp(logit - largest kept logit).
+/// A step at which the kept weights, that of the sink included, sum to less than kMinWeightSum.
+/// They are therefore rescaled: exp(logit - largest kept logit, that of the sink included).
 struct RescaledStep {
   int head = 0;
   int row = 0;
   std::vector<std::int32_t> tokens;  ///< ascending
   std::vector<float> weight;         ///< parallel to tokens; 0 before first_visible
-  double weight_sum = 0;
+  double weight_sum = 0;             ///< with the sink's
 };
 
-/// Fills in weight and weight_sum for step.tokens; `logit` is [tokens].
-void rescale_weights(const float* logit, int first_visible, RescaledStep& step);
+/// Fills in weight and weight_sum for step.head, step.tokens and the step of the text; `logit` is
+/// [tokens].
+void rescale_weights(const Unit& unit, const float* logit, int text_step, RescaledStep& step);
 
 }  // namespace kvsim

@@ -81,7 +81,7 @@ KVSIM_INLINE void exponential(Lanes& x) {
 
 // Pads the last vector with minus infinity, so that every element takes the same instructions.
 template <class Target>
-KVSIM_INLINE double weigh(const float* logit, int count, float* weight) {
+KVSIM_INLINE double weigh(const float* logit, int count, float* weight, float& offset) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
   const int whole = count / kLanes * kLanes;
@@ -93,8 +93,9 @@ KVSIM_INLINE double weigh(const float* logit, int count, float* weight) {
     load(x, logit + i);
     largest = x > largest ? x : largest;
   }
-  float max_logit = largest[0];
-  for (int i = 1; i < kLanes; ++i) max_logit = std::max(max_logit, largest[i]);
+  float max_logit = offset;
+  for (int i = 0; i < kLanes; ++i) max_logit = std::max(max_logit, largest[i]);
+  offset = max_logit;
   last -= max_logit;
   exponential(last);
   std::memcpy(weight + whole, &last, (count - whole) * sizeof(float));
@@ -110,7 +111,8 @@ KVSIM_INLINE double weigh(const float* logit, int count, float* weight) {
   for (int i = 0; i < kLanes; ++i) sum += sums[i];
   return sum;
 }
-KVSIM_KERNEL(double, weigh, (const float* logit, int count, float* weight), (logit, count, weight))
+KVSIM_KERNEL(double, weigh, (const float* logit, int count, float* weight, float& offset),
+             (logit, count, weight, offset))
 
 // Packs eight bytes of 0 or 1 into eight bits.
 KVSIM_INLINE std::uint64_t pack_bits(const std::uint8_t* flags) {
@@ -174,8 +176,8 @@ void KeyPanels::multiply(const float* query, int num_steps, int width, float* lo
   }
 }
 
-double exponentials(std::span<const float> logit, float* weight) {
-  return best_weigh(logit.data(), static_cast<int>(logit.size()), weight);
+double exponentials(std::span<const float> logit, float* weight, float& offset) {
+  return best_weigh(logit.data(), static_cast<int>(logit.size()), weight, offset);
 }
 
 void arrange_by_token(const float* weight, int num_steps, int width, AlignedRows& by_token) {

@@ -35,9 +35,10 @@ class KeyPanels {
   std::vector<AlignedRows> panels_;  // row k of panel p: dimension k of its keys
 };
 
-/// weight[i] = exp(logit[i] - max_i logit[i]), within 3e-7 relative. Equal logits give equal
-/// weights at every index. Returns the sum of the weights in fp64.
-double exponentials(std::span<const float> logit, float* weight);
+/// weight[i] = exp(logit[i] - offset), within 3e-7 relative, where `offset` becomes the largest of
+/// itself and the logits; minus infinity leaves it to the logits. Equal logits give equal weights
+/// at every index. Returns the sum of the weights in fp64.
+double exponentials(std::span<const float> logit, float* weight, float& offset);
 
 /// by_token[j, s] = weight[s, j]: transposes [num_steps, width] to [width, kBlockSteps]. Missing
 /// steps are 0.

@@ -20,7 +20,10 @@ KVSIM_INLINE void half_budgets(const float* __restrict weight, int num_places,
   StepDoubles kept = sums.newest;
   StepDoubles squares;
   StepDoubles count{};
-  for (int s = 0; s < kBlockSteps; ++s) squares[s] = kept[s] * kept[s];
+  for (int s = 0; s < kBlockSteps; ++s) {
+    squares[s] = kept[s] * kept[s];
+    kept[s] += sums.sink[s];
+  }
   for (int place = 0; place < num_places; ++place, weight += kBlockSteps) {
     for (int s = 0; s < kBlockSteps; ++s) {
       const double w = weight[s];

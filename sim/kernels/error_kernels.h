@@ -15,8 +15,9 @@ using StepDoubles = std::array<double, kBlockSteps>;
 /// the order: every budget keeps it.
 struct BlockWeights {
   StepDoubles newest{};                                 ///< weight of the newest token
-  StepDoubles total{};                                  ///< sum of all weights, the newest included
-  StepDoubles total_squares{};                          ///< sum of their squares
+  StepDoubles sink{};                                   ///< of a learned sink, which stays; or 0
+  StepDoubles total{};                                  ///< sum of all weights, these included
+  StepDoubles total_squares{};                          ///< sum of the tokens' squares
   std::array<std::int32_t, kBlockSteps> half_budget{};  ///< the smallest that keeps half of `total`
 };
 

@@ -124,7 +124,7 @@ KVSIM_KERNEL(void, add_all,
 
 template <int kDims>
 KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTerm> evicted,
-                                      int dim, const Scaled& b, double* square) {
+                                      int dim, const Scaled& b, double* square, float* difference) {
   double sums[kDims * kBlockSteps];
   const double* from = a.rows;
   while (!evicted.empty()) {
@@ -149,6 +149,9 @@ KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTe
       load_doubles(y, b.rows + d * kBlockSteps + step);
       x = x * a_scale - y * b_scale;
       total += x * x;
+      if (difference == nullptr) continue;
+      const Lanes rounded = __builtin_convertvector(x, Lanes);
+      std::memcpy(difference + d * kBlockSteps + step, &rounded, sizeof rounded);
     }
     std::memcpy(square + step, &total, sizeof total);
   }
@@ -156,18 +159,36 @@ KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTe
 
 template <class Target>
 KVSIM_INLINE void add_squares(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
-                              const Scaled& b, int dims, double* square) {
+                              const Scaled& b, int dims, double* square, float* difference) {
   tile_by_tile<Target>(
       dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
         const std::ptrdiff_t at = std::ptrdiff_t{dim} * kBlockSteps;
         add_squares_of_tile<kDims>({a.rows + at, a.scale}, evicted, first_dim + dim,
-                                   {b.rows + at, b.scale}, square);
+                                   {b.rows + at, b.scale}, square,
+                                   difference == nullptr ? nullptr : difference + at);
       });
 }
 KVSIM_KERNEL(void, add_squares,
              (const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
-              int dims, double* square),
-             (a, evicted, first_dim, b, dims, square))
+              int dims, double* square, float* difference),
+             (a, evicted, first_dim, b, dims, square, difference))
+
+template <class Target>
+KVSIM_INLINE void multiply_by_column(const float* a, const float* b, int dims, double* product) {
+  for (int step = 0; step < kBlockSteps; step += kLanes) {
+    Doubles total = {};
+    for (int d = 0; d < dims; ++d) {
+      Lanes x;
+      Lanes y;
+      load(x, a + d * kBlockSteps + step);
+      load(y, b + d * kBlockSteps + step);
+      total += __builtin_convertvector(x, Doubles) * __builtin_convertvector(y, Doubles);
+    }
+    std::memcpy(product + step, &total, sizeof total);
+  }
+}
+KVSIM_KERNEL(void, multiply_by_column, (const float* a, const float* b, int dims, double* product),
+             (a, b, dims, product))
 
 // kLanes * kTiles dimensions of the sums, kept in registers.
 template <int kTiles>
@@ -231,8 +252,12 @@ void add_products(std::span<const Term> added, std::span<const Term> removed, in
 }
 
 void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
-                             const Scaled& b, int dims, double* square) {
-  best_add_squares(a, evicted, first_dim, b, dims, square);
+                             const Scaled& b, int dims, double* square, float* difference) {
+  best_add_squares(a, evicted, first_dim, b, dims, square, difference);
+}
+
+void multiply_columns(const float* a, const float* b, int dims, double* product) {
+  best_multiply_by_column(a, b, dims, product);
 }
 
 void add_values(const Matrix& value, std::span<const std::int32_t> tokens,

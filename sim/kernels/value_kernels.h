@@ -42,9 +42,13 @@ struct Scaled {
 };
 
 /// square[s] += the sum over d < dims of (a[d, s] - b[d, s])², where the products of `evicted` are
-/// first added to the rows of `a` as by add_products().
+/// first added to the rows of `a` as by add_products(). Unless `difference` is null, it gets a - b:
+/// [dims, kBlockSteps].
 void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
-                             const Scaled& b, int dims, double* square);
+                             const Scaled& b, int dims, double* square, float* difference);
+
+/// product[s] = the sum over d < dims of a[d, s] * b[d, s], in fp64, for rows of kBlockSteps.
+void multiply_columns(const float* a, const float* b, int dims, double* product);
 
 /// sum[d] += sum over i of weight[i] * value(tokens[i], d), in fp64.
 void add_values(const Matrix& value, std::span<const std::int32_t> tokens,

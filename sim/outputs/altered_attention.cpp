@@ -13,13 +13,25 @@ AlteredAttention::AlteredAttention(ReplayedUnit& unit, const Rules& rules, int f
   unit.require_outputs();
   if (rules.stored) stored_ = &unit.stored(*rules.stored);
   if (rules.slot_positions) rotation_.emplace(unit_);
+  if (rules.rest) rest_.emplace(unit_);
 }
 
 void AlteredAttention::attend(int head, int row, std::span<const std::int32_t> tokens) {
   begin(head, row, tokens);
-  weight_sum_ = weigh(head, tokens);
+  double rest_logit = -std::numeric_limits<double>::infinity();
+  const float sink = unit_.sink(head);
+  if (rest_) {
+    rest_->update(step_, tokens);
+    rest_logit = rest_->logit(unit_.query[head].row(step_).data());
+  }
+  const auto [offset, token_sum] =
+      weigh(head, tokens, std::max(sink, static_cast<float>(rest_logit)));
+  const bool has_rest = rest_ && rest_->num_tokens() > 0;
+  const double rest_weight = has_rest ? std::exp(rest_logit - offset) : 0;
+  weight_sum_ = token_sum + rest_weight + sink_weight(unit_, head, offset);
   if (!takes_error()) return;
   sum_.setZero(unit_.value.cols());
+  if (has_rest) sum_ += rest_weight * rest_->value();
   for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
     add_value(weight_[slot], value_of(tokens[slot]), tokens[slot]);
   }
@@ -36,7 +48,7 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
   begin(head, row, value_tokens_);
   if (!takes_error()) return;
   weight_.resize(entries.size());
-  float largest = -std::numeric_limits<float>::infinity();
+  float largest = unit_.sink(head);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     weight_[i] = logit(head, entry_tokens_, i);
     // Entries without weight must not set the offset: the others might underflow.
@@ -44,7 +56,7 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
       largest = std::max(largest, weight_[i]);
     }
   }
-  double normalizer = 0;
+  double normalizer = sink_weight(unit_, head, largest);
   sum_.setZero(unit_.value.cols());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
@@ -54,22 +66,24 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
     normalizer += entry.denominator * weight;
     if (entry.has_value) add_value(entry.numerator * weight, value_of(entry.token), entry.token);
   }
-  // All samples may lie outside the sliding window.
+  // All samples may lie outside the sliding window or the chunk.
   output_ = normalizer > 0 ? Eigen::VectorXd(sum_ / normalizer) : sum_;
 }
 
-Measurement AlteredAttention::measure() {
+Measurement AlteredAttention::measure(OutputDeltas& deltas) {
   Measurement result = measure_recall();
   if (!takes_error()) return result;
-  const double difference = (full_->output.row(row_).transpose() - output_).norm();
-  set_error(difference, replayed_.block(), head_, row_, result);
+  const Eigen::VectorXd difference = full_->output.row(row_).transpose() - output_;
+  set_error(difference.norm(), replayed_.block(), head_, row_, result);
+  deltas.set(head_, row_, difference);
   return result;
 }
 
-// Computes exp(logit - largest logit) of `tokens`; returns the sum.
-double AlteredAttention::weigh(int head, std::span<const std::int32_t> tokens) {
+// Computes exp(logit - offset) of `tokens`, the offset being the largest logit or `least_offset`.
+AlteredAttention::Weights AlteredAttention::weigh(int head, std::span<const std::int32_t> tokens,
+                                                  float least_offset) {
   weight_.resize(tokens.size());
-  float largest = -std::numeric_limits<float>::infinity();
+  float largest = least_offset;
   for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
     weight_[slot] = logit(head, tokens, slot);
     largest = std::max(largest, weight_[slot]);
@@ -80,7 +94,7 @@ double AlteredAttention::weigh(int head, std::span<const std::int32_t> tokens) {
     weight = std::isinf(weight) ? 0.0F : std::exp(weight - largest);
     sum += weight;
   }
-  return sum;
+  return {largest, sum};
 }
 
 float AlteredAttention::logit(int head, std::span<const std::int32_t> tokens, std::size_t slot) {

@@ -3,38 +3,46 @@
 #include <optional>
 
 #include "policies/interface/estimator.h"
+#include "sim/outputs/rest_entry.h"
 #include "sim/outputs/slot_rotation.h"
 #include "sim/outputs/step_attention.h"
 
 namespace kvsim {
 
 /// Attention to altered keys and values, or with altered logits: quantised, rotated to their slots,
-/// or weighted by an estimator. A token is quantised after its own step, which sees it as recorded,
-/// and so do the steps of a prompt that attends in full. The bound of Lemma B.4 does not hold.
+/// weighted by an estimator, or joined by an entry for all evicted tokens. A token is quantised
+/// after its own step, which sees it as recorded, and so do the steps of a prompt that attends in
+/// full. The bound of Lemma B.4 does not hold.
 class AlteredAttention final : public MeasuredAttention {
  public:
   /// Steps before `first_stored` see all tokens as recorded. Throws std::invalid_argument if the
-  /// rules rotate keys and the unit has no rope parameters.
+  /// rules rotate keys and the unit has no rope parameters, and what RestEntry() throws.
   AlteredAttention(ReplayedUnit& unit, const Rules& rules, int first_stored);
 
   void attend(int head, int row, std::span<const std::int32_t> tokens) override;
 
-  /// The output estimate sum(numerator e^l v) / sum(denominator e^l) over `entries`, with logits l
-  /// and values v. Recall counts the entries with a value. Leaves no weights for add_to_mean().
+  /// The output estimate sum(numerator e^l v) / (e^s + sum(denominator e^l)) over `entries`, with
+  /// logits l, values v, and s the sink's, if there is one. Recall counts the entries with a value.
+  /// Leaves no weights for add_to_mean().
   void estimate(int head, int row, std::span<const Entry> entries);
 
-  Measurement measure() override;
+  Measurement measure(OutputDeltas& deltas) override;
   Eigen::VectorXd output() const override { return output_; }
 
  private:
   float logit(int head, std::span<const std::int32_t> tokens, std::size_t slot);
-  double weigh(int head, std::span<const std::int32_t> tokens);
+  struct Weights {
+    double offset;
+    double sum;
+  };
+  Weights weigh(int head, std::span<const std::int32_t> tokens, float least_offset);
   bool is_stored(std::int32_t token) const;
   const Matrix& value_of(std::int32_t token) const;
 
   int first_stored_;
   const StoredUnit* stored_ = nullptr;  // null: as recorded
   std::optional<SlotRotation> rotation_;
+  std::optional<RestEntry> rest_;
   std::vector<std::int32_t> entry_tokens_;
   std::vector<std::int32_t> value_tokens_;  // of the entries with a value
   Eigen::VectorXd output_;

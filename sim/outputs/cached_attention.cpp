@@ -13,19 +13,20 @@ void CachedAttention::attend(int head, int row, std::span<const std::int32_t> to
   rescaled_.head = head;
   rescaled_.row = row;
   rescaled_.tokens.assign(tokens.begin(), tokens.end());
-  rescale_weights(full_->logit.row(row).data(), first_visible_, rescaled_);
+  rescale_weights(unit_, full_->logit.row(row).data(), step_, rescaled_);
   weight_ = rescaled_.weight;
   weight_sum_ = rescaled_.weight_sum;
 }
 
-Measurement CachedAttention::measure() {
+Measurement CachedAttention::measure(OutputDeltas& deltas) {
   Measurement result = measure_recall();
   if (!is_missing_any() || !takes_error()) return result;
   const AttentionBlock& block = replayed_.block();
-  const double difference =
+  const Eigen::VectorXd difference =
       is_rescaled() ? output_difference(unit_, full_->output.row(row_).transpose(), rescaled_)
                     : output_difference(unit_, block, head_, row_, tokens_, attended_weight_);
-  set_error(difference, block, head_, row_, result);
+  set_error(difference.norm(), block, head_, row_, result);
+  deltas.set(head_, row_, difference);
   return result;
 }
 

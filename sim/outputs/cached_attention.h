@@ -13,7 +13,7 @@ class CachedAttention final : public MeasuredAttention {
   using MeasuredAttention::MeasuredAttention;
 
   void attend(int head, int row, std::span<const std::int32_t> tokens) override;
-  Measurement measure() override;
+  Measurement measure(OutputDeltas& deltas) override;
   void record(CacheContents& contents) const override;
 
  private:

@@ -4,21 +4,22 @@ namespace kvsim {
 
 /// What a replay compares its caches with.
 enum class Reference {
-  full,  ///< the full attention; takes O(n²) time per unit
-  none   ///< nothing: the replay only records evictions
+  full,    ///< the full attention at every step; takes O(n²) time per unit
+  sample,  ///< the full attention at some steps, O(n) each; see MeasuredSteps
+  none     ///< nothing: the replay only records evictions
 };
 
 /// What a replay measures.
 struct MeasureOptions {
   Reference reference = Reference::full;
   int error_stride = 1;  ///< steps between measured output errors, counted back from the last step
+  int samples = 0;       ///< of Reference::sample: the number of measured steps
 
+  /// Whether the full attention of every step is there.
   bool has_reference() const { return reference == Reference::full; }
 
-  /// Whether the output error of `step` is measured.
-  bool takes_error(int step, int num_tokens) const {
-    return (num_tokens - 1 - step) % error_stride == 0;
-  }
+  /// Whether something is compared with the full attention.
+  bool measures() const { return reference != Reference::none; }
 };
 
 }  // namespace kvsim

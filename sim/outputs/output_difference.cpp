@@ -41,21 +41,23 @@ Eigen::VectorXd weighted_values(const Unit& unit, const HeadAttention& full, int
 
 // With N, W the sums of weighted values and of weights over the kept and the missing tokens,
 // o' = N_kept / W_kept and o - o' = (N_missing - W_missing o) / W_kept. The sum over the part with
-// less weight has the smaller rounding error.
-double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
-                         std::span<const std::int32_t> tokens, double weight_sum) {
+// less weight has the smaller rounding error. A sink has its weight in W_kept and nothing in
+// N_kept.
+Eigen::VectorXd output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                                  std::span<const std::int32_t> tokens, double weight_sum) {
   const HeadAttention& full = block.heads[head];
   const auto output = full.output.row(row).transpose();
-  if (2 * weight_sum < full.weight_sum[row]) {
-    const Eigen::VectorXd sum = weighted_values(unit, full, row, tokens, weight_sum);
-    return (output - sum / weight_sum).norm();
+  const double kept_sum = weight_sum - full.sink_weight[row];
+  if (2 * kept_sum < full.token_sum(row)) {
+    const Eigen::VectorXd sum = weighted_values(unit, full, row, tokens, kept_sum);
+    return output - sum / weight_sum;
   }
   const int step = block.first_step + row;
   const auto missing = tokens_between(first_visible(unit, step), step + 1, tokens);
   double missing_sum = 0;
   for (const std::int32_t token : missing) missing_sum += full.weight(row, token);
   const Eigen::VectorXd sum = weighted_values(unit, full, row, missing, missing_sum);
-  return (sum - missing_sum * output).norm() / weight_sum;
+  return (sum - missing_sum * output) / weight_sum;
 }
 
 // The error is about 1e-7 of the summed terms: of the norm of the output or, where values cancel,
@@ -65,15 +67,16 @@ double rounding_of_sum(const AttentionBlock& block, int head, int row, double sh
   const HeadAttention& full = block.heads[head];
   share = std::max(share, 1e-8);
   const double norm = std::sqrt(share) * full.weight_norm[row] / full.weight_sum[row];
-  const double random_sum = block.longest_value[row] * std::min(share, norm);
+  const double attention = share * (full.token_sum(row) / full.weight_sum[row]);
+  const double random_sum = block.longest_value[row] * std::min(attention, norm);
   return 1e-7 * (share * full.output_norm[row] + random_sum);
 }
 
-double output_difference(const Unit& unit, const Eigen::VectorXd& output,
-                         const RescaledStep& kept) {
+Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& output,
+                                  const RescaledStep& kept) {
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(unit.value.cols());
   add_values(unit.value, kept.tokens, kept.weight, sum.data());
-  return (output - sum / kept.weight_sum).norm();
+  return output - sum / kept.weight_sum;
 }
 
 void set_error(double difference, double output_norm, double longest_value,
@@ -81,6 +84,7 @@ void set_error(double difference, double output_norm, double longest_value,
   // An output of exactly 0 has no relative error; the smallest normal double keeps it finite.
   const double norm = std::max(output_norm, std::numeric_limits<double>::min());
   measurement.error = difference / norm;
+  measurement.squared = difference * difference;
   measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
   measurement.bound_slack = kDoubleRounding * longest_value / norm;
 }

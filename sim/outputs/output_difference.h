@@ -12,21 +12,22 @@ namespace kvsim {
 /// Rounding error of differences of fp64 sums, relative to the longest value.
 inline constexpr double kDoubleRounding = 1e-12;
 
-/// |o - o'| of query head `head` at row `row` of a block, in fp64. o' attends to `tokens`
-/// (ascending); their weights in the full attention sum to `weight_sum`.
-double output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
-                         std::span<const std::int32_t> tokens, double weight_sum);
+/// o - o' of query head `head` at row `row` of a block, in fp64. o' attends to `tokens`
+/// (ascending); their weights in the full attention and the sink's sum to `weight_sum`.
+Eigen::VectorXd output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
+                                  std::span<const std::int32_t> tokens, double weight_sum);
 
 /// Estimated rounding error, as a distance of outputs, of a sum of weighted values over a share
-/// `share` of the attention, part of which is summed in fp32.
+/// `share` of the attention to tokens, part of which is summed in fp32.
 double rounding_of_sum(const AttentionBlock& block, int head, int row, double share);
 
-/// |o - o'| for a rescaled step; `output` is o.
-double output_difference(const Unit& unit, const Eigen::VectorXd& output, const RescaledStep& kept);
+/// o - o' for a rescaled step; `output` is o.
+Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& output,
+                                  const RescaledStep& kept);
 
-/// Sets the error and its bound (Scissorhands Lemma B.4, with the factor 2 that its proof reaches
-/// and its statement leaves out). `difference` is |o - o'|, `output_norm` |o|, and `longest_value`
-/// the largest |v_j| so far.
+/// Sets the errors and their bound (Scissorhands Lemma B.4, with the factor 2 that its proof
+/// reaches and its statement leaves out). `difference` is |o - o'|, `output_norm` |o|, and
+/// `longest_value` the largest |v_j| so far.
 void set_error(double difference, double output_norm, double longest_value,
                Measurement& measurement);
 

@@ -1,7 +1,22 @@
 #include "sim/outputs/replayed_unit.h"
 
+#include "sim/attention/step_pass.h"
+
 namespace kvsim {
 namespace {
+
+std::unique_ptr<AttentionPass> pass_of(const Unit& unit, const Backend& backend,
+                                       Reference reference) {
+  switch (reference) {
+    case Reference::full:
+      return backend.attend(unit);
+    case Reference::sample:
+      return attend_single_steps(unit);
+    case Reference::none:
+      return nullptr;
+  }
+  return nullptr;
+}
 
 void round_rows(Matrix& matrix, int first, int count, const Quantization& quantization,
                 int element_bytes) {
@@ -41,13 +56,15 @@ void StoredUnit::append(const Unit& original, int first, int count) {
 }
 
 ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend,
-                           const MeasureOptions& measuring)
+                           const MeasureOptions& measuring, int first_measured)
     : unit_(unit),
       backend_(backend),
-      measuring_(measuring),
-      pass_(measuring.has_reference() ? backend.attend(unit) : nullptr),
+      steps_(measuring, first_measured, unit.num_tokens()),
+      pass_(pass_of(unit, backend, measuring.reference)),
       retained_(unit),
-      scratch_(unit.query.size()) {}
+      scratch_(unit.query.size()) {
+  if (measuring.measures() && !unit.output_score_grad.empty()) gradients_.emplace(unit);
+}
 
 const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
   std::unique_ptr<StoredUnit>& stored = stored_[{quantization.bits, quantization.group}];
@@ -69,11 +86,16 @@ std::size_t ReplayedUnit::bytes_per_token(const Rules& rules) {
 }
 
 void ReplayedUnit::compute(int first_step, int num_steps) {
-  if (pass_ == nullptr) {
+  if (unit_.rows && (first_step < part_.first || first_step + num_steps > part_.end())) {
+    unit_.rows->read(first_step, part_);
+  }
+  const bool is_sample = measuring().reference == Reference::sample;
+  if (pass_ == nullptr || (is_sample && !steps_.measures(first_step))) {
     block_.first_step = first_step;
     block_.num_steps = num_steps;
     return;
   }
+  if (gradients_) gradients_->read_block(first_step, num_steps);
   bool takes_any = false;
   for (int row = 0; row < num_steps; ++row) takes_any = takes_any || takes_error(first_step + row);
   pass_->compute(first_step, num_steps, takes_any ? outputs_ : Outputs::optional, block_);

@@ -2,12 +2,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "policies/interface/policy.h"
 #include "policies/parts/quantization.h"
 #include "sim/attention/attention.h"
-#include "sim/outputs/measure_options.h"
+#include "sim/outputs/measured_steps.h"
 #include "sim/outputs/retained_outputs.h"
+#include "sim/outputs/score_gradients.h"
 
 namespace kvsim {
 
@@ -28,10 +30,13 @@ struct StoredUnit {
 };
 
 /// A unit under replay and the current block of full attention, which all configurations share.
-/// Without a reference the block has no heads. Not movable: passes and replays refer to it.
+/// A block that is not measured, for lack of a reference, has no attention. Not movable: passes and
+/// replays refer to it.
 class ReplayedUnit {
  public:
-  ReplayedUnit(const Unit& unit, const Backend& backend, const MeasureOptions& measuring = {});
+  /// Steps before `first_measured` are not measured.
+  ReplayedUnit(const Unit& unit, const Backend& backend, const MeasureOptions& measuring,
+               int first_measured);
   ReplayedUnit(const ReplayedUnit&) = delete;
   ReplayedUnit& operator=(const ReplayedUnit&) = delete;
 
@@ -52,7 +57,8 @@ class ReplayedUnit {
   /// Stored, per token; quantised where the rules say so.
   std::size_t bytes_per_token(const Rules& rules);
 
-  /// Computes the block of steps first_step .. first_step + num_steps - 1.
+  /// Computes the block of steps first_step .. first_step + num_steps - 1, one of
+  /// MeasuredSteps::together(). Reads the vectors of Unit::rows that it needs.
   void compute(int first_step, int num_steps);
 
   /// Computes the differences that the caches request, after all replays of the block.
@@ -63,18 +69,40 @@ class ReplayedUnit {
   std::vector<AlignedRows>& scratch() { return scratch_; }
 
   const Unit& unit() const { return unit_; }
-  bool has_reference() const { return measuring_.has_reference(); }
-  bool takes_error(int step) const { return measuring_.takes_error(step, unit_.num_tokens()); }
+  const MeasuredSteps& steps() const { return steps_; }
+  const MeasureOptions& measuring() const { return steps_.options(); }
+  bool takes_error(int step) const { return steps_.takes_error(step); }
+
+  /// Recorded vectors of a token of the block, of any token unless the unit is read part by part.
+  const float* query(int head, int token) const {
+    return unit_.rows ? part_row(part_.query[head], token) : unit_.query[head].row(token).data();
+  }
+  const float* key(int token) const {
+    return unit_.rows ? part_row(part_.key, token) : unit_.key.row(token).data();
+  }
+  const float* value(int token) const {
+    return unit_.rows ? part_row(part_.value, token) : unit_.value.row(token).data();
+  }
+
   const AttentionBlock& block() const { return block_; }
 
+  /// Those of the block; null if the unit has none.
+  const ScoreGradients* gradients() const { return gradients_ ? &*gradients_ : nullptr; }
+
  private:
+  const float* part_row(const Matrix& rows, int token) const {
+    return rows.row(token - part_.first).data();
+  }
+
   const Unit& unit_;
   const Backend& backend_;
-  MeasureOptions measuring_;
+  MeasuredSteps steps_;
+  UnitPart part_;                        // that holds the block, of Unit::rows
   std::unique_ptr<AttentionPass> pass_;  // null without a reference
   Outputs outputs_ = Outputs::optional;
   AttentionBlock block_;
   RetainedOutputs retained_;
+  std::optional<ScoreGradients> gradients_;
   std::vector<AlignedRows> scratch_;
   std::map<std::pair<int, int>, std::unique_ptr<StoredUnit>> stored_;  // by bits and group
 };

@@ -13,8 +13,8 @@ namespace {
 constexpr int kTileDims = 24;
 
 // A difference is recomputed in fp64 if its rounding error may exceed 1 / precision of it. The
-// limit is stricter for caches that keep less than half of the attention: most hold few tokens, so
-// their sums are cheap.
+// limit is stricter for caches that keep less than half of the attention to tokens: most hold few
+// tokens, so their sums are cheap.
 constexpr double kPrecisionIfMostKept = 5e4;
 constexpr double kPrecisionIfLittleKept = 2e5;
 
@@ -29,6 +29,7 @@ void CacheContents::reset(int num_tokens, int num_heads, int num_steps) {
   rescaled.clear();
   weight_sum.setZero(num_heads, num_steps);
   difference.setZero(num_heads, num_steps);
+  deltas.reset();
 }
 
 const RescaledStep* CacheContents::find_rescaled(int head, int row) const {
@@ -39,7 +40,7 @@ const RescaledStep* CacheContents::find_rescaled(int head, int row) const {
 }
 
 CacheContents& RetainedOutputs::add_cache() {
-  return *caches_.emplace_back(std::make_unique<CacheContents>());
+  return *caches_.emplace_back(std::make_unique<CacheContents>(unit_));
 }
 
 void RetainedOutputs::compute(AttentionBlock& block) {
@@ -83,7 +84,7 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
     for (std::size_t i = 0; i < incomplete_.size(); ++i) {
       add_squared_differences({sums_[i + 1].data(), scales_[i].missing.data()}, evicted_terms_[i],
                               first, {sums_[kEmptyCache].data(), scales_[i].full.data()}, dims,
-                              squares[i].data());
+                              squares[i].data(), incomplete_[i]->deltas.rows_of(index, first));
     }
   }
   if (!has_output) set_output_norms(head);
@@ -112,14 +113,23 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
     CacheContents& contents = *incomplete_[i];
     for (int row = 0; row < block.num_steps; ++row) {
       double& difference = contents.difference(index, row);
-      if (!std::isnan(difference)) continue;
+      const auto replace_by = [&](const Eigen::VectorXd& exact) {
+        difference = exact.norm();
+        contents.deltas.set(index, row, exact);
+      };
+      if (!std::isnan(difference)) {
+        contents.deltas.clear(index, row);
+        continue;
+      }
       if (const RescaledStep* rescaled = contents.find_rescaled(index, row)) {
-        difference = output_difference(unit_, head.output.row(row).transpose(), *rescaled);
+        replace_by(output_difference(unit_, head.output.row(row).transpose(), *rescaled));
         continue;
       }
       difference = std::sqrt(squares[i][row]);
       const double kept_share = contents.weight_sum(index, row) / head.weight_sum[row];
-      const double precision = kept_share < 0.5 ? kPrecisionIfLittleKept : kPrecisionIfMostKept;
+      const double of_tokens =
+          (contents.weight_sum(index, row) - head.sink_weight[row]) / head.token_sum(row);
+      const double precision = of_tokens < 0.5 ? kPrecisionIfLittleKept : kPrecisionIfMostKept;
       const double allowed = difference / precision;
       const auto rounding = [&](double share) {
         return rounding_of_sum(block, index, row, share) / kept_share;
@@ -127,14 +137,14 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
       if (rounding(missing[i + 1][row]) <= allowed) continue;
       if (kept.empty()) kept = max_kept_share(block, index);
       if (rounding(kept[i + 1][row]) + rounding_of_sum(block, index, row, 1) > allowed) {
-        difference = exact_difference(block, index, contents, row);
+        replace_by(exact_difference(block, index, contents, row));
       }
     }
   }
 }
 
-// Per node, the largest missing share of the attention on the path from its root: it determines the
-// rounding error of the node's sums.
+// Per node, the largest missing share of the attention to tokens on the path from its root: it
+// determines the rounding error of the node's sums.
 std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_missing_share(const HeadAttention& head,
                                                                          int index) const {
   std::vector<StepRow> most(missing_.size());
@@ -142,15 +152,16 @@ std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_missing_share(const H
   for (const auto& [node, parent] : edges_) {
     if (node == kEmptyCache) continue;
     for (int row = 0; row < head.output.rows(); ++row) {
-      const double kept = incomplete_[node - 1]->weight_sum(index, row) / head.weight_sum[row];
+      const double sum = incomplete_[node - 1]->weight_sum(index, row) - head.sink_weight[row];
+      const double kept = sum / head.token_sum(row);
       most[node][row] = std::max(1 - kept, parent < 0 ? 0 : most[parent][row]);
     }
   }
   return most;
 }
 
-// Per node, the largest kept share of the attention on the path between it and the full output. The
-// rounding errors of terms that both sums share cancel in the difference of the outputs.
+// Per node, the largest kept share of that attention on the path between it and the full output.
+// The rounding errors of terms that both sums share cancel in the difference of the outputs.
 std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_kept_share(const AttentionBlock& block,
                                                                       int index) const {
   std::vector<StepRow> most(missing_.size());
@@ -182,14 +193,16 @@ RetainedOutputs::StepRow RetainedOutputs::kept_share_at_begin(const AttentionBlo
                                                               const CacheContents& contents) const {
   const HeadAttention& head = block.heads[index];
   StepRow kept{};
-  for (int row = 0; row < block.num_steps; ++row) kept[row] = contents.weight_sum(index, row);
+  for (int row = 0; row < block.num_steps; ++row) {
+    kept[row] = contents.weight_sum(index, row) - head.sink_weight[row];
+  }
   for (const Eviction& eviction : contents.evictions) {
     const float* weight = head.weight_by_token.row(eviction.token);
     for (int row = eviction.step - block.first_step + 1; row < block.num_steps; ++row) {
       kept[row] += weight[row];
     }
   }
-  for (int row = 0; row < block.num_steps; ++row) kept[row] /= head.weight_sum[row];
+  for (int row = 0; row < block.num_steps; ++row) kept[row] /= head.token_sum(row);
   return kept;
 }
 
@@ -255,8 +268,8 @@ void RetainedOutputs::list_evictions(const HeadAttention& head, const AttentionB
   }
 }
 
-double RetainedOutputs::exact_difference(const AttentionBlock& block, int index,
-                                         const CacheContents& contents, int row) const {
+Eigen::VectorXd RetainedOutputs::exact_difference(const AttentionBlock& block, int index,
+                                                  const CacheContents& contents, int row) const {
   const int step = block.first_step + row;
   TokenSet tokens = contents.tokens;
   for (const Eviction& eviction : contents.evictions) {

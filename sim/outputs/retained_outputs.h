@@ -12,18 +12,22 @@
 #include "sim/cache/cache.h"
 #include "sim/cache/spanning_tree.h"
 #include "sim/kernels/value_kernels.h"
+#include "sim/outputs/output_deltas.h"
 
 namespace kvsim {
 
 /// The tokens and weights of one cache during a block of steps, which a replay fills in, and the
 /// differences of its outputs from those of the full cache, which RetainedOutputs fills in.
 struct CacheContents {
+  explicit CacheContents(const Unit& unit) : deltas(unit) {}
+
   TokenSet tokens;                  ///< held before the block or arriving in it
   std::vector<Eviction> evictions;  ///< during the block, in the order of the steps
-  MatrixDouble weight_sum;          ///< [heads, steps]: sum of the weights attended to
+  MatrixDouble weight_sum;          ///< [heads, steps]: of the weights attended to and the sink's
 
   std::vector<RescaledStep> rescaled;  ///< steps with rescaled weights
   MatrixDouble difference;             ///< |o - o'|, [heads, steps]; NaN requests it
+  OutputDeltas deltas;                 ///< o - o', with the same requests
 
   /// Sets no tokens, no evictions, and weight sums and differences of 0.
   void reset(int num_tokens, int num_heads, int num_steps);
@@ -69,8 +73,8 @@ class RetainedOutputs {
   std::vector<StepRow> max_kept_share(const AttentionBlock& block, int index) const;
   StepRow kept_share_at_begin(const AttentionBlock& block, int index,
                               const CacheContents& contents) const;
-  double exact_difference(const AttentionBlock& block, int index, const CacheContents& contents,
-                          int row) const;
+  Eigen::VectorXd exact_difference(const AttentionBlock& block, int index,
+                                   const CacheContents& contents, int row) const;
 
   const Unit& unit_;
   std::vector<std::unique_ptr<CacheContents>> caches_;

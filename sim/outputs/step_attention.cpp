@@ -19,7 +19,7 @@ void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> t
   tokens_ = tokens;
   weight_.resize(tokens.size());
   const float* full_weight = full_->weight.row(row).data();
-  attended_weight_ = 0;
+  attended_weight_ = full_->sink_weight[row];
   for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
     weight_[slot] = full_weight[tokens[slot]];
     attended_weight_ += weight_[slot];

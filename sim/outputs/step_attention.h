@@ -25,7 +25,7 @@ class StepAttention {
 
  protected:
   std::vector<float> weight_;  // exp(logit - offset) of each token
-  double weight_sum_ = 0;
+  double weight_sum_ = 0;      // of these and of the sink
 };
 
 /// Attention over the tokens of a cache, compared with the full attention.
@@ -33,8 +33,8 @@ class MeasuredAttention : public StepAttention {
  public:
   explicit MeasuredAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
 
-  /// Call after attend().
-  virtual Measurement measure() = 0;
+  /// Call after attend(). Sets the step's difference in `deltas`, which begins the block as 0.
+  virtual Measurement measure(OutputDeltas& deltas) = 0;
 
   /// The output of the cache, [value_dim]. Call after attend().
   virtual Eigen::VectorXd output() const;
@@ -61,7 +61,7 @@ class MeasuredAttention : public StepAttention {
   int step_ = 0;
   int first_visible_ = 0;
   std::span<const std::int32_t> tokens_;
-  double attended_weight_ = 0;  // sum of the weights of tokens_ in the full attention
+  double attended_weight_ = 0;  // sum of the weights of tokens_ and the sink in the full attention
   Eigen::VectorXd sum_;         // of weighted values, [value_dim]
 };
 

@@ -44,6 +44,8 @@ TEST_CASE("full attention is the same however the steps are split into blocks", 
   Unit unit = random_unit({.tokens = 131, .head_dim = 5, .value_dim = 3, .group = 2}, 41);
   if (GENERATE(false, true)) unit.sliding_window = 17;
   if (GENERATE(false, true)) unit.logit_softcap = 3.F;
+  if (GENERATE(false, true)) unit.sink_logit = {-1.F, 6.F};
+  if (GENERATE(false, true)) unit.attention_chunk = 40;
   const ReferenceUnit reference(unit);
   const int size = GENERATE(1, 7, 31, 32);
   const auto backend = make_cpu_backend();
@@ -74,6 +76,29 @@ TEST_CASE("a logit far below the largest has weight 0", "[attention]") {
   CHECK(block.heads[0].weight.rightCols(31).isZero(0));
 }
 
+TEST_CASE("no logit of a sink overflows, and none is soft-capped", "[attention]") {
+  Unit unit = unit_of_logits(33, [](int t, int j) { return static_cast<float>((t + j) % 3); });
+  unit.logit_softcap = 1.F;
+  for (const float sink : {-3e38F, -50.F, 0.F, 5.F, 50.F, 90.F, 3e38F}) {
+    CAPTURE(sink);
+    unit.sink_logit = {sink};
+    AttentionBlock block;
+    make_cpu_backend()->attend(unit)->compute(0, 32, Outputs::required, block);
+    const ReferenceAttention reference(unit, 0);
+    const HeadAttention& head = block.heads[0];
+    for (int t = 0; t < 32; ++t) {
+      double tokens = 0;
+      for (int j = 0; j <= t; ++j) tokens += head.weight(t, j);
+      REQUIRE(head.weight_sum[t] == Approx(tokens + head.sink_weight[t]));
+      REQUIRE(head.weight_sum[t] >= 0.999);
+      for (int j = 0; j <= t; ++j) {
+        REQUIRE(close(head.weight(t, j) / head.weight_sum[t], reference.full[t][j], 1e-5, 1e-38));
+      }
+      REQUIRE(head.output.row(t).allFinite());
+    }
+  }
+}
+
 TEST_CASE("a sliding window hides older tokens", "[attention]") {
   Unit unit = random_unit({.tokens = 10}, 42);
   CHECK(first_visible(unit, 9) == 0);
@@ -82,6 +107,19 @@ TEST_CASE("a sliding window hides older tokens", "[attention]") {
   CHECK(first_visible(unit, 2) == 0);
   CHECK(first_visible(unit, 3) == 1);
   CHECK(first_visible(unit, 9) == 7);
+}
+
+TEST_CASE("a chunk hides the tokens of the chunks before it", "[attention]") {
+  Unit unit = random_unit({.tokens = 10}, 42);
+  unit.attention_chunk = 4;
+  CHECK(first_visible(unit, 0) == 0);
+  CHECK(first_visible(unit, 3) == 0);
+  CHECK(first_visible(unit, 4) == 4);
+  CHECK(first_visible(unit, 7) == 4);
+  CHECK(first_visible(unit, 9) == 8);
+  unit.sliding_window = 2;
+  CHECK(first_visible(unit, 3) == 2);
+  CHECK(first_visible(unit, 4) == 4);
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& bud
 
 TEST_CASE("device: score-based policies run there, at any of their parameters that rules know") {
   for (const std::string spec :
-       {"window", "sink", "random", "h2o", "h2o:recent=0.1,score=full", "h2o:score=mean", "tova",
-        "lru", "lfu", "scissorhands", "knorm", "keydiff", "snapkv", "strided", "fixed", "topk",
-        "h2o+protect:first=4"}) {
+       {"window", "sink", "random", "h2o", "h2o:recent=0.1,score=full", "h2o:score=mean",
+        "h2o:keep=light", "tova", "lru", "lfu", "scissorhands", "knorm", "keydiff", "snapkv",
+        "strided", "fixed", "topk", "h2o+protect:first=4"}) {
     CAPTURE(spec);
     CHECK(gpu::can_replay(Spec(spec).rules({.budget = 8})));
   }
@@ -143,6 +143,21 @@ TEST_CASE("device: replays agree where a layer has a window or a soft cap") {
   check_unit(unit, Mode::stream, {3, 50});
 }
 
+TEST_CASE("device: replays agree where sinks take attention or chunks hide it") {
+  test_support::UnitShape shape{.tokens = 140, .group = 2, .spread = 3};
+  shape.sink_logit = GENERATE(-3.F, 3.F, 20.F);
+  if (GENERATE(false, true)) shape.attention_chunk = 45;
+  check_unit(random_unit(shape, 12), Mode::stream, {3, 50});
+}
+
+TEST_CASE("device: what is kept attends beside a sink where nearly all attention has left") {
+  const Unit random = random_unit({.tokens = 100, .head_dim = 100}, 5);
+  const auto logit = [&](int t, int j) { return j == t % 2 ? 0.0 : -20.0 - random.key(t, j); };
+  Unit unit = unit_of_logits(100, logit);
+  unit.sink_logit = {GENERATE(-22.F, -15.F)};
+  check_unit(unit, Mode::stream, {1, 7, 40});
+}
+
 TEST_CASE("device: replays agree after a prompt") {
   const int prompt = GENERATE(1, 64, 70);
   check_unit(random_unit({.tokens = 120, .group = 2, .prompt_length = prompt}, prompt),
@@ -187,11 +202,12 @@ TEST_CASE("device: replays agree where what is kept has hardly any weight") {
 
 TEST_CASE("device: replays of recorded attention agree") {
   const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5");
-  const Unit unit = trace.read_unit({"held-out-text", 1, GENERATE(0, 2)});
+  const Unit unit = trace.read_unit({"held-out-text", 1, GENERATE(0, 2)},
+                                    {.gradients = false, .projection = false});
   std::vector<Configuration> configurations;
-  for (const Spec& policy :
-       parse_specs("window;random;h2o;h2o:score=full;tova;lru;lfu;scissorhands;knorm;keydiff;"
-                   "snapkv;strided;fixed;topk")) {
+  for (const Spec& policy : parse_specs("window;random;h2o;h2o:score=full;h2o:keep=light;tova;lru;"
+                                        "lfu;scissorhands;knorm;keydiff;"
+                                        "snapkv;strided;fixed;topk")) {
     for (const int budget : {unit.num_tokens() / 20, 2 * unit.num_tokens() / 5}) {
       configurations.push_back({policy, budget});
     }

@@ -74,6 +74,10 @@ std::string differences(const Unit& unit, const AttentionBlock& cuda, const Atte
     const Eigen::Map<const Eigen::VectorXd> cpu_sum(theirs.weight_sum.data(),
                                                     theirs.weight_sum.size());
     expect(matches(sum, cpu_sum, kWeightTolerance, 0), "weight_sum");
+    const Eigen::Map<const Eigen::VectorXd> sink(mine.sink_weight.data(), mine.sink_weight.size());
+    const Eigen::Map<const Eigen::VectorXd> cpu_sink(theirs.sink_weight.data(),
+                                                     theirs.sink_weight.size());
+    expect(matches(sink, cpu_sink, kWeightTolerance, 0), "sink_weight");
     // Absolute, against the longest value: a mean of values may cancel to nothing.
     expect(matches(mine.output, theirs.output, 0, kWeightTolerance * cpu.longest_value.back()),
            "output");

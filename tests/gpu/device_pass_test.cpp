@@ -25,6 +25,7 @@ AttentionBlock poisoned(const Unit& unit, int first_step, int num_steps) {
     head.logit.setConstant(nan);
     head.weight.resize(num_steps, width);
     head.weight.setConstant(nan);
+    head.sink_weight.assign(num_steps, nan);
     head.weight_sum.assign(num_steps, nan);
     head.output.setConstant(num_steps, unit.value.cols(), nan);
     head.num_pivotal.assign(num_steps, -1);
@@ -55,13 +56,18 @@ TEST_CASE("device: every field of a block is the CPU's") {
   const int group = GENERATE(1, 3);
   const bool has_window = GENERATE(false, true);
   const bool has_softcap = GENERATE(false, true);
+  const bool has_sinks = GENERATE(false, true);
   Unit unit = random_unit(
       {.tokens = tokens, .head_dim = head_dim, .value_dim = head_dim + 2, .group = group},
       head_dim * 1000 + tokens);
   if (has_window) unit.sliding_window = 17;
   if (has_softcap) unit.logit_softcap = 2.5F;
+  if (has_sinks) {
+    for (int head = 0; head < group; ++head) unit.sink_logit.push_back(4.F * head - 2);
+    unit.attention_chunk = 50;
+  }
   for (const TestedDevice& device : tested_devices()) {
-    CAPTURE(device.name, head_dim, tokens, group, has_window, has_softcap);
+    CAPTURE(device.name, head_dim, tokens, group, has_window, has_softcap, has_sinks);
     CHECK(unit_differences(unit, *device.backend(), 32) == "");
     CHECK(unit_differences(unit, *device.backend(), 17) == "");
   }

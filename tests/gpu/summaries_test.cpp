@@ -1,7 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "analysis/analyse_unit.h"
-#include "oracle/remaining_attention.h"
+#include "oracle/remaining_sums.h"
+#include "sim/attention/future_attention.h"
 #include "tests/gpu/devices.h"
 #include "tests/support/units.h"
 
@@ -37,21 +38,26 @@ TEST_CASE("device: sparsity and persistence are the CPU's") {
   const int group = GENERATE(1, 3);
   Unit unit = random_unit({.tokens = tokens, .group = group, .spread = 2.5}, tokens + group);
   if (GENERATE(false, true)) unit.sliding_window = 20;
+  if (GENERATE(false, true)) {
+    for (int head = 0; head < group; ++head) unit.sink_logit.push_back(5.F * head - 1);
+    unit.attention_chunk = 60;
+  }
   check_summaries(unit);
 }
 
 TEST_CASE("device: what the future holds is the CPU's") {
   const int tokens = GENERATE(1, 64, 300);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
-  const Unit unit =
+  Unit unit =
       random_unit({.tokens = tokens, .group = 2, .prompt_length = (tokens + 1) / 2}, tokens);
+  if (GENERATE(false, true)) unit.sink_logit = {0.F, 4.F};
   const FutureAttention expected(unit, mode, *make_cpu_backend());
-  const RemainingAttention expected_sums(expected);
+  const RemainingSums expected_sums(expected);
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name, tokens);
     const FutureAttention tested(unit, mode, *device.backend());
     REQUIRE_FALSE(tested.remaining().empty());
-    const RemainingAttention tested_sums(tested);
+    const RemainingSums tested_sums(tested);
     for (int step = 0; step < tokens; ++step) {
       for (int token = 0; token <= step; ++token) {
         CHECK(tested.row(step)[token] == Approx(expected.row(step)[token]).epsilon(1e-5));

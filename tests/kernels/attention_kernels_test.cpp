@@ -42,7 +42,8 @@ TEST_CASE("kernels: exponentials are within 3e-7 and the returned sum is that of
   const std::vector<float> logit = normal_numbers(count, 20, count);
   const float most = *std::max_element(logit.begin(), logit.end());
   std::vector<float> weight(count, -1);
-  const double sum = exponentials(logit, weight.data());
+  float offset = -std::numeric_limits<float>::infinity();
+  const double sum = exponentials(logit, weight.data(), offset);
   for (int i = 0; i < count; ++i) {
     const double expected = std::exp(double{logit[i]} - double{most});
     const double rounding = 6e-8 * (most - logit[i]);  // of the difference of logits
@@ -51,12 +52,30 @@ TEST_CASE("kernels: exponentials are within 3e-7 and the returned sum is that of
   }
   CHECK(sum == Approx(std::accumulate(weight.begin(), weight.end(), 0.0)).epsilon(1e-14));
   CHECK(*std::max_element(weight.begin(), weight.end()) == 1);
+  CHECK(offset == most);
+}
+
+TEST_CASE("kernels: exponentials take an offset above all logits") {
+  const std::vector<float> logit = normal_numbers(37, 5, 3);
+  std::vector<float> weight(logit.size(), -1);
+  const float most = *std::max_element(logit.begin(), logit.end());
+  for (const float least : {most - 1, most, most + 2.5F, most + 200}) {
+    float offset = least;
+    const double sum = exponentials(logit, weight.data(), offset);
+    CHECK(offset == std::max(least, most));
+    for (std::size_t i = 0; i < logit.size(); ++i) {
+      const double expected = std::exp(double{logit[i]} - double{offset});
+      REQUIRE(std::abs(weight[i] - expected) <= 3e-6 * expected + 3e-45);
+    }
+    CHECK(sum == Approx(std::accumulate(weight.begin(), weight.end(), 0.0)).epsilon(1e-14));
+  }
 }
 
 TEST_CASE("kernels: a logit far below the largest has weight 0") {
   const std::vector<float> logit = {0, -105, -1e30F, -std::numeric_limits<float>::infinity()};
   std::vector<float> weight(4, -1);
-  CHECK(exponentials(logit, weight.data()) == 1);
+  float offset = -std::numeric_limits<float>::infinity();
+  CHECK(exponentials(logit, weight.data(), offset) == 1);
   CHECK(weight == std::vector<float>{1, 0, 0, 0});
 }
 

@@ -16,7 +16,8 @@ TEST_CASE("kernels: scores follow the rule in every slot but the gaps, and the l
                                         Kind::frequency, Kind::random, Kind::columns, Kind::blocks),
                        .seed = 9,
                        .length = 7,
-                       .part = 2};
+                       .part = 2,
+                       .sign = GENERATE(1.F, -1.F)};
   const std::size_t count = GENERATE(1, 8, 15, 200);
   std::mt19937 random(count);
   std::uniform_real_distribution<float> uniform(0, 0.1F);

@@ -55,8 +55,9 @@ TEST_CASE("kernels: squared differences are those of the scaled rows and evicted
   twice[7] = 0.5;
   const std::vector<double> thrice(kBlockSteps, 3);
   std::vector<double> square(kBlockSteps, 1);
+  std::vector<float> difference(dims * kBlockSteps);
   add_squared_differences({a.data(), twice.data()}, evicted, 3, {b.data(), thrice.data()}, dims,
-                          square.data());
+                          square.data(), difference.data());
   for (int step = 0; step < kBlockSteps; ++step) {
     double expected = 1;
     for (int d = 0; d < dims; ++d) {
@@ -65,8 +66,24 @@ TEST_CASE("kernels: squared differences are those of the scaled rows and evicted
         if (step >= term.first_row) sum += double{term.weight[step]} * term.value[3 + d];
       }
       expected += std::pow(twice[step] * sum - 6, 2);
+      CHECK(difference[d * kBlockSteps + step] == Approx(twice[step] * sum - 6).margin(1e-4));
     }
     CHECK(square[step] == Approx(expected));
+  }
+}
+
+TEST_CASE("kernels: the products of columns are those of their numbers") {
+  const int dims = GENERATE(1, 16, 129);
+  const std::vector<float> a = normal_numbers(dims * kBlockSteps, 1, 3);
+  const std::vector<float> b = normal_numbers(dims * kBlockSteps, 1, 4);
+  std::vector<double> product(kBlockSteps);
+  multiply_columns(a.data(), b.data(), dims, product.data());
+  for (int step = 0; step < kBlockSteps; ++step) {
+    double expected = 0;
+    for (int d = 0; d < dims; ++d) {
+      expected += double{a[d * kBlockSteps + step]} * b[d * kBlockSteps + step];
+    }
+    CHECK(product[step] == Approx(expected));
   }
 }
 

@@ -35,7 +35,7 @@ StepError step_error(const Unit& unit, const ReferenceAttention& head, int t,
   }
   error.missing = std::accumulate(missing_attention.begin(), missing_attention.end(), 0.0);
   const std::vector<double> cached =
-      weighted_value(unit, attended, softmax(head.logit[step], attended));
+      weighted_value(unit, attended, softmax(head.logit[step], attended, head.sink));
   std::vector<double> difference = weighted_value(unit, missing, missing_attention);
   for (std::size_t c = 0; c < cached.size(); ++c) difference[c] -= error.missing * cached[c];
   error.output_length = norm(head.output[step]);
@@ -46,6 +46,8 @@ StepError step_error(const Unit& unit, const ReferenceAttention& head, int t,
 void check_errors(const Unit& unit, Mode mode) {
   const ReferenceUnit reference(unit);
   for (const Variant& variant : all_variants()) {
+    const bool hides = unit.sliding_window || unit.attention_chunk;
+    if (variant.spec.rules({}).rest && hides) continue;  // refused
     const ReplayOptions options = options_for(variant.spec, {.mode = mode, .trajectories = true});
     const int first = options.mode == Mode::stream ? 0 : unit.prompt_length;
     const bool has_bound = variant.spec.rules({}).is_exact() && !variant.spec.is_estimator();
@@ -92,6 +94,14 @@ TEST_CASE("the error is what the missing tokens would have added, and within its
     Unit unit = random_unit({.tokens = 70, .prompt_length = 20}, 33);
     unit.sliding_window = 15;
     check_errors(unit, mode);
+  }
+  SECTION("learned sinks, as much as a token has or nearly all, with or without chunks") {
+    const UnitShape shape{.tokens = 70, .group = 2, .prompt_length = 20};
+    UnitShape with_sinks = shape;
+    with_sinks.sink_logit = GENERATE(1.F, 12.F);
+    check_errors(random_unit(with_sinks, 36), mode);
+    with_sinks.attention_chunk = 25;
+    check_errors(random_unit(with_sinks, 37), mode);
   }
 }
 

@@ -28,7 +28,7 @@ class QuantisedAttention {
     const bool is_prompt = t < first_stored_step_;
     std::vector<double> logit = (is_prompt ? recorded_ : stored_).heads[h].logit[step];
     logit[step] = recorded_.heads[h].logit[step][step];
-    HeadStep result{softmax(logit, tokens), {}};
+    HeadStep result{softmax(logit, tokens, recorded_.heads[h].sink), {}};
     result.output =
         cached_value(unit_, is_prompt ? unit_ : stored_unit_, t, tokens, result.attention);
     return result;
@@ -119,6 +119,18 @@ TEST_CASE("a sliding window hides quantised tokens", "[quantised]") {
   Unit unit = random_unit({.tokens = 65, .group = 2}, 63);
   unit.sliding_window = GENERATE(1, 5, 30);
   check_policies(unit, {.bits = 3, .group = 8});
+}
+
+TEST_CASE("a sink takes its share beside quantised tokens, and chunks hide them", "[quantised]") {
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const float sink = GENERATE(1.F, 30.F);
+  check_policies(
+      random_unit({.tokens = 65, .group = 2, .prompt_length = 20, .sink_logit = sink}, 69),
+      {.bits = 3, .group = 8}, mode);
+  check_policies(
+      random_unit({.tokens = 65, .prompt_length = 20, .sink_logit = sink, .attention_chunk = 24},
+                  70),
+      {.bits = 3, .group = 8}, mode);
 }
 
 TEST_CASE("a prompt attends to itself before it is quantised", "[quantised]") {

@@ -51,7 +51,7 @@ HeadStep attend_in_slots(const Unit& unit, const Unit& stored, int head, int t,
     const double cap = unit.logit_softcap.value_or(0);
     logit.push_back(cap > 0 ? cap * std::tanh(product / cap) : product);
   }
-  HeadStep result{softmax(logit, slots), {}};
+  HeadStep result{softmax(logit, slots, double{unit.sink(head)}), {}};
   result.output = cached_value(unit, stored, t, tokens, result.attention);
   return result;
 }
@@ -109,6 +109,12 @@ TEST_CASE("logits in slots are soft-capped, too", "[slots]") {
   Unit unit = rotated_unit({.tokens = 65, .head_dim = 6, .spread = 6}, "half", {1, 0.1});
   unit.logit_softcap = 4.F;
   check_policies(unit);
+}
+
+TEST_CASE("a sink has no position and takes its share", "[slots]") {
+  const float sink = GENERATE(1.F, 20.F);
+  check_policies(rotated_unit({.tokens = 65, .head_dim = 6, .group = 2, .sink_logit = sink}, "half",
+                              {1, 0.1}));
 }
 
 TEST_CASE("after a prompt slots count what is left of it", "[slots]") {

@@ -1,0 +1,40 @@
+#include "sim/outputs/measured_steps.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace kvsim {
+
+bool MeasuredSteps::measures(int step) const {
+  if (!options_.measures() || step < first_) return false;
+  if (options_.reference == Reference::full) return true;
+  // Whether a multiple of M / N lies above the number of the step before and not above its own.
+  const std::int64_t all = num_tokens_ - first_;
+  const std::int64_t before = step - first_;
+  return (before + 1) * options_.samples / all > before * options_.samples / all;
+}
+
+bool MeasuredSteps::takes_error(int step) const {
+  return measures(step) && (num_tokens_ - 1 - step) % options_.error_stride == 0;
+}
+
+int MeasuredSteps::count() const {
+  if (!options_.measures()) return 0;
+  return options_.reference == Reference::sample ? options_.samples : num_tokens_ - first_;
+}
+
+int MeasuredSteps::num_errors() const {
+  const int steps = count();
+  return steps == 0 ? 0 : (steps - 1) / options_.error_stride + 1;
+}
+
+int MeasuredSteps::together(int step, int most) const {
+  const int count = std::min(most, num_tokens_ - step);
+  if (options_.reference != Reference::sample) return count;
+  if (measures(step)) return 1;
+  int before = 1;
+  while (before < count && !measures(step + before)) ++before;
+  return before;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "sim/outputs/measure_options.h"
+
+namespace kvsim {
+
+/// The steps of a text at which a replay measures: all from the first on, an even sample of them,
+/// or none.
+class MeasuredSteps {
+ public:
+  /// `first_measured`: see mode.h. A sample has at most as many steps as there are.
+  MeasuredSteps(const MeasureOptions& options, int first_measured, int num_tokens)
+      : options_(options), first_(first_measured), num_tokens_(num_tokens) {}
+
+  /// Whether anything is measured at `step`. Of M steps in all, a sample of N takes numbers
+  /// ceil(k M / N) for k = 1 .. N, counted from 1: evenly spaced to within a step, and the last.
+  bool measures(int step) const;
+
+  /// Whether the output error of `step` is measured.
+  bool takes_error(int step) const;
+
+  /// The number of steps at which measures() holds.
+  int count() const;
+
+  /// Of these, those that take errors.
+  int num_errors() const;
+
+  /// The number of steps to replay together from `step` on, at most `most`: a sampled step is
+  /// alone.
+  int together(int step, int most) const;
+
+  int first() const { return first_; }
+  const MeasureOptions& options() const { return options_; }
+
+ private:
+  MeasureOptions options_;
+  int first_;
+  int num_tokens_;
+};
+
+}  // namespace kvsim
