@@ -7,10 +7,11 @@
 //
 // Equation 1 bounds |A - softmax(Q K_C^T)| without naming the norm. Half the L1 norm is the
 // attention to the tokens outside C and lies between 0 and 1, like the threshold; section 4.1 reads
-// it the same way.
+// it the same way. What a learned sink takes is in every C.
 
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "policies/heavy_hitters.h"
 
@@ -26,8 +27,9 @@ int share_of(double ratio, int length) {
 
 class FastGen final : public Policy {
  public:
-  FastGen(const Params& params, const Context&)
-      : recovery_(params.real("recovery")),
+  FastGen(const Params& params, const Context& context)
+      : has_sink_(!context.sink_logit.empty()),
+        recovery_(params.real("recovery")),
         frequency_(params.real("frequency")),
         locality_(params.real("locality")) {}
 
@@ -61,6 +63,8 @@ class FastGen final : public Policy {
       if (step.index - token >= window) continue;
       window_attention_[static_cast<std::size_t>(token)] += step.attention[i];
     }
+    if (!has_sink_) return;
+    sink_attention_ += 1 - std::accumulate(step.attention.begin(), step.attention.end(), 0.0);
   }
 
   void profile(const Step& step) {
@@ -75,7 +79,7 @@ class FastGen final : public Policy {
       attention[by_window ? kLocal : parts[i]] +=
           by_window ? window_attention_[static_cast<std::size_t>(token)] : accumulated_.of(token);
     }
-    double recovered = 0;
+    double recovered = sink_attention_;
     for (const double more : attention) {
       ++num_kept_parts_;
       recovered += more;
@@ -98,11 +102,13 @@ class FastGen final : public Policy {
     return parts;
   }
 
+  bool has_sink_;
   double recovery_;
   double frequency_;
   double locality_;
   AccumulatedAttention accumulated_;
   std::vector<double> window_attention_;  // per token: attention received while in the window
+  double sink_attention_ = 0;             // that learned sinks have taken
   int num_kept_parts_ = 0;                // parts that stay; 0: not profiled yet
   std::size_t num_frequent_ = 0;
   int window_ = 0;

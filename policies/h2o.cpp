@@ -5,6 +5,9 @@
 // forever. The paper's experiments accumulate attention, and so does this file. The authors
 // published six programs, which differ in the parameters below; the defaults are closest to the
 // real-drop program.
+//
+// keep=light is the experiment of section 3.2 and Figure 2c, the model without its heavy hitters:
+// scores are negated, so that every other parameter means what it means for heavy hitters.
 
 #include <algorithm>
 #include <limits>
@@ -25,7 +28,9 @@ class HeavyHitters final : public Policy {
       : recent_(params.amount("recent", context.budget)),
         num_heavy_(std::max(0, context.budget - recent_)),
         full_attention_(params.choice("score") == "full"),
-        rule_{params.choice("score") == "mean" ? ScoreRule::Kind::mean : ScoreRule::Kind::sum},
+        rule_{
+            .kind = params.choice("score") == "mean" ? ScoreRule::Kind::mean : ScoreRule::Kind::sum,
+            .sign = params.choice("keep") == "light" ? -1.F : 1.F},
         overlap_(params.choice("overlap") == "yes"),
         half_precision_(params.choice("precision") == "half"),
         slot_positions_(params.choice("positions") == "slot") {}
@@ -103,7 +108,10 @@ PolicyInfo h2o_policy() {
                          "of the sums; in half precision they stop growing at 2048 or before"),
            Param::choice("positions", {"text", "slot"},
                          "slot: keys are rotated to their slot of the cache, where the trace tells "
-                         "how")},
+                         "how"),
+           Param::choice("keep", {"heavy", "light"},
+                         "light: beside the recent tokens those with the least attention stay and "
+                         "heavy hitters go (Figure 2c)")},
       .presets = h2o_presets(),
       .nests = full_attention_nests,
       .nests_with = "recent=16,score=full",

@@ -20,7 +20,7 @@ inline std::vector<Preset> h2o_presets() {
       {.name = "lm-eval-llama",
        .settings = "",
        .reproduces = "the authors' lm-eval program for LLaMA, global: it sums over all queries of "
-                     "the sequence, later ones included; the oracle h2o-global does so; not run",
+                     "the sequence, later ones included, as the oracle h2o-global does",
        .acausal = true},
       {"real-drop", "",
        "the authors' real-drop program; hh_size = recent_size = n is a budget of 2n, other sizes "

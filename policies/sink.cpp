@@ -39,9 +39,11 @@ PolicyInfo sink_policy() {
                                    "slot: keys are rotated to their slot of the cache, where the "
                                    "trace tells how")},
           .presets = {{"streaming-llm", "positions=slot",
-                       "StreamingLLM section 3.2; the authors' chat evicts before a step attends, "
-                       "so that a step attends to one token fewer: its start_size S and "
-                       "recent_size R are sinks=S and a budget of S+R-1; not run"}},
+                       "StreamingLLM section 3.2; start_size S and recent_size R of the authors' "
+                       "StartRecentKVCache are sinks=S and a budget of S+R, as their evaluation "
+                       "of long texts cuts it after each step: 100% of its sets; where its "
+                       "evict_for_space makes room for each token before it attends, a budget of "
+                       "S+R-1"}},
           .nests = [](const Params& params) { return params.choice("positions") == "text"; },
           .make = make_policy<Sink>};
 }

@@ -43,7 +43,7 @@ struct Step {
   std::span<const std::int32_t> tokens;
 
   /// Attention of step t over A_t, parallel to `tokens`: p[t,j], the mean over the query heads of
-  /// this KV head of their softmax over A_t.
+  /// their softmax over A_t, the entry of Rules::rest and a learned sink, which take their share.
   std::span<const float> attention;
 
   /// The same with the softmax over all visible tokens, a[t,j], which no evicting cache can
@@ -106,12 +106,13 @@ struct Rules {
   bool slot_positions = false;  ///< rotate keys to their slot in the cache, as if evicted tokens
                                 ///< had never existed; needs a trace that has `/rope`
   std::optional<Quantization> stored = {};  ///< keys and values are kept quantised
-  std::optional<ScoreRule> score = {};      ///< update() computes exactly this
-  Remembered remembered = {};               ///< for a sweep's estimate of memory
+  bool rest = false;  ///< steps attend to one more entry, which stands for all evicted tokens
+  std::optional<ScoreRule> score = {};  ///< update() computes exactly this
+  Remembered remembered = {};           ///< for a sweep's estimate of memory
 
   /// Whether steps attend to the recorded keys and values with the recorded logits, so that Lemma
   /// B.4 of Scissorhands bounds the output error.
-  bool is_exact() const { return !slot_positions && !stored; }
+  bool is_exact() const { return !slot_positions && !stored && !rest; }
 };
 
 /// Decides which tokens a KV cache keeps. One object follows one replay, of one unit or of all

@@ -33,7 +33,11 @@ struct Context {
 
   std::string unit = {};  ///< whose replay it is, in words for errors; empty: none
 
-  float scale = 1;                        ///< logit = scale * <query, key>
+  float scale = 1;                          ///< logit = scale * <query, key>
+  std::optional<float> logit_softcap = {};  ///< logit becomes cap * tanh(logit / cap)
+  std::optional<int> sliding_window = {};   ///< token j is visible at step t while t - j < window
+  std::optional<int> attention_chunk = {};  ///< and while floor(j / chunk) = floor(t / chunk)
+  std::vector<float> sink_logit = {};     ///< of each query head: a logit without a value; or empty
   std::optional<Rotation> rotation = {};  ///< if the trace has it; rules may ask for it
 };
 
@@ -43,6 +47,15 @@ struct Preset {
   std::string settings;    ///< "key=value,key=value"; empty: the defaults
   std::string reproduces;  ///< whose variant this is, and which of its features are not reproduced
   bool acausal = false;  ///< it needs later steps: help lists it, a spec that names it is an error
+};
+
+/// What a trace must hold beside queries, keys and values.
+struct TraceNeeds {
+  bool answer_spans = false;       ///< a span labelled `answer` in every sequence
+  bool output_projection = false;  ///< W_O of the layer
+  bool output_score_grad = false;  ///< gradients with respect to the head outputs
+
+  bool operator==(const TraceNeeds&) const = default;
 };
 
 /// PolicyInfo::nests of a policy whose caches nest with any parameters.
@@ -74,6 +87,9 @@ struct PolicyInfo {
   bool (*bounds_recall)(const Params& params) = nullptr;
   /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
   bool (*plans_every_budget)(const Params& params) = nullptr;
+
+  /// What it needs of a trace. Null: nothing.
+  TraceNeeds (*needs)(const Params& params) = nullptr;
 
   std::function<std::unique_ptr<Policy>(const Params& params, const Context& context)> make =
       nullptr;
@@ -107,6 +123,14 @@ struct CombinatorInfo {
   std::string differences;  ///< known differences from the paper; may be empty
   std::vector<Param> params;
   void (*change)(Rules& rules, const Params& params, const Context& context);
+
+  /// Whether one token of the budget is an entry of the combinator's own: the policy has the
+  /// others.
+  bool adds_entry = false;
+  /// Why it cannot change this policy, whose rules all combinators have changed; empty: it can.
+  /// Null: it can change any.
+  std::string (*why_not)(const PolicyInfo& policy, const Rules& rules) = nullptr;
+
   std::string code = {};  ///< as PolicyInfo::code
 };
 

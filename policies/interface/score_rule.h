@@ -39,6 +39,7 @@ struct ScoreRule {
   int length = 1;
   int part = 0;
   bool adds = false;
+  float sign = 1;  ///< of attention in sum and mean; -1 evicts the most attended first
 
   constexpr bool needs_history() const {
     return kind == Kind::unimportance || kind == Kind::votes || kind == Kind::key_difference;
@@ -76,9 +77,9 @@ struct ScoredStep {
     case ScoreRule::Kind::attention:
       return attention;
     case ScoreRule::Kind::sum:
-      return score + attention;
+      return score + rule.sign * attention;
     case ScoreRule::Kind::mean:
-      return score + (attention - score) / (step.index - token + 1);
+      return score + (rule.sign * attention - score) / (step.index - token + 1);
     case ScoreRule::Kind::recency:
       return step.is_access(token, attention) ? step.index : score;
     case ScoreRule::Kind::frequency:

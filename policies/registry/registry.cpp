@@ -21,6 +21,7 @@ namespace kvsim {
   POLICY(window)               \
   POLICY(sink)                 \
   POLICY(random)               \
+  POLICY(reservoir)            \
   POLICY(lru)                  \
   POLICY(lfu)                  \
   POLICY(h2o)                  \
@@ -36,13 +37,16 @@ namespace kvsim {
   POLICY(snapkv)               \
   POLICY(knorm)                \
   POLICY(keydiff)              \
+  POLICY(valuediff)            \
   POLICY(vatp)                 \
   POLICY(expected_attention)   \
+  POLICY(lookback)             \
   POLICY(schedule)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \
   COMBINATOR(protect)                 \
-  COMBINATOR(quant)
+  COMBINATOR(quant)                   \
+  COMBINATOR(rest)
 
 #define KVSIM_DECLARE_POLICY(name) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();

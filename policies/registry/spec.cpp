@@ -124,11 +124,13 @@ Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
     const std::string what = "combinator " + combinator.name;
     for (const auto& [name, value] : settings_of(parts[i], what)) params.set(name, value, what);
   }
+  check_combinators();
 }
 
 Spec Spec::with(const CombinatorInfo& combinator) const {
   Spec changed = *this;
   changed.combinators_.emplace_back(&combinator, combinator.params);
+  changed.check_combinators();
   return changed;
 }
 
@@ -171,7 +173,7 @@ const std::string& Spec::schedule_file() const { return params_.text("file"); }
 const std::string& Spec::schedule_sha256() const { return params_.text("sha256"); }
 
 std::unique_ptr<Policy> Spec::make(const Context& context) const {
-  return policy_->make == nullptr ? nullptr : policy_->make(params_, context);
+  return policy_->make == nullptr ? nullptr : policy_->make(params_, within(context));
 }
 
 std::unique_ptr<Estimator> Spec::make_estimator(const Context& context) const {
@@ -189,6 +191,10 @@ bool Spec::nests() const {
          !rules.prunes && !rules.prompt_only && !rules.slot_positions;
 }
 
+TraceNeeds Spec::needs() const {
+  return policy_->needs == nullptr ? TraceNeeds() : policy_->needs(params_);
+}
+
 bool Spec::plans_every_budget() const {
   return policy_->plans_every_budget != nullptr && is_bare() &&
          policy_->plans_every_budget(params_);
@@ -202,8 +208,38 @@ bool Spec::bounds_recall() const {
 Rules Spec::rules(const Context& context) const {
   Rules rules;
   if (const auto policy = make(context)) rules = policy->rules();
-  for (const auto& [combinator, params] : combinators_) combinator->change(rules, params, context);
+  for (const auto& [combinator, params] : combinators_) {
+    combinator->change(rules, params, within(context));
+  }
   return rules;
+}
+
+int Spec::tokens_of(int budget) const {
+  const auto adds_entry = [](const auto& used) { return used.first->adds_entry; };
+  return budget - (std::any_of(combinators_.begin(), combinators_.end(), adds_entry) ? 1 : 0);
+}
+
+// Parameters are shares of what the policy may keep. A budget of the entry alone leaves it nothing,
+// but no policy is made for less than one token.
+Context Spec::within(Context context) const {
+  context.budget = std::max(1, tokens_of(context.budget));
+  return context;
+}
+
+void Spec::check_combinators() const {
+  for (const auto& [combinator, params] : combinators_) {
+    const auto same = [&, wanted = combinator](const auto& other) { return other.first == wanted; };
+    if (combinator->adds_entry &&
+        std::count_if(combinators_.begin(), combinators_.end(), same) > 1) {
+      throw UsageError(
+          fmt::format("{}: +{} stands twice; leave one out", text(), combinator->name));
+    }
+    if (combinator->why_not == nullptr) continue;
+    const std::string reason = combinator->why_not(*policy_, rules({}));
+    if (reason.empty()) continue;
+    throw UsageError(
+        fmt::format("+{} cannot change {}: {}; leave it out", combinator->name, text(), reason));
+  }
 }
 
 }  // namespace kvsim

@@ -18,11 +18,12 @@ namespace kvsim {
 class Spec {
  public:
   /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
-  /// allowed, or a preset that sees the future.
+  /// allowed, a preset that sees the future, or a combinator that cannot change the policy.
   explicit Spec(std::string_view text);
   explicit Spec(const PolicyInfo& policy) : policy_(&policy), params_(policy.params) {}
 
-  /// The same spec with one more combinator, at its defaults.
+  /// The same spec with one more combinator, at its defaults. Throws UsageError if that cannot
+  /// change it.
   Spec with(const CombinatorInfo& combinator) const;
 
   /// The same spec with this split of the budget over layers and heads (`spec@pyramid`), unless it
@@ -62,8 +63,13 @@ class Spec {
   Rules rules(const Context& context) const;
   bool is_estimator() const { return policy_->make_estimator != nullptr; }
 
+  /// The tokens that the policy may keep of a budget: one less where a combinator adds an entry.
+  int tokens_of(int budget) const;
+
   /// Whether its caches nest (PolicyInfo::nests). False with a combinator or an allocation.
   bool nests() const;
+
+  TraceNeeds needs() const;  ///< PolicyInfo::needs
 
   bool is_oracle() const { return policy_->make_planner != nullptr; }
   /// PolicyInfo::bounds_recall. False with a combinator.
@@ -73,6 +79,8 @@ class Spec {
 
  private:
   bool is_bare() const;
+  void check_combinators() const;
+  Context within(Context context) const;
 
   const PolicyInfo* policy_;  // entries of the registry live as long as the program
   Params params_;

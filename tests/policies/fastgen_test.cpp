@@ -56,6 +56,19 @@ TEST_CASE("fastgen takes the first hybrid that recovers enough attention", "[pol
   }
 }
 
+TEST_CASE("what a learned sink takes is recovered by every hybrid of fastgen", "[policies]") {
+  // Tokens have half of what they had, so of 6 the sink has 3 and the special token 1.75.
+  Shown shown = kShown;
+  shown.sink_logit = {0};
+  for (std::vector<float>& row : shown.attention) {
+    for (float& share : row) share /= 2;
+  }
+  CHECK(with_recovery("0.79", 5, shown) == Steps{7, 5, 5, 5, 5, 5, 6});
+  CHECK(with_recovery("0.8", 5, shown) == Steps{7, 5, 5, 7, 5, 5, 6});
+  CHECK(with_recovery("0.91", 5, shown) == Steps{7, 7, 5, 7, 5, 5, 6});
+  CHECK(with_recovery("0.97", 5, shown) == Steps{7, 7, 5, 7, 5, 6, 7});
+}
+
 TEST_CASE("fastgen drops nothing before the budget overflows", "[policies]") {
   CHECK(with_recovery("0", 6, kShown) == Steps{7, 6, 6, 6, 6, 6, 6});
   CHECK(with_recovery("0", 7, kShown) == Steps{7, 7, 7, 7, 7, 7, 7});

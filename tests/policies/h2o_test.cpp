@@ -97,6 +97,22 @@ TEST_CASE("h2o accumulates over the prompt and then evicts at once", "[policies]
   CHECK(evicted_after("h2o:recent=0", 3, attention, {}, 5) == Steps{5, 5, 5, 4, 4});
 }
 
+// Figure 2c: the model without its heavy hitters.
+TEST_CASE("h2o that keeps the light evicts the token with the most accumulated attention",
+          "[policies]") {
+  const Attention attention = {{1.0},
+                               {0.6, 0.4},
+                               {0.6, 0.3, 0.1},
+                               {0.3, 0.2, 0.1, 0.4},        // sums 2.5, 0.9, 0.2, 0.4: 0 goes
+                               {0.0, 0.1, 0.2, 0.3, 0.4}};  // sums 1.0, 0.4, 0.7, 0.4: 1 goes
+  CHECK(evicted_after("h2o:recent=0,keep=light", 3, attention) == Steps{3, 4, 5, 5, 5});
+  CHECK(evicted_after("h2o:recent=0,keep=light,precision=half", 3, attention) ==
+        Steps{3, 4, 5, 5, 5});
+  // Means at the last step 1.0 / 4, 0.4 / 3, 0.7 / 2 and 0.4: the newest goes unless protected.
+  CHECK(evicted_after("h2o:recent=0,keep=light,score=mean", 3, attention) == Steps{3, 5, 5, 5, 4});
+  CHECK(evicted_after("h2o:recent=1,keep=light,score=mean", 3, attention) == Steps{3, 5, 5, 4, 5});
+}
+
 TEST_CASE("overlapping heavy hitters and recent tokens leave room in the budget", "[policies]") {
   const Attention attention = {{1.0},
                                {0.6, 0.4},
@@ -129,16 +145,18 @@ TEST_CASE("overlapping h2o is Algorithm 2 with a smaller budget, and a window", 
     }
   }
   const auto score = GENERATE(std::string("full"), std::string("mean"));
+  const auto keep = GENERATE(std::string("heavy"), std::string("light"));
   for (const std::int32_t recent : {0, 1, 4, 11, 12, 20}) {
     const std::int32_t budget = 12;
     const std::int32_t window = std::min(recent, budget);
-    CAPTURE(score, recent);
-    const Steps overlapping =
-        evicted_after(fmt::format("h2o:recent={},score={},overlap=yes", recent, score), budget,
-                      attention, attention);
+    CAPTURE(score, keep, recent);
+    const Steps overlapping = evicted_after(
+        fmt::format("h2o:recent={},score={},overlap=yes,keep={}", recent, score, keep), budget,
+        attention, attention);
     Steps either(kSteps, 0);
     if (budget > window) {
-      either = evicted_after("h2o:recent=0,score=" + score, budget - window, attention, attention);
+      either = evicted_after(fmt::format("h2o:recent=0,score={},keep={}", score, keep),
+                             budget - window, attention, attention);
     }
     for (std::int32_t token = 0; token < kSteps; ++token) {
       std::int32_t& step = either[static_cast<std::size_t>(token)];

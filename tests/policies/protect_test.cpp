@@ -33,7 +33,8 @@ TEST_CASE("combinators stack, and the larger protection holds", "[policies]") {
 
 TEST_CASE("a spec with a combinator has one canonical form", "[policies]") {
   CHECK(Spec("h2o+protect").text() ==
-        "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text+protect:first=0.1,"
+        "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy+protect:"
+        "first=0.1,"
         "last=0.1");
   CHECK(Spec("tova:score=full+protect:last=8").text() ==
         "tova:scope=head,score=full+protect:first=0.1,last=8");

@@ -21,13 +21,13 @@ std::string message(const std::string& text) {
 
 TEST_CASE("a preset sets what it names and leaves the rest at its defaults", "[policies]") {
   CHECK(canonical("h2o:preset=lm-eval") ==
-        "h2o:recent=0.5,score=full,overlap=yes,precision=double,positions=text");
+        "h2o:recent=0.5,score=full,overlap=yes,precision=double,positions=text,keep=heavy");
   CHECK(canonical("h2o:preset=streaming") ==
-        "h2o:recent=2000,score=sum,overlap=no,precision=double,positions=slot");
+        "h2o:recent=2000,score=sum,overlap=no,precision=double,positions=slot,keep=heavy");
   CHECK(canonical("h2o:preset=flexgen") ==
-        "h2o:recent=0.5,score=sum,overlap=no,precision=half,positions=text");
+        "h2o:recent=0.5,score=sum,overlap=no,precision=half,positions=text,keep=heavy");
   CHECK(canonical("h2o:preset=kvpress") ==
-        "h2o:recent=0,score=mean,overlap=no,precision=double,positions=text");
+        "h2o:recent=0,score=mean,overlap=no,precision=double,positions=text,keep=heavy");
   CHECK(canonical("h2o:preset=openvino") == canonical("h2o:score=mean"));
   CHECK(canonical("scissorhands:preset=official") ==
         "scissorhands:history=100,recent=10,drop=0,important=percentile,rank=any");
@@ -42,7 +42,8 @@ TEST_CASE("a preset that sets nothing is the defaults", "[policies]") {
 }
 
 TEST_CASE("explicit settings override a preset wherever it stands", "[policies]") {
-  const std::string expected = "h2o:recent=8,score=sum,overlap=yes,precision=double,positions=text";
+  const std::string expected =
+      "h2o:recent=8,score=sum,overlap=yes,precision=double,positions=text,keep=heavy";
   CHECK(canonical("h2o:preset=lm-eval,recent=8,score=sum") == expected);
   CHECK(canonical("h2o:recent=8,score=sum,preset=lm-eval") == expected);
   CHECK(canonical("h2o:recent=8,preset=lm-eval,score=sum") == expected);

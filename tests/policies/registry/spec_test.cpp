@@ -10,7 +10,7 @@ namespace kvsim {
 namespace {
 
 // What the canonical form of h2o shows behind recent and score.
-const std::string kRest = ",overlap=no,precision=double,positions=text";
+const std::string kRest = ",overlap=no,precision=double,positions=text,keep=heavy";
 
 std::string canonical(const char* text) { return Spec(text).text(); }
 
@@ -108,7 +108,7 @@ TEST_CASE("'all' is every policy at its defaults that needs no file", "[policies
 
 TEST_CASE("'oracles' is every oracle at its defaults", "[policies]") {
   const std::vector<std::string> oracles = texts("oracles");
-  CHECK(oracles.front() == "optimal:recent=0");
+  CHECK(oracles.front() == "optimal:recent=0,cost=mass,weight=uniform");
   for (const std::string& oracle : oracles) CHECK(Spec(oracle).is_oracle());
   CHECK(texts("all;oracles").size() == texts("all").size() + oracles.size());
 }
@@ -126,6 +126,10 @@ TEST_CASE("the nearest word has the fewest edits, the first of several", "[polic
   CHECK(nearest("sin", words) == "sink");
   CHECK(nearest("window", words) == "window");
   CHECK(nearest("ab", std::vector<std::string>{"ac", "bb"}) == "ac");
+}
+
+TEST_CASE("spec: a combinator that adds an entry stands once") {
+  CHECK_THROWS_WITH(Spec("window+rest+protect+rest"), Catch::Contains("+rest stands twice"));
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Value difference: keeps the recent tokens and, of the older ones, those whose values differ most
+// from the others, by the rule that KeyDiff has for keys. Where attention is spread out, an output
+// is near the mean of the values: a value that points along the mean is told by those that stay,
+// one that points elsewhere is told by none. Values are not rotated, so that what is rare in the
+// text stays whatever its position.
+
+#include "policies/interface/policy_info.h"
+#include "policies/mean_direction.h"
+
+namespace kvsim {
+namespace {
+
+class ValueDifference final : public Policy {
+ public:
+  ValueDifference(const Params& params, const Context& context)
+      : recent_(params.amount("recent", context.budget)) {}
+
+  Rules rules() const override { return {.protect_newest = recent_, .sees_values = true}; }
+
+  void update(const Step& step, std::span<double> scores) override {
+    directions_.add(step.index, step.values[scores.size() - 1]);
+    if (step.overflow > 0) directions_.score(step.tokens, step.values, scores);
+  }
+
+ private:
+  int recent_;
+  MeanDirection directions_;
+};
+
+}  // namespace
+
+PolicyInfo valuediff_policy() {
+  return {.name = "valuediff",
+          .keeps = "recent tokens and those whose values are least like the others",
+          .source = "policies/new_policies.md; KeyDiff section 3, for values",
+          .sees = "values",
+          .differences =
+              "KeyDiff compares keys and protects no recent tokens; the mean direction is that of "
+              "all values in the cache, the recent ones included",
+          .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+          .make = make_policy<ValueDifference>};
+}
+
+}  // namespace kvsim
