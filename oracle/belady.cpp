@@ -37,10 +37,10 @@ class FarthestAccess final : public EvictionRule {
   std::vector<std::size_t> next_;           // per token: its first access still to come
 };
 
-class Belady final : public Planner {
+class Belady final : public HeadPlanner {
  public:
-  std::vector<Plan> plan(const FutureAttention& attention,
-                         std::span<const int> budgets) const override {
+  std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
+    const FutureAttention& attention = head.attention();
     const FarthestAccess accesses(attention);
     std::vector<Plan> plans;
     for (const int budget : budgets) {

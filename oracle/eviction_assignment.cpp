@@ -36,22 +36,22 @@ int next_improvement(const float* costs, float distance, const float* slack, int
 
 }  // namespace
 
-EvictionAssignment::EvictionAssignment(const FutureAttention& attention, int recent)
-    : attention_(attention),
+EvictionAssignment::EvictionAssignment(const StepRows& losses, int recent)
+    : losses_(losses),
       recent_(recent),
-      budget_(attention.num_tokens()),
-      remaining_(attention),
-      step_of_(attention.num_tokens(), kNone),
-      token_price_(attention.num_tokens(), 0),
-      queue_(attention.num_tokens()),
-      slack_(attention.num_tokens()),
-      reached_from_(attention.num_tokens()),
-      released_token_(attention.num_tokens()),
-      is_scanned_(attention.num_tokens(), 0) {}
+      budget_(losses.num_tokens()),
+      remaining_(losses),
+      step_of_(losses.num_tokens(), kNone),
+      token_price_(losses.num_tokens(), 0),
+      queue_(losses.num_tokens()),
+      slack_(losses.num_tokens()),
+      reached_from_(losses.num_tokens()),
+      released_token_(losses.num_tokens()),
+      is_scanned_(losses.num_tokens(), 0) {}
 
 void EvictionAssignment::lower_budget() {
   --budget_;
-  add_eviction(std::max(budget_, attention_.first_eviction()));
+  add_eviction(std::max(budget_, losses_.first_eviction()));
 }
 
 // Dijkstra's algorithm over the tokens, with reduced costs. A path ends at a token that no step
@@ -82,7 +82,7 @@ void EvictionAssignment::start(int source) {
   for (int token = 0; token < count; ++token) {
     if (step_of_[token] == kNone) reach(token, source, costs[token]);
   }
-  for (int token = 0; token < attention_.num_tokens(); ++token) {
+  for (int token = 0; token < losses_.num_tokens(); ++token) {
     limit(token, shortest_);
     if (token < count && step_of_[token] != kNone) {
       reach(token, source, costs[token] + token_price_[token]);
@@ -144,7 +144,7 @@ void EvictionAssignment::augment(int source) {
 Schedule EvictionAssignment::schedule() const {
   Schedule schedule;
   for (const int step : step_of_) {
-    schedule.push_back(step == kNone ? attention_.num_tokens() : step);
+    schedule.push_back(step == kNone ? losses_.num_tokens() : step);
   }
   return schedule;
 }
@@ -160,13 +160,13 @@ double EvictionAssignment::step_price(int step) const {
 
 std::vector<double> EvictionAssignment::slot_prices() const {
   // At first the price of the step: cost plus token price of the token that it evicts.
-  std::vector<double> price(attention_.num_tokens() + 1, 0);
-  for (int token = 0; token < attention_.num_tokens(); ++token) {
+  std::vector<double> price(losses_.num_tokens() + 1, 0);
+  for (int token = 0; token < losses_.num_tokens(); ++token) {
     const int step = step_of_[token];
     if (step != kNone) price[step] = cost(token, step) + token_price_[token];
   }
-  const int first = std::max(budget_, attention_.first_eviction());
-  for (int step = 0; step < attention_.num_tokens(); ++step) {
+  const int first = std::max(budget_, losses_.first_eviction());
+  for (int step = 0; step < losses_.num_tokens(); ++step) {
     price[step] = step < first ? 0 : std::max(0.0, price[step] - price[step + 1]);
   }
   price.pop_back();

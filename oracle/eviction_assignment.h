@@ -4,21 +4,23 @@
 #include <vector>
 
 #include "oracle/distance_queue.h"
-#include "oracle/remaining_attention.h"
+#include "oracle/remaining_sums.h"
 #include "sim/replay/planner.h"
 
 namespace kvsim {
 
-/// The exact optimum of total attention recall, as a minimum assignment of eviction steps to tokens
-/// (oracle/README.md). Starts without evictions, which is a budget of all tokens; each eviction is
-/// inserted by a shortest augmenting path, after which the assignment is optimal for those inserted
-/// so far. With an eviction interval of 1 each call of lower_budget() inserts what the next smaller
-/// budget evicts; otherwise use add_eviction(), from the last step to the first. Takes 2 n (n + 1)
-/// bytes beside the attention, and O(n²) time per budget at worst.
+/// The least sum of losses that add up over missing tokens, exactly, as a minimum assignment of
+/// eviction steps to tokens (oracle/README.md). Starts without evictions, which is a budget of all
+/// tokens; each eviction is inserted by a shortest augmenting path, after which the assignment is
+/// optimal for those inserted so far. With an eviction interval of 1 each call of lower_budget()
+/// inserts what the next smaller budget evicts; otherwise use add_eviction(), from the last step to
+/// the first. Takes 2 n (n + 1) bytes beside the losses, and O(n²) time per budget at worst.
 class EvictionAssignment {
  public:
-  /// Step t may evict tokens 0 .. t - recent. `attention` has to outlive the object.
-  EvictionAssignment(const FutureAttention& attention, int recent);
+  /// Row t of `losses` is what step t loses without token j, at least 0: of FutureAttention, the
+  /// optimum is that of total recall. Step t may evict tokens 0 .. t - recent. `losses` has to
+  /// outlive the object.
+  EvictionAssignment(const StepRows& losses, int recent);
 
   /// Most tokens kept after a step; num_tokens at first.
   int budget() const { return budget_; }
@@ -29,7 +31,7 @@ class EvictionAssignment {
   /// Inserts one eviction after `step`, which may evict several tokens.
   void add_eviction(int step);
 
-  /// Attention to evicted tokens, summed over the measured steps, mean over query heads.
+  /// The losses of evicted tokens, summed over the measured steps after they left.
   double loss() const { return loss_; }
 
   Schedule schedule() const;
@@ -50,7 +52,7 @@ class EvictionAssignment {
   double token_price(int token) const { return token_price_[token]; }
   double step_price(int step) const;
 
-  /// L(j,t): attention to token j at the measured steps after t.
+  /// L(j,t): what the measured steps after t lose without token j.
   float cost(int token, int step) const { return remaining_.row(step)[token]; }
 
  private:
@@ -62,11 +64,11 @@ class EvictionAssignment {
   void limit(int token, double distance);
   void augment(int source);
 
-  const FutureAttention& attention_;
+  const StepRows& losses_;
   int recent_;
   int budget_;
   double loss_ = 0;
-  RemainingAttention remaining_;     // the costs
+  RemainingSums remaining_;          // the costs
   std::vector<int> step_of_;         // per token: the step that evicts it, or kNone
   std::vector<double> token_price_;  // 0 for tokens that stay
 

@@ -1,7 +1,7 @@
 // Evicts the token with the least attention still to come. Not optimal, because it ignores how long
 // a token must be kept to receive that attention.
 
-#include "oracle/remaining_attention.h"
+#include "oracle/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "policies/interface/policy_info.h"
 
@@ -10,20 +10,20 @@ namespace {
 
 class LeastRemaining final : public EvictionRule {
  public:
-  explicit LeastRemaining(const RemainingAttention& remaining) : remaining_(remaining) {}
+  explicit LeastRemaining(const RemainingSums& remaining) : remaining_(remaining) {}
 
   void arrive(int) override {}
   double loss(int token, int step) override { return remaining_.row(step)[token]; }
 
  private:
-  const RemainingAttention& remaining_;
+  const RemainingSums& remaining_;
 };
 
-class Future final : public Planner {
+class FutureOracle final : public HeadPlanner {
  public:
-  std::vector<Plan> plan(const FutureAttention& attention,
-                         std::span<const int> budgets) const override {
-    const RemainingAttention remaining(attention);
+  std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
+    const FutureAttention& attention = head.attention();
+    const RemainingSums remaining(attention);
     std::vector<Plan> plans;
     for (const int budget : budgets) {
       LeastRemaining rule(remaining);
@@ -43,7 +43,7 @@ PolicyInfo future_oracle() {
           .differences = "no bound: lru can beat it",
           .params = {},
           .make_planner = [](const Params&) -> std::unique_ptr<Planner> {
-            return std::make_unique<Future>();
+            return std::make_unique<FutureOracle>();
           },
           .make = make_scheduled};
 }

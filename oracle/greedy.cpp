@@ -87,12 +87,12 @@ class LeastMarginalLoss final : public EvictionRule {
   double least_ = std::numeric_limits<double>::infinity();  // of those since the cache changed
 };
 
-class Greedy final : public Planner {
+class Greedy final : public HeadPlanner {
  public:
   explicit Greedy(Concave h) : h_(h) {}
 
-  std::vector<Plan> plan(const FutureAttention& attention,
-                         std::span<const int> budgets) const override {
+  std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
+    const FutureAttention& attention = head.attention();
     const Columns columns = columns_of(attention);
     std::vector<Plan> plans;
     for (const int budget : budgets) {

@@ -12,6 +12,7 @@ namespace kvsim {
   ORACLE(optimal)             \
   ORACLE(belady)              \
   ORACLE(future)              \
+  ORACLE(lookahead)           \
   ORACLE(greedy)              \
   ORACLE(h2o_global)          \
   ORACLE(certificate)

@@ -4,11 +4,11 @@
 
 namespace kvsim {
 
-Schedule simulate(const FutureAttention& attention, int budget, EvictionRule& rule) {
-  Schedule schedule(attention.num_tokens(), attention.num_tokens());
-  const std::vector<int> evictions = attention.num_evictions(budget);
+Schedule simulate(const EvictionSteps& steps, int budget, EvictionRule& rule) {
+  Schedule schedule(steps.num_tokens(), steps.num_tokens());
+  const std::vector<int> evictions = steps.num_evictions(budget);
   std::vector<int> resident;
-  for (int step = 0; step < attention.num_tokens(); ++step) {
+  for (int step = 0; step < steps.num_tokens(); ++step) {
     resident.push_back(step);
     rule.arrive(step);
     for (int count = evictions[step]; count > 0; --count) {

@@ -24,6 +24,6 @@ class EvictionRule {
 
 /// The schedule of a cache that evicts one token at a time until the budget holds, at the steps at
 /// which the protocol evicts.
-Schedule simulate(const FutureAttention& attention, int budget, EvictionRule& rule);
+Schedule simulate(const EvictionSteps& steps, int budget, EvictionRule& rule);
 
 }  // namespace kvsim

@@ -54,9 +54,9 @@ TEST_CASE("a certificate's schedule holds the budget and retains what it says", 
   for (const int budget : {1, 7, 30}) {
     const Certificate certificate = certify(attention, budget, {.gap = 0, .passes = 40});
     CHECK(certificate.passes <= 40);
-    CHECK(certificate.attention ==
+    CHECK(certificate.retained ==
           Approx(total(attention) - lost(attention, certificate.schedule)).margin(1e-4));
-    CHECK(certificate.attention <= certificate.bound + 1e-4);
+    CHECK(certificate.retained <= certificate.bound + 1e-4);
     CHECK(dual_bound(attention, budget, certificate.slot_price) == Approx(certificate.bound));
     for (int step = attention.first_eviction(); step < 50; ++step) {
       CHECK(kept_after(certificate.schedule, step) <= budget);
@@ -78,7 +78,7 @@ TEST_CASE("bound and schedule come within 1% of each other on the bundled trace"
           CAPTURE(sequence.name, layer.index, head, share);
           const auto budget = static_cast<int>(share * length + 0.5);
           const Certificate certificate = certify(attention, budget, {});
-          CHECK(certificate.bound <= 1.01 * certificate.attention);
+          CHECK(certificate.bound <= 1.01 * certificate.retained);
         }
       }
     }
@@ -100,7 +100,7 @@ TEST_CASE("the optimum lies between a certificate's schedule and its bound", "[c
         const double optimum = total(attention) - assignment.loss();
         const Certificate certificate = certify(attention, budget, {});
         CHECK(certificate.bound >= optimum - 1e-3);
-        CHECK(certificate.attention <= optimum + 1e-3);
+        CHECK(certificate.retained <= optimum + 1e-3);
       }
     }
   }

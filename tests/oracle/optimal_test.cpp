@@ -1,19 +1,12 @@
 #include <catch2/catch.hpp>
 
 #include "oracle/eviction_assignment.h"
-#include "policies/registry/spec.h"
 #include "tests/oracle/small_attention.h"
 
 namespace kvsim {
 namespace {
 
 using namespace oracle_test;
-
-std::vector<Plan> plans(const std::string& spec, const FutureAttention& attention,
-                        const std::vector<int>& budgets) {
-  const Spec oracle(spec);
-  return oracle.policy().make_planner(oracle.params())->plan(attention, budgets);
-}
 
 constexpr double kRounding = 1e-5;  // costs are in single precision
 

@@ -12,9 +12,7 @@ namespace {
 using namespace oracle_test;
 
 Schedule plan(const std::string& spec, const FutureAttention& attention, int budget) {
-  const Spec oracle(spec);
-  const std::vector<int> budgets = {budget};
-  return oracle.policy().make_planner(oracle.params())->plan(attention, budgets).front().schedule;
+  return plans(spec, attention, {budget}).front().schedule;
 }
 
 // Token 0 is accessed soon but little, token 1 late but fully, token 2 never again.

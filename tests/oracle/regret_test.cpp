@@ -131,6 +131,8 @@ TEST_CASE("a row that beats a bound is an error", "[regret]") {
     CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("optimal:recent=2", 0.6)}));
     CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("topk:h2=0.5", 0.6)}));
     CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("belady", 0.6), row("greedy", 0.5)}));
+    CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("optimal:cost=value", 0.6)}));
+    CHECK_NOTHROW(check_bounds({row("lru", 0.61), row("optimal:weight=spans", 0.6)}));
     CHECK_NOTHROW(check_bounds({row("lru@adaptive", 0.61), optimal}));
     Result larger = row("lru", 0.61);
     larger.budget = 9;
@@ -192,13 +194,23 @@ TEST_CASE("the view regret compares every row with every oracle", "[regret]") {
           std::get<std::string>(values[column("oracle")])}] = values;
   }
   CHECK(rows.size() == 4 * 2);
-  const auto& lru = rows.at({Spec("lru").text(), "optimal:recent=0"});
+  const auto& lru = rows.at({Spec("lru").text(), Spec("optimal").text()});
   CHECK(std::get<double>(lru[column("regret")]) == Approx(0.1));
   CHECK(std::get<double>(lru[column("oracle_recall")]) == 0.6);
   CHECK(std::get<double>(lru[column("gap_closed")]) == Approx(0.5));
   const auto& topk = rows.at({Spec("lru").text(), "topk:h2=0"});
   CHECK(std::get<double>(topk[column("regret")]) == Approx(0.3));
   CHECK(std::get<double>(topk[column("gap_closed")]) == Approx(0.5));
+}
+
+TEST_CASE("what minimises another cost than attention lost has no regret", "[regret]") {
+  const TemporaryFolder folder;
+  ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
+  store.add({row("lru", 0.5), row("optimal:cost=value", 0.55), row("optimal:weight=spans", 0.4),
+             row("certificate:cost=predicted", 0.45)});
+  CHECK(store.table("regret").rows.empty());
+  store.add({row("certificate", 0.59)});
+  CHECK(store.table("regret").rows.size() == 2);  // of lru, and of itself
 }
 
 TEST_CASE("without window or optimal no share of a gap is said to be closed", "[regret]") {

@@ -2,11 +2,16 @@
 
 #include <limits>
 
+#include "policies/registry/spec.h"
+#include "tests/support/units.h"
+
 namespace kvsim::oracle_test {
+using test_support::uniform_unit;
+
 namespace {
 
 struct Search {
-  const FutureAttention& attention;
+  const StepRows& attention;
   const std::function<int(int)>& capacity;
   int recent;
   double best = std::numeric_limits<double>::infinity();
@@ -44,8 +49,17 @@ struct Search {
 
 }  // namespace
 
-double least_loss(const FutureAttention& attention, const std::function<int(int)>& capacity,
-                  int recent) {
+std::vector<Plan> plans(const std::string& spec, const FutureAttention& attention,
+                        const std::vector<int>& budgets) {
+  const Spec oracle(spec);
+  const Unit unit = uniform_unit({.tokens = attention.num_tokens()});
+  const auto backend = make_cpu_backend();
+  const Future future(unit, attention, *backend);
+  const auto planner = oracle.policy().make_planner(oracle.params());
+  return planner->plan({&future, 1}, {&budgets, 1}).front();
+}
+
+double least_loss(const StepRows& attention, const std::function<int(int)>& capacity, int recent) {
   Search search{attention, capacity, recent};
   search.evict(0, {0}, 0, 0);
   return search.best;

@@ -3,11 +3,16 @@
 #include <cstdint>
 #include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "sim/replay/planner.h"
 
 namespace kvsim::oracle_test {
+
+/// What an oracle plans from this attention alone: a plan per budget.
+std::vector<Plan> plans(const std::string& spec, const FutureAttention& attention,
+                        const std::vector<int>& budgets);
 
 using Rows = std::vector<std::vector<float>>;
 
@@ -29,8 +34,8 @@ inline Rows random_rows(int tokens, std::uint64_t seed) {
   return rows;
 }
 
-/// Attention at the measured steps that a schedule loses.
-inline double lost(const FutureAttention& attention, const Schedule& schedule) {
+/// Attention, or another loss, at the measured steps that a schedule loses.
+inline double lost(const StepRows& attention, const Schedule& schedule) {
   double sum = 0;
   for (int step = attention.first_measured(); step < attention.num_tokens(); ++step) {
     for (int token = 0; token <= step; ++token) {
@@ -53,7 +58,7 @@ inline int kept_after(const Schedule& schedule, int step) {
 
 /// The least loss over all ways to evict, tried one by one. After step s at most `capacity(s)`
 /// tokens stay, and the `recent` newest of them always.
-double least_loss(const FutureAttention& attention, const std::function<int(int)>& capacity,
+double least_loss(const StepRows& attention, const std::function<int(int)>& capacity,
                   int recent = 0);
 
 }  // namespace kvsim::oracle_test

@@ -2,17 +2,18 @@
 
 #include <vector>
 
-#include "sim/attention/future_attention.h"
+#include "sim/attention/step_rows.h"
 
 namespace kvsim {
 
-/// L(j,t): the attention to token j at the measured steps after t, which never increases with t.
+/// Per step t and token j, the sum of row[s,j] over the measured steps s > t, which never increases
+/// with t: of attention, what j still receives; of losses, L(j,t), what evicting j after t costs.
 /// Takes 2 n (n + 1) bytes.
-class RemainingAttention {
+class RemainingSums {
  public:
-  explicit RemainingAttention(const FutureAttention& attention);
+  explicit RemainingSums(const StepRows& rows);
 
-  /// L(j,t) for j = 0 .. t.
+  /// Of step t, for j = 0 .. t.
   const float* row(int step) const { return sums_.data() + offset(step); }
 
  private:
