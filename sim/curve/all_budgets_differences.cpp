@@ -33,7 +33,7 @@ void AllBudgetsDifferences::compute(AttentionBlock& block, int head,
   }
 }
 
-/// Starts the sum of each row with the step's own token, which every budget keeps.
+/// Starts the sum of each row with what every budget keeps: the step's own token and a sink.
 void AllBudgetsDifferences::start_rows(const AttentionBlock& block, int head,
                                        const BlockInStackOrder& ordered) {
   const HeadAttention& full = block.heads[head];
@@ -44,6 +44,11 @@ void AllBudgetsDifferences::start_rows(const AttentionBlock& block, int head,
     const std::int32_t step = block.first_step + row;
     values_.convert(full.output.row(row), output_.row(row));
     std::fill_n(sum_.row(row), values_.stride(), 0.0F);
+    if (const double sink = full.sink_weight[row]; sink > 0) {
+      // The sink's value of 0, less the output.
+      const Eigen::RowVectorXd away = -full.output.row(row) / values_.scale();
+      Eigen::Map<Eigen::RowVectorXf>(sum_.row(row), away.size()) = (sink * away).cast<float>();
+    }
     float square[kMaxTokensPerSum];
     add_running_squares(values_.weighted({&step, 1}, &full.weight(row, step)), true,
                         output_.row(row), sum_.row(row), square);

@@ -69,7 +69,7 @@ class FewBudgetsDifferences final : public BlockDifferences {
   void set_boundaries(int num_places);
   void sum_segment(std::span<const std::int32_t> order, const float* weight, std::size_t segment,
                    float* sum) const;
-  void collect_segments(std::int32_t step, double own, int row);
+  void collect_segments(std::int32_t step, double own, double sink, int row);
   void compute_row(int row, int step, double total, std::span<const StepDoubles> missing);
 
   std::vector<int> budgets_;
@@ -79,7 +79,7 @@ class FewBudgetsDifferences final : public BlockDifferences {
   AlignedRows sums_;             // [segments * kRowsAtOnce, stride]
 
   // Of one row.
-  std::vector<double> own_value_;           // weighted value of the step's own token
+  std::vector<double> own_value_;           // weighted value of the step's own token and the sink
   std::vector<const float*> segment_sums_;  // per segment: its sum of weighted values
   std::vector<double> output_;
   std::vector<double> sum_;

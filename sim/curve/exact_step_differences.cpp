@@ -14,7 +14,7 @@ std::span<const double> ExactStepDifferences::compute(const StepInStackOrder& st
                                                       std::size_t count) {
   step_ = &step;
   const float own = step.head.weight(step.row, step.step);
-  sum_weights(own, step.weight, count);
+  sum_weights(own + step.head.sink_weight[step.row], step.weight, count);
   missing_weight_.resize(count);
   double missing = 0;
   for (std::size_t i = count; i > 0; --i) missing_weight_[i - 1] = missing += segment_weight_[i];
@@ -37,11 +37,11 @@ std::span<const double> ExactStepDifferences::compute_rescaled(const StepInStack
 }
 
 /// Weights of the segments of `count` budgets and of the one after them, if there is one.
-void ExactStepDifferences::sum_weights(float own, std::span<const float> weight,
+void ExactStepDifferences::sum_weights(double always_kept, std::span<const float> weight,
                                        std::size_t count) {
   segment_weight_.assign(count + 1, 0);
   kept_weight_.resize(count);
-  double kept = own;
+  double kept = always_kept;
   for (std::size_t i = 0; i <= count; ++i) {
     const std::size_t begin = begin_of(i);
     const std::size_t end = i < count ? budgets_[i] : weight.size();
@@ -80,7 +80,7 @@ std::size_t ExactStepDifferences::rescale_largest(std::size_t count) {
   const auto held = static_cast<std::size_t>(budgets_[count - 1]);
   const float* logit = step_->head.logit.row(step_->row).data();
   const int visible = first_visible(unit_, step_->step);
-  float largest = logit[step_->step];
+  float largest = std::max(logit[step_->step], unit_.sink(step_->index));
   for (const std::int32_t token : step_->order.first(held)) {
     if (token >= visible) largest = std::max(largest, logit[token]);
   }
@@ -91,7 +91,7 @@ std::size_t ExactStepDifferences::rescale_largest(std::size_t count) {
   std::transform(step_->order.begin(), step_->order.begin() + static_cast<std::ptrdiff_t>(held),
                  rescaled_weight_.begin(), weigh);
   const float own = weigh(step_->step);
-  sum_weights(own, rescaled_weight_, count);
+  sum_weights(own + sink_weight(unit_, step_->index, largest), rescaled_weight_, count);
   std::size_t low = 0;
   while (kept_weight_[low] < kMinWeightSum) ++low;  // the last budget has at least 1
   compute_from_kept(own, rescaled_weight_, low, count);

@@ -10,6 +10,7 @@ namespace kvsim {
 /// One query head's attention at one step, with the earlier tokens in the order of a BudgetStack.
 struct StepInStackOrder {
   const HeadAttention& head;
+  int index;  ///< of the query head
   int row;
   int step;
   std::span<const std::int32_t> order;  ///< [step]
@@ -32,7 +33,7 @@ class ExactStepDifferences {
   std::span<const double> compute_rescaled(const StepInStackOrder& step, std::size_t count);
 
  private:
-  void sum_weights(float own, std::span<const float> weight, std::size_t count);
+  void sum_weights(double always_kept, std::span<const float> weight, std::size_t count);
   void compute_from_kept(float own, std::span<const float> weight, std::size_t from,
                          std::size_t to);
   void compute_from_missing(std::size_t from, std::size_t to);
@@ -51,7 +52,7 @@ class ExactStepDifferences {
   // does not; the last segment: the tokens that no budget keeps.
   const StepInStackOrder* step_ = nullptr;
   std::vector<double> segment_weight_;  // per segment: sum of weights
-  std::vector<double> kept_weight_;     // per budget, the step's own token included
+  std::vector<double> kept_weight_;     // per budget, with the step's own token and the sink
   std::vector<double> missing_weight_;  // per budget, relative to the largest logit of the step
   std::vector<float> rescaled_weight_;  // relative to the largest logit of a prefix of the order
   Eigen::RowVectorXd value_sum_;        // of weighted values

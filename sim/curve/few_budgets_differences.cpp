@@ -30,7 +30,7 @@ void FewBudgetsDifferences::compute(AttentionBlock& block, int index,
     }
     for (int row = first; row < end; ++row) {
       if (ordered.order[row].empty()) continue;
-      collect_segments(block.first_step + row, weights.newest[row], row - first);
+      collect_segments(block.first_step + row, weights.newest[row], weights.sink[row], row - first);
       output_.assign(own_value_.begin(), own_value_.end());
       for (const float* sums : segment_sums_) add_sums(sums, values_.stride(), output_.data());
       for (double& x : output_) x /= weights.total[row];
@@ -62,10 +62,14 @@ void FewBudgetsDifferences::sum_segment(std::span<const std::int32_t> order, con
                sum);
 }
 
-void FewBudgetsDifferences::collect_segments(std::int32_t step, double own, int row) {
+void FewBudgetsDifferences::collect_segments(std::int32_t step, double own, double sink, int row) {
   own_value_.resize(values_.stride());
   std::transform(values_.row(step), values_.row(step) + own_value_.size(), own_value_.begin(),
                  [&](float x) { return own * x; });
+  if (sink > 0) {
+    Eigen::Map<Eigen::RowVectorXd>(own_value_.data(), values_.sink().size()) +=
+        sink * values_.sink();
+  }
   segment_sums_.clear();
   for (std::size_t segment = 0; segment + 1 < boundaries_.size() && boundaries_[segment] < step;
        ++segment) {

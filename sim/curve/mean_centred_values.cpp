@@ -14,7 +14,7 @@ MeanCentredValues::MeanCentredValues(const Unit& unit)
     : mean_(unit.value.cast<double>().colwise().mean()),
       stride_((static_cast<std::size_t>(unit.value.cols()) + kLine - 1) / kLine * kLine),
       rows_(static_cast<std::size_t>(unit.value.rows()), stride_) {
-  double longest = 0;
+  double longest = unit.sink_logit.empty() ? 0 : mean_.norm();
   for (int token = 0; token < unit.value.rows(); ++token) {
     longest = std::max(longest, (unit.value.row(token).cast<double>() - mean_).norm());
   }
@@ -22,6 +22,7 @@ MeanCentredValues::MeanCentredValues(const Unit& unit)
   for (int token = 0; token < unit.value.rows(); ++token) {
     convert(unit.value.row(token).cast<double>(), rows_.row(static_cast<std::size_t>(token)));
   }
+  sink_ = -mean_ / scale_;
 }
 
 void MeanCentredValues::convert(const Eigen::RowVectorXd& value, float* to) const {

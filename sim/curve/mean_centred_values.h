@@ -25,6 +25,9 @@ class MeanCentredValues {
     return {rows_.row(0), stride_, tokens, weight};
   }
   const float* row(std::int32_t token) const { return rows_.row(token); }
+  /// The value of a learned sink, which is 0 before the mean is subtracted: [value_dim]. In fp64,
+  /// since beside a sink with most of the attention the output is next to it.
+  const Eigen::RowVectorXd& sink() const { return sink_; }
 
   /// Writes (value - mean) / scale to `to`, [stride].
   void convert(const Eigen::RowVectorXd& value, float* to) const;
@@ -34,6 +37,7 @@ class MeanCentredValues {
   double scale_;
   std::size_t stride_;
   AlignedRows rows_;
+  Eigen::RowVectorXd sink_;
 };
 
 }  // namespace kvsim

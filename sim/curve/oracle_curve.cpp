@@ -108,9 +108,9 @@ Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& opt
   std::iota(budgets.begin(), budgets.end(), 1);
   std::vector<Plan> plans;
   {
-    const FutureAttention attention(unit, options.mode, backend);
-    check_interrupted(options.interrupted);
-    plans = oracle.policy().make_planner(oracle.params())->plan(attention, budgets);
+    const Future future(unit, eviction_steps(unit, options.mode, 1), backend, options.interrupted);
+    const auto planner = oracle.policy().make_planner(oracle.params());
+    plans = std::move(planner->plan({&future, 1}, {&budgets, 1}).front());
   }
   const int prompt = first_measured(options.mode, unit.prompt_length);
   ScheduleLosses losses(plans);

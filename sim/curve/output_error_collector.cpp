@@ -82,6 +82,7 @@ void OutputErrorCollector::sum_weights(const AttentionBlock& block, int index) {
   for (int row = 0; row < block.num_steps; ++row) {
     if (ordered_.order[row].empty()) continue;
     weights_.newest[row] = head.weight(row, block.first_step + row);
+    weights_.sink[row] = head.sink_weight[row];
     weights_.total[row] = head.weight_sum[row];
   }
   const AlignedRows& weight = ordered_.heads[index].weight_by_place;
@@ -123,6 +124,7 @@ void OutputErrorCollector::recompute_inaccurate(const AttentionBlock& block, int
   if (inaccurate_[row] == 0 && low == 0) return;
   const auto& order = ordered_.order[row];
   const StepInStackOrder ordered{block.heads[index],
+                                 index,
                                  row,
                                  step,
                                  order,

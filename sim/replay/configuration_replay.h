@@ -18,7 +18,10 @@ class ConfigurationReplay {
   virtual void advance() = 0;
 
   /// Measures the losses of the block, after the outputs are computed.
-  virtual void measure() {}
+  virtual void measure() = 0;
+
+  /// The differences of the block per unit, after measure().
+  virtual std::vector<const OutputDeltas*> deltas() const = 0;
 
   /// The outcome per unit, after the last block.
   virtual std::vector<Outcome> finish() = 0;

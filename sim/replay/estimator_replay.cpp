@@ -7,17 +7,20 @@ EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUni
       prompt_(first_measured(options.mode, unit.unit().prompt_length)),
       steps_(configuration.policy, context_of(configuration, unit.unit(), options), prompt_, unit),
       attention_(unit, steps_.rules(), prompt_),
-      record_(unit.unit(), prompt_, options) {}
+      record_(unit.unit(), prompt_, options),
+      deltas_(unit.unit()) {}
 
 void EstimatorReplay::advance() {
   const AttentionBlock& block = replayed_.block();
+  deltas_.reset();
+  pending_.clear();
   for (int row = 0; row < block.num_steps; ++row) {
     const int step = block.first_step + row;
     const auto entries = steps_.run(step);
     if (step < prompt_) continue;
     for (int head = 0; head < replayed_.unit().group_size(); ++head) {
       attention_.estimate(head, row, entries);
-      record_.add(head, step, attention_.measure());
+      pending_.push_back(attention_.measure(deltas_));
     }
   }
 }

@@ -14,6 +14,8 @@ class EstimatorReplay final : public ConfigurationReplay {
                   const ReplayOptions& options);
 
   void advance() override;
+  void measure() override { record_.add_block(replayed_, deltas_, pending_); }
+  std::vector<const OutputDeltas*> deltas() const override { return {&deltas_}; }
   std::vector<Outcome> finish() override;
 
  private:
@@ -22,6 +24,8 @@ class EstimatorReplay final : public ConfigurationReplay {
   EstimatorSteps steps_;
   AlteredAttention attention_;
   UnitRecord record_;
+  OutputDeltas deltas_;               // of the block
+  std::vector<Measurement> pending_;  // [steps, heads] of the block
 };
 
 }  // namespace kvsim

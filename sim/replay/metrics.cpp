@@ -15,12 +15,14 @@ void Metrics::add(const Measurement& measurement) {
   misses_ += measurement.misses;
   if (!measurement.has_error) return;
   bound_ += measurement.bound;
+  squared_ += measurement.squared;
+  predicted_kl_ += measurement.predicted_kl;
   errors_.push_back(measurement.error);
   const double allowed = measurement.bound * (1 + kBoundTolerance) + measurement.bound_slack;
   if (measurement.error > allowed) ++violations_;
 }
 
-void Metrics::summarize(Result& result) {
+void Metrics::summarize(int group_size, Result& result) {
   const auto num_errors = static_cast<double>(errors_.size());
   result.attention_loss = loss_ / static_cast<double>(count_);
   result.attention_recall = 1 - *result.attention_loss;
@@ -31,6 +33,8 @@ void Metrics::summarize(Result& result) {
   result.output_error_p50 = select_percentile(errors_, 0.50);
   result.output_error_p95 = select_percentile(errors_, 0.95);
   result.output_error_max = *std::max_element(errors_.begin(), errors_.end());
+  result.output_error_sq = squared_ / num_errors;
+  result.predicted_kl = predicted_kl_ * group_size / num_errors;
   result.bound_mean = bound_ / num_errors;
   result.bound_violations = violations_;
 }

@@ -1,32 +1,79 @@
 #include "sim/replay/oracle_plans.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
 
 namespace kvsim {
+namespace {
+
+/// The configurations of one oracle.
+struct Oracle {
+  std::unique_ptr<Planner> planner;
+  std::vector<std::size_t> members;  // configurations, one per budget
+};
+
+std::vector<Oracle> oracles_of(const std::vector<Configuration>& configurations) {
+  std::map<std::string, Oracle> by_spec;
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    const Spec& policy = configurations[i].policy;
+    if (!policy.is_oracle()) continue;
+    Oracle& oracle = by_spec[policy.text()];
+    if (oracle.members.empty()) oracle.planner = policy.policy().make_planner(policy.params());
+    oracle.members.push_back(i);
+  }
+  std::vector<Oracle> oracles;
+  for (auto& [spec, oracle] : by_spec) oracles.push_back(std::move(oracle));
+  return oracles;
+}
+
+/// The number of units, from `first` on, that are of the same layer.
+std::size_t layer_size(std::span<const Unit> units, std::size_t first) {
+  std::size_t end = first + 1;
+  while (end < units.size() && units[end].name.layer == units[first].name.layer) ++end;
+  return end - first;
+}
+
+}  // namespace
 
 OraclePlans::OraclePlans(std::span<const Unit> units,
                          const std::vector<Configuration>& configurations,
                          const ReplayOptions& options, const Backend& backend)
     : plans_(configurations.size()) {
-  std::map<std::string, std::vector<std::size_t>> by_oracle;
-  for (std::size_t i = 0; i < configurations.size(); ++i) {
-    const Spec& policy = configurations[i].policy;
-    if (policy.is_oracle()) by_oracle[policy.text()].push_back(i);
-  }
-  if (by_oracle.empty()) return;
-  for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    const FutureAttention attention(units[unit], options.mode, backend, options.eviction_interval);
-    for (const auto& [spec, members] : by_oracle) {
-      check_interrupted(options.interrupted);
-      std::vector<int> budgets;
-      for (const std::size_t i : members) budgets.push_back(configurations[i].budget_of(unit));
-      const Spec& oracle = configurations[members.front()].policy;
-      std::vector<Plan> plans =
-          oracle.policy().make_planner(oracle.params())->plan(attention, budgets);
-      for (std::size_t m = 0; m < members.size(); ++m) {
-        plans_[members[m]].push_back(std::move(plans[m]));
+  const std::vector<Oracle> oracles = oracles_of(configurations);
+  if (oracles.empty()) return;
+  const auto plan = [&](const Oracle& oracle, std::size_t first, std::span<const Future> layer) {
+    check_interrupted(options.interrupted);
+    std::vector<std::vector<int>> budgets(layer.size());
+    for (std::size_t unit = 0; unit < layer.size(); ++unit) {
+      for (const std::size_t i : oracle.members) {
+        const Configuration& planned = configurations[i];
+        const int tokens = planned.policy.tokens_of(planned.budget_of(first + unit));
+        budgets[unit].push_back(std::max(1, tokens));
       }
+    }
+    for (std::vector<Plan>& of_unit : oracle.planner->plan(layer, budgets)) {
+      for (std::size_t m = 0; m < oracle.members.size(); ++m) {
+        plans_[oracle.members[m]].push_back(std::move(of_unit[m]));
+      }
+    }
+  };
+  for (std::size_t first = 0; first < units.size(); first += layer_size(units, first)) {
+    std::vector<Future> layer;
+    for (const Unit& unit : units.subspan(first, layer_size(units, first))) {
+      layer.emplace_back(unit, eviction_steps(unit, options.mode, options.eviction_interval),
+                         backend, options.interrupted);
+    }
+    // One unit's attention is in memory at a time, unless an oracle needs that of several.
+    for (std::size_t unit = 0; unit < layer.size(); ++unit) {
+      for (const Oracle& oracle : oracles) {
+        if (!oracle.planner->plans_jointly()) plan(oracle, first + unit, {&layer[unit], 1});
+      }
+      layer[unit].forget_attention();
+    }
+    for (const Oracle& oracle : oracles) {
+      if (oracle.planner->plans_jointly()) plan(oracle, first, layer);
     }
   }
 }
@@ -42,7 +89,7 @@ void OraclePlans::annotate(std::size_t index, std::size_t unit, bool trajectorie
                            Outcome& outcome) const {
   if (plans_[index].empty()) return;
   const Plan& plan = plans_[index][unit];
-  outcome.recall_bound = plan.recall_bound;
+  outcome.proof = plan.proof;
   if (trajectories) outcome.trajectory.slot_price = plan.slot_price;
 }
 

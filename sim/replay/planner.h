@@ -5,31 +5,46 @@
 #include <span>
 #include <vector>
 
-#include "sim/attention/future_attention.h"
+#include "sim/replay/future.h"
 
 namespace kvsim {
 
 /// Per token, the step after which it leaves; n: never.
 using Schedule = std::vector<std::int32_t>;
 
-/// A planner's result for one budget.
+/// A planner's result for one unit and budget.
 struct Plan {
   Schedule schedule;
-  /// [n], in attention summed over steps: an upper bound of what one more slot gains if it exists
-  /// from this step to the next only. May be empty.
+  /// [n], in loss summed over steps: an upper bound of what one more slot gains if it exists from
+  /// this step to the next only. May be empty.
   std::vector<double> slot_price = {};
-  std::optional<double> recall_bound = {};  ///< proven upper bound of every policy's mean recall
+  std::optional<Proof> proof = {};
 };
 
-/// An oracle: turns a unit's attention into schedules. A schedule keeps at most the budget after
-/// every step from the first eviction on, and a replay follows it.
+/// An oracle: turns the futures of a layer's units into schedules. A schedule keeps at most the
+/// budget after every step from the first eviction on, and a replay follows it.
 class Planner {
  public:
   virtual ~Planner() = default;
 
-  /// One plan per budget. Budgets are in tokens, at least 1, in any order.
-  virtual std::vector<Plan> plan(const FutureAttention& attention,
-                                 std::span<const int> budgets) const = 0;
+  /// Plans [unit][budget] for units of one layer, ordered by KV head. `budgets` [unit][budget] are
+  /// in tokens, at least 1, in any order, and as many for each unit. Throws Interrupted.
+  virtual std::vector<std::vector<Plan>> plan(std::span<const Future> layer,
+                                              std::span<const std::vector<int>> budgets) const = 0;
+
+  /// Whether what it plans for a unit depends on the other units of the layer.
+  virtual bool plans_jointly() const { return true; }
+};
+
+/// An oracle that plans each unit alone.
+class HeadPlanner : public Planner {
+ public:
+  std::vector<std::vector<Plan>> plan(std::span<const Future> layer,
+                                      std::span<const std::vector<int>> budgets) const final;
+  bool plans_jointly() const final { return false; }
+
+  /// One plan per budget.
+  virtual std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const = 0;
 };
 
 }  // namespace kvsim

@@ -2,7 +2,7 @@
 
 #include "sim/attention/token_kinds.h"
 #include "sim/kernels/score_kernels.h"
-#include "sim/outputs/resident_attention.h"
+#include "sim/replay/step_vectors.h"
 
 namespace kvsim {
 
@@ -24,7 +24,7 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
   if (configuration.policy.rules(context).sees_kinds) kinds_ = token_kinds(first);
   steps_.emplace(configuration.policy, context, budgets, first.num_tokens(),
                  Protocol{prompt_, options.eviction_interval}, &kinds_);
-  needs_attention_ = options.measuring.has_reference() || steps_->reads_attention();
+  reads_mean_ = options.measuring.has_reference() || steps_->reads_attention();
   for (const std::vector<ReplayedUnit*>& members : layers) {
     layers_.emplace_back();
     for (ReplayedUnit* member : members) layers_.back().push_back(make_member(*member, options));
@@ -33,18 +33,23 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
 
 PolicyReplay::Member PolicyReplay::make_member(ReplayedUnit& unit,
                                                const ReplayOptions& options) const {
-  UnitRecord record(unit.unit(), prompt_, options);
-  if (!unit.has_reference()) {
-    return {unit, std::make_unique<ResidentAttention>(unit), nullptr, std::move(record), nullptr,
-            {}};
-  }
   const Rules& rules = steps_->rules();
-  const bool is_shared = rules.is_exact() && !rules.selects;
-  if (!is_shared) unit.require_outputs();
-  auto attention = make_measured_attention(unit, rules, prompt_);
-  MeasuredAttention* const measured = attention.get();
-  CacheContents* const contents = is_shared ? &unit.add_cache() : nullptr;
-  return {unit, std::move(attention), measured, std::move(record), contents, {}};
+  const MeasureOptions& measuring = options.measuring;
+  Member member{unit,    nullptr,
+                nullptr, UnitRecord(unit.unit(), prompt_, options),
+                nullptr, OutputDeltas(unit.unit()),
+                {}};
+  if (!measuring.has_reference()) {
+    member.resident = std::make_unique<ResidentAttention>(unit, rules);
+  }
+  if (measuring.measures()) member.measured = make_measured_attention(unit, rules, prompt_);
+  if (!measuring.has_reference()) return member;
+  if (rules.is_exact() && !rules.selects) {
+    member.contents = &unit.add_cache();
+  } else {
+    unit.require_outputs();
+  }
+  return member;
 }
 
 void PolicyReplay::advance() {
@@ -65,46 +70,72 @@ void PolicyReplay::advance() {
 void PolicyReplay::begin_block(std::size_t layer, const AttentionBlock& block) {
   const Cache& cache = steps_->begin_block(layer);
   for (Member& member : layers_[layer]) {
+    member.pending.clear();
+    member.deltas.reset();
     if (member.contents == nullptr) continue;
     const Unit& unit = member.replayed.unit();
     member.contents->reset(unit.num_tokens(), unit.group_size(), block.num_steps);
     for (const std::int32_t token : cache.tokens()) member.contents->tokens.insert(token);
     member.contents->tokens.insert_range(block.first_step, block.first_step + block.num_steps);
-    member.pending.clear();
   }
 }
 
 void PolicyReplay::measure() {
   for (Layer& layer : layers_) {
     for (Member& member : layer) {
-      if (member.contents == nullptr) continue;
-      member.record.add_block(member.replayed.block(), *member.contents, member.pending);
+      if (member.measured == nullptr) continue;
+      if (member.contents == nullptr) {
+        member.record.add_block(member.replayed, member.deltas, member.pending);
+      } else {
+        member.record.add_block(member.replayed, *member.contents, member.pending);
+      }
     }
   }
 }
 
+std::vector<const OutputDeltas*> PolicyReplay::deltas() const {
+  std::vector<const OutputDeltas*> of_units;
+  for (const Layer& layer : layers_) {
+    for (const Member& member : layer) {
+      of_units.push_back(member.contents == nullptr ? &member.deltas : &member.contents->deltas);
+    }
+  }
+  return of_units;
+}
+
 void PolicyReplay::attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
                           std::vector<float>& mean) {
-  mean.clear();
-  if (!needs_attention_) return;
-  mean.resize(tokens.size(), 0);
+  mean.assign(reads_mean_ ? tokens.size() : 0, 0);
   const int row = step - block().first_step;
   Layer& members = layers_[layer];
   for (Member& member : members) {
     const int group_size = member.replayed.unit().group_size();
     const auto heads = static_cast<double>(group_size) * static_cast<double>(members.size());
+    const bool is_measured = member.replayed.steps().measures(step);
     if (steps_->rules().selects) member.record.add_selected(step, tokens);
-    for (int head = 0; head < group_size; ++head) {
-      member.attention->attend(head, row, tokens);
-      member.attention->add_to_mean(heads, mean);
-      if (step < prompt_ || member.measured == nullptr) continue;
-      if (member.contents == nullptr) {
-        member.record.add(head, step, member.measured->measure());
-      } else {
-        member.pending.push_back(member.measured->measure_recall());
-        member.measured->record(*member.contents);
-      }
+    if (member.resident != nullptr && member.resident->keeps_vectors()) {
+      member.resident->hold(tokens);
     }
+    for (int head = 0; head < group_size; ++head) {
+      if (member.resident != nullptr && reads_mean_) {
+        member.resident->attend(head, row, tokens);
+        member.resident->add_to_mean(heads, mean);
+      }
+      if (member.resident != nullptr && !is_measured) continue;
+      member.measured->attend(head, row, tokens);
+      if (member.resident == nullptr) member.measured->add_to_mean(heads, mean);
+      if (is_measured) measure(member);
+    }
+  }
+}
+
+// The step that member.measured has attended at.
+void PolicyReplay::measure(Member& member) {
+  if (member.contents == nullptr) {
+    member.pending.push_back(member.measured->measure(member.deltas));
+  } else {
+    member.pending.push_back(member.measured->measure_recall());
+    member.measured->record(*member.contents);
   }
 }
 
@@ -127,8 +158,27 @@ void PolicyReplay::average_full_attention(std::size_t layer, int step,
   }
 }
 
-const Unit& PolicyReplay::unit(std::size_t layer) const {
-  return layers_[layer].front().replayed.unit();
+ResidentVectors PolicyReplay::keys(std::size_t layer, std::span<const std::int32_t> tokens) const {
+  const Member& first = layers_[layer].front();
+  const Unit& unit = first.replayed.unit();
+  return unit.rows ? first.resident->keys() : resident_vectors(unit.key, tokens);
+}
+
+ResidentVectors PolicyReplay::values(std::size_t layer,
+                                     std::span<const std::int32_t> tokens) const {
+  const Member& first = layers_[layer].front();
+  const Unit& unit = first.replayed.unit();
+  return unit.rows ? first.resident->values() : resident_vectors(unit.value, tokens);
+}
+
+void PolicyReplay::set_queries(std::size_t layer, int step,
+                               std::vector<std::span<const float>>& queries) const {
+  const ReplayedUnit& first = layers_[layer].front().replayed;
+  queries.clear();
+  for (int head = 0; head < first.unit().group_size(); ++head) {
+    queries.emplace_back(first.query(head, step),
+                         static_cast<std::size_t>(first.unit().key.cols()));
+  }
 }
 
 std::vector<Outcome> PolicyReplay::finish() {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "sim/outputs/resident_attention.h"
 #include "sim/outputs/step_attention.h"
 #include "sim/replay/configuration_replay.h"
 #include "sim/replay/policy_steps.h"
@@ -20,34 +21,40 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
 
   void advance() override;
   void measure() override;
+  std::vector<const OutputDeltas*> deltas() const override;
   std::vector<Outcome> finish() override;
 
  private:
   struct Member {
     ReplayedUnit& replayed;
-    std::unique_ptr<StepAttention> attention;
-    MeasuredAttention* measured;  // `attention`; null without a reference
+    std::unique_ptr<ResidentAttention> resident;  // null beside the full attention of every step
+    std::unique_ptr<MeasuredAttention> measured;  // null without a reference
     UnitRecord record;
     CacheContents* contents;           // null: outputs are computed per step, not per block
-    std::vector<Measurement> pending;  // [steps, heads] of the block, without errors yet
+    OutputDeltas deltas;               // of the block, if outputs are computed per step
+    std::vector<Measurement> pending;  // [steps, heads] of the block; with contents, without errors
   };
   using Layer = std::vector<Member>;  // the units that share a cache
 
   Member make_member(ReplayedUnit& unit, const ReplayOptions& options) const;
   void begin_block(std::size_t layer, const AttentionBlock& block);
+  static void measure(Member& member);
   const AttentionBlock& block() const { return layers_.front().front().replayed.block(); }
 
   void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
               std::vector<float>& mean) override;
   void average_full_attention(std::size_t layer, int step, std::span<const std::int32_t> tokens,
                               std::vector<float>& mean) override;
-  const Unit& unit(std::size_t layer) const override;
+  ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const override;
+  ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const override;
+  void set_queries(std::size_t layer, int step,
+                   std::vector<std::span<const float>>& queries) const override;
 
   std::vector<TokenKind> kinds_;      // of all tokens, if the policy reads them
   int prompt_;                        // the steps before this one are not measured
   std::optional<PolicySteps> steps_;  // set by the constructor
   std::vector<Layer> layers_;
-  bool needs_attention_;  // false: neither the policy nor a measurement reads it
+  bool reads_mean_;  // false: the policy does not read the mean attention
 };
 
 }  // namespace kvsim

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sim/replay/step_vectors.h"
-
 namespace kvsim {
 
 PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
@@ -20,7 +18,8 @@ PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<c
   for (const int budget : budgets) {
     Context of_layer = context;
     of_layer.budget = budget;
-    layers_.push_back({budget, Cache(num_tokens, budget, policy.rules(of_layer))});
+    const int tokens = policy.tokens_of(budget);
+    layers_.push_back({tokens, Cache(num_tokens, tokens, policy.rules(of_layer))});
   }
 }
 
@@ -44,8 +43,10 @@ void PolicySteps::run(std::size_t layer, int step, StepSource& source) {
     evict(layer, step, source);
   }
   if (!in_prompt(step)) {
+    const auto num_so_far = static_cast<std::size_t>(step) + 1;
+    const std::size_t entries = rules_.rest && cache.tokens().size() < num_so_far ? 1 : 0;
     std::size_t& peak = layers_[layer].peak_tokens;
-    peak = std::max(peak, cache.tokens().size());
+    peak = std::max(peak, cache.tokens().size() + entries);
   }
 }
 
@@ -103,19 +104,17 @@ void PolicySteps::update_scores(std::size_t layer, int step, std::span<const flo
   if (rules_.sees_kinds) {
     for (const std::int32_t token : tokens) resident_kinds_.push_back((*kinds_)[token]);
   }
-  const Unit& unit = source.unit(layer);
-  if (rules_.sees_queries) set_queries(unit, step, queries_);
-  policy_->update(
-      {.index = step,
-       .tokens = tokens,
-       .attention = attention,
-       .full_attention = full_attention_,
-       .keys = resident_vectors(unit.key, tokens),
-       .values = rules_.sees_values ? resident_vectors(unit.value, tokens) : ResidentVectors(),
-       .queries = queries_,
-       .kinds = resident_kinds_,
-       .overflow = overflow},
-      cache.scores());
+  if (rules_.sees_queries) source.set_queries(layer, step, queries_);
+  policy_->update({.index = step,
+                   .tokens = tokens,
+                   .attention = attention,
+                   .full_attention = full_attention_,
+                   .keys = source.keys(layer, tokens),
+                   .values = rules_.sees_values ? source.values(layer, tokens) : ResidentVectors(),
+                   .queries = queries_,
+                   .kinds = resident_kinds_,
+                   .overflow = overflow},
+                  cache.scores());
 }
 
 }  // namespace kvsim

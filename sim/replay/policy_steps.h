@@ -33,8 +33,14 @@ class StepSource {
                                       std::span<const std::int32_t> tokens,
                                       std::vector<float>& mean) = 0;
 
-  /// The unit whose keys, values and queries the policy sees.
-  virtual const Unit& unit(std::size_t layer) const = 0;
+  /// Recorded vectors that the policy sees, those of the layer's first KV head: of the tokens in
+  /// the cache, which are those that the step attends to.
+  virtual ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const = 0;
+  virtual ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const = 0;
+
+  /// Sets `queries`: the query of each query head at the step.
+  virtual void set_queries(std::size_t layer, int step,
+                           std::vector<std::span<const float>>& queries) const = 0;
 };
 
 /// Runs a policy step by step on the caches that it decides for together: one, or one per layer of
@@ -51,7 +57,8 @@ class PolicySteps {
   const Cache& cache(std::size_t layer) const { return layers_[layer].cache; }
   std::size_t num_layers() const { return layers_.size(); }
 
-  /// The most tokens held after a step, those inside the prompt left out.
+  /// The most tokens held after a step, those inside the prompt left out. The entry of Rules::rest
+  /// counts as one.
   std::size_t peak_tokens(std::size_t layer) const { return layers_[layer].peak_tokens; }
 
   /// Whether update() reads the attention over the cache.
@@ -65,7 +72,7 @@ class PolicySteps {
 
  private:
   struct Layer {
-    int budget;
+    int budget;  // of tokens
     Cache cache;
     std::size_t peak_tokens = 0;
   };

@@ -7,6 +7,7 @@
 #include "policies/parts/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/configuration_replay.h"
+#include "sim/replay/layer_errors.h"
 #include "sim/replay/oracle_plans.h"
 #include "sim/replay/replay_checks.h"
 
@@ -18,6 +19,21 @@ std::vector<T> part_of(const std::vector<T>& all, std::size_t begin, std::size_t
   if (all.empty()) return {};
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
   return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+/// [configuration][head, layer or model]
+using Replays = std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>>;
+
+/// Of the block: [configuration][unit].
+std::vector<std::vector<const OutputDeltas*>> deltas_of(const Replays& replays) {
+  std::vector<std::vector<const OutputDeltas*>> deltas;
+  for (const auto& configuration : replays) {
+    std::vector<const OutputDeltas*>& of_units = deltas.emplace_back();
+    for (const auto& replay : configuration) {
+      for (const OutputDeltas* own : replay->deltas()) of_units.push_back(own);
+    }
+  }
+  return deltas;
 }
 
 }  // namespace
@@ -46,19 +62,30 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     check_interval(configuration.policy, options.mode, options.eviction_interval,
                    configuration.budget);
   }
+  const int measured_from = first_measured(options.mode, first.prompt_length);
+  check_samples(first.name.sequence, num_tokens - measured_from, options.eviction_interval,
+                options.measuring);
+  const MeasuredSteps steps(options.measuring, measured_from, num_tokens);
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
   for (const Unit& unit : units) {
-    replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend, options.measuring));
+    replayed.push_back(
+        std::make_unique<ReplayedUnit>(unit, backend, options.measuring, measured_from));
   }
-  std::vector<std::vector<std::unique_ptr<ConfigurationReplay>>> replays;
+  Replays replays;
   const OraclePlans plans(units, configurations, options,
                           planning != nullptr ? *planning : backend);
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }
-  for (int step = 0; step < num_tokens; step += kBlockSteps) {
+  std::optional<LayerErrors> layer_errors;
+  if (options.whole_layers && options.measuring.measures()) {
+    layer_errors.emplace(units, configurations.size(), steps);
+  }
+  int num_steps = 0;
+  for (int step = 0; step < num_tokens; step += num_steps) {
     check_interrupted(options.interrupted);
-    for (const auto& unit : replayed) unit->compute(step, std::min(kBlockSteps, num_tokens - step));
+    num_steps = steps.together(step, kBlockSteps);
+    for (const auto& unit : replayed) unit->compute(step, num_steps);
     for (const auto& configuration : replays) {
       for (const auto& replay : configuration) replay->advance();
     }
@@ -66,6 +93,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     for (const auto& configuration : replays) {
       for (const auto& replay : configuration) replay->measure();
     }
+    if (layer_errors) layer_errors->add_block(step, num_steps, deltas_of(replays));
   }
   std::vector<std::vector<Outcome>> outcomes;
   for (std::size_t i = 0; i < replays.size(); ++i) {
@@ -76,6 +104,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
         of_configuration.push_back(std::move(outcome));
       }
     }
+    if (layer_errors) layer_errors->annotate(i, of_configuration);
   }
   return outcomes;
 }
@@ -101,7 +130,11 @@ Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
                   .seed = unit_seed(seed, unit.name),
                   .unit = fmt::format("{} layer {} KV head {}", unit.name.sequence, unit.name.layer,
                                       unit.name.kv_head),
-                  .scale = unit.scale};
+                  .scale = unit.scale,
+                  .logit_softcap = unit.logit_softcap,
+                  .sliding_window = unit.sliding_window,
+                  .attention_chunk = unit.attention_chunk,
+                  .sink_logit = unit.sink_logit};
   if (unit.rope) {
     context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
                                 .interleaved = unit.rope->style == "interleaved",

@@ -11,7 +11,9 @@
 #include "sim/attention/attention.h"
 #include "sim/attention/mode.h"
 #include "sim/outputs/measure_options.h"
+#include "sim/results/layer_error.h"
 #include "sim/results/result.h"
+#include "sim/results/sampled_interval.h"
 #include "sim/results/trajectory.h"
 
 namespace kvsim {
@@ -38,6 +40,7 @@ struct ReplayOptions {
   std::uint64_t seed = 0;     ///< see unit_seed()
   bool trajectories = false;
   bool selections = false;  ///< trajectories say what each step attends to, of policies that select
+  bool whole_layers = false;  ///< all heads of the units' layers are there: measure layers as well
   MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
 };
@@ -46,10 +49,14 @@ struct Outcome {
   Result result;          ///< the measured columns; the caller fills in the others
   Trajectory trajectory;  ///< empty unless asked for
 
-  /// A proven upper bound of every policy's attention_recall; of some oracles only.
-  std::optional<double> recall_bound;
+  std::optional<Proof> proof;  ///< of some oracles only
+
+  /// Of the unit's layer; with ReplayOptions::whole_layers.
+  std::optional<LayerError> layer_error = {};
 
   Amounts amounts = {};  ///< of an estimator, at the end of the replay; else empty
+
+  std::vector<SampledInterval> intervals = {};  ///< of measured columns; with Reference::sample
 };
 
 /// A run ended because its `interrupted` flag was set.
@@ -66,7 +73,7 @@ void check_interrupted(const std::atomic<bool>* interrupted);
 /// or the model decides for all units given, which are those of one layer or of several, ordered by
 /// layer; one whose scope is a head, for each alone. Returns outcomes [configuration][unit].
 /// Oracles plan with the attention of `planning`, if that is not null, else of `backend`. Throws
-/// UsageError for what check_mode() and check_reference() refuse, and Interrupted.
+/// UsageError for what check_mode(), check_reference() and check_samples() refuse, and Interrupted.
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,

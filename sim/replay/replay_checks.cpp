@@ -2,10 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "policies/parameters/errors.h"
+#include "sim/outputs/measured_steps.h"
 
 namespace kvsim {
 namespace {
+
+std::string reference_name(const MeasureOptions& measuring) {
+  if (measuring.reference == Reference::sample) return fmt::format("sample:{}", measuring.samples);
+  return measuring.reference == Reference::none ? "none" : "full";
+}
 
 /// Why a policy cannot be replayed without the full attention, and what to do; empty: it can.
 std::string why_reference_is_needed(const Spec& policy, int budget) {
@@ -17,12 +27,54 @@ std::string why_reference_is_needed(const Spec& policy, int budget) {
   if (rules.sees_full_attention) {
     return "it scores by the attention to all tokens; take a score other than full";
   }
-  if (rules.stored) return "what +quant does shows only beside the full attention; leave it out";
-  if (rules.slot_positions) return "keys stay at the positions of the text; use positions=text";
+  if (rules.stored) {
+    return "what +quant does shows only beside the full attention of every step; leave it out";
+  }
+  if (rules.rest) {
+    return "what +rest does shows only beside the full attention of every step; leave it out";
+  }
   if (needs_measurement(policy.allocation())) {
     return "its budget is split by the full attention; use @pyramid or @uniform";
   }
   return "";
+}
+
+/// How unevenly a sample meets the phases of an eviction interval: Kuiper's distance (1960) between
+/// the phases of its steps and those of all steps, from 0 to 1.
+double phase_distance(int num_steps, int samples, int eviction_interval) {
+  const MeasuredSteps steps({.reference = Reference::sample, .samples = samples}, 0, num_steps);
+  std::vector<double> more(static_cast<std::size_t>(eviction_interval));
+  for (int step = 0; step < num_steps; ++step) {
+    more[step % eviction_interval] += (steps.measures(step) ? 1.0 / samples : 0) - 1.0 / num_steps;
+  }
+  double sum = 0;
+  double most = 0;
+  double least = 0;
+  for (const double of_phase : more) {
+    sum += of_phase;
+    most = std::max(most, sum);
+    least = std::min(least, sum);
+  }
+  return most - least;
+}
+
+/// Whether a sample meets the phases about as unevenly as N steps drawn at random do, or more so.
+/// The distance of those is sqrt(pi / (2 N)) on average; that of steps that drift over all phases
+/// falls as 1 / N.
+bool misses_phases(int num_steps, int samples, int eviction_interval) {
+  if (eviction_interval == 1 || eviction_interval >= num_steps) return false;
+  return phase_distance(num_steps, samples, eviction_interval) > 1 / std::sqrt(samples);
+}
+
+/// The number of samples, at least 2, that is nearest to a refused one and is not refused. All
+/// steps are not.
+int nearest_samples(int num_steps, int samples, int eviction_interval) {
+  for (int apart = 1;; ++apart) {
+    for (const int other : {samples + apart, samples - apart}) {
+      if (other < 2 || other > num_steps) continue;
+      if (!misses_phases(num_steps, other, eviction_interval)) return other;
+    }
+  }
 }
 
 }  // namespace
@@ -31,7 +83,27 @@ void check_reference(const Spec& policy, const MeasureOptions& measuring, int bu
   if (measuring.has_reference()) return;
   const std::string reason = why_reference_is_needed(policy, budget);
   if (reason.empty()) return;
-  throw UsageError(fmt::format("--reference none cannot replay {}: {}", policy.text(), reason));
+  throw UsageError(fmt::format("--reference {} cannot replay {}: {}", reference_name(measuring),
+                               policy.text(), reason));
+}
+
+void check_samples(const std::string& sequence, int num_steps, int eviction_interval,
+                   const MeasureOptions& measuring) {
+  if (measuring.reference != Reference::sample) return;
+  const int samples = measuring.samples;
+  if (samples > num_steps) {
+    throw UsageError(
+        fmt::format("--reference sample:{}: expected at most the {} measured steps of sequence "
+                    "'{}'; use fewer, or --reference full",
+                    samples, num_steps, sequence));
+  }
+  if (!misses_phases(num_steps, samples, eviction_interval)) return;
+  throw UsageError(fmt::format(
+      "--reference sample:{}: in sequence '{}' samples {}/{} = {:.6g} steps apart meet an "
+      "--eviction-interval of {} nearly always at the same phases; use sample:{}, or another "
+      "interval",
+      samples, sequence, num_steps, samples, static_cast<double>(num_steps) / samples,
+      eviction_interval, nearest_samples(num_steps, samples, eviction_interval)));
 }
 
 void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode) {
@@ -80,7 +152,9 @@ std::string mode_name(Mode mode, int eviction_interval, const MeasureOptions& me
   if (measuring.error_stride != 1) {
     options.push_back(fmt::format("every={}", measuring.error_stride));
   }
-  if (!measuring.has_reference()) options.emplace_back("reference=none");
+  if (!measuring.has_reference()) {
+    options.push_back(fmt::format("reference={}", reference_name(measuring)));
+  }
   const std::string name = mode == Mode::stream ? "stream" : "prefill";
   return options.empty() ? name : fmt::format("{}:{}", name, fmt::join(options, ","));
 }

@@ -65,7 +65,8 @@ void ScoreReplay::sum_kept_weights(const AttentionBlock& block) {
   for (int index = 0; index < kept_weight_sums_.rows(); ++index) {
     const HeadAttention& head = block.heads[index];
     double* kept = kept_weight_sums_.row(index).data();
-    if (over_missing) std::copy(head.weight_sum.begin(), head.weight_sum.end(), kept);
+    const std::vector<double>& from = over_missing ? head.weight_sum : head.sink_weight;
+    std::copy(from.begin(), from.end(), kept);
     add_rows(head.weight_by_token, tokens_to_sum_, over_missing ? -1 : 1, kept);
   }
 }
@@ -89,7 +90,7 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
   }
 }
 
-// Tokens outside the layer's sliding window have no weight and cannot be missing.
+// Tokens outside the layer's sliding window or chunk have no weight and cannot be missing.
 bool ScoreReplay::is_missing_any(int step) const {
   if (cache_.num_held() == step + 1) return false;
   const int begin = first_visible(replayed_.unit(), step);
@@ -125,8 +126,7 @@ void ScoreReplay::rescale(const AttentionBlock& block, int head, int row) {
   const int step = block.first_step + row;
   for_each_token_of(cache_.held(), step + 1, true,
                     [&](auto token) { rescaled.tokens.push_back(token); });
-  rescale_weights(block.heads[head].logit.row(row).data(), first_visible(replayed_.unit(), step),
-                  rescaled);
+  rescale_weights(replayed_.unit(), block.heads[head].logit.row(row).data(), step, rescaled);
 }
 
 // Slots of evicted tokens get weight 0.
@@ -194,10 +194,7 @@ void ScoreReplay::evict(const AttentionBlock& block, int row) {
   }
 }
 
-void ScoreReplay::measure() {
-  const AttentionBlock& block = replayed_.block();
-  record_.add_block(block, contents_, pending_);
-}
+void ScoreReplay::measure() { record_.add_block(replayed_, contents_, pending_); }
 
 std::vector<Outcome> ScoreReplay::finish() {
   const Unit& unit = replayed_.unit();

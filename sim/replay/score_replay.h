@@ -21,6 +21,7 @@ class ScoreReplay final : public ConfigurationReplay {
 
   void advance() override;
   void measure() override;
+  std::vector<const OutputDeltas*> deltas() const override { return {&contents_.deltas}; }
   std::vector<Outcome> finish() override;
 
  private:
@@ -53,7 +54,7 @@ class ScoreReplay final : public ConfigurationReplay {
   CacheContents& contents_;
   std::size_t peak_tokens_ = 0;
   std::vector<Measurement> pending_;  // [steps, heads] of the block, without errors yet
-  // [heads, kBlockSteps]: sums of the weights of the cache's tokens
+  // [heads, kBlockSteps]: sums of the weights of the cache's tokens and the sink
   MatrixDouble kept_weight_sums_;
   std::vector<AlignedRows>& gathered_;       // per head: weights, [kBlockSteps, slots]
   std::vector<float> attention_;             // mean over the heads, parallel to the slots

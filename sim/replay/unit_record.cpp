@@ -18,54 +18,79 @@ void leave_out_measurements(Result& result) {
 
 UnitRecord::UnitRecord(const Unit& unit, int first_measured, const ReplayOptions& options)
     : num_tokens_(unit.num_tokens()),
-      first_measured_(first_measured),
+      group_size_(unit.group_size()),
+      has_gradients_(!unit.output_score_grad.empty()),
+      steps_(options.measuring, first_measured, unit.num_tokens()),
       keep_trajectory_(options.trajectories),
       keep_selection_(options.selections),
-      measuring_(options.measuring) {
-  if (!measuring_.has_reference()) return;
-  const int measured = num_tokens_ - first_measured_;
-  const int taken = (measured - 1) / measuring_.error_stride + 1;
-  metrics_.reserve(static_cast<std::size_t>(taken) * unit.query.size());
+      sampled_(unit.group_size()) {
+  if (!options.measuring.measures()) return;
+  metrics_.reserve(static_cast<std::size_t>(steps_.num_errors()) * unit.query.size());
   if (!keep_trajectory_) return;
-  trajectory_.attention_recall.resize(unit.group_size(), measured);
-  trajectory_.output_error.resize(unit.group_size(), measured);
+  constexpr float kNotMeasured = std::numeric_limits<float>::quiet_NaN();
+  const Matrix none =
+      Matrix::Constant(unit.group_size(), num_tokens_ - first_measured, kNotMeasured);
+  trajectory_.attention_recall = none;
+  trajectory_.output_error = none;
+  if (has_gradients_) trajectory_.predicted_kl = none;
 }
 
 void UnitRecord::add(int head, int step, Measurement measurement) {
-  measurement.has_error = takes_error(step);
+  measurement.has_error = steps_.takes_error(step);
   metrics_.add(measurement);
+  if (steps_.options().reference == Reference::sample) sampled_.add(measurement);
   if (!keep_trajectory_) return;
-  const int column = step - first_measured_;
+  const int column = step - steps_.first();
   trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
-  trajectory_.output_error(head, column) = measurement.has_error
-                                               ? static_cast<float>(measurement.error)
-                                               : std::numeric_limits<float>::quiet_NaN();
+  const auto taken = [&](double error) {
+    return measurement.has_error ? static_cast<float>(error)
+                                 : std::numeric_limits<float>::quiet_NaN();
+  };
+  trajectory_.output_error(head, column) = taken(measurement.error);
+  if (has_gradients_) trajectory_.predicted_kl(head, column) = taken(measurement.predicted_kl);
 }
 
 void UnitRecord::add_selected(int step, std::span<const std::int32_t> tokens) {
   if (!keep_selection_ || !keep_trajectory_) return;
   if (trajectory_.selected_begin.empty()) {
-    trajectory_.selected_begin.assign(static_cast<std::size_t>(first_measured_) + 1, 0);
+    trajectory_.selected_begin.assign(static_cast<std::size_t>(steps_.first()) + 1, 0);
   }
-  if (step < first_measured_) return;
+  if (step < steps_.first()) return;
   trajectory_.selected.insert(trajectory_.selected.end(), tokens.begin(), tokens.end());
   trajectory_.selected_begin.push_back(std::ssize(trajectory_.selected));
 }
 
-void UnitRecord::add_block(const AttentionBlock& block, const CacheContents& contents,
+void UnitRecord::add_block(const ReplayedUnit& unit, const CacheContents& contents,
                            std::span<Measurement> pending) {
-  const auto num_heads = static_cast<int>(block.heads.size());
-  const int num_measured = static_cast<int>(pending.size()) / num_heads;
+  const AttentionBlock& block = unit.block();
+  const int first_row = block.num_steps - static_cast<int>(pending.size()) / group_size_;
   std::size_t next = 0;
-  for (int row = block.num_steps - num_measured; row < block.num_steps; ++row) {
-    const int step = block.first_step + row;
-    for (int head = 0; head < num_heads; ++head) {
+  for (int row = first_row; row < block.num_steps; ++row) {
+    for (int head = 0; head < group_size_; ++head) {
       Measurement& measurement = pending[next++];
       const double difference = contents.difference(head, row);
       // If nothing is lost, error and bound are 0, and the block may have no outputs.
       const bool is_lost = difference != 0 || measurement.attention_loss != 0;
-      if (is_lost && takes_error(step)) set_error(difference, block, head, row, measurement);
-      add(head, step, measurement);
+      if (!is_lost || !steps_.takes_error(block.first_step + row)) continue;
+      set_error(difference, block, head, row, measurement);
+    }
+  }
+  add_block(unit, contents.deltas, pending);
+}
+
+void UnitRecord::add_block(const ReplayedUnit& unit, const OutputDeltas& deltas,
+                           std::span<Measurement> pending) {
+  if (pending.empty()) return;
+  const AttentionBlock& block = unit.block();
+  MatrixDouble predicted_kl;
+  if (has_gradients_) predicted_kl = unit.gradients()->predicted_kl(deltas);
+  const int first_row = block.num_steps - static_cast<int>(pending.size()) / group_size_;
+  std::size_t next = 0;
+  for (int row = first_row; row < block.num_steps; ++row) {
+    for (int head = 0; head < group_size_; ++head) {
+      Measurement& measurement = pending[next++];
+      if (has_gradients_) measurement.predicted_kl = predicted_kl(head, row);
+      add(head, block.first_step + row, measurement);
     }
   }
 }
@@ -73,8 +98,10 @@ void UnitRecord::add_block(const AttentionBlock& block, const CacheContents& con
 Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
   Outcome outcome;
   Result& result = outcome.result;
-  if (measuring_.has_reference()) {
-    metrics_.summarize(result);
+  const MeasureOptions& measuring = steps_.options();
+  if (measuring.measures()) {
+    metrics_.summarize(group_size_, result);
+    if (!has_gradients_) result.predicted_kl.reset();
     if (!has_bound) {
       result.bound_mean.reset();
       result.bound_violations.reset();
@@ -82,7 +109,8 @@ Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
   } else {
     leave_out_measurements(result);
   }
-  result.steps = num_tokens_ - first_measured_;
+  if (measuring.reference == Reference::sample) outcome.intervals = sampled_.intervals(result);
+  result.steps = measuring.measures() ? steps_.count() : num_tokens_ - steps_.first();
   const auto& left = usage.evicted_after;
   result.evictions = std::count_if(left.begin(), left.end(),
                                    [&](std::int32_t step) { return step < num_tokens_; });

@@ -1,9 +1,10 @@
 #pragma once
 
 #include "policies/interface/policy.h"
-#include "sim/outputs/retained_outputs.h"
+#include "sim/outputs/replayed_unit.h"
 #include "sim/replay/metrics.h"
 #include "sim/replay/replay.h"
+#include "sim/replay/sampled_metrics.h"
 
 namespace kvsim {
 
@@ -27,9 +28,13 @@ class UnitRecord {
   /// attend to all tokens. Steps come in order.
   void add_selected(int step, std::span<const std::int32_t> tokens);
 
-  /// Adds the measured steps of a block, after filling in errors and bounds from the differences of
-  /// `contents`. `pending` is [steps, heads].
-  void add_block(const AttentionBlock& block, const CacheContents& contents,
+  /// Adds the steps of the unit's block that are measured, after filling in errors and bounds from
+  /// the differences of `contents`. `pending` is [steps, heads].
+  void add_block(const ReplayedUnit& unit, const CacheContents& contents,
+                 std::span<Measurement> pending);
+
+  /// The same for measurements that have errors and bounds.
+  void add_block(const ReplayedUnit& unit, const OutputDeltas& deltas,
                  std::span<Measurement> pending);
 
   /// Without `has_bound` (replays that are not exact) the bound's columns are NULL. Without a
@@ -37,14 +42,14 @@ class UnitRecord {
   Outcome finish(CacheUsage usage, bool has_bound) &&;
 
  private:
-  bool takes_error(int step) const { return measuring_.takes_error(step, num_tokens_); }
-
   int num_tokens_;
-  int first_measured_;
+  int group_size_;
+  bool has_gradients_;
+  MeasuredSteps steps_;
   bool keep_trajectory_;
   bool keep_selection_;
-  MeasureOptions measuring_;
   Metrics metrics_;
+  SampledMetrics sampled_;
   Trajectory trajectory_;
 };
 

@@ -17,7 +17,9 @@ struct ModelShape {
   int value_dim = 1;
   float scale = 1;
   std::optional<float> logit_softcap;
-  std::map<int, int> sliding_windows;  ///< by layer
+  std::map<int, int> sliding_windows;             ///< by layer
+  std::map<int, int> attention_chunks;            ///< by layer
+  std::map<int, std::vector<float>> sink_logits;  ///< by layer, one per query head
   std::optional<Rope> rope;
   int element_bytes = 4;  ///< of keys and values: 2 or 4
 

@@ -82,6 +82,15 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
 }
 
 void RunningCaches::check_shape(const Rules& rules) const {
+  const auto refuse_rest = [&](const std::map<int, int>& by_layer, const char* what) {
+    if (!rules.rest || by_layer.empty()) return;
+    throw UsageError(
+        fmt::format("{}: layer {} has {}, which evicted tokens would leave; leave "
+                    "+rest out",
+                    configuration_.policy.text(), by_layer.begin()->first, what));
+  };
+  refuse_rest(shape_.sliding_windows, "a sliding window");
+  refuse_rest(shape_.attention_chunks, "chunks of attention");
   if (shape_.rope || !(rules.slot_positions || rules.sees_rotation)) return;
   throw UsageError(fmt::format("{} needs to know how the model rotates keys, which was not found",
                                configuration_.policy.text()));
@@ -95,9 +104,9 @@ void RunningCaches::read_schedules(int num_tokens) {
   }
   const ScheduleFile file(policy.schedule_file());
   for (std::size_t i = 0; i < units_.size(); ++i) {
-    const int budget = configuration_.budget_of(i);
+    const int budget = policy.tokens_of(configuration_.budget_of(i));
     configuration_.schedules.push_back(
-        file.read(configuration_.budget, units_[i]->unit().name, num_tokens,
+        file.read(policy.tokens_of(configuration_.budget), units_[i]->unit().name, num_tokens,
                   {.first_eviction = std::max(0, prompt_ - 1),
                    .budget = budget,
                    .most_held = most_held(budget, options_.eviction_interval, false)}));

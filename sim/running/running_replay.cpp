@@ -7,6 +7,7 @@
 #include "sim/outputs/cached_attention.h"
 #include "sim/replay/estimator_steps.h"
 #include "sim/replay/policy_steps.h"
+#include "sim/replay/step_vectors.h"
 
 namespace kvsim {
 namespace {
@@ -111,7 +112,20 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     throw std::logic_error("a running model has no full attention");
   }
 
-  const Unit& unit(std::size_t layer) const override { return layers_[layer].front().unit->unit(); }
+  ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const override {
+    return resident_vectors(unit(layer).key, tokens);
+  }
+
+  ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const override {
+    return resident_vectors(unit(layer).value, tokens);
+  }
+
+  void set_queries(std::size_t layer, int step,
+                   std::vector<std::span<const float>>& queries) const override {
+    kvsim::set_queries(unit(layer), step, queries);
+  }
+
+  const Unit& unit(std::size_t layer) const { return layers_[layer].front().unit->unit(); }
 
   std::vector<Layer> layers_;
   PolicySteps steps_;

@@ -23,8 +23,8 @@ class GrowingPass final : public AttentionPass {
       keys_.put(num_keys_, unit_.key.row(num_keys_).data());
     }
     block.heads.resize(unit_.query.size());
-    for (std::size_t head = 0; head < unit_.query.size(); ++head) {
-      weigh(unit_, keys_, unit_.query[head].row(first_step).data(), block, block.heads[head]);
+    for (int head = 0; head < unit_.group_size(); ++head) {
+      weigh(unit_, keys_, unit_.query[head].row(first_step).data(), head, block);
     }
   }
 
@@ -48,10 +48,19 @@ const Backend& growing_backend() {
   return kBackend;
 }
 
+std::optional<int> tokens_of(const std::map<int, int>& by_layer, int layer) {
+  const auto found = by_layer.find(layer);
+  return found == by_layer.end() ? std::nullopt : std::optional(found->second);
+}
+
 Unit empty_unit(UnitName name, const ModelShape& shape, int prompt_length) {
   Unit unit;
-  const auto window = shape.sliding_windows.find(name.layer);
-  if (window != shape.sliding_windows.end()) unit.sliding_window = window->second;
+  unit.sliding_window = tokens_of(shape.sliding_windows, name.layer);
+  unit.attention_chunk = tokens_of(shape.attention_chunks, name.layer);
+  if (const auto sinks = shape.sink_logits.find(name.layer); sinks != shape.sink_logits.end()) {
+    const auto first = sinks->second.begin() + name.kv_head * shape.group_size();
+    unit.sink_logit.assign(first, first + shape.group_size());
+  }
   unit.name = std::move(name);
   unit.prompt_length = prompt_length;
   unit.scale = shape.scale;
@@ -78,7 +87,7 @@ void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
 
 RunningUnit::RunningUnit(UnitName name, const ModelShape& shape, int prompt_length)
     : unit_(empty_unit(std::move(name), shape, prompt_length)),
-      replayed_(unit_, growing_backend()) {}
+      replayed_(unit_, growing_backend(), {}, 0) {}
 
 void RunningUnit::append(const LayerRows& rows) {
   const auto kv_head = static_cast<std::size_t>(unit_.name.kv_head);

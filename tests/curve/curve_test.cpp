@@ -19,9 +19,10 @@ using Catch::Contains;
 /// Every policy with a curve, with every parameter at every value that the tests know.
 std::vector<Spec> policies_to_try() {
   std::vector<Spec> specs = policies_with_curves();
-  for (const char* text : {"h2o:recent=0,score=full", "h2o:recent=7,score=full,precision=half",
-                           "h2o:recent=1000,score=full", "sink:sinks=0", "sink:sinks=1000",
-                           "strided:stride=5", "fixed:block=8,summary=3", "optimal:recent=5"}) {
+  for (const char* text :
+       {"h2o:recent=0,score=full", "h2o:recent=7,score=full,precision=half",
+        "h2o:recent=1000,score=full", "h2o:recent=7,score=full,keep=light", "sink:sinks=0",
+        "sink:sinks=1000", "strided:stride=5", "fixed:block=8,summary=3", "optimal:recent=5"}) {
     specs.emplace_back(text);
   }
   for (const Variant& variant : all_variants()) specs.push_back(variant.spec);
@@ -56,9 +57,10 @@ TEST_CASE("caches nest wherever a policy declares it", "[curve]") {
 
 TEST_CASE("a policy that does not declare it has caches that do not nest", "[curve]") {
   const UnitShape shape{.tokens = 70, .group = GENERATE(1, 2)};
-  for (const char* text : {"h2o", "h2o:recent=0,score=sum", "h2o:recent=0,score=mean",
-                           "h2o:recent=0.5,score=full", "keydiff", "lru", "lfu", "kcenter",
-                           "scissorhands:history=8", "snapkv", "strided:h2=0.5", "fixed:h2=0.5"}) {
+  for (const char* text :
+       {"h2o", "h2o:recent=0,score=sum", "h2o:recent=0,score=mean", "h2o:recent=0.5,score=full",
+        "keydiff", "valuediff:recent=8", "lookback", "lru", "lfu", "kcenter",
+        "scissorhands:history=8", "snapkv", "strided:h2=0.5", "fixed:h2=0.5"}) {
     const Spec policy(text);
     CAPTURE(text, shape.group);
     CHECK_FALSE(policy.nests());
@@ -150,6 +152,10 @@ TEST_CASE("long orders and values of any length have the errors of replays", "[c
       check_long_order(unit, Spec(policy), Mode::prefill);
       unit.sliding_window = 50;
       check_long_order(unit, Spec(policy), Mode::stream);
+      unit.sliding_window = {};
+      unit.sink_logit = {1.F, 7.F};
+      check_long_order(unit, Spec(policy), Mode::stream);
+      check_long_order(unit, Spec(policy), Mode::prefill);
     }
     const Unit peaked = random_unit({.tokens = 200, .value_dim = 20, .spread = 50}, 3);
     check_long_order(peaked, Spec(policy), Mode::stream);
@@ -178,6 +184,7 @@ TEST_CASE("values of one element have the mean errors of replays", "[curve]") {
 TEST_CASE("what all values have in common does not drown their errors", "[curve]") {
   Unit unit = random_unit({.tokens = 200, .value_dim = 8}, 5);
   unit.value.array() += 10;
+  if (GENERATE(false, true)) unit.sink_logit = {GENERATE(0.F, 6.F)};
   check_long_order(unit, Spec("h2o:recent=7,score=full"), Mode::stream);
 }
 

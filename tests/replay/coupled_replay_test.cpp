@@ -55,10 +55,19 @@ std::vector<Unit> deep_units(const UnitShape& shape, std::uint64_t seed) {
 const UnitShape kShape{.tokens = 65, .value_dim = 3, .group = 2, .prompt_length = 30};
 
 TEST_CASE("tova decides by the mean over a layer's heads", "[coupled]") {
-  std::vector<Unit> units = random_units(kShape, 91);
+  UnitShape shape = kShape;
+  if (GENERATE(false, true)) shape.sink_logit = 1.F;
+  std::vector<Unit> units = random_units(shape, 91);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
-  if (GENERATE(false, true)) {
-    for (Unit& unit : units) unit.sliding_window = 20;
+  switch (GENERATE(0, 1, 2)) {
+    case 1:
+      for (Unit& unit : units) unit.sliding_window = 20;
+      break;
+    case 2:  // of one layer
+      units[0].attention_chunk = units[1].attention_chunk = 24;
+      break;
+    default:
+      break;
   }
   for (const int budget : {1, 2, 9, 31, 64, 65}) {
     check(units, "tova:scope=layer", std::vector<int>(4, budget), mode);
@@ -93,7 +102,9 @@ TEST_CASE("replayed together, heads that decide for themselves stay alone", "[co
 }
 
 TEST_CASE("spatten sums attention over layers and prunes in cascade", "[coupled]") {
-  const std::vector<Unit> units = deep_units(kShape, 94);
+  UnitShape shape = kShape;
+  if (GENERATE(false, true)) shape.sink_logit = 1.F;
+  const std::vector<Unit> units = deep_units(shape, 94);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   for (const int budget : {1, 2, 9, 29, 30, 31, 64, 65}) {
     check(units, "spatten", std::vector<int>(8, budget), mode);

@@ -83,11 +83,11 @@ void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode =
 }
 
 TEST_CASE("the engine matches the definitions on units of odd shapes", "[reference]") {
-  const UnitShape shape =
-      GENERATE(UnitShape{.tokens = 1}, UnitShape{.tokens = 2, .group = 2},
-               UnitShape{.tokens = 65, .head_dim = 1, .value_dim = 3},
-               UnitShape{.tokens = 65, .head_dim = 3, .value_dim = 16, .group = 3},
-               UnitShape{.tokens = 130, .head_dim = 16, .value_dim = 1, .group = 2});
+  const UnitShape shape = GENERATE(
+      UnitShape{.tokens = 1}, UnitShape{.tokens = 2, .group = 2},
+      UnitShape{.tokens = 65, .head_dim = 1, .value_dim = 3},
+      UnitShape{.tokens = 65, .head_dim = 3, .value_dim = 16, .group = 3, .gradient_samples = 2},
+      UnitShape{.tokens = 130, .head_dim = 16, .value_dim = 1, .group = 2});
   const int n = shape.tokens;
   check_engine(random_unit(shape, 11), {1, 2, 5, std::max(1, n - 1), n, n + 5});
 }
@@ -103,6 +103,38 @@ TEST_CASE("the engine matches the definitions under a sliding window", "[referen
   unit.sliding_window = GENERATE(1, 5, 30, 65, 1000);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   check_engine(unit, {1, 12, 40}, mode);
+}
+
+TEST_CASE("the engine matches the definitions with learned sinks", "[reference]") {
+  // From next to nothing to nearly all of the attention.
+  const float sink = GENERATE(-30.F, 0.F, 4.F, 25.F);
+  CAPTURE(sink);
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const UnitShape shape{
+      .tokens = 65, .group = 3, .prompt_length = 20, .gradient_samples = 2, .sink_logit = sink};
+  check_engine(random_unit(shape, 17), {1, 12, 40}, mode);
+}
+
+TEST_CASE("the engine matches the definitions where attention is chunked", "[reference]") {
+  UnitShape shape{.tokens = 130, .group = 2, .prompt_length = 20};
+  shape.attention_chunk = GENERATE(1, 5, 48, 130, 1000);
+  if (GENERATE(false, true)) shape.sink_logit = 1.F;
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  Unit unit = random_unit(shape, 18);
+  check_engine(unit, {1, 12, 40}, mode);
+  unit.sliding_window = 9;
+  check_engine(unit, {1, 12, 40}, mode);
+}
+
+TEST_CASE("what is kept attends beside a sink where the full row's maximum has left",
+          "[reference]") {
+  // Token 0 has all of the full attention; the sink has less than it and more than the others.
+  const float depth = GENERATE(20.F, 60.F, 120.F, 1000.F);
+  Unit unit = unit_of_logits(
+      66, [&](int t, int j) { return j == 0 ? 0.F : static_cast<float>((t + j) % 7) - depth; });
+  unit.sink_logit = {GENERATE(-1.F, 2.F, 9.F) - depth};
+  CAPTURE(depth, unit.sink_logit);
+  check_engine(unit, {1, 2, 8, 20}, Mode::stream, unit.num_tokens());
 }
 
 TEST_CASE("the engine matches the definitions after a prompt", "[reference]") {

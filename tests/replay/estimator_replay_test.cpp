@@ -67,6 +67,14 @@ TEST_CASE("a sliding window hides what an estimator holds", "[estimators]") {
   check_all(unit);
 }
 
+TEST_CASE("a sink is a part of an estimator's denominator, and chunks hide its tokens",
+          "[estimators]") {
+  const float sink = GENERATE(-20.F, 1.F, 25.F);
+  UnitShape shape{.tokens = 65, .group = 2, .prompt_length = 30, .sink_logit = sink};
+  if (GENERATE(false, true)) shape.attention_chunk = 20;
+  check_all(random_unit(shape, 88), GENERATE(Mode::stream, Mode::prefill));
+}
+
 TEST_CASE("an estimator takes in a prompt before anything is measured or leaves", "[estimators]") {
   const int prompt = GENERATE(1, 30, 64);
   check_all(random_unit({.tokens = 65, .group = 2, .prompt_length = prompt}, 84), Mode::prefill);

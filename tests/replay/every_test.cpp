@@ -45,6 +45,7 @@ void check(const Unit& unit, int every, ReplayOptions options,
     CHECK(found.bound_violations == expected.bound_violations);
     CHECK(found.bound_mean.has_value() == expected.bound_mean.has_value());
     found.bound_mean = expected.bound_mean;  // the record of steps does not have it
+    found.output_error_sq = expected.output_error_sq;
     CHECK(differences(found, expected, 1e-5) == "");
     const Trajectory& some = some_steps[i].trajectory;
     CHECK(some.evicted_after == all_steps[i].trajectory.evicted_after);

@@ -9,7 +9,7 @@ Result summary(const std::vector<Measurement>& measurements) {
   Metrics metrics;
   for (const Measurement& measurement : measurements) metrics.add(measurement);
   Result result;
-  metrics.summarize(result);
+  metrics.summarize(1, result);
   return result;
 }
 

@@ -1,16 +1,20 @@
 #include <H5Cpp.h>
+#include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/kernels/attention_kernels.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
+#include "tests/support/unit_parts.h"
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
@@ -39,14 +43,13 @@ std::vector<Configuration> all_that_can_do_without(const std::vector<int>& budge
   return configurations;
 }
 
-void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
-                     const std::vector<Configuration>& configurations) {
-  const auto beside = replay_together(units, configurations, options, *make_cpu_backend());
-  options.measuring = kNoReference;
-  const auto alone = replay_together(units, configurations, options, *make_cpu_backend());
+using Outcomes = std::vector<std::vector<Outcome>>;
+
+void check_same(const Outcomes& alone, const Outcomes& beside,
+                const std::vector<Configuration>& configurations) {
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     CAPTURE(configurations[i].policy.text(), configurations[i].budget);
-    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    for (std::size_t unit = 0; unit < beside[i].size(); ++unit) {
       const Outcome& found = alone[i][unit];
       const Outcome& expected = beside[i][unit];
       CHECK(found.trajectory.evicted_after == expected.trajectory.evicted_after);
@@ -55,6 +58,20 @@ void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
       CHECK(found.result.peak_tokens == expected.result.peak_tokens);
       CHECK(found.result.cache_bytes == expected.result.cache_bytes);
     }
+  }
+}
+
+// Without a reference once with the units in memory, once with units that are read part by part.
+void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
+                     const std::vector<Configuration>& configurations) {
+  const auto beside = replay_together(units, configurations, options, *make_cpu_backend());
+  options.measuring = kNoReference;
+  std::vector<Unit> in_parts;
+  for (const Unit& unit : units) in_parts.push_back(read_in_parts(unit, 2 * kBlockSteps));
+  for (const std::vector<Unit>* replayed : {&units, &std::as_const(in_parts)}) {
+    CAPTURE(replayed == &in_parts);
+    check_same(replay_together(*replayed, configurations, options, *make_cpu_backend()), beside,
+               configurations);
   }
 }
 
@@ -78,11 +95,31 @@ TEST_CASE("without a reference every policy evicts as beside it") {
       Mode::stream);
 }
 
+TEST_CASE("without a reference policies that count positions by slot evict as beside it") {
+  Unit unit = random_unit({.tokens = 3000, .head_dim = 8, .value_dim = 2, .group = 2}, 46);
+  const std::string style = GENERATE("half", "interleaved");
+  unit.rope = Rope{{1, 0.3, 0.01}, style, 1};  // the last two numbers are not rotated
+  std::vector<Configuration> configurations;
+  for (const char* spec :
+       {"sink:positions=slot", "h2o:positions=slot", "h2o:preset=streaming",
+        "h2o:positions=slot,recent=0", "h2o:positions=slot+protect:first=2,last=4"}) {
+    for (const int budget : {5, 60, 500}) configurations.push_back({Spec(spec), budget});
+  }
+  check_evictions({unit}, {.trajectories = true}, configurations);
+}
+
 TEST_CASE("without a reference every policy evicts as beside it where a layer has a window") {
   std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 41);
   const int window = GENERATE(1, 30);
   for (Unit& unit : units) unit.sliding_window = window;
   check_evictions(units, Mode::stream);
+}
+
+TEST_CASE("without a reference every policy evicts as beside it where sinks take attention") {
+  UnitShape shape{.tokens = 100, .group = 2, .spread = 3};
+  shape.sink_logit = GENERATE(-3.F, 3.F, 30.F);
+  if (GENERATE(false, true)) shape.attention_chunk = 35;
+  check_evictions(random_units(shape, 46), Mode::stream);
 }
 
 TEST_CASE("without a reference every policy evicts as beside it where logits have a soft cap") {
@@ -136,7 +173,8 @@ TEST_CASE("without a reference what compares with it is not there, and all else 
   CHECK(missing == std::set<std::string>{"attention_recall", "attention_loss", "miss_rate",
                                          "token_accesses", "token_misses", "output_error_mean",
                                          "output_error_p50", "output_error_p95", "output_error_max",
-                                         "bound_mean", "bound_violations", "label"});
+                                         "output_error_sq", "predicted_kl", "bound_mean",
+                                         "bound_violations", "label"});
   CHECK(outcome.result.steps == 50);
   CHECK(outcome.result.evictions == 42);
   CHECK(outcome.result.peak_tokens == 8);
@@ -157,17 +195,17 @@ TEST_CASE("a policy that needs the reference is refused with the reason and a wa
   refused("topk", "all tokens");
   refused("h2o:score=full", "a score other than full");
   refused("h2o+quant", "+quant");
-  refused("sink:positions=slot", "positions=text");
+  CHECK(can_do_without(Spec("sink:positions=slot")));
+  CHECK(can_do_without(Spec("h2o:preset=streaming")));
   refused("h2o@adaptive", "@pyramid");
   CHECK(can_do_without(Spec("h2o@pyramid")));
   std::set<std::string> names;
   for (const auto& [policy, budget, budgets, schedules] : all_that_can_do_without({1})) {
     names.insert(policy.policy().name);
   }
-  CHECK(names == std::set<std::string>{"expected-attention", "fastgen", "fixed", "full", "h2o",
-                                       "kcenter", "keydiff", "knorm", "lfu", "lru", "random",
-                                       "scissorhands", "sink", "snapkv", "spatten", "strided",
-                                       "tova", "vatp", "window"});
+  CHECK(fmt::format("{}", fmt::join(names, " ")) ==
+        "expected-attention fastgen fixed full h2o kcenter keydiff knorm lfu lookback lru random "
+        "reservoir scissorhands sink snapkv spatten strided tova valuediff vatp window");
 }
 
 TEST_CASE("a sweep without a reference needs no values and refuses before any work", "[sweep]") {

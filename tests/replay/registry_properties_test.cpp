@@ -72,15 +72,27 @@ TEST_CASE("no policy keeps more than its budget after a step", "[registry]") {
 TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[registry]") {
   Unit unit = random_unit(kShape, 22);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
-  if (GENERATE(false, true)) unit.sliding_window = 12;
+  switch (GENERATE(0, 1, 2)) {
+    case 1:
+      unit.sliding_window = 12;
+      break;
+    case 2:
+      unit.sink_logit = {0.F, 3.F};
+      unit.attention_chunk = 30;
+      break;
+    default:
+      break;
+  }
+  const bool hides = unit.sliding_window || unit.attention_chunk;
   for (const Variant& variant : all_variants()) {
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
+    if (variant.spec.rules({}).rest && hides) continue;  // refused
     const bool prunes = variant.spec.rules({}).prunes;
     const Mode replayed = options_for(variant.spec, {.mode = mode}).mode;
     const int first_eviction = replayed == Mode::stream ? 0 : unit.prompt_length - 1;
     for (const int budget : {1, 9, 33}) {
       CAPTURE(variant.spec.text(), budget);
-      Recording seen;
+      Recording seen{.has_sink = !unit.sink_logit.empty()};
       const Outcome outcome = replay_one(unit, spied(variant.spec, seen), budget, mode);
       CHECK(seen.complaints == "");
       REQUIRE(seen.tokens.size() == static_cast<std::size_t>(unit.num_tokens()));
@@ -139,6 +151,9 @@ TEST_CASE("every parameter of every policy changes some result", "[registry]") {
         for (const unsigned seed : {24U, 25U, 26U, 27U}) {
           UnitShape shape = kShape;
           if (seed == 27U) shape.head_dim = 6;  // two of them are not rotated
+          shape.gradient_samples = 1;
+          shape.hidden = 6;
+          shape.spans = {{40, 44, "answer"}};
           const std::vector<Unit> units = random_units(shape, seed);
           for (const int budget : {3, 9, 33, 60}) {
             changes += !same_results(replay_model(units, Spec(policy), budget),

@@ -120,5 +120,15 @@ TEST_CASE("modes have names", "[replay]") {
         "prefill:interval=8,reference=none");
 }
 
+TEST_CASE("lookback lets go what the layer's sliding window hides") {
+  Unit unit = random_unit({.tokens = 60, .group = 2}, 12);
+  unit.sliding_window = 12;
+  unit.logit_softcap = 1.5F;
+  const Outcome outcome =
+      replay(unit, {{Spec("lookback:window=1,target=now"), 20}}, {}, *make_cpu_backend()).front();
+  CHECK(outcome.result.evictions == 40);
+  CHECK(outcome.result.attention_loss == 0);
+}
+
 }  // namespace
 }  // namespace kvsim

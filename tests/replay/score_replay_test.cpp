@@ -20,7 +20,8 @@ Outcome replay_by(const Unit& unit, const Configuration& configuration,
                   const ReplayOptions& options) {
   const auto backend = make_cpu_backend();
   std::vector<std::unique_ptr<ReplayedUnit>> units;
-  units.push_back(std::make_unique<ReplayedUnit>(unit, *backend));
+  units.push_back(std::make_unique<ReplayedUnit>(unit, *backend, options.measuring,
+                                                 first_measured(options.mode, unit.prompt_length)));
   const auto replay = [&] {
     if constexpr (std::is_same_v<Replay, ScoreReplay>) {
       return std::make_unique<ScoreReplay>(configuration, *units.front(), options);
@@ -86,6 +87,13 @@ TEST_CASE("the fast replay and the plain one agree where a layer has a window or
   unit.sliding_window = GENERATE(1, 30);
   if (GENERATE(false, true)) unit.logit_softcap = 2.0F;
   check_equal(unit, Mode::stream);
+}
+
+TEST_CASE("the fast replay and the plain one agree where sinks take attention or chunks hide it") {
+  UnitShape shape{.tokens = 140, .group = 2, .spread = 3};
+  shape.sink_logit = GENERATE(-3.F, 3.F, 15.F);
+  if (GENERATE(false, true)) shape.attention_chunk = 45;
+  check_equal(random_unit(shape, 9), Mode::stream);
 }
 
 TEST_CASE("the fast replay and the plain one agree after a prompt") {

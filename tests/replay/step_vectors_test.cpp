@@ -4,6 +4,7 @@
 
 #include "sim/curve/curve.h"
 #include "sim/replay/replay.h"
+#include "tests/support/unit_parts.h"
 #include "tests/support/units.h"
 
 namespace kvsim {
@@ -88,9 +89,16 @@ TEST_CASE("a step shows values and queries as the trace holds them, if asked, in
   if (scope == Scope::head) units.resize(1);
   if (scope == Scope::layer) units.resize(2);
   watch(units, {.sees_values = values, .sees_queries = queries, .scope = scope});
-  for (const MeasureOptions measuring : {MeasureOptions{}, {.reference = Reference::none}}) {
+  std::vector<Unit> in_parts;
+  for (const Unit& unit : units) in_parts.push_back(read_in_parts(unit, 32));
+  const std::vector<std::pair<const std::vector<Unit>*, MeasureOptions>> ways = {
+      {&units, {}},
+      {&units, {.reference = Reference::sample, .samples = 5}},
+      {&units, {.reference = Reference::none}},
+      {&in_parts, {.reference = Reference::none}}};
+  for (const auto& [replayed, measuring] : ways) {
     watched.steps = 0;
-    replay_together(units, {{watcher(), 9}}, {.measuring = measuring}, *make_cpu_backend());
+    replay_together(*replayed, {{watcher(), 9}}, {.measuring = measuring}, *make_cpu_backend());
     CHECK(watched.steps == 70 * (scope == Scope::model ? 2 : 1));
     CHECK(watched.wrong == 0);
   }

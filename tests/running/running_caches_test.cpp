@@ -1,5 +1,3 @@
-#include "sim/running/running_caches.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -7,84 +5,14 @@
 #include "policies/registry/registry.h"
 #include "sim/attention/attention.h"
 #include "sim/sweep/allocate.h"
-#include "tests/support/units.h"
+#include "tests/running/running_text.h"
 #include "tests/support/variants.h"
 
 namespace kvsim {
 namespace {
 
+using namespace running_test;
 using namespace test_support;
-
-constexpr int kTokens = 70;
-constexpr int kPrompt = 41;
-
-// Units of two layers of two KV heads as a model of two query heads per KV head computes them.
-struct Text {
-  std::vector<Unit> units = random_units(
-      {.tokens = kTokens, .head_dim = 8, .value_dim = 6, .group = 2, .prompt_length = kPrompt}, 5);
-
-  ModelShape shape() const {
-    return {.layers = {units[0].name.layer, units[2].name.layer},
-            .query_heads = 4,
-            .kv_heads = 2,
-            .head_dim = 8,
-            .value_dim = 6,
-            .scale = units[0].scale,
-            .rope = units[0].rope};
-  }
-};
-
-RunningCaches caches_of(const Text& text, const Configuration& configuration,
-                        const ReplayOptions& options) {
-  return RunningCaches(
-      configuration, text.shape(),
-      {text.units[0].name.sequence, options.mode == Mode::prefill ? kPrompt : 0, kTokens}, options);
-}
-
-// Rows first .. first + count - 1 of both heads of a layer.
-struct Rows {
-  std::vector<float> query, key, value;
-  LayerRows rows;
-
-  Rows(std::span<const Unit> heads, int first, int count) {
-    const auto add = [&](std::vector<float>& to, const Matrix& from) {
-      const Matrix part = from.middleRows(first, count);
-      to.insert(to.end(), part.data(), part.data() + part.size());
-    };
-    for (const Unit& head : heads) {
-      for (const Matrix& group : head.query) add(query, group);
-      add(key, head.key);
-      add(value, head.value);
-    }
-    const auto stride = [&](const Matrix& matrix) {
-      return static_cast<std::size_t>(count * matrix.cols());
-    };
-    rows = {count,
-            query.data(),
-            key.data(),
-            value.data(),
-            stride(heads[0].query[0]),
-            stride(heads[0].key),
-            stride(heads[0].value)};
-  }
-};
-
-// Feeds the text, the first piece of `first` tokens and the others of `piece`. Returns the outputs
-// of each layer, [tokens, 4, 6]; 0 where the caches have waited.
-std::vector<std::vector<float>> feed(const Text& text, RunningCaches& caches, int first,
-                                     int piece) {
-  std::vector<std::vector<float>> outputs(2, std::vector<float>(kTokens * 4 * 6));
-  for (int begin = 0, end = first; begin < kTokens;
-       begin = end, end = std::min(kTokens, end + piece)) {
-    for (std::size_t layer = 0; layer < 2; ++layer) {
-      const Rows rows(std::span(text.units).subspan(2 * layer, 2), begin, end - begin);
-      caches.advance(text.units[2 * layer].name.layer, rows.rows,
-                     outputs[layer].data() + static_cast<std::ptrdiff_t>(begin) * 4 * 6);
-    }
-    caches.end_forward();
-  }
-  return outputs;
-}
 
 void check_same(const Text& text, const RunningCaches& caches,
                 const std::vector<Outcome>& replayed) {
@@ -158,8 +86,29 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
   CHECK(compared > 100);
 }
 
+TEST_CASE("caches in a running model have its sinks and chunks") {
+  const Text text(GENERATE(-1.F, 3.F));
+  const auto backend = make_cpu_backend();
+  for (const char* name : {"h2o", "tova", "scissorhands", "lookback", "sink:positions=slot",
+                           "h2o+quant:bits=4", "subgen"}) {
+    const ReplayOptions options{.trajectories = true};
+    const Configuration configuration{Spec(name), 25};
+    const auto outcomes = replay_together(text.units, {configuration}, options, *backend).front();
+    RunningCaches caches = caches_of(text, configuration, options);
+    const auto outputs = feed(text, caches, 1, 9);
+    INFO(name);
+    check_same(text, caches, outcomes);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Matrix errors = errors_of(text, i, outputs[i / 2], 0);
+      CHECK((errors - outcomes[i].trajectory.output_error).isZero(2e-5F));
+    }
+  }
+  CHECK_THROWS_WITH(caches_of(text, {Spec("h2o+rest"), 9}, {}),
+                    Catch::Contains("has chunks of attention, which evicted tokens would leave"));
+}
+
 TEST_CASE("a full cache in a running model gives the outputs of full attention") {
-  const Text text;
+  const Text text = GENERATE(false, true) ? Text(2.F) : Text();
   RunningCaches caches = caches_of(text, {Spec("full"), 1}, {});
   const auto outputs = feed(text, caches, 20, 7);
   for (std::size_t i = 0; i < 4; ++i) {

@@ -1,0 +1,108 @@
+#include "sim/replay/layer_errors.h"
+
+namespace kvsim {
+
+LayerErrors::LayerErrors(std::span<const Unit> units, std::size_t num_configurations,
+                         const MeasuredSteps& steps)
+    : steps_(steps) {
+  for (std::size_t begin = 0; begin < units.size();) {
+    std::size_t end = begin + 1;
+    while (end < units.size() && units[end].name.layer == units[begin].name.layer) ++end;
+    layers_.push_back(make_layer(units.subspan(begin, end - begin), begin, num_configurations));
+    begin = end;
+  }
+}
+
+LayerErrors::Layer LayerErrors::make_layer(std::span<const Unit> units, std::size_t begin,
+                                           std::size_t num_configurations) {
+  const Unit& first = units.front();
+  const auto value_dim = static_cast<int>(first.value.cols());
+  const int dims = static_cast<int>(units.size()) * first.group_size() * value_dim;
+  const int hidden = first.output_projection.empty()
+                         ? 0
+                         : static_cast<int>(first.output_projection.front().cols());
+  Layer layer{units, begin, KeyPanels(dims, 1), hidden, std::vector<double>(num_configurations, 0)};
+  std::vector<float> column(dims);
+  for (int place = 0; place < hidden; ++place) {
+    float* next = column.data();
+    for (const Unit& unit : units) {
+      for (const Matrix& head : unit.output_projection) {
+        for (int d = 0; d < value_dim; ++d) *next++ = head(d, place);
+      }
+    }
+    layer.projection.put(place, column.data());
+  }
+  return layer;
+}
+
+void LayerErrors::add_block(int first_step, int num_steps,
+                            const std::vector<std::vector<const OutputDeltas*>>& deltas) {
+  std::vector<int> rows;
+  for (int row = 0; row < num_steps; ++row) {
+    if (steps_.takes_error(first_step + row)) rows.push_back(row);
+  }
+  if (rows.empty()) return;
+  num_steps_ += std::ssize(rows);
+  for (Layer& layer : layers_) {
+    const std::vector<double>& residual = layer.units.front().residual_square;
+    for (const int row : rows) {
+      if (!residual.empty()) layer.residual += residual[first_step + row];
+    }
+    if (layer.hidden > 0) add_differences(layer, rows, deltas);
+  }
+}
+
+// Fills batches from all configurations, so that each pass over the projection serves as many
+// differences as the kernel takes.
+void LayerErrors::add_differences(Layer& layer, const std::vector<int>& rows,
+                                  const std::vector<std::vector<const OutputDeltas*>>& deltas) {
+  const Eigen::Index of_unit = deltas.front()[layer.begin]->rows().rows();
+  batch_.rows.resize(kBlockSteps, of_unit * std::ssize(layer.units));
+  for (std::size_t configuration = 0; configuration < deltas.size(); ++configuration) {
+    for (const int row : rows) {
+      auto place = batch_.rows.row(std::ssize(batch_.configurations));
+      for (std::size_t i = 0; i < layer.units.size(); ++i) {
+        const OutputDeltas& own = *deltas[configuration][layer.begin + i];
+        place.segment(static_cast<Eigen::Index>(i) * of_unit, of_unit) =
+            own.rows().col(row).transpose();
+      }
+      if (place.isZero(0)) continue;
+      batch_.configurations.push_back(configuration);
+      if (std::ssize(batch_.configurations) == kBlockSteps) flush(layer);
+    }
+  }
+  flush(layer);
+}
+
+void LayerErrors::flush(Layer& layer) {
+  const auto count = static_cast<int>(batch_.configurations.size());
+  if (count == 0) return;
+  projected_.resize(count, layer.hidden);
+  layer.projection.multiply(batch_.rows.data(), count, layer.hidden, projected_.data());
+  for (int row = 0; row < count; ++row) {
+    layer.square[batch_.configurations[row]] += projected_.row(row).cast<double>().squaredNorm();
+  }
+  batch_.configurations.clear();
+}
+
+void LayerErrors::annotate(std::size_t configuration, std::span<Outcome> outcomes) const {
+  for (const Layer& layer : layers_) {
+    const Unit& first = layer.units.front();
+    const std::span<Outcome> own = outcomes.subspan(layer.begin, layer.units.size());
+    LayerError error;
+    if (layer.hidden > 0) {
+      error.projected_error = layer.square[configuration] / static_cast<double>(num_steps_);
+      if (!first.residual_square.empty() && layer.residual > 0) {
+        error.projected_error_relative = layer.square[configuration] / layer.residual;
+      }
+    }
+    if (!first.output_score_grad.empty()) {
+      double sum = 0;
+      for (const Outcome& outcome : own) sum += outcome.result.predicted_kl.value_or(0);
+      error.predicted_kl = sum;
+    }
+    for (Outcome& outcome : own) outcome.layer_error = error;
+  }
+}
+
+}  // namespace kvsim
