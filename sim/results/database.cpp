@@ -55,6 +55,15 @@ std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::st
   return columns;
 }
 
+void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql) {
+  SQLite::Statement made(connection, "SELECT sql FROM sqlite_schema WHERE name = ?");
+  made.bind(1, name);
+  if (made.executeStep() && made.getColumn(0).getString() == sql) return;
+  made.reset();
+  connection.exec("DROP VIEW IF EXISTS " + name);
+  connection.exec(sql);
+}
+
 Value read_value(const SQLite::Column& column) {
   if (column.isInteger()) return std::int64_t{column.getInt64()};
   if (column.isFloat()) return column.getDouble();

@@ -51,6 +51,9 @@ struct StoredColumn {
 /// The columns of a table, in order; empty if there is no such table.
 std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table);
 
+/// Creates the view, or replaces the one of another version of the program. `sql` creates it.
+void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql);
+
 Value read_value(const SQLite::Column& column);
 
 /// `index` counts from 1.

@@ -14,28 +14,36 @@
 namespace kvsim {
 namespace {
 
+constexpr const char* kProjectedError = "projected_error";
+constexpr const char* kPredictedKl = "predicted_kl";
+
 using UnitKey = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
 
-UnitKey unit_of(const Result& row) { return {row.trace_id, row.sequence, row.layer, row.kv_head}; }
+UnitKey unit_of(const MeasuredRow& row) {
+  return {row.trace_id, row.sequence, row.layer, row.kv_head};
+}
 
 /// A budget as requested, equal for equal amounts: "0.2" for 20% and 0.20.
-std::string request_of(const Result& row) {
+std::string request_of(const MeasuredRow& row) {
   return Amount::parse(row.budget_request, "budget_request").text();
 }
 
-/// In stream mode a share is of the steps of the row. In prefill mode it is of the prompt, whose
-/// length rows do not have, so their request decides.
-bool is_of_prompt(const Result& row) { return row.mode.starts_with("prefill"); }
+/// A share is of the text in stream mode, of the prompt in prefill mode. Rows do not have the
+/// length of the prompt, nor, where a sample of steps was measured, that of the text: their request
+/// decides.
+bool has_length(const MeasuredRow& row) {
+  return row.mode.starts_with("stream") && row.mode.find("reference=sample:") == std::string::npos;
+}
 
-bool is_at(const Result& row, const Amount& budget) {
+bool is_at(const MeasuredRow& row, const Amount& budget) {
   if (!budget.is_share()) return row.budget == budget.of(0);
   if (request_of(row) == budget.text()) return true;
-  return !is_of_prompt(row) && row.budget == budget.of(static_cast<int>(row.steps));
+  return has_length(row) && row.budget == budget.of(static_cast<int>(row.steps));
 }
 
 struct Pair {
-  const Result* first;
-  const Result* second;
+  const MeasuredRow* first;
+  const MeasuredRow* second;
 
   bool is_at(const Amount& budget) const {
     return kvsim::is_at(*first, budget) || kvsim::is_at(*second, budget);
@@ -44,20 +52,20 @@ struct Pair {
 
 struct Pairs {
   std::map<std::string, std::vector<Pair>> of_mode;
-  std::vector<const Result*> only_first;
-  std::vector<const Result*> only_second;
+  std::vector<const MeasuredRow*> only_first;
+  std::vector<const MeasuredRow*> only_second;
 };
 
-Pairs pairs_of(const std::vector<Result>& first, const std::vector<Result>& second) {
+Pairs pairs_of(const std::vector<MeasuredRow>& first, const std::vector<MeasuredRow>& second) {
   using Key = std::tuple<std::string, UnitKey, std::int64_t, std::int64_t>;
-  const auto key_of = [](const Result& row) {
+  const auto key_of = [](const MeasuredRow& row) {
     return Key{row.mode, unit_of(row), row.budget, row.seed};
   };
-  std::map<Key, const Result*> unpaired;
-  for (const Result& row : second) unpaired.emplace(key_of(row), &row);
+  std::map<Key, const MeasuredRow*> unpaired;
+  for (const MeasuredRow& row : second) unpaired.emplace(key_of(row), &row);
   std::map<Key, Pair> paired;  // ordered: sums do not depend on the order of the rows
   Pairs pairs;
-  for (const Result& row : first) {
+  for (const MeasuredRow& row : first) {
     const auto partner = unpaired.find(key_of(row));
     if (partner == unpaired.end()) {
       pairs.only_first.push_back(&row);
@@ -71,15 +79,16 @@ Pairs pairs_of(const std::vector<Result>& first, const std::vector<Result>& seco
   return pairs;
 }
 
-void add_request(const Result& row, std::vector<std::string>& requests) {
+void add_request(const MeasuredRow& row, std::vector<std::string>& requests) {
   if (std::find(requests.begin(), requests.end(), row.budget_request) == requests.end()) {
     requests.push_back(row.budget_request);
   }
 }
 
-Unpaired summary_of(const std::vector<const Result*>& rows, const std::optional<Amount>& budget) {
+Unpaired summary_of(const std::vector<const MeasuredRow*>& rows,
+                    const std::optional<Amount>& budget) {
   Unpaired summary;
-  for (const Result* row : rows) {
+  for (const MeasuredRow* row : rows) {
     if (budget && !is_at(*row, *budget)) continue;
     ++summary.rows;
     add_request(*row, summary.budgets);
@@ -87,7 +96,7 @@ Unpaired summary_of(const std::vector<const Result*>& rows, const std::optional<
   return summary;
 }
 
-/// The units in prefill mode of which no pair is at the share.
+/// The units whose rows do not have the length of which a share is, and of which no pair is at it.
 RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget) {
   using UnitInMode = std::pair<std::string, UnitKey>;
   std::set<UnitInMode> there;
@@ -101,7 +110,7 @@ RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget)
   for (const auto& [mode, of_mode] : pairs.of_mode) {
     for (const Pair& pair : of_mode) {
       const UnitInMode unit{mode, unit_of(*pair.first)};
-      if (!is_of_prompt(*pair.first) || there.contains(unit)) continue;
+      if (has_length(*pair.first) || there.contains(unit)) continue;
       units.insert(unit);
       add_request(*pair.first, otherwise.budgets);
     }
@@ -114,7 +123,7 @@ RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget)
 std::vector<Amount> budgets_of(const std::vector<Pair>& pairs) {
   std::map<std::string, Amount> budgets;
   for (const Pair& pair : pairs) {
-    for (const Result* row : {pair.first, pair.second}) {
+    for (const MeasuredRow* row : {pair.first, pair.second}) {
       budgets.emplace(request_of(*row), Amount::parse(row->budget_request, "budget_request"));
     }
   }
@@ -123,17 +132,36 @@ std::vector<Amount> budgets_of(const std::vector<Pair>& pairs) {
   return list;
 }
 
-double number_of(const Result& row, const Column& metric) {
-  const Value value = metric.get(row);
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
-  if (const auto* number = std::get_if<double>(&value)) return *number;
+double number_of(const MeasuredRow& row, const Metric& metric) {
+  if (row.value) return *row.value;
   throw UsageError(fmt::format(
       "{} is NULL for {} at budget {} in mode {}: it does not apply there; compare another metric, "
       "or with --mode and --budget rows that have it",
       metric.name, row.policy, row.budget_request, row.mode));
 }
 
-Difference difference_of(const std::vector<Pair>& pairs, const Column& metric,
+std::optional<double> number_in(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  return std::nullopt;
+}
+
+MeasuredRow measured_row(const Result& row, std::optional<double> value) {
+  return {row.trace_id, row.sequence, row.layer,          row.kv_head, row.policy, row.budget,
+          row.mode,     row.seed,     row.budget_request, row.steps,   value};
+}
+
+/// Makes the mean over the units of each sequence their sum.
+void scale_by_units(std::vector<double>& of_units, const std::vector<std::size_t>& sequences) {
+  std::vector<double> counts;
+  for (const std::size_t sequence : sequences) {
+    counts.resize(std::max(counts.size(), sequence + 1));
+    ++counts[sequence];
+  }
+  for (std::size_t i = 0; i < of_units.size(); ++i) of_units[i] *= counts[sequences[i]];
+}
+
+Difference difference_of(const std::vector<Pair>& pairs, const Metric& metric,
                          const Amount& budget) {
   std::map<UnitKey, std::vector<double>> of_seeds;
   std::set<std::int64_t> tokens;
@@ -151,7 +179,9 @@ Difference difference_of(const std::vector<Pair>& pairs, const Column& metric,
     const auto& [trace, sequence, layer, kv_head] = unit;
     sequences.emplace_back(trace, sequence);
   }
-  const PairedBootstrap bootstrap(number_sequences(sequences));
+  const std::vector<std::size_t> numbers = number_sequences(sequences);
+  if (metric.is_summed) scale_by_units(of_units, numbers);
+  const PairedBootstrap bootstrap(numbers);
   Difference difference;
   difference.budget = tokens.size() == 1 ? Value(*tokens.begin()) : Value(budget.written());
   difference.mode = pairs.front().first->mode;
@@ -169,16 +199,16 @@ double mean_budget(const std::vector<Pair>& pairs) {
 
 /// The differences at the budgets, without those of the same pairs as another.
 void append_differences(std::vector<Difference>& differences, const std::vector<Pair>& pairs,
-                        const std::vector<Amount>& budgets, const Column& metric) {
+                        const std::vector<Amount>& budgets, const Metric& metric) {
   struct Group {
     std::vector<Pair> pairs;
     Amount budget;
   };
   std::vector<Group> groups;
-  std::set<std::vector<const Result*>> seen;
+  std::set<std::vector<const MeasuredRow*>> seen;
   for (const Amount& budget : budgets) {
     Group group{{}, budget};
-    std::vector<const Result*> rows;
+    std::vector<const MeasuredRow*> rows;
     for (const Pair& pair : pairs) {
       if (!pair.is_at(budget)) continue;
       group.pairs.push_back(pair);
@@ -199,9 +229,9 @@ bool is_text(const Column& column) {
          std::holds_alternative<std::optional<std::string> Result::*>(column.member);
 }
 
-std::string where_there_are(const std::vector<Result>& rows) {
+std::string where_there_are(const std::vector<MeasuredRow>& rows) {
   std::set<std::pair<std::string, std::string>> places;
-  for (const Result& row : rows) places.emplace(row.mode, row.budget_request);
+  for (const MeasuredRow& row : rows) places.emplace(row.mode, row.budget_request);
   std::vector<std::string> texts;
   for (const auto& [mode, budget] : places) texts.push_back(fmt::format("{} {}", mode, budget));
   return fmt::format("{}", fmt::join(texts, ", "));
@@ -211,33 +241,53 @@ std::string where_there_are(const std::vector<Result>& rows) {
 
 Preferred preferred(std::string_view metric) {
   if (metric == "attention_recall") return Preferred::higher;
-  constexpr std::array<std::string_view, 8> kLosses = {
-      "attention_loss", "miss_rate",    "token_misses", "output_error",
-      "bound_",         "predicted_kl", "peak_tokens",  "cache_bytes"};
+  constexpr std::array<std::string_view, 9> kLosses = {
+      "attention_loss",  "miss_rate",    "token_misses", "output_error", "bound_",
+      "projected_error", "predicted_kl", "peak_tokens",  "cache_bytes"};
   const bool is_loss = std::any_of(kLosses.begin(), kLosses.end(),
                                    [&](std::string_view loss) { return metric.starts_with(loss); });
   return is_loss ? Preferred::lower : Preferred::neither;
 }
 
-const Column& metric_column(const std::string& name) {
+Metric metric_named(const std::string& name) {
+  if (name == kProjectedError) return {name, nullptr, true};
   std::vector<std::string> names;
   for (const Column& column : result_columns().subspan(kKeyColumns)) {
     if (is_text(column)) continue;
-    if (column.name == name) return column;
+    if (column.name == name) return {name, &column, name == kPredictedKl};
     names.emplace_back(column.name);
   }
+  names.emplace_back(kProjectedError);
   std::vector<std::string> near;
   for (const std::string& other : names) {
     if (other.find(name) != std::string::npos) near.push_back(other);
   }
   throw UsageError(
-      fmt::format("--metric: expected a number of the table replay ({}), found '{}'; "
-                  "did you mean '{}'?",
+      fmt::format("--metric: expected a number of the tables replay and layer_error ({}), found "
+                  "'{}'; did you mean '{}'?",
                   fmt::join(names, ", "), name, nearest(name, near.empty() ? names : near)));
 }
 
-PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,
-                              const Column& metric, const std::optional<Amount>& budget) {
+std::vector<MeasuredRow> measured(const std::vector<Result>& rows, const Metric& metric) {
+  std::vector<MeasuredRow> found;
+  for (const Result& row : rows) {
+    found.push_back(measured_row(row, number_in(metric.column->get(row))));
+  }
+  return found;
+}
+
+std::vector<MeasuredRow> measured(const std::vector<LayerErrorRow>& rows) {
+  std::vector<MeasuredRow> found;
+  for (const LayerErrorRow& row : rows) {
+    found.push_back(measured_row(row.row, row.error.projected_error));
+    found.back().kv_head = 0;
+  }
+  return found;
+}
+
+PairedComparison compare_rows(const std::vector<MeasuredRow>& first,
+                              const std::vector<MeasuredRow>& second, const Metric& metric,
+                              const std::optional<Amount>& budget) {
   const Pairs pairs = pairs_of(first, second);
   PairedComparison comparison;
   for (const auto& [mode, of_mode] : pairs.of_mode) {

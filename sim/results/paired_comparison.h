@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policies/parameters/amount.h"
+#include "sim/results/layer_error.h"
 #include "sim/results/paired_bootstrap.h"
 #include "sim/results/result.h"
 
@@ -17,9 +18,36 @@ enum class Preferred { higher, lower, neither };
 
 Preferred preferred(std::string_view metric);
 
-/// The column of `replay` that can be compared: any number outside the key. Throws UsageError,
-/// which names the nearest one.
-const Column& metric_column(const std::string& name);
+/// What is compared: a number of `replay` outside the key, or the projected error of layers.
+struct Metric {
+  std::string name;
+  const Column* column = nullptr;  ///< of `replay`; none: a column of `layer_error`
+  bool is_summed = false;          ///< over the units (layers) of a sequence, in place of the mean
+
+  bool is_of_layers() const { return column == nullptr; }
+};
+
+/// Throws UsageError, which names the nearest one.
+Metric metric_named(const std::string& name);
+
+/// A row of one policy, and the number that is compared.
+struct MeasuredRow {
+  std::string trace_id;
+  std::string sequence;
+  std::int64_t layer = 0;
+  std::int64_t kv_head = 0;  ///< 0 in rows of layers
+  std::string policy;
+  std::int64_t budget = 0;
+  std::string mode;
+  std::int64_t seed = 0;
+  std::string budget_request;
+  std::int64_t steps = 0;
+  std::optional<double> value;
+};
+
+std::vector<MeasuredRow> measured(const std::vector<Result>& rows, const Metric& metric);
+/// The projected errors.
+std::vector<MeasuredRow> measured(const std::vector<LayerErrorRow>& rows);
 
 /// The difference of a metric between two policies, the first less the second, at one budget and
 /// mode.
@@ -44,8 +72,9 @@ struct Unpaired {
   std::vector<std::string> budgets;  ///< as requested, without duplicates
 };
 
-/// Units in prefill mode that have pairs, but none asked for by the share that was selected. Some
-/// may have as many tokens: rows do not hold the length of the prompt.
+/// Units in prefill mode or at sampled steps that have pairs, but none asked for by the share that
+/// was selected. Some may have as many tokens: rows do not hold the length of the prompt, nor,
+/// where a sample of steps was measured, that of the text.
 struct RequestedOtherwise {
   std::int64_t units = 0;
   std::vector<std::string> budgets;  ///< as requested, without duplicates
@@ -59,15 +88,18 @@ struct PairedComparison {
 };
 
 /// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are
-/// of the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds.
+/// of the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds. Of
+/// a metric that is summed it counts as often as its sequence has units in pairs, so that the mean
+/// over these is their sum. A layer counts as a unit.
 ///
 /// There is a difference for every mode and budget as requested: a number of tokens stands for all
 /// pairs at this budget. In stream mode a share stands for all pairs with that share of the steps;
-/// in prefill mode for those of which either row was asked for by this share, however it was
-/// written (20%, 0.2). `budget` selects one of them.
+/// in prefill mode and at sampled steps for those of which either row was asked for by this share,
+/// however it was written (20%, 0.2). `budget` selects one of them.
 ///
 /// Throws UsageError if no pair is there, or if the metric is NULL in a row of a pair.
-PairedComparison compare_rows(const std::vector<Result>& first, const std::vector<Result>& second,
-                              const Column& metric, const std::optional<Amount>& budget);
+PairedComparison compare_rows(const std::vector<MeasuredRow>& first,
+                              const std::vector<MeasuredRow>& second, const Metric& metric,
+                              const std::optional<Amount>& budget);
 
 }  // namespace kvsim

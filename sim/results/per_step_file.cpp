@@ -36,7 +36,8 @@ PerStepFile::~PerStepFile() = default;
 void PerStepFile::add(const Result& result, const Trajectory& trajectory) {
   const auto numbers =
       trajectory.evicted_after.size() +
-      static_cast<std::size_t>(trajectory.attention_recall.size() + trajectory.output_error.size());
+      static_cast<std::size_t>(trajectory.attention_recall.size() + trajectory.output_error.size() +
+                               trajectory.predicted_kl.size());
   output_->write(numbers * sizeof(float), [&](H5::H5File& file) {
     std::string path;
     for (const std::string& name :
@@ -54,6 +55,7 @@ void PerStepFile::add(const Result& result, const Trajectory& trajectory) {
         .write(trajectory.evicted_after.data(), H5::PredType::NATIVE_INT32);
     write_matrix(group, "attention_recall", trajectory.attention_recall);
     write_matrix(group, "output_error", trajectory.output_error);
+    write_matrix(group, "predicted_kl", trajectory.predicted_kl);
     if (!trajectory.slot_price.empty()) {
       const hsize_t count = trajectory.slot_price.size();
       group.createDataSet("slot_price", H5::PredType::IEEE_F64LE, H5::DataSpace(1, &count))

@@ -85,12 +85,28 @@ std::string is_oracle(const std::string& table) {
   return fmt::format("({})", fmt::join(patterns, " OR "));
 }
 
+// In the canonical spec of an oracle with a choice of costs, and in that of attention lost.
+constexpr const char* kAnyCost = "cost=";
+constexpr const char* kAttentionLost = "cost=mass,weight=uniform";
+
+/// Whether an oracle's cost is another than the attention lost, in SQL.
+std::string has_other_cost(const std::string& table) {
+  return fmt::format("({0}.policy GLOB '*{1}*' AND {0}.policy NOT GLOB '*{2}*')", table, kAnyCost,
+                     kAttentionLost);
+}
+
 }  // namespace
 
 void check_bounds(const std::vector<Result>& rows) {
   for (const Result& row : rows) {
     if (Spec(row.policy).bounds_recall()) check_against(row, rows);
   }
+}
+
+bool has_regret(const Spec& policy) {
+  const std::string text = policy.text();
+  return !policy.is_oracle() || text.find(kAnyCost) == std::string::npos ||
+         text.find(kAttentionLost) != std::string::npos;
 }
 
 std::string regret_view() {
@@ -102,13 +118,15 @@ std::string regret_view() {
       "o.attention_recall - r.attention_recall AS regret, "
       "(r.attention_recall - w.attention_recall) / "
       "NULLIF(best.attention_recall - w.attention_recall, 0) AS gap_closed "
-      "FROM replay AS r JOIN replay AS o ON {} AND {} AND {} = {} "
+      "FROM replay AS r JOIN replay AS o ON {} AND {} AND NOT {} AND NOT ({} AND {}) AND {} = {} "
       "LEFT JOIN replay AS w ON {} AND w.policy = 'window' || {} "
-      "LEFT JOIN replay AS best ON {} AND best.policy = 'optimal:recent=0' || {} "
+      "LEFT JOIN replay AS best ON {} AND best.policy = "
+      "'optimal:recent=0,cost=mass,weight=uniform' || {} "
       "ORDER BY r.trace_id, r.sequence, r.layer, r.kv_head, r.policy, r.budget, r.mode, r.seed, "
       "o.policy",
-      join_on_unit("o"), is_oracle("o"), allocation_of("o"), allocation_of("r"), join_on_unit("w"),
-      allocation_of("r"), join_on_unit("best"), allocation_of("r"));
+      join_on_unit("o"), is_oracle("o"), has_other_cost("o"), is_oracle("r"), has_other_cost("r"),
+      allocation_of("o"), allocation_of("r"), join_on_unit("w"), allocation_of("r"),
+      join_on_unit("best"), allocation_of("r"));
 }
 
 }  // namespace kvsim

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/registry/spec.h"
 #include "sim/results/result.h"
 
 namespace kvsim {
@@ -19,10 +20,14 @@ class BoundExceeded : public std::runtime_error {
 /// budget are not checked. Throws BoundExceeded.
 void check_bounds(const std::vector<Result>& rows);
 
+/// Whether the view `regret` has rows of the policy: all but oracles that minimise another cost
+/// than the attention lost, or that of some steps only.
+bool has_regret(const Spec& policy);
+
 /// The SQL of the view `regret`: for every row and every oracle that was replayed at the same unit,
 /// budget, allocation, mode and seed, `regret` = the oracle's attention_recall - the row's, and
 /// `gap_closed` = (the row's - `window`'s) / (`optimal`'s - `window`'s), NULL where one of these is
-/// missing or they are equal.
+/// missing or they are equal. Only what has_regret() takes part.
 std::string regret_view();
 
 }  // namespace kvsim

@@ -56,17 +56,25 @@ std::string create_certificate_statement() {
       "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
       "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
       "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
-      "recall_bound REAL NOT NULL, run_id TEXT, PRIMARY KEY ({})) WITHOUT ROWID",
+      "recall_bound REAL, loss REAL, loss_bound REAL, gap REAL, run_id TEXT, PRIMARY KEY ({})) "
+      "WITHOUT ROWID",
       column_names(kKeyColumns));
 }
 
-/// Creates the table `certificate` if it is missing, and adds the run to one of an earlier version.
+/// Creates the table `certificate` if it is missing, and makes one of an earlier version anew: it
+/// lacks columns, and SQLite cannot make the bound of the recall one that may be NULL.
 void create_certificate_table(SQLite::Database& connection) {
   connection.exec(create_certificate_statement());
+  std::vector<std::string> names;
   for (const StoredColumn& column : columns_of(connection, "certificate")) {
-    if (column.name == "run_id") return;
+    if (column.name == "gap") return;
+    names.push_back(column.name);
   }
-  connection.exec("ALTER TABLE certificate ADD COLUMN run_id TEXT");
+  connection.exec("ALTER TABLE certificate RENAME TO earlier_certificate");
+  connection.exec(create_certificate_statement());
+  connection.exec(fmt::format("INSERT INTO certificate ({0}) SELECT {0} FROM earlier_certificate",
+                              fmt::join(names, ", ")));
+  connection.exec("DROP TABLE earlier_certificate");
 }
 
 /// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
@@ -180,8 +188,8 @@ void insert_certificates(SQLite::Database& connection, const std::vector<Result>
   }
   SQLite::Statement insert(
       connection,
-      fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound, run_id) "
-                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound, loss, loss_bound, "
+                  "gap, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                   column_names(kKeyColumns)));
   for (const CertificateRow& certificate : certificates) {
     int index = 1;
@@ -189,7 +197,11 @@ void insert_certificates(SQLite::Database& connection, const std::vector<Result>
       bind_value(insert, index++, column.get(certificate.row));
     }
     bind_value(insert, index++, value_of(certificate.row.attention_recall));
-    insert.bind(index++, certificate.recall_bound);
+    const Proof& proof = certificate.proof;
+    bind_value(insert, index++, value_of(proof.recall_bound));
+    insert.bind(index++, proof.loss);
+    insert.bind(index++, proof.loss_bound);
+    insert.bind(index++, proof.loss - proof.loss_bound);
     insert.bind(index, run != nullptr ? run->run_id : certificate.row.run_id);
     insert.exec();
     insert.reset();

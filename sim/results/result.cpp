@@ -73,6 +73,8 @@ std::span<const Column> result_columns() {
       {"output_error_p50", &Result::output_error_p50},
       {"output_error_p95", &Result::output_error_p95},
       {"output_error_max", &Result::output_error_max},
+      {"output_error_sq", &Result::output_error_sq},
+      {"predicted_kl", &Result::predicted_kl},
       {"bound_mean", &Result::bound_mean},
       {"bound_violations", &Result::bound_violations},
       {"evictions", &Result::evictions},

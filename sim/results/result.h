@@ -36,6 +36,8 @@ struct Result {
   std::optional<double> output_error_p50 = 0;
   std::optional<double> output_error_p95 = 0;
   std::optional<double> output_error_max = 0;
+  std::optional<double> output_error_sq = 0;  ///< |o - o'|², absolute
+  std::optional<double> predicted_kl;         ///< nats per token; empty without recorded gradients
 
   // Scissorhands Lemma B.4, relative to |o|. Empty for estimators, and if keys and values were
   // quantised or moved to other positions.
@@ -54,11 +56,18 @@ struct Result {
   std::string run_id;  ///< the row of the table `run` of the command that wrote this row
 };
 
-/// Proof that no policy exceeds `recall_bound` on the unit, at the budget, mode and seed of `row`,
-/// whose policy is the oracle that proved it: a row of the table `certificate`.
+/// What an oracle proves of all policies on one unit at one budget, in the loss that it minimises:
+/// the mean over the steps that count, in the units of its cost.
+struct Proof {
+  double loss = 0;                          ///< of the oracle's own schedule
+  double loss_bound = 0;                    ///< no policy loses less
+  std::optional<double> recall_bound = {};  ///< no policy's attention_recall exceeds it
+};
+
+/// The proof of the oracle that is the policy of `row`: a row of the table `certificate`.
 struct CertificateRow {
   Result row;
-  double recall_bound = 0;
+  Proof proof = {};
 };
 
 /// The value of a column; std::monostate (NULL): the column does not apply to the row.

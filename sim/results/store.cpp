@@ -7,23 +7,15 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/results/database.h"
+#include "sim/results/layer_error_table.h"
 #include "sim/results/regret.h"
 #include "sim/results/replay_table.h"
+#include "sim/results/sampled_interval_table.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
-
-/// Creates the view, or replaces the one of another version of the program.
-void renew_view(SQLite::Database& connection) {
-  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
-  SQLite::Statement made(connection, "SELECT sql FROM sqlite_schema WHERE name = 'regret'");
-  if (made.executeStep() && made.getColumn(0).getString() == regret_view()) return;
-  made.reset();
-  connection.exec("DROP VIEW IF EXISTS regret");
-  connection.exec(regret_view());
-  transaction.commit();
-}
 
 /// Whether the table has the column, which files of older programs lack.
 bool has_labels(SQLite::Database& connection) {
@@ -39,7 +31,9 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access)
   database_->run([&](SQLite::Database& connection) {
     if (access == Access::write) {
       create_replay_table(connection);
-      renew_view(connection);
+      SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+      renew_view(connection, "regret", regret_view());
+      transaction.commit();
     } else if (connection.tableExists("replay")) {
       SQLite::Statement(connection,
                         fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
@@ -101,12 +95,19 @@ int ResultStore::set_labels(const std::vector<Result>& results) {
 }
 
 void ResultStore::add(const std::vector<Result>& results,
-                      const std::vector<CertificateRow>& certificates) {
+                      const std::vector<CertificateRow>& certificates,
+                      const std::vector<LayerErrorRow>& layer_errors,
+                      const std::vector<SampledIntervalRow>& intervals) {
   database_->run([&](SQLite::Database& connection) {
     SQLite::Transaction transaction(connection);
     insert_results(connection, results, run_.get());
     insert_certificates(connection, results, certificates, run_.get());
-    if (run_ != nullptr) count_rows(connection, *run_, results.size());
+    remove_outdated_layer_errors(connection, results);
+    insert_layer_errors(connection, layer_errors, run_.get(), database_->file().string());
+    insert_sampled_intervals(connection, intervals, run_.get(), database_->file().string());
+    if (run_ != nullptr) {
+      count_rows(connection, *run_, results.size() + layer_errors.size() + intervals.size());
+    }
     transaction.commit();
   });
 }
@@ -119,7 +120,7 @@ std::optional<double> ResultStore::recall_bound(const Result& result) const {
                                 "budget = ?",
                                 kOfUnit));
     bind_row(query, result);
-    if (!query.executeStep()) return std::nullopt;
+    if (!query.executeStep() || query.getColumn(0).isNull()) return std::nullopt;
     return query.getColumn(0).getDouble();
   });
 }
@@ -149,6 +150,12 @@ std::map<std::pair<std::string, std::int64_t>, std::string> ResultStore::finishe
   });
 }
 
+std::map<std::pair<std::string, std::int64_t>, std::string> ResultStore::finished_layers(
+    const Result& key) const {
+  return database_->run(
+      [&](SQLite::Database& connection) { return kvsim::finished_layers(connection, key); });
+}
+
 std::vector<Result> ResultStore::results(const std::string& trace_id, const std::string& mode,
                                          std::int64_t seed) const {
   return database_->run([&](SQLite::Database& connection) {
@@ -161,6 +168,14 @@ std::vector<Result> ResultStore::results(const std::string& trace_id, const std:
     query.bind(2, mode);
     query.bind(3, seed);
     return results_of(query, database_->file());
+  });
+}
+
+std::vector<SampledIntervalRow> ResultStore::sampled_intervals(const std::string& trace_id,
+                                                               const std::string& mode,
+                                                               std::int64_t seed) const {
+  return database_->run([&](SQLite::Database& connection) {
+    return sampled_intervals_of(connection, trace_id, mode, seed);
   });
 }
 
@@ -205,6 +220,11 @@ std::vector<Result> ResultStore::policy_results(const std::string& policy) const
     query.bind(1, policy);
     return results_of(query, database_->file());
   });
+}
+
+std::vector<LayerErrorRow> ResultStore::policy_layer_errors(const std::string& policy) const {
+  return database_->run(
+      [&](SQLite::Database& connection) { return layer_errors_of(connection, policy); });
 }
 
 void ResultStore::create(const TableSchema& schema) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/results/layer_error.h"
+#include "sim/results/sampled_interval.h"
 #include "sim/results/table.h"
 #include "sim/results/table_schema.h"
 
@@ -47,10 +49,11 @@ class ResultStore {
   /// The run_id of that row; empty before begin_run().
   std::string run_id() const;
 
-  /// Adds all rows and certificates or, on failure, none. Replaces rows with the same key, and
-  /// their certificates.
-  void add(const std::vector<Result>& results,
-           const std::vector<CertificateRow>& certificates = {});
+  /// Adds all rows, certificates, errors of layers and intervals or, on failure, none. Replaces
+  /// rows with the same key, and their certificates.
+  void add(const std::vector<Result>& results, const std::vector<CertificateRow>& certificates = {},
+           const std::vector<LayerErrorRow>& layer_errors = {},
+           const std::vector<SampledIntervalRow>& intervals = {});
 
   /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
   /// Returns the number of rows that had another label.
@@ -66,9 +69,18 @@ class ResultStore {
   /// policy_code.
   std::map<std::pair<std::string, std::int64_t>, std::string> finished(const Result& key) const;
 
+  /// The same for the rows of `layer_error` of the unit's layer.
+  std::map<std::pair<std::string, std::int64_t>, std::string> finished_layers(
+      const Result& key) const;
+
   /// The rows of one trace in this mode and with this seed, ordered by key.
   std::vector<Result> results(const std::string& trace_id, const std::string& mode,
                               std::int64_t seed) const;
+
+  /// The rows of `sampled_interval` of one trace in this mode and with this seed, ordered by key.
+  std::vector<SampledIntervalRow> sampled_intervals(const std::string& trace_id,
+                                                    const std::string& mode,
+                                                    std::int64_t seed) const;
 
   /// The policies that have rows, in the order of their names.
   std::vector<std::string> policies() const;
@@ -81,6 +93,9 @@ class ResultStore {
 
   /// All rows of one policy, ordered by key.
   std::vector<Result> policy_results(const std::string& policy) const;
+
+  /// The rows of `layer_error` of one policy, ordered by key, with what a comparison needs.
+  std::vector<LayerErrorRow> policy_layer_errors(const std::string& policy) const;
 
   /// Creates the table if it is missing and writes its meaning to the table `about`. Throws
   /// DataError if the file has a table of that name with other columns.

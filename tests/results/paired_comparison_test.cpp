@@ -43,8 +43,9 @@ Rows operator+(Rows rows, const Rows& more) {
 }
 
 PairedComparison recalls(const Rows& a, const Rows& b, const char* budget = nullptr) {
+  const Metric metric = metric_named("attention_recall");
   return compare_rows(
-      a, b, metric_column("attention_recall"),
+      measured(a, metric), measured(b, metric), metric,
       budget == nullptr ? std::nullopt : std::optional(Amount::parse(budget, "--budget")));
 }
 
@@ -172,6 +173,24 @@ TEST_CASE("in prefill mode units with other requests than the share are counted"
                     Contains("name the budget as these rows do, or in tokens"));
 }
 
+TEST_CASE("at sampled steps a share is what was asked for, not one of the samples",
+          "[comparison]") {
+  const std::string mode =
+      GENERATE("stream:reference=sample:40", "stream:interval=3,reference=sample:40",
+               "prefill:interval=never,reference=sample:40");
+  Rows a = requests_of_two_texts("a", mode, 0.8);
+  Rows b = requests_of_two_texts("b", mode, 0.4);
+  for (Rows* rows : {&a, &b}) {
+    for (Result& result : *rows) result.steps = 40;
+  }
+  const PairedComparison compared = recalls(a, b, "20%");
+  REQUIRE(compared.differences.size() == 1);
+  CHECK(compared.differences[0].samples == 1);
+  CHECK(compared.otherwise.units == 1);
+  CHECK_THROWS_WITH(recalls(a, b, "40%"),  // 16 tokens of 40 steps
+                    Contains("name the budget as these rows do, or in tokens"));
+}
+
 TEST_CASE("rows that only one policy has are counted", "[comparison]") {
   const Rows a = layers("a", 3, 0.5, 0.1) + layers("a", 3, 0.5, 0.1, 16, "40%");
   const Rows b = layers("b", 5, 0.5, 0.1);
@@ -214,19 +233,53 @@ TEST_CASE("what cannot be compared is refused with a hint", "[comparison]") {
   Rows unmeasured = layers("b", 3, 0.4, 0);
   unmeasured[1].attention_recall.reset();
   CHECK_THROWS_WITH(recalls(a, unmeasured), Contains("attention_recall is NULL for b"));
-  CHECK_THROWS_WITH(metric_column("recall"), Contains("did you mean 'attention_recall'"));
+  CHECK_THROWS_WITH(metric_named("recall"), Contains("did you mean 'attention_recall'"));
   for (const char* text : {"device", "label", "policy_code", "run_id"}) {
-    CHECK_THROWS_WITH(metric_column(text),
+    CHECK_THROWS_WITH(metric_named(text),
                       Contains("expected a number") && !Contains(std::string(", ") + text + ","));
   }
-  CHECK_THROWS_WITH(metric_column("label"), !Contains("label,") && !Contains("label)"));
-  CHECK_THROWS_AS(metric_column("layer"), UsageError);
+  CHECK_THROWS_WITH(metric_named("label"), !Contains("label,") && !Contains("label)"));
+  CHECK_THROWS_AS(metric_named("layer"), UsageError);
+}
+
+TEST_CASE("nats are summed over the units of a sequence, and projected errors over its layers",
+          "[comparison]") {
+  Rows a;
+  Rows b;
+  std::vector<LayerErrorRow> layers_a;
+  std::vector<LayerErrorRow> layers_b;
+  for (int text = 0; text < 6; ++text) {
+    for (int layer = 0; layer < 3; ++layer) {
+      for (const bool is_a : {true, false}) {
+        Result unit = row(is_a ? "a" : "b", fmt::format("text{}", text), layer, 8, "20%", 0.5);
+        unit.predicted_kl = (is_a ? 0.02 : 0.01) * (1 + text);
+        (is_a ? a : b).push_back(unit);
+        unit.kv_head = 1;
+        (is_a ? a : b).push_back(unit);
+        LayerError error;
+        error.projected_error = (is_a ? 1.0 : 3.0) + layer;
+        (is_a ? layers_a : layers_b).push_back({unit, error});
+      }
+    }
+  }
+  const Metric nats = metric_named("predicted_kl");
+  const Difference of_nats =
+      compare_rows(measured(a, nats), measured(b, nats), nats, std::nullopt).differences[0];
+  CHECK(of_nats.estimate.value == Approx(6 * 0.01 * 3.5));  // the mean of 1 .. 6
+  CHECK(of_nats.of_sequences);
+  const Metric error = metric_named("projected_error");
+  CHECK(error.is_of_layers());
+  const Difference of_layers =
+      compare_rows(measured(layers_a), measured(layers_b), error, std::nullopt).differences[0];
+  CHECK(of_layers.estimate.value == Approx(-2 * 3));
+  CHECK(of_layers.samples == 6);
 }
 
 TEST_CASE("every metric says which sign is better, or that none is", "[comparison]") {
   CHECK(preferred("attention_recall") == Preferred::higher);
-  for (const char* loss : {"attention_loss", "miss_rate", "output_error_mean", "output_error_p95",
-                           "bound_mean", "cache_bytes"}) {
+  for (const char* loss :
+       {"attention_loss", "miss_rate", "output_error_mean", "output_error_p95", "output_error_sq",
+        "projected_error", "predicted_kl", "bound_mean", "cache_bytes"}) {
     CHECK(preferred(loss) == Preferred::lower);
   }
   CHECK(preferred("steps") == Preferred::neither);

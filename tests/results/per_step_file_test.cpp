@@ -67,7 +67,7 @@ TEST_CASE("the record of every step can be read back", "[results]") {
   const H5::Attribute mode_attribute = group.openAttribute("mode");
   mode_attribute.read(mode_attribute.getDataType(), mode);
   group.openAttribute("budget").read(H5::PredType::NATIVE_INT64, &budget);
-  CHECK(policy == "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text");
+  CHECK(policy == "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy");
   CHECK(mode == "prefill");
   CHECK(budget == 3);
 }

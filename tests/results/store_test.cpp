@@ -72,9 +72,9 @@ TEST_CASE("a row takes the place of the one with its key, and of its certificate
   first.attention_recall = 0.5;
   Result second = first;
   second.attention_recall = 0.75;
-  store.add({first, row("h2o", 10)}, {{first, 0.6}});
+  store.add({first, row("h2o", 10)}, {{first, {.recall_bound = 0.6}}});
   CHECK(store.recall_bound(first) == 0.6);
-  store.add({second, row("certificate", 20)}, {{second, 0.8}});
+  store.add({second, row("certificate", 20)}, {{second, {.recall_bound = 0.8}}});
   CHECK(store.recall_bound(first) == 0.8);
   const auto results = store.results("id", "stream", 0);
   REQUIRE(results.size() == 3);

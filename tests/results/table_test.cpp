@@ -104,7 +104,7 @@ TEST_CASE("JSON has no infinity and no NaN", "[table]") {
 
 TEST_CASE("a table of results has every column in order", "[table]") {
   Result result;
-  result.policy = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text";
+  result.policy = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy";
   result.budget = 51;
   const Table table = to_table(std::vector<Result>{result, result});
   REQUIRE(table.columns.size() == result_columns().size());
