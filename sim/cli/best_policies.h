@@ -4,16 +4,23 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
-#include "sim/cli/unit_recalls.h"
+#include "sim/cli/unit_values.h"
 #include "sim/results/paired_bootstrap.h"
 
 namespace kvsim::cli {
 
-/// One line: the evicting policy with the highest mean recall at the budget, and those whose paired
+/// What ranks policies at one budget.
+struct Ranking {
+  std::string best;  ///< what the best one has: "least projected error"
+  bool is_loss = true;
+  UnitValues values;
+};
+
+/// One line: the evicting policy with the best mean at the budget, and those whose paired
 /// difference from it has an interval that contains 0; or that the samples are too few. Oracles,
 /// estimators and policies that do not keep to the budget or select from more than it do not take
-/// part. Empty for fewer than two policies.
+/// part. Empty for fewer than two policies. `bootstrap`: of the units of the values.
 std::string best_policies(const std::string& budget, const std::vector<Spec>& policies,
-                          const UnitRecalls& recalls, const PairedBootstrap& bootstrap);
+                          const Ranking& ranking, const PairedBootstrap& bootstrap);
 
 }  // namespace kvsim::cli

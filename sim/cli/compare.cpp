@@ -33,12 +33,13 @@ po::options_description compare_options() {
       "Options");
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
-      "a number of the table replay, as output_error_mean; at one budget neither recall nor "
-      "relative error ranks serious policies as the running model does: python -m kvsim.evaluate "
-      "runs them in the model")(
+      "a number of the table replay, as output_error_sq; predicted_kl is summed over units, "
+      "projected_error of the table layer_error over layers. At one budget neither recall nor "
+      "relative error ranks serious policies as the running model does, these two do while damage "
+      "is small; python -m kvsim.evaluate runs the policies in the model")(
       "budget", word(),
-      "64: tokens; 20%: of the text, in prefill mode the budget as requested. All where none is "
-      "named")(
+      "64: tokens; 20%: of the text, in prefill mode and at sampled steps the budget as requested. "
+      "All where none is named")(
       "mode", word(),
       "as rows name it: stream, stream:every=10, prefill:interval=never. All where none is named")(
       "seed", po::value<std::int64_t>(),
@@ -51,11 +52,11 @@ po::options_description compare_options() {
 }
 
 /// The rows whose value is one of `wanted`. Throws UsageError for a value that no row has.
-void select_rows(std::vector<std::vector<Result>>& rows, const std::string& option,
-                 const std::vector<std::string>& wanted, std::string Result::*member) {
+void select_rows(std::vector<std::vector<MeasuredRow>>& rows, const std::string& option,
+                 const std::vector<std::string>& wanted, std::string MeasuredRow::*member) {
   std::set<std::string> there;
-  for (const std::vector<Result>& of_policy : rows) {
-    for (const Result& row : of_policy) there.insert(row.*member);
+  for (const std::vector<MeasuredRow>& of_policy : rows) {
+    for (const MeasuredRow& row : of_policy) there.insert(row.*member);
   }
   const std::vector<std::string> values(there.begin(), there.end());
   for (const std::string& value : wanted) {
@@ -63,19 +64,20 @@ void select_rows(std::vector<std::vector<Result>>& rows, const std::string& opti
     throw UsageError(fmt::format("--{}: no row of the policies has '{}'; did you mean '{}'?",
                                  option, value, nearest(value, values)));
   }
-  for (std::vector<Result>& of_policy : rows) {
-    std::erase_if(of_policy, [&](const Result& row) {
+  for (std::vector<MeasuredRow>& of_policy : rows) {
+    std::erase_if(of_policy, [&](const MeasuredRow& row) {
       return std::find(wanted.begin(), wanted.end(), row.*member) == wanted.end();
     });
   }
 }
 
 /// The trace whose id begins with `start`. Throws UsageError if there is not exactly one.
-std::string trace_id_from(const std::string& start, const std::vector<std::vector<Result>>& rows) {
+std::string trace_id_from(const std::string& start,
+                          const std::vector<std::vector<MeasuredRow>>& rows) {
   std::set<std::string> all;
   std::set<std::string> found;
-  for (const std::vector<Result>& of_policy : rows) {
-    for (const Result& row : of_policy) {
+  for (const std::vector<MeasuredRow>& of_policy : rows) {
+    for (const MeasuredRow& row : of_policy) {
       all.insert(row.trace_id);
       if (row.trace_id.starts_with(start)) found.insert(row.trace_id);
     }
@@ -87,22 +89,22 @@ std::string trace_id_from(const std::string& start, const std::vector<std::vecto
                     : fmt::format("which begins {} of them", found.size())));
 }
 
-void select_rows(std::vector<std::vector<Result>>& rows, const po::variables_map& values) {
+void select_rows(std::vector<std::vector<MeasuredRow>>& rows, const po::variables_map& values) {
   if (values.count("trace-id") > 0) {
     select_rows(rows, "trace-id", {trace_id_from(values["trace-id"].as<std::string>(), rows)},
-                &Result::trace_id);
+                &MeasuredRow::trace_id);
   }
   if (values.count("sequences") > 0) {
     select_rows(rows, "sequences", parse_list(values["sequences"].as<std::string>(), "--sequences"),
-                &Result::sequence);
+                &MeasuredRow::sequence);
   }
   if (values.count("mode") > 0) {
-    select_rows(rows, "mode", {values["mode"].as<std::string>()}, &Result::mode);
+    select_rows(rows, "mode", {values["mode"].as<std::string>()}, &MeasuredRow::mode);
   }
   if (values.count("seed") > 0) {
     const auto seed = values["seed"].as<std::int64_t>();
-    for (std::vector<Result>& of_policy : rows) {
-      std::erase_if(of_policy, [&](const Result& row) { return row.seed != seed; });
+    for (std::vector<MeasuredRow>& of_policy : rows) {
+      std::erase_if(of_policy, [&](const MeasuredRow& row) { return row.seed != seed; });
     }
   }
 }
@@ -118,9 +120,9 @@ void note_requested_otherwise(const RequestedOtherwise& otherwise, const std::st
                               const std::string& policy) {
   if (otherwise.units == 0) return;
   std::cerr << fmt::format(
-      "kvsim: left out {} {} in prefill mode that {} has at other requests only ({}), which may be "
-      "as many tokens as {} of the prompt; to have them, name the budget as they do, or in "
-      "tokens\n",
+      "kvsim: left out {} {} in prefill mode or at sampled steps that {} has at other requests "
+      "only ({}), which may be as many tokens as {} of the prompt or text; to have them, name the "
+      "budget as they do, or in tokens\n",
       otherwise.units, otherwise.units == 1 ? "unit" : "units", policy,
       fmt::join(otherwise.budgets, ", "), budget);
 }
@@ -178,10 +180,10 @@ std::string better_sign(Preferred better) {
   return better == Preferred::higher ? " (higher is better)" : " (lower is better)";
 }
 
-/// Whether the metric is one of those that say how much of the full attention a cache keeps.
-bool compares_attention(const std::string& metric) {
-  return metric == "miss_rate" || metric.starts_with("attention_") ||
-         metric.starts_with("output_error_");
+/// Whether the metric compares with the full attention.
+bool is_open_loop(const std::string& metric) {
+  return metric == "miss_rate" || metric == "projected_error" || metric == "predicted_kl" ||
+         metric.starts_with("attention_") || metric.starts_with("output_error_");
 }
 
 void write_for_people(const ComparisonTable& comparison, const std::vector<std::string>& policies,
@@ -199,12 +201,24 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
         "about other texts.\n",
         PairedBootstrap::kFewestSamples);
   }
-  if (compares_attention(metric)) {
+  if (is_open_loop(metric)) {
     std::cout << '\n' << kOpenLoop;
   }
   if (several) {
     std::cout << "\nEach interval is for its row alone, not corrected for the number of rows.\n";
   }
+}
+
+/// The rows of the policy with the metric. Throws DataError if its table has none.
+std::vector<MeasuredRow> measured_rows(const ResultStore& store, const std::string& policy,
+                                       const Metric& metric, const std::string& file) {
+  if (!metric.is_of_layers()) return measured(store.policy_results(policy), metric);
+  std::vector<MeasuredRow> rows = measured(store.policy_layer_errors(policy));
+  if (!rows.empty()) return rows;
+  throw DataError(fmt::format(
+      "{}: expected rows of {} in the table layer_error, found none; sweep a trace that "
+      "was recorded with --also output_projection",
+      file, policy));
 }
 
 }  // namespace
@@ -216,7 +230,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   std::vector<std::string> policies = {positional_from(verb, *values, "A")};
   for (const std::string& b : positionals_from(verb, *values, "B")) policies.push_back(b);
   const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
-  const Column& metric = metric_column((*values)["metric"].as<std::string>());
+  const Metric metric = metric_named((*values)["metric"].as<std::string>());
   std::optional<Amount> budget;
   if (values->count("budget") > 0) {
     budget = Amount::parse((*values)["budget"].as<std::string>(), "--budget");
@@ -227,10 +241,10 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   if (there.empty()) {
     throw DataError(fmt::format("{}: no rows to compare; kvsim sweep writes some", file));
   }
-  std::vector<std::vector<Result>> rows;
+  std::vector<std::vector<MeasuredRow>> rows;
   for (std::string& policy : policies) {
     policy = stored_policy(policy, there, store, file);
-    rows.push_back(store.policy_results(policy));
+    rows.push_back(measured_rows(store, policy, metric, file));
   }
   select_rows(rows, *values);
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -24,6 +24,20 @@ std::string ranges(const std::vector<int>& indices) {
 
 std::string element_type(int bytes) { return bytes == 2 ? "float16" : "float32"; }
 
+/// What is recorded of a layer beside queries, keys, values, outputs and its window.
+std::string also(const LayerInfo& layer) {
+  std::vector<std::string> parts;
+  if (layer.attention_chunk) parts.push_back(fmt::format("chunks of {}", *layer.attention_chunk));
+  if (layer.has_sink_logit) parts.emplace_back("sink_logit");
+  if (layer.hidden > 0) parts.push_back(fmt::format("output_projection[{}]", layer.hidden));
+  if (layer.has_residual) parts.emplace_back("residual");
+  if (layer.gradient_samples > 0) {
+    parts.push_back(fmt::format("output_score_grad[{}]", layer.gradient_samples));
+  }
+  if (layer.mlp_width > 0) parts.push_back(fmt::format("mlp_activation[{}]", layer.mlp_width));
+  return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void print_header(const Trace& trace) {
   const TraceHeader& header = trace.header();
   const auto line = [](const char* name, const auto& value) {
@@ -74,7 +88,7 @@ int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
   const Trace trace(positional_from(verb, *values, "TRACE"));
   print_header(trace);
   Table table{{"sequence", "tokens", "prompt", "layer", "KV heads", "window", "keys", "values",
-               "output", "source"},
+               "output", "also", "source"},
               {}};
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
@@ -83,7 +97,7 @@ int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
                             ranges(layer.kv_heads),
                             layer.sliding_window ? std::to_string(*layer.sliding_window) : "-",
                             element_type(layer.key_bytes), element_type(layer.value_bytes),
-                            layer.has_output ? "yes" : "no", sequence.source});
+                            layer.has_output ? "yes" : "no", also(layer), sequence.source});
     }
   }
   write_aligned(std::cout, table);

@@ -4,7 +4,8 @@ namespace kvsim::cli {
 
 /// What numbers of a replay can and cannot rank; below every table that compares policies by them.
 constexpr const char* kOpenLoop =
-    "Open loop: finds the budget and the disasters, hardly ranks serious policies at one budget; "
+    "Open loop: finds the budget and the disasters. At one budget recall and relative error hardly "
+    "rank serious policies, projected error and predicted KL only while the damage is small; "
     "python -m kvsim.evaluate does.\n";
 
 }  // namespace kvsim::cli

@@ -128,8 +128,10 @@ po::options_description replay_options() {
 po::options_description measuring_options() {
   po::options_description options("What to measure");
   options.add_options()("reference", po::value<std::string>()->default_value("full"),
-                        "full: what is lost against the full attention; none: only what leaves and "
-                        "when, for texts of millions of tokens")(
+                        "full: what is lost against the full attention; sample:N: the same at N "
+                        "steps, evenly spaced, the last included, with 95% intervals, for long "
+                        "texts; none: only what leaves and when, for texts of millions of "
+                        "tokens")(
       "every", po::value<int>()->default_value(1),
       "output errors at the last step and at every so many steps before it");
   return options;

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "policies/registry/aliases.h"
+#include "policies/registry/needs.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "sim/cli/options.h"
@@ -12,6 +13,11 @@ namespace {
 
 void print_line(const std::string& name, const std::string& text) {
   if (!text.empty()) std::cout << fmt::format("    {:<20} {}\n", name, text);
+}
+
+std::string spec_of(const CombinatorInfo& combinator) {
+  const std::string values = Params(combinator.params).text();
+  return fmt::format("POLICY+{}{}{}", combinator.name, values.empty() ? "" : ":", values);
 }
 
 void print_params(const std::vector<Param>& params) {
@@ -61,13 +67,14 @@ void print(const PolicyInfo& policy) {
   print_line("also called", aliases_of(policy));
   print_line("role", role_of(policy));
   print_line("sees", policy.sees);
+  print_line("needs", needs_note(policy));
   print_line("differences", policy.differences);
   print_params(policy.params);
   print_presets(policy);
 }
 
 void print(const CombinatorInfo& combinator) {
-  std::cout << fmt::format("POLICY+{}:{}\n", combinator.name, Params(combinator.params).text());
+  std::cout << spec_of(combinator) << '\n';
   print_line("does", combinator.does);
   print_line("source", combinator.source);
   print_line("differences", combinator.differences);
@@ -88,8 +95,8 @@ void print_markdown() {
                              policy.source);
   }
   for (const CombinatorInfo& combinator : combinators()) {
-    std::cout << fmt::format("| `POLICY+{}:{}` | {} | {} |\n", combinator.name,
-                             Params(combinator.params).text(), combinator.does, combinator.source);
+    std::cout << fmt::format("| `{}` | {} | {} |\n", spec_of(combinator), combinator.does,
+                             combinator.source);
   }
 }
 

@@ -31,6 +31,8 @@ std::span<const Verb> verbs() {
        "every budget at once, for policies whose caches nest", run_curve},
       {"analyze", "TRACE... --what NAME,NAME -o RESULTS.sqlite",
        "measure what the papers measure of attention, keys and replays", run_analyze},
+      {"labels", "TRACE -o FILE.npz|FILE.parquet", "write what learned policies train on",
+       run_labels},
       {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},
       {"compare", "RESULTS.sqlite A B...",
        "the difference between two policies of a result file, with its interval", run_compare},

@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "sim/cli/short_spec.h"
+#include "sim/results/regret.h"
 
 namespace kvsim::cli {
 namespace {
 
 const std::string kWindow = "window";
-const std::string kOptimal = "optimal:recent=0";
+const std::string kOptimal = "optimal:recent=0,cost=mass,weight=uniform";
 
 constexpr int kRegretDecimals = 4;
 constexpr int kGapDecimals = 3;
@@ -46,8 +47,9 @@ bool is_among(const std::vector<Spec>& policies, const std::string& text) {
 }  // namespace
 
 RegretColumns::RegretColumns(const std::vector<Spec>& policies) {
-  const auto oracle = std::find_if(policies.begin(), policies.end(),
-                                   [](const Spec& policy) { return policy.is_oracle(); });
+  const auto oracle = std::find_if(policies.begin(), policies.end(), [](const Spec& policy) {
+    return policy.is_oracle() && has_regret(policy);
+  });
   if (oracle == policies.end()) return;
   const auto optimal = std::find_if(policies.begin(), policies.end(),
                                     [](const Spec& policy) { return policy.text() == kOptimal; });
@@ -68,8 +70,12 @@ std::string RegretColumns::note() const {
 }
 
 void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy,
-                              const UnitRecalls& recalls, const PairedBootstrap& bootstrap) const {
+                              const UnitValues& recalls, const PairedBootstrap& bootstrap) const {
   if (!has_any()) return;
+  if (!has_regret(Spec(policy))) {
+    row.resize(row.size() + columns().size(), Value(std::monostate()));
+    return;
+  }
   const Estimate regret = bootstrap.mean(differences(recalls, oracle_, policy));
   row.emplace_back(fmt::format("{:>7}", fixed(regret.value, kRegretDecimals)));  // "-0.1234"
   row.emplace_back(interval_text(regret, kRegretDecimals));

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
-#include "sim/cli/unit_recalls.h"
+#include "sim/cli/unit_values.h"
 #include "sim/results/paired_bootstrap.h"
 #include "sim/results/result.h"
 
@@ -25,8 +25,8 @@ class RegretColumns {
   /// ", regret against ORACLE", or empty without an oracle.
   std::string note() const;
 
-  /// Appends the columns of `policy`.
-  void append_to(std::vector<Value>& row, const std::string& policy, const UnitRecalls& recalls,
+  /// Appends the columns of `policy`, NULL if it does not has_regret().
+  void append_to(std::vector<Value>& row, const std::string& policy, const UnitValues& recalls,
                  const PairedBootstrap& bootstrap) const;
 
  private:

@@ -9,6 +9,7 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/sampled_intervals.h"
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/results/per_step_file.h"
@@ -17,7 +18,21 @@
 namespace kvsim::cli {
 namespace {
 
-void print(std::vector<Result> results, const std::string& format) {
+/// What is printed at the end.
+struct Finished {
+  std::vector<Result> results;
+  std::vector<SampledIntervalRow> intervals;
+
+  void add(Outcome outcome) {
+    for (SampledInterval& sampled : outcome.intervals) {
+      intervals.push_back({outcome.result, std::move(sampled)});
+    }
+    results.push_back(std::move(outcome.result));
+  }
+};
+
+void print(Finished finished, const std::string& format) {
+  std::vector<Result>& results = finished.results;
   std::sort(results.begin(), results.end(), [](const Result& a, const Result& b) {
     return std::tie(a.sequence, a.layer, a.kv_head) < std::tie(b.sequence, b.layer, b.kv_head);
   });
@@ -27,6 +42,7 @@ void print(std::vector<Result> results, const std::string& format) {
     write_json(std::cout, to_table(results));
   } else if (!results.empty()) {
     write_units(std::cout, results);
+    write_unit_intervals(std::cout, finished.intervals);
   }
 }
 
@@ -69,23 +85,23 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   catch_interrupts();  // before a file is begun, which else would stay
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());
-  std::vector<Result> results;
+  Finished found;
   const auto keep_what_finished = [&] {
     if (per_step) per_step->close();
-    print(std::move(results), format);
+    print(std::move(found), format);
   };
   try {
     run_plan(plan, *backend, *values, [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
       Outcome& outcome = outcomes.front();
       if (per_step) per_step->add(outcome.result, outcome.trajectory);
-      results.push_back(std::move(outcome.result));
+      found.add(std::move(outcome));
     });
   } catch (const Interrupted&) {
     // A per-step file of an earlier run stays.
-    if (!results.empty()) print(std::move(results), format);
+    if (!found.results.empty()) print(std::move(found), format);
     throw;
   } catch (const DataError&) {
-    if (!results.empty()) keep_what_finished();
+    if (!found.results.empty()) keep_what_finished();
     throw;
   }
   keep_what_finished();

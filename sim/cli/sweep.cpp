@@ -6,6 +6,7 @@
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace kvsim::cli {
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -37,7 +38,9 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   const RunLabels labels{command_line(verb, arguments, *values), backend->device()};
   const std::string note =
       note_of_another_code(begin_sweep(plan, store, labels, values->count("force") > 0));
-  if (!note.empty()) print_notes({note}, *values);
+  for (const std::string& line : {note, note_of_cut_layers(plan)}) {
+    if (!line.empty()) print_notes({line}, *values);
+  }
   try {
     run_plan(plan, *backend, *values,
              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {

@@ -11,8 +11,10 @@
 #include <tuple>
 
 #include "sim/cli/best_policies.h"
+#include "sim/cli/layer_values.h"
 #include "sim/cli/open_loop.h"
 #include "sim/cli/regret_columns.h"
+#include "sim/cli/sampled_intervals.h"
 #include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
 
@@ -51,6 +53,8 @@ class Mean {
     misses_ += result.token_misses.value_or(0);
     error_.add(result.output_error_mean);
     error_p95_.add(result.output_error_p95);
+    error_sq_.add(result.output_error_sq);
+    predicted_kl_.add(result.predicted_kl);
     bound_.add(result.bound_mean);
     evictions_ += result.evictions;
     ties_ += result.ties.value_or(0);
@@ -62,13 +66,17 @@ class Mean {
   std::optional<double> recall() const { return recall_.get(); }
   std::optional<double> recall_bound() const { return recall_bound_.get(); }
 
+  std::optional<double> squared_error() const { return error_sq_.get(); }
+  /// Nats per token of one unit.
+  std::optional<double> predicted_kl() const { return predicted_kl_.get(); }
+
   /// The share of all evictions that equal scores decided.
   double share_of_ties() const {
     return ties_ == 0 ? 0 : static_cast<double>(ties_) / static_cast<double>(evictions_);
   }
 
   static std::vector<std::string> columns() {
-    return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "bound"};
+    return {"tokens", "bytes", "recall", "miss rate", "error", "error p95", "error sq", "bound"};
   }
 
   void append_to(std::vector<Value>& row) const {
@@ -76,7 +84,8 @@ class Mean {
     row.emplace_back(std::int64_t{std::llround(*bytes_.get())});
     row.push_back(value_of(recall()));
     row.push_back(value_of(miss_rate()));
-    for (const ColumnMean& mean : {error_, error_p95_, bound_}) row.push_back(value_of(mean.get()));
+    for (const ColumnMean& mean : {error_, error_p95_, error_sq_, bound_})
+      row.push_back(value_of(mean.get()));
   }
 
  private:
@@ -93,6 +102,8 @@ class Mean {
   std::int64_t misses_ = 0;
   ColumnMean error_;
   ColumnMean error_p95_;
+  ColumnMean error_sq_;
+  ColumnMean predicted_kl_;
   ColumnMean bound_;
   ColumnMean recall_bound_;
   std::int64_t evictions_ = 0;
@@ -127,8 +138,6 @@ void append_measurements(const Result& row, Measurements& measurements) {
     if (!kRequest.contains(column.name)) measurements.push_back(column.get(row));
   }
 }
-
-using Units = std::vector<const PlannedUnit*>;
 
 /// The units of the plan in the order in which `compare` has them. So the bootstrap draws the same
 /// units whatever the order of the traces.
@@ -171,7 +180,8 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
 /// The rows of a sweep at one budget, from which its lines and notes follow.
 struct AtBudget {
   std::vector<Mean> means;  // per policy
-  UnitRecalls recalls;
+  UnitValues recalls;
+  UnitValues squared_errors;
   std::vector<std::vector<std::string>> groups;  // of policies that did the same in every unit
 };
 
@@ -183,6 +193,7 @@ AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount
     Mean& mean = found.means.emplace_back();
     Measurements measurements;
     std::vector<double> recalls;
+    std::vector<double> squared_errors;
     for (const PlannedUnit* planned : units) {
       const UnitName& name = planned->unit.name;
       const int budget = amount.of(budget_base(planned->unit, plan.request.mode));
@@ -192,8 +203,12 @@ AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount
       mean.add_bound(policy.is_oracle() ? store.recall_bound(row) : std::nullopt);
       append_measurements(row, measurements);
       recalls.push_back(row.attention_recall.value_or(0));
+      squared_errors.push_back(row.output_error_sq.value_or(0));
     }
     if (mean.recall()) found.recalls.emplace(policy.text(), std::move(recalls));
+    if (mean.squared_error()) {
+      found.squared_errors.emplace(policy.text(), std::move(squared_errors));
+    }
     const auto group = groups.emplace(std::move(measurements), found.groups.size());
     if (group.second) found.groups.emplace_back();
     found.groups[group.first->second].push_back(name_in_tables(policy));
@@ -248,14 +263,16 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
   const PairedBootstrap bootstrap(sequences_of(plan, units));
   const std::vector<Spec>& policies = plan.request.policies;
   const RegretColumns regret(policies);
+  const LayerValues layers(plan, units, store);
   Table table{{"budget", "policy"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
+  for (const std::string& name : layers.columns()) table.columns.push_back(name);
   for (const std::string& name : regret.columns()) table.columns.push_back(name);
   std::string notes;
   std::string best;
   for (const Amount& amount : plan.request.budgets) {
     const AtBudget found = rows_at(plan, units, amount, rows, store);
-    if (plan.request.measuring.has_reference()) notes += about_same(amount.written(), found.groups);
+    if (plan.request.measuring.measures()) notes += about_same(amount.written(), found.groups);
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();
       const Mean& mean = found.means[i];
@@ -276,16 +293,25 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
       std::vector<Value>& row = table.rows.emplace_back(
           std::vector<Value>{amount.written(), name_in_tables(policies[i])});
       mean.append_to(row);
+      layers.append_to(row, policy, amount, mean.predicted_kl());
       regret.append_to(row, policy, found.recalls, bootstrap);
     }
-    best += best_policies(amount.written(), policies, found.recalls, bootstrap);
+    if (const UnitValues projected = layers.projected_errors(amount); !projected.empty()) {
+      best += best_policies(amount.written(), policies, {"least projected error", true, projected},
+                            layers.bootstrap());
+    } else {
+      best += best_policies(amount.written(), policies,
+                            {"least squared error", true, found.squared_errors}, bootstrap);
+    }
   }
   out << fmt::format(
-      "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}\n\n",
-      plan.units.size(), plan.mode(), plan.request.seed, regret.note());
+      "{} units, {} mode, seed {}: means over units, miss rate over all their accesses{}{}\n\n",
+      plan.units.size(), plan.mode(), plan.request.seed, layers.note(), regret.note());
   write_aligned(out, table);
-  if (!best.empty() || regret.has_any()) notes += best + about_intervals(bootstrap);
-  if (policies.size() > 1 && plan.request.measuring.has_reference()) notes += kOpenLoop;
+  write_sweep_intervals(out, plan, store);
+  if (!best.empty() || regret.has_any())
+    notes += best + about_intervals(bootstrap) + layers.about_intervals();
+  if (policies.size() > 1 && plan.request.measuring.measures()) notes += kOpenLoop;
   notes = legend(plan.request.policies) + notes;
   if (!notes.empty()) out << '\n' << notes;
 }

@@ -28,6 +28,11 @@ po::options_description synth_options(SynthOptions& synth) {
   add("kv-heads", synth.kv_heads, "KV heads");
   add("head-dim", synth.head_dim, "size of a query and a key");
   add("value-dim", synth.value_dim, "size of a value; 0: as a key");
+  add("hidden", synth.hidden, "width of an output projection and a residual stream; 0: neither");
+  add("gradient-samples", synth.gradient_samples, "samples of gradients; 0: none");
+  add("mlp-width", synth.mlp_width, "neurons of an MLP; 0: none");
+  add("rope-base", synth.rope_base,
+      "say that keys were rotated with this base, which positions=slot needs; 0: say nothing");
   options.add_options()("seed", po::value<std::int64_t>()->default_value(0),
                         "the same seed gives the same bytes")("quiet,q", "no progress");
   add("sinks", synth.sinks, "first tokens that every query attends to");
@@ -41,6 +46,11 @@ po::options_description synth_options(SynthOptions& synth) {
   add("retrieval-period", synth.retrieval_period, "tokens until the text repeats; 0: a quarter");
   add("drift", synth.drift, "radians by which the heavy direction turns over the sequence");
   add("noise", synth.noise, "standard deviation of the rest of a logit");
+  options.add_options()("sink-logit", po::value<double>(),
+                        "mean of learned sink logits, one per query head, which take attention and "
+                        "give no value; none unless it is given");
+  add("attention-chunk", synth.attention_chunk,
+      "tokens of a chunk, outside of which no layer but every fourth attends; 0: none");
   return options;
 }
 
@@ -54,6 +64,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   const bool is_half = choice_from(*values, "dtype", {"float16", "float32"}) == "float16";
   synth.elements = is_half ? ElementType::float16 : ElementType::float32;
   synth.seed = static_cast<std::uint64_t>(checked_seed((*values)["seed"].as<std::int64_t>()));
+  if (values->count("sink-logit") > 0) synth.sink_logit = (*values)["sink-logit"].as<double>();
   synth.output = values->count("no-output") == 0;
   const std::atomic<bool>& interrupted = catch_interrupts();
   constexpr std::size_t kWhole = 100;

@@ -92,6 +92,8 @@ class CAnalysis final : public Analysis {
     unit.keys = unit_.key.data();
     unit.values = unit_.value.data();
     unit.token_ids = unit_.token_ids.empty() ? nullptr : unit_.token_ids.data();
+    unit.attention_chunk = unit_.attention_chunk.value_or(0);
+    unit.sink_logits = unit_.sink_logit.empty() ? nullptr : unit_.sink_logit.data();
     const std::int32_t result =
         function_.analyze(&unit, numbers_.data(), add_row_or_keep_error, &rows);
     if (!rows.error.empty()) fail(fmt::format("a row is wrong: {}", rows.error));

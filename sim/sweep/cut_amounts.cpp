@@ -53,10 +53,10 @@ std::string cut_of(const Spec& policy, int budget) {
     cuts = parameter_cuts(policy, budget);
     protection = protection_cut(estimator_rules(policy, budget), budget / 2);
   } else {
-    protection = protection_cut(policy.rules({.budget = budget}), budget);
+    protection = protection_cut(policy.rules({.budget = budget}), policy.tokens_of(budget));
   }
   if (!protection.empty()) cuts.push_back(protection);
-  const std::string recent = policy.is_oracle() ? recent_cut(policy, budget) : "";
+  const std::string recent = policy.is_oracle() ? recent_cut(policy, policy.tokens_of(budget)) : "";
   if (!recent.empty()) cuts.push_back(recent);
   return fmt::format("{}", fmt::join(cuts, ", "));
 }

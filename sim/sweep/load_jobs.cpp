@@ -42,22 +42,29 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
     if (!measure) continue;
     for (UnitProfile& unit : units) to_measure.push_back({&unit, &trace, &last_steps[sequence]});
   }
+  const UnitParts parts{.gradients = false, .projection = false};
   in_parallel(to_measure.size(), plan.request.threads, interrupted, [&](std::size_t i) {
     const auto& [profile, trace, steps] = to_measure[i];
-    *profile = measure_profile(trace->read_unit(profile->name), plan.request.mode, backend, *steps);
+    *profile =
+        measure_profile(trace->read_unit(profile->name, parts), plan.request.mode, backend, *steps);
   });
 }
 
 ReplayJob JobLoader::load(const SweepJob& job) const {
-  UnitParts parts{.values = plan_.request.measuring.has_reference(), .text = false};
+  const bool measures = plan_.request.measuring.measures();
+  // What is measured needs the whole text at once.
+  UnitParts parts{
+      .vectors = measures, .values = measures, .text = false, .projection = job.whole_layers};
   for (const PlannedReplay& replay : job.replays) {
     const Rules rules = plan_.policy_of(replay).rules({.budget = replay.budget});
     parts.values |= rules.sees_values;
     parts.text |= rules.sees_kinds;
   }
-  ReplayJob loaded;
+  ReplayJob loaded{.units = {}, .configurations = {}, .whole_layers = job.whole_layers};
   for (const JobUnit& unit : job.units) {
-    loaded.units.push_back(plan_.traces[job.trace].read_unit(unit.name, parts));
+    const Trace& trace = plan_.traces[job.trace];
+    parts.gradients = measures && layer_info(trace, unit.name).gradient_samples > 0;
+    loaded.units.push_back(trace.read_unit(unit.name, parts));
   }
   for (const PlannedReplay& replay : job.replays) {
     loaded.configurations.push_back(configuration_of(job, replay, loaded.units));
@@ -80,13 +87,13 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
   const ScheduleFile file(policy.schedule_file());
   const bool is_prefill = plan_.request.mode == Mode::prefill;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    const int budget = configuration.budget_of(i);
+    const int budget = policy.tokens_of(configuration.budget_of(i));
     const ScheduleLimits limits{
         .first_eviction = is_prefill ? units[i].prompt_length - 1 : 0,
         .budget = budget,
         .most_held = most_held(budget, plan_.request.eviction_interval, false)};
     configuration.schedules.push_back(
-        file.read(replay.budget, units[i].name, units[i].num_tokens(), limits));
+        file.read(policy.tokens_of(replay.budget), units[i].name, units[i].num_tokens(), limits));
   }
   return configuration;
 }

@@ -2,15 +2,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "sim/kernels/attention_kernels.h"
 #include "sim/kernels/value_kernels.h"
+#include "sim/results/paired_bootstrap.h"
 
 namespace kvsim {
 namespace {
 
 constexpr std::size_t kNumber = sizeof(float);
+constexpr std::size_t kRowsAtOnce = 4096;     // that UnitRows reads of a file of small chunks
+constexpr std::size_t kFineDistances = 2048;  // of SlotRotation
+constexpr std::size_t kSampledNumbers = 7;    // of SampledMetrics, per step
 
 /// Keys in panels, and per token the norm of the longest value so far.
 std::size_t pass_memory(const ReplayShape& shape) {
@@ -39,11 +44,38 @@ std::size_t outputs_memory(const ReplayShape& shape) {
   return copies * values + (shape.num_tokens + 2 * shape.held) * sizeof(Term);
 }
 
-/// Tokens, scores, attention and slots; without a reference also a copy of the keys.
+/// Gradients and the output projection, of which the layer has a copy; the differences of each
+/// configuration's outputs.
+std::size_t weighed_outputs_memory(const ReplayShape& shape) {
+  if (shape.gradient_samples == 0 && shape.hidden == 0) return 0;
+  const std::size_t dims = shape.group_size * shape.value_dim;
+  const std::size_t gradients = shape.gradient_samples * (shape.num_tokens + kBlockSteps);
+  const std::size_t differences = shape.configurations * kBlockSteps;
+  return dims * (gradients + 2 * shape.hidden + differences) * kNumber;
+}
+
+/// Tokens, scores, attention and slots; without the full attention of every step also the keys in
+/// panels, and angles where they are moved; without any reference the vectors themselves.
 std::size_t cache_memory(const ReplayShape& shape) {
   const std::size_t per_slot = 2 * sizeof(std::int32_t) + sizeof(double) + kNumber;
+  if (shape.has_reference) return shape.held * 2 * per_slot;
   const std::size_t resident = shape.head_dim * kNumber + 3 * sizeof(std::int32_t) + 2 * kNumber;
-  return shape.held * (shape.has_reference ? 2 * per_slot : per_slot + resident);
+  const std::size_t angles = (kFineDistances + shape.num_tokens / kFineDistances) * shape.head_dim;
+  const std::size_t bytes =
+      shape.held * (per_slot + resident) + shape.rotations * angles * sizeof(double);
+  if (shape.samples > 0) return bytes;
+  return bytes + (shape.held * shape.head_dim + shape.held_with_values * shape.value_dim) * kNumber;
+}
+
+/// The full attention of one step, what it takes of the unit, and lists of the missing tokens with
+/// their weights; what is measured at the sampled steps, and the draws of its intervals.
+std::size_t sampling_memory(const ReplayShape& shape) {
+  const std::size_t step =
+      shape.num_tokens * (shape.group_size * 2 * kNumber + 4 * sizeof(std::int32_t));
+  const std::size_t measured =
+      shape.configurations * (shape.group_size + kSampledNumbers) * sizeof(double);
+  const std::size_t draws = PairedBootstrap::kDraws * sizeof(std::uint32_t);
+  return pass_memory(shape) + step + shape.samples * (measured + draws);
 }
 
 }  // namespace
@@ -51,19 +83,25 @@ std::size_t cache_memory(const ReplayShape& shape) {
 std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t n = shape.num_tokens;
   const std::size_t values = shape.reads_values ? shape.value_dim : 0;
-  const std::size_t recorded =
-      n * ((shape.group_size + 1) * shape.head_dim + values) * kNumber + n * sizeof(std::int32_t);
+  const bool measures = shape.has_reference || shape.samples > 0;
+  const std::size_t rows = measures ? n : std::min(n, kRowsAtOnce);
+  const std::size_t recorded = rows * ((shape.group_size + 1) * shape.head_dim + values) * kNumber +
+                               n * sizeof(std::int32_t);
   // When each token left, plus one copy while a replay finishes.
   std::size_t bytes = recorded + (shape.configurations + 1) * n * sizeof(std::int32_t) +
                       cache_memory(shape) + shape.remembered;
   if (shape.trajectories) {
-    const std::size_t per_step = shape.has_reference ? shape.group_size * 2 * kNumber : 0;
+    const std::size_t per_step = measures ? shape.group_size * 2 * kNumber : 0;
     bytes += shape.configurations * n * (sizeof(std::int32_t) + per_step);
   }
+  if (shape.samples > 0) bytes += sampling_memory(shape) + weighed_outputs_memory(shape);
   if (!shape.has_reference) return bytes;
   bytes += (1 + shape.stored_forms) * (pass_memory(shape) + block_memory(shape)) +
-           shape.stored_forms * recorded + outputs_memory(shape) + measuring_memory(shape);
-  return bytes + (shape.oracles ? 3 * (n * (n + 1) / 2) * kNumber : 0);
+           shape.stored_forms * recorded + outputs_memory(shape) + measuring_memory(shape) +
+           weighed_outputs_memory(shape);
+  const std::size_t tables = (shape.oracles ? 3 : 0) + (shape.losses ? 1 : 0);
+  const std::size_t exact_values = shape.losses ? n * shape.value_dim * sizeof(double) : 0;
+  return bytes + tables * (n * (n + 1) / 2) * kNumber + exact_values;
 }
 
 std::size_t resident_bytes() {

@@ -57,11 +57,13 @@ std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const Repl
   std::vector<JobOutcomes> outcomes;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::vector<Configuration>& configurations = jobs[i].configurations;
+    const bool on_cpu_alone = device == nullptr || jobs[i].units.front().weighs_outputs();
     outcomes.emplace_back(configurations.size());
     for (std::size_t c = 0; c < configurations.size(); ++c) {
       const Configuration own = configurations[c].part(0, 1);
       const Rules rules = own.policy.rules({.budget = own.budget});
-      if (device != nullptr && device->can_replay(rules)) {
+      const bool tells_selection = options.selections && rules.selects;  // no device does
+      if (!on_cpu_alone && !tells_selection && device->can_replay(rules)) {
         on_device[i].add(own, c);
       } else {
         on_cpu[i].add(configurations[c], c);
@@ -75,8 +77,9 @@ std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const Repl
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Part& part = on_cpu[i];
     if (part.configurations.empty()) continue;
-    JobOutcomes replayed =
-        replay_together(jobs[i].units, part.configurations, options, rest, &backend);
+    ReplayOptions own = options;
+    own.whole_layers = jobs[i].whole_layers;
+    JobOutcomes replayed = replay_together(jobs[i].units, part.configurations, own, rest, &backend);
     name_device(has_reference ? rest.device() : cpu->device(), replayed);
     for (std::size_t c = 0; c < part.places.size(); ++c) {
       outcomes[i][part.places[c]] = std::move(replayed[c]);

@@ -11,6 +11,7 @@ namespace kvsim {
 struct ReplayJob {
   std::vector<Unit> units;
   std::vector<Configuration> configurations;
+  bool whole_layers = false;  ///< see ReplayOptions
 };
 
 /// [configuration][unit] of a job.

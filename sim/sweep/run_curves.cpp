@@ -6,6 +6,7 @@
 #include "policies/parameters/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/results/policy_code.h"
+#include "sim/results/regret.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
@@ -21,6 +22,8 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   const auto value_dim = static_cast<std::size_t>(header.value_dim);
   const bool oracles = std::any_of(request.policies.begin(), request.policies.end(),
                                    [](const Spec& policy) { return policy.is_oracle(); });
+  const bool losses = std::any_of(request.policies.begin(), request.policies.end(),
+                                  [](const Spec& policy) { return !has_regret(policy); });
   std::size_t errors = 0;
   const auto budgets =
       plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
@@ -39,7 +42,8 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
                         .head_dim = static_cast<std::size_t>(header.head_dim),
                         .value_dim = value_dim,
                         .configurations = request.policies.size(),
-                        .oracles = oracles}) +
+                        .oracles = oracles,
+                        .losses = losses}) +
          values + plans + request.policies.size() * (errors + n * kBytesPerRow);
 }
 

@@ -45,15 +45,28 @@ std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
   return groups;
 }
 
+/// Whether no later unit of the job in the plan is of the same layer: the layer's errors go with
+/// its last unit.
+bool is_last_of_layer(const SweepJob& job, std::size_t unit) {
+  return std::none_of(job.units.begin() + static_cast<std::ptrdiff_t>(unit) + 1, job.units.end(),
+                      [&](const JobUnit& later) {
+                        return later.planned && later.name.layer == job.units[unit].name.layer;
+                      });
+}
+
 void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
             const UnitFinished& finished) {
   for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
     if (!job.units[unit].planned) continue;
     const PlannedUnit& planned = plan.units[*job.units[unit].planned];
+    const bool has_layer = planned.in_whole_layer && is_last_of_layer(job, unit);
     std::vector<Outcome> of_unit;
     for (std::size_t r = 0; r < job.replays.size(); ++r) {
       Outcome& outcome = of_unit.emplace_back(std::move(outcomes[r][unit]));
       describe(plan, planned, job.replays[r], outcome.result);
+      if (!has_layer) outcome.layer_error.reset();
+      if (!outcome.layer_error) continue;
+      outcome.layer_error->num_layers = plan.traces[planned.trace].header().num_layers;
     }
     finished(planned, std::move(of_unit));
   }
@@ -107,8 +120,11 @@ std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& b
     for (const PlannedReplay& replay : unit.remaining) {
       const Spec& policy = plan.policy_of(replay);
       const Rules rules = policy.rules({.budget = replay.budget});
-      const bool has_reference = plan.request.measuring.has_reference();
-      if (!has_reference || !device->can_replay(rules)) names.insert(policy.text());
+      const LayerInfo& layer = layer_info(plan.traces[unit.trace], unit.unit.name);
+      const bool on_device = plan.request.measuring.has_reference() &&
+                             layer.gradient_samples == 0 && !unit.in_whole_layer &&
+                             device->can_replay(rules);
+      if (!on_device) names.insert(policy.text());
     }
   }
   return {names.begin(), names.end()};

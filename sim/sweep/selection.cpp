@@ -55,7 +55,9 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
         if (!selects(selection.kv_heads, kv_head)) continue;
         units.push_back({.name = {sequence.name, layer.index, kv_head},
                          .num_tokens = sequence.num_tokens,
-                         .prompt_length = sequence.prompt_length});
+                         .prompt_length = sequence.prompt_length,
+                         .sliding_window = layer.sliding_window,
+                         .attention_chunk = layer.attention_chunk});
       }
     }
   }
@@ -69,6 +71,17 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
     throw UsageError(fmt::format("nothing of {} is selected", trace.file().string()));
   }
   return units;
+}
+
+const SequenceInfo& sequence_info(const Trace& trace, const UnitName& unit) {
+  return *std::find_if(trace.sequences().begin(), trace.sequences().end(),
+                       [&](const SequenceInfo& info) { return info.name == unit.sequence; });
+}
+
+const LayerInfo& layer_info(const Trace& trace, const UnitName& unit) {
+  const std::vector<LayerInfo>& layers = sequence_info(trace, unit).layers;
+  return *std::find_if(layers.begin(), layers.end(),
+                       [&](const LayerInfo& info) { return info.index == unit.layer; });
 }
 
 }  // namespace kvsim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,17 @@ struct SelectedUnit {
   UnitName name;
   int num_tokens = 0;
   int prompt_length = 0;
+  std::optional<int> sliding_window = {};
+  std::optional<int> attention_chunk = {};
 };
 
 /// The selected units, ordered by sequence, layer and KV head. A layer or head that is missing in
 /// some sequence is skipped there. Throws UsageError, which lists the valid choices, if a sequence,
 /// layer or head is in no selected sequence; DataError if the selected sequences have no head.
 std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& selection);
+
+/// What is recorded of the sequence and of the layer of a unit that the trace has.
+const SequenceInfo& sequence_info(const Trace& trace, const UnitName& unit);
+const LayerInfo& layer_info(const Trace& trace, const UnitName& unit);
 
 }  // namespace kvsim

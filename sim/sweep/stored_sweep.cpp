@@ -13,7 +13,7 @@ namespace kvsim {
 
 std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,
                                                const RunLabels& labels, bool force) {
-  if (!plan.request.measuring.has_reference()) store.check_accepts_unmeasured();
+  if (!plan.request.measuring.measures()) store.check_accepts_unmeasured();
   std::map<std::string, std::size_t> of_another_code;
   if (!force) of_another_code = skip_finished(plan, store);
   const bool relabelled = update_labels(plan, store);
@@ -39,9 +39,17 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   std::vector<Result> rows;
   std::vector<CertificateRow> certificates;
+  std::vector<LayerErrorRow> layer_errors;
+  std::vector<SampledIntervalRow> intervals;
   for (const Outcome& outcome : outcomes) {
     rows.push_back(outcome.result);
-    if (outcome.recall_bound) certificates.push_back({outcome.result, *outcome.recall_bound});
+    if (outcome.proof) certificates.push_back({outcome.result, *outcome.proof});
+    if (outcome.layer_error) {
+      layer_errors.push_back({outcome.result, *outcome.layer_error});
+    }
+    for (const SampledInterval& sampled : outcome.intervals) {
+      intervals.push_back({outcome.result, sampled});
+    }
   }
   std::vector<Result> of_unit = store.unit_results(rows.front());
   std::erase_if(of_unit, [&](const Result& earlier) {
@@ -51,7 +59,7 @@ void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
   });
   of_unit.insert(of_unit.end(), rows.begin(), rows.end());
   check_bounds(of_unit);
-  store.add(rows, certificates);
+  store.add(rows, certificates, layer_errors, intervals);
 }
 
 std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store) {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "sim/replay/score_replay.h"
+#include "sim/results/regret.h"
 
 namespace kvsim {
 namespace {
@@ -61,7 +62,10 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
     const PlannedUnit& planned = plan.units[i];
     const UnitName& name = planned.unit.name;
     for (const PlannedReplay& replay : planned.remaining) {
-      const Scope scope = scope_of(plan, replay);
+      const Scope decides = scope_of(plan, replay);
+      const bool of_layer =
+          planned.in_whole_layer || plan.policy_of(replay).needs().output_projection;
+      const Scope scope = of_layer && decides == Scope::head ? Scope::layer : decides;
       const bool needs_profiles = needs_measurement(plan.policy_of(replay).allocation());
       const auto [entry, is_new] =
           index.emplace(key_of(planned, scope, needs_profiles), jobs.size());
@@ -69,9 +73,11 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
         jobs.push_back({.trace = planned.trace,
                         .units = units_decided_together(plan.traces[planned.trace], name, scope),
                         .replays = {},
-                        .needs_profiles = needs_profiles});
+                        .needs_profiles = needs_profiles,
+                        .whole_layers = false});
       }
       SweepJob& job = jobs[entry->second];
+      job.whole_layers = job.whole_layers || of_layer;
       const auto unit =
           std::find_if(job.units.begin(), job.units.end(), [&](const JobUnit& candidate) {
             return candidate.name.layer == name.layer && candidate.name.kv_head == name.kv_head;
@@ -104,8 +110,9 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
                     .value_dim = static_cast<std::size_t>(header.value_dim),
                     .configurations = job.replays.size(),
                     .error_stride = static_cast<std::size_t>(measuring.error_stride),
+                    .samples = static_cast<std::size_t>(measuring.samples),
                     .has_reference = measuring.has_reference(),
-                    .reads_values = measuring.has_reference(),
+                    .reads_values = measuring.measures(),
                     .trajectories = plan.request.trajectories};
   int prompt = 0;
   for (const JobUnit& of_job : job.units) {
@@ -113,6 +120,10 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     const SelectedUnit& unit = plan.units[*of_job.planned].unit;
     shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
     prompt = first_measured(plan.request.mode, unit.prompt_length);
+    const LayerInfo& layer = layer_info(plan.traces[job.trace], unit.name);
+    if (measuring.measures())
+      shape.gradient_samples = static_cast<std::size_t>(layer.gradient_samples);
+    if (job.whole_layers) shape.hidden = static_cast<std::size_t>(layer.hidden);
   }
   std::set<std::pair<int, int>> stored;
   for (const PlannedReplay& replay : job.replays) {
@@ -122,6 +133,8 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     const auto most = static_cast<std::size_t>(std::max(held_between, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;
+    if (rules.sees_values) shape.held_with_values += held;
+    if (rules.slot_positions) ++shape.rotations;
     const auto steps = static_cast<std::size_t>(rules.remembered.steps);
     const auto covariances = static_cast<std::size_t>(rules.remembered.covariances);
     shape.remembered +=
@@ -134,6 +147,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
     shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
     shape.oracles |= policy.is_oracle();
+    shape.losses |= !has_regret(policy);
   }
   shape.stored_forms = stored.size();
   return shape;

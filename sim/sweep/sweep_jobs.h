@@ -22,6 +22,7 @@ struct SweepJob {
   std::vector<JobUnit> units;  ///< ordered by layer
   std::vector<PlannedReplay> replays;
   bool needs_profiles = false;  ///< its budgets depend on measurements of the sequence
+  bool whole_layers = false;    ///< has all heads of its layers, and measures them as a whole
 };
 
 /// The remaining replays of the plan: jobs of few units first, otherwise in the plan's order.

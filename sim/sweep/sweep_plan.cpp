@@ -11,6 +11,8 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
+#include "sim/sweep/trace_needs.h"
+#include "sim/sweep/whole_layers.h"
 #include "traces/hdf5/errors.h"
 #include "traces/sha256.h"
 
@@ -50,6 +52,17 @@ void check_rotation(const Spec& policy, const Trace& trace, int budget) {
                   rules.slot_positions ? "keep text positions" : "leave the policy out"));
 }
 
+void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit, int budget) {
+  if (!unit.sliding_window && !unit.attention_chunk) return;
+  if (!policy.rules({.budget = budget}).rest) return;
+  throw DataError(fmt::format(
+      "{}: sequence '{}', layer {}: expected no {} for {}, since it would hide evicted tokens one "
+      "after the other, found one of {} tokens; leave +rest out, or select other layers",
+      trace.file().string(), unit.name.sequence, unit.name.layer,
+      unit.sliding_window ? "sliding window" : "attention_chunk", policy.text(),
+      unit.sliding_window ? *unit.sliding_window : *unit.attention_chunk));
+}
+
 // Rules may depend on the budget.
 void check_at_budget(const Spec& policy, const SweepRequest& request, int budget) {
   check_allocation(policy, budget);
@@ -62,6 +75,9 @@ void add_trace(SweepPlan& plan, Trace trace) {
   if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
   for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
     check_mode(unit.name.sequence, unit.num_tokens, unit.prompt_length, plan.request.mode);
+    check_samples(unit.name.sequence,
+                  unit.num_tokens - first_measured(plan.request.mode, unit.prompt_length),
+                  plan.request.eviction_interval, plan.request.measuring);
     PlannedUnit& planned = plan.units.emplace_back();
     planned.trace = plan.traces.size();
     planned.replays = replays_of(plan.request, unit);
@@ -69,6 +85,8 @@ void add_trace(SweepPlan& plan, Trace trace) {
       const Spec& policy = plan.policy_of(replay);
       check_at_budget(policy, plan.request, replay.budget);
       check_rotation(policy, trace, replay.budget);
+      check_needs(policy, trace, unit, plan.request.mode);
+      check_window(policy, trace, unit, replay.budget);
       if (policy.is_estimator()) check_estimator(policy, replay.budget);
     }
     planned.remaining = planned.replays;
@@ -84,7 +102,7 @@ void check_schedules(const SweepPlan& plan) {
     const ScheduleFile file(spec.schedule_file());
     for (const PlannedUnit& unit : plan.units) {
       for (const PlannedReplay& replay : unit.replays) {
-        if (replay.policy == policy) file.require_budget(replay.budget);
+        if (replay.policy == policy) file.require_budget(spec.tokens_of(replay.budget));
       }
     }
   }
@@ -137,6 +155,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
   for (const Trace& trace : plan.request.open_traces) add_trace(plan, trace);
   check_schedules(plan);
+  mark_whole_layers(plan);
   return plan;
 }
 
@@ -146,11 +165,16 @@ std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultSt
     Result row;
     describe(plan, unit, unit.replays.front(), row);
     const auto finished = store.finished(row);
+    const auto layers = store.finished_layers(row);
     std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
       describe(plan, unit, replay, row);
       const auto found = finished.find({row.policy, row.budget});
       if (found == finished.end()) return false;
-      if (found->second == row.policy_code) return true;
+      if (found->second == row.policy_code) {
+        if (!unit.in_whole_layer) return true;
+        const auto layer = layers.find({row.policy, row.budget});
+        return layer != layers.end() && layer->second == row.policy_code;
+      }
       ++of_another_code[plan.policy_of(replay).policy().name];
       return false;
     });

@@ -41,6 +41,7 @@ struct PlannedReplay {
 struct PlannedUnit {
   std::size_t trace = 0;  ///< index into the plan's traces
   SelectedUnit unit;
+  bool in_whole_layer = false;           ///< its layer has rows in the table `layer_error`
   std::vector<PlannedReplay> replays;    ///< all that the request asks for
   std::vector<PlannedReplay> remaining;  ///< those that are not in the result file
 };
@@ -50,6 +51,9 @@ struct SweepPlan {
   SweepRequest request;
   std::vector<Trace> traces;
   std::vector<PlannedUnit> units;
+
+  /// Layers that have what the table `layer_error` needs, but not all heads.
+  std::size_t num_cut_layers = 0;
 
   std::size_t num_replays() const;
   std::size_t num_remaining() const;
@@ -72,9 +76,10 @@ Spec with_schedule_hash(const Spec& policy);
 
 /// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
-/// and for what check_policy(), check_mode() and check_estimator() refuse; DataError for a trace
-/// without the rotation that `positions=slot` needs, and for a schedule file whose SHA-256 differs
-/// from the spec's or that has no schedule for a budget.
+/// and for what check_policy(), check_mode(), check_samples() and check_estimator() refuse;
+/// DataError for a trace without the rotation that `positions=slot` needs or what check_needs()
+/// demands, and for a schedule file whose SHA-256 differs from the spec's or that has no schedule
+/// for a budget.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are

@@ -38,7 +38,7 @@ std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
   std::vector<double> errors(units.size(), 0);
   const std::atomic<bool> interrupted = false;
   in_parallel(units.size(), threads, interrupted, [&](std::size_t i) {
-    const Unit unit = trace.read_unit(units[i].name);
+    const Unit unit = trace.read_unit(units[i].name, {.gradients = false, .projection = false});
     if (!find_layer(trace, unit.name).has_output) return;
     errors[i] = worst_error(unit, trace.read_output(unit.name), backend);
   });

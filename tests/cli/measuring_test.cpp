@@ -121,7 +121,7 @@ TEST_CASE("cli: a sweep without a reference shows what it does not measure as a 
   const Ended swept = sweep(folder, "window;lru", {"--reference", "none", "--quiet"});
   REQUIRE(swept.status == 0);
   CHECK_THAT(swept.out, Contains("stream:reference=none mode") &&
-                            Catch::Matches("[^]*10% +window +51 +3264( +-){5}\n[^]*") &&
+                            Catch::Matches("[^]*10% +window +51 +3264( +-){6}\n[^]*") &&
                             !Contains("the same in every unit"));
   for (const auto& row : exported(folder)) {
     CHECK(row["attention_recall"].is_null());

@@ -45,6 +45,17 @@ TEST_CASE("cli: a sweep without a reference takes about as much memory as it say
                  "--policies window;h2o --budgets 64 --reference none --threads 1");
 }
 
+TEST_CASE("cli: a sweep without a reference whose keys move takes about as much as it says") {
+  check_estimate("--tokens 50000 --query-heads 1 --kv-heads 1 --rope-base 10000",
+                 "--policies h2o:preset=streaming;sink:positions=slot --budgets 1024,2048 "
+                 "--reference none --threads 1");
+}
+
+TEST_CASE("cli: a sweep against a sample of steps takes about as much memory as it says") {
+  check_estimate("--tokens 100000 --query-heads 2 --kv-heads 1",
+                 "--policies window;h2o --budgets 64 --reference sample:20 --threads 1");
+}
+
 TEST_CASE("cli: a sweep against the full attention takes about as much memory as it says") {
   check_estimate("--tokens 12000 --query-heads 4 --kv-heads 1",
                  "--policies window;h2o --budgets 10% --threads 1");

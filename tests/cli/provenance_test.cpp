@@ -117,7 +117,7 @@ TEST_CASE("cli: the table run has the commands that wrote, and every row names i
   }
   CHECK(written.size() == 4);
   std::map<std::string, std::size_t> named;
-  for (const char* name : {"replay", "curve", "sparsity", "evictions", "unit"}) {
+  for (const char* name : {"replay", "layer_error", "curve", "sparsity", "evictions", "unit"}) {
     for (const auto& row : table(folder, name)) ++named[row["run_id"]];
   }
   CHECK(named == written);

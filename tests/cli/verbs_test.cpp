@@ -24,7 +24,7 @@ TEST_CASE("cli: help explains every verb") {
   const Ended help = run(folder.path(), {"--help"});
   CHECK(help.status == 0);
   for (const char* verb :
-       {"info", "verify", "synth", "policies", "replay", "sweep", "compare", "export"}) {
+       {"info", "verify", "synth", "policies", "replay", "sweep", "labels", "compare", "export"}) {
     CHECK_THAT(help.out, Contains(verb));
     const Ended explained = run(folder.path(), {verb, "--help"});
     CHECK(explained.status == 0);
@@ -61,7 +61,7 @@ TEST_CASE("cli: info shows the shape of a trace and every layer") {
     for (int layer = 0; layer < 4; ++layer) {
       CHECK_THAT(info.out,
                  Catch::Matches("[^]*\n" + sequence + " +512 +384 +" + std::to_string(layer) +
-                                " +0-3 +- +float16 +float16 +yes +" + source + "\n[^]*"));
+                                " +0-3 +- +float16 +float16 +yes +[^\n]* " + source + "\n[^]*"));
     }
   }
 }
@@ -87,6 +87,15 @@ TEST_CASE("cli: info counts the spans of each label") {
   CHECK_THAT(info.out, Catch::Matches("[^]*\n\nsequence +label +spans +tokens\n"
                                       "one +question +1 +5\none +answer +2 +3\n"
                                       "two +needle +1 +1\n"));
+}
+
+TEST_CASE("cli: info shows what is recorded beside attention") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20", "--hidden", "12",
+                              "--gradient-samples", "3", "--mlp-width", "24"})
+              .status == 0);
+  CHECK_THAT(run(folder.path(), {"info", "t.h5"}).out,
+             Contains("output_projection[12], residual, output_score_grad[3], mlp_activation[24]"));
 }
 
 TEST_CASE("cli: verify agrees with the bundled trace and with what synth writes") {
@@ -136,16 +145,19 @@ TEST_CASE("cli: replay prints the same rows as a table, as CSV and as JSON") {
   const auto rows = nlohmann::json::parse(with_format("json"));
   REQUIRE(rows.size() == 4);
   for (const Column& column : result_columns()) CHECK(rows[0].contains(column.name));
-  CHECK(rows[0]["policy"] == "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text");
+  CHECK(rows[0]["policy"] ==
+        "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy");
   CHECK(rows[0]["budget"] == 51);
   CHECK(rows[0]["budget_request"] == "10%");
   CHECK(rows[0]["attention_recall"].get<double>() == Approx(0.227).margin(5e-4));
 
   const std::string csv = with_format("csv");
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
-  CHECK_THAT(csv,
-             Contains("\"h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text\"") &&
-                 Contains(rows[0]["attention_recall"].dump()));
+  CHECK_THAT(
+      csv,
+      Contains(
+          "\"h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy\"") &&
+          Contains(rows[0]["attention_recall"].dump()));
   CHECK_THAT(with_format("table"), Contains("0.2268") && Contains("all, mean"));
 }
 

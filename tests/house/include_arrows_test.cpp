@@ -47,14 +47,16 @@ const std::vector<Room> kRooms = {
                              "policies/parts/random_bits.h", "sim/kernels/percentile.h"} +
                          kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
-                             "policies/parts/"} +
+                             "policies/parameters/", "policies/parts/"} +
                          kTraces},
     {"sim/replay/", kBelowReplay},
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
     {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/"}},
     {"sim/sweep/request/", kEngine},
     {"sim/running/", kEngine},
-    {"oracle/", Folders{"sim/replay/", "sim/attention/"} + kPolicies},
+    {"oracle/lookahead/", kBelowReplay + Folders{"sim/replay/"}},
+    {"oracle/", kBelowReplay + Folders{"sim/replay/", "oracle/lookahead/"}},
+    {"oracle/labels/", kBelowReplay + Folders{"sim/replay/"}},
     {"analysis/fits/", {"traces/unit.h", "traces/synth/random_stream.h"}},
     {"analysis/cost/", {}},
     {"analysis/", kEngine},

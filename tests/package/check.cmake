@@ -16,7 +16,8 @@ function(rows result policy)
   kvsim(ignored --plugin ${BUILD}/libdecayed_attention.so sweep ${TRACE} --policies ${policy}
         --budgets 16 --layers 0-1 --quiet -o rows.sqlite)
   string(JOIN "," left_out policy policy_code run_id device attention_recall attention_loss
-         output_error_mean output_error_p50 output_error_p95 output_error_max bound_mean)
+         output_error_mean output_error_p50 output_error_p95 output_error_max output_error_sq
+         predicted_kl bound_mean)
   kvsim(table export rows.sqlite --without ${left_out})
   string(REGEX MATCHALL "\n" lines "${table}")
   list(LENGTH lines count)

@@ -48,7 +48,8 @@ TEST_CASE("a row says what it is of", "[sweep]") {
   CHECK(row.sequence == "b");
   CHECK(row.layer == 1);
   CHECK(row.kv_head == 0);
-  CHECK(row.policy == "h2o:recent=0.5,score=mean,overlap=no,precision=double,positions=text");
+  CHECK(row.policy ==
+        "h2o:recent=0.5,score=mean,overlap=no,precision=double,positions=text,keep=heavy");
   CHECK(row.budget == 5);
   CHECK(row.budget_request == "20%");
   CHECK(row.mode == "stream");

@@ -7,6 +7,8 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/registry/aliases.h"
+#include "sim/sweep/trace_needs.h"
+#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
@@ -27,12 +29,31 @@ std::vector<std::string> hints_for_aliases(const std::vector<Spec>& specs) {
   return hints;
 }
 
-/// Whether a trace of the request does not say how keys were rotated.
-bool lacks_rotation(const SweepRequest& request) {
-  const auto lacks = [](const Trace& trace) { return !trace.header().rope; };
-  return std::any_of(request.open_traces.begin(), request.open_traces.end(), lacks) ||
-         std::any_of(request.traces.begin(), request.traces.end(),
-                     [&](const std::filesystem::path& file) { return lacks(Trace(file)); });
+std::vector<Trace> traces_of(const SweepRequest& request) {
+  std::vector<Trace> traces = request.open_traces;
+  for (const std::filesystem::path& file : request.traces) traces.emplace_back(file);
+  return traces;
+}
+
+/// Throws UsageError if a trace of the request lacks what the policy needs: the rotation of keys,
+/// or what check_needs() demands.
+void check_traces(const Spec& policy, const SweepRequest& request) {
+  const bool sees_rotation = policy.rules({}).sees_rotation;
+  if (!sees_rotation && policy.needs() == TraceNeeds()) return;
+  for (const Trace& trace : traces_of(request)) {
+    if (sees_rotation && !trace.header().rope) {
+      throw UsageError(fmt::format(
+          "{} needs to know how keys were rotated, which a trace does not say; record it again",
+          policy.text()));
+    }
+    for (const SelectedUnit& unit : select_units(trace, request.selection)) {
+      try {
+        check_needs(policy, trace, unit, request.mode);
+      } catch (const DataError& error) {
+        throw UsageError(error.what());
+      }
+    }
+  }
 }
 
 struct LeftOut {
@@ -40,17 +61,14 @@ struct LeftOut {
   std::string first_reason;
 };
 
-/// Removes the policies that check_policy() refuses, and those that need the rotation where a trace
-/// lacks it.
+/// Removes the policies that check_policy() refuses, and those that need what a trace lacks.
 std::vector<Spec> without_refused(std::vector<Spec> policies, const SweepRequest& request,
                                   LeftOut& left_out) {
   std::erase_if(policies, [&](const Spec& policy) {
     try {
       check_policy(policy, request);
-      if (!policy.rules({}).sees_rotation || !lacks_rotation(request)) return false;
-      throw UsageError(fmt::format(
-          "{} needs to know how keys were rotated, which a trace does not say; record it again",
-          policy.text()));
+      check_traces(policy, request);
+      return false;
     } catch (const UsageError& error) {
       if (left_out.policies.empty()) left_out.first_reason = error.what();
       left_out.policies.push_back(policy.policy().name);
@@ -75,17 +93,16 @@ PolicyList policies_in(const std::string& list, Allocation allocation, const Nam
   return {with_allocation(std::move(specs), allocation), std::move(hints)};
 }
 
-PolicyList policies_for(const SweepRequest& request, const std::string& list,
-                        Allocation allocation) {
+PolicyList policies_for(const SweepRequest& request, const std::string& list, Allocation allocation,
+                        const NamedSpecs& named) {
   LeftOut left_out;
   const auto allowed = [&](const std::function<std::vector<Spec>()>& specs) {
     return [&, specs] {
       return without_refused(with_allocation(specs(), allocation), request, left_out);
     };
   };
-  const NamedSpecs every = every_spec();
   PolicyList found =
-      policies_in(list, allocation, {.all = allowed(every.all), .oracles = allowed(every.oracles)});
+      policies_in(list, allocation, {.all = allowed(named.all), .oracles = allowed(named.oracles)});
   if (found.policies.empty()) throw UsageError(left_out.first_reason);
   if (!left_out.policies.empty()) {
     found.notes.push_back(fmt::format("left out, as these options rule them out: {}",

@@ -35,17 +35,36 @@ int interval_of(const RequestOptions& options) {
   return interval;
 }
 
+constexpr std::string_view kSample = "sample:";
+
+int samples_of(std::string_view text) {
+  int samples = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, samples);
+  if (result.ec != std::errc() || result.ptr != end || samples < 1) {
+    throw UsageError(
+        fmt::format("--reference sample:N: expected 1 step or more, found '{}'", text));
+  }
+  return samples;
+}
+
 MeasureOptions measuring_of(const RequestOptions& options) {
   MeasureOptions measuring{.error_stride = options.every};
-  check_choice("--reference", options.reference, {"full", "none"});
-  if (options.reference == "none") measuring.reference = Reference::none;
+  if (options.reference.starts_with(kSample)) {
+    measuring.reference = Reference::sample;
+    measuring.samples = samples_of(std::string_view(options.reference).substr(kSample.size()));
+  } else {
+    check_choice("--reference", options.reference, {"full", "none", "sample:N"});
+    if (options.reference == "none") measuring.reference = Reference::none;
+  }
   if (measuring.error_stride < 1) {
     throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.error_stride));
   }
   if (measuring.error_stride > 1 && !measuring.has_reference()) {
-    throw UsageError(fmt::format(
-        "--every {}: with --reference none there is no output error to take; leave one of them out",
-        measuring.error_stride));
+    throw UsageError(fmt::format("--every {}: --reference {} {}; leave one of them out",
+                                 measuring.error_stride, options.reference,
+                                 measuring.measures() ? "says at which steps errors are taken"
+                                                      : "has no output error to take"));
   }
   return measuring;
 }

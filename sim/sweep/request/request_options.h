@@ -19,8 +19,8 @@ struct RequestOptions {
   std::string eviction_interval = "1";  ///< tokens, or "never"
   std::int64_t seed = 0;
   std::string allocate = "uniform";
-  int threads;  ///< default_threads() at first
-  std::string reference = "full";
+  int threads;                     ///< default_threads() at first
+  std::string reference = "full";  ///< or "none", "sample:N"
   int every = 1;
 };
 

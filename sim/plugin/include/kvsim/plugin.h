@@ -31,7 +31,7 @@ typedef struct kvsim_step {
   int32_t num_queries;         /* rows of `queries`: query heads of this KV head */
   const int32_t* tokens;       /* [num_tokens], text positions, ascending; the last one is t */
   const float* attention;      /* [num_tokens], of step t over `tokens`: the mean over the query
-                                * heads of their softmax over `tokens` */
+                                * heads of their softmax over `tokens` and a learned sink */
   const float* full_attention; /* [num_tokens], with the softmax over all visible tokens; NULL
                                 * unless sees_full_attention */
   const float* keys;           /* [num_tokens, head_dim]; NULL unless sees_keys */
@@ -140,6 +140,8 @@ typedef struct kvsim_unit {
   const float* keys;           /* [num_tokens, head_dim], after positional rotation */
   const float* values;         /* [num_tokens, value_dim] */
   const int32_t* token_ids;    /* [num_tokens]; NULL if the trace has none */
+  int32_t attention_chunk;     /* and while j / chunk == t / chunk; 0: none */
+  const float* sink_logits;    /* [num_queries]: takes attention, gives no value; NULL: none */
 } kvsim_unit;
 
 typedef struct kvsim_rows kvsim_rows;

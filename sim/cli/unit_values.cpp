@@ -1,14 +1,14 @@
-#include "sim/cli/unit_recalls.h"
+#include "sim/cli/unit_values.h"
 
 #include <algorithm>
 #include <functional>
 
 namespace kvsim::cli {
 
-std::vector<double> differences(const UnitRecalls& recalls, const std::string& a,
+std::vector<double> differences(const UnitValues& values, const std::string& a,
                                 const std::string& b) {
-  std::vector<double> differences = recalls.at(a);
-  const std::vector<double>& others = recalls.at(b);
+  std::vector<double> differences = values.at(a);
+  const std::vector<double>& others = values.at(b);
   std::transform(differences.begin(), differences.end(), others.begin(), differences.begin(),
                  std::minus<>());
   return differences;

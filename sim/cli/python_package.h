@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/cli/options.h"
+
+namespace kvsim::cli {
+
+/// Replaces the program by `python -m MODULE ARGUMENTS`, which so has its terminal, its signals and
+/// its exit status. Python is what KVSIM_PYTHON names; else the one beside the program, where pip
+/// puts both; else python3 on the PATH. `purpose` completes a message: "draws the report". Throws
+/// std::runtime_error if there is no Python or no such module.
+[[noreturn]] void run_in_python(const std::string& module, const std::string& purpose,
+                                const std::vector<std::string>& arguments);
+
+/// The arguments for that, `positional` first, with those of the file of --config, which Python
+/// does not read. All options take texts.
+std::vector<std::string> words_of(const std::vector<std::string>& arguments,
+                                  const po::variables_map& values, const std::string& positional);
+
+}  // namespace kvsim::cli
