@@ -12,7 +12,9 @@ struct AnalysisOptions {
   Mode mode = Mode::stream;
   std::int64_t seed = 0;
   const std::atomic<bool>* interrupted =
-      nullptr;  ///< checked once per block; true: throw Interrupted
+      nullptr;                          ///< checked once per block; true: throw Interrupted
+  const LayerStream* stream = nullptr;  ///< of Subject
+  std::function<void(const SeeRows&)> read_mlp_activation = {};  ///< of Subject
 };
 
 /// Runs the analyses on one unit and returns their rows, parallel to `analyses`. `runs` are replays

@@ -12,8 +12,11 @@
 #include "sim/attention/device_summaries.h"
 #include "sim/replay/replay.h"
 #include "sim/results/table_schema.h"
+#include "traces/trace.h"
 
 namespace kvsim {
+
+struct LayerStream;  // analysis/layer_stream.h
 
 /// A replay of the unit under one policy at one budget.
 struct PolicyRun {
@@ -35,9 +38,17 @@ struct Subject {
   /// result from here in finish() and gets no blocks. Else null.
   const DeviceSummaries* device = nullptr;
 
+  /// The residual stream at the unit's layer. Set for an analysis with AnalysisInfo::needs_stream
+  /// where the trace has it, else null.
+  const LayerStream* stream = nullptr;
+
   /// Per query head and token: the sum of a[t,j] over all steps t. Empty unless
   /// AnalysisInfo::looks_ahead, as it takes an extra pass over the attention.
   std::vector<std::vector<double>> total_attention = {};
+
+  /// Shows the layer's mlp_activation. Set for an analysis with AnalysisInfo::needs_mlp_activation
+  /// at the one unit that stands for its layer, the first recorded KV head; else null.
+  std::function<void(const SeeRows&)> read_mlp_activation = {};
 
   /// The first step that a replay measures.
   int first_measured() const { return kvsim::first_measured(mode, unit.prompt_length); }
@@ -74,9 +85,14 @@ struct AnalysisInfo {
   std::vector<std::string> summary_by = {};  ///< ... per layer and value of these columns
 
   bool reads_attention = true;
-  bool needs_tokens = false;    ///< the trace must hold token_ids
-  bool looks_ahead = false;     ///< needs Subject::total_attention
-  bool runs_on_device = false;  ///< can use Subject::device
+  bool needs_tokens = false;          ///< the trace must hold token_ids
+  bool needs_gradients = false;       ///< the trace must hold output_score_grad
+  bool needs_mlp_activation = false;  ///< the trace must hold mlp_activation
+  bool needs_stream = false;      ///< the trace must hold residual, output_projection and all heads
+  bool needs_spans = false;       ///< the trace must hold needles, and answers to predict
+  bool reads_selections = false;  ///< needs Trajectory::selected
+  bool looks_ahead = false;       ///< needs Subject::total_attention
+  bool runs_on_device = false;    ///< can use Subject::device
 
   /// The policies whose replays it can read; null if it reads no replays.
   bool (*accepts)(const Spec& policy) = nullptr;

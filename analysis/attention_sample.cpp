@@ -19,7 +19,7 @@ AttentionSample::AttentionSample(const Subject& subject, int size, int first_ste
 void AttentionSample::add(const AttentionRow& row) {
   if (row.step < first_step_) return;
   const double sum = weight_before(row);
-  if (sum == 0) return;  // token t has all of the attention
+  if (sum == 0) return;  // token t, or a sink, has all of the attention
   const std::uint64_t of_row = random_bits(random_bits(seed_, static_cast<std::uint64_t>(row.head)),
                                            static_cast<std::uint64_t>(row.step));
   const int visible = row.step - row.first_visible;

@@ -1,5 +1,7 @@
 #include "analysis/policy_runs.h"
 
+#include <algorithm>
+
 #include "sim/replay/replay_checks.h"
 
 namespace kvsim {
@@ -25,6 +27,14 @@ std::vector<Value> with_run_values(const Subject& subject, const PolicyRun& run,
 bool evicts_exactly(const Spec& policy) {
   const Rules rules = policy.rules({});
   return !policy.is_estimator() && rules.is_exact() && !rules.selects;
+}
+
+bool attends_to(const PolicyRun& run, int token, int step) {
+  const Trajectory& trajectory = run.trajectory;
+  if (trajectory.selected_begin.empty()) return is_attended(run, token, step);
+  const auto selected = trajectory.selected.begin();
+  const auto last = selected + trajectory.selected_begin[step + 1];
+  return std::find(selected + trajectory.selected_begin[step], last, token) != last;
 }
 
 }  // namespace kvsim

@@ -27,4 +27,8 @@ inline bool is_kept(const PolicyRun& run, int token, int step) {
   return token <= step && run.trajectory.evicted_after[token] > step;
 }
 
+/// Whether step `step`, a measured one, attends to the token: of a policy that selects, what it
+/// selected; of an estimator, whether it has the token's value.
+bool attends_to(const PolicyRun& run, int token, int step);
+
 }  // namespace kvsim

@@ -18,19 +18,26 @@ namespace kvsim {
   ANALYSIS(attention_maps)       \
   ANALYSIS(repetition)           \
   ANALYSIS(sparsity)             \
+  ANALYSIS(good_distribution)    \
   ANALYSIS(heavy_hitters)        \
   ANALYSIS(concentration)        \
   ANALYSIS(vocabulary)           \
   ANALYSIS(power_law)            \
+  ANALYSIS(mlp_heavy_hitters)    \
+  ANALYSIS(mlp_concentration)    \
   ANALYSIS(scissorhands_bound)   \
+  ANALYSIS(submodularity)        \
   ANALYSIS(h2o_bound)            \
   ANALYSIS(subgen_bound)         \
   ANALYSIS(clusters)             \
   ANALYSIS(cluster_growth)       \
+  ANALYSIS(residual_similarity)  \
   ANALYSIS(score_change)         \
   ANALYSIS(evictions)            \
   ANALYSIS(anatomy)              \
   ANALYSIS(overlap)              \
+  ANALYSIS(predicted_kl_steps)   \
+  ANALYSIS(span_retention)       \
   ANALYSIS(regression)
 
 #define KVSIM_DECLARE(name) AnalysisInfo name##_analysis();

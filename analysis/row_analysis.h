@@ -10,15 +10,16 @@ namespace kvsim {
 struct AttentionRow {
   int head;           ///< query head within the unit's group
   int step;           ///< t
-  int first_visible;  ///< first token inside the layer's sliding window
+  int first_visible;  ///< first token inside the layer's sliding window and chunk
   const HeadAttention& block;
   int row;  ///< of the block
 
-  /// exp(l[t,j] - max_j l[t,j]) of tokens j = 0 .. t.
+  /// exp(l[t,j] - max_j l[t,j]) of tokens j = 0 .. t, the maximum including a learned sink.
   std::span<const float> weight() const {
     return {block.weight.row(row).data(), static_cast<std::size_t>(step) + 1};
   }
-  double weight_sum() const { return block.weight_sum[row]; }
+  double sink_weight() const { return block.sink_weight[row]; }
+  double weight_sum() const { return block.weight_sum[row]; }  ///< with the sink's
   /// a[t,j].
   double attention(int token) const { return block.weight(row, token) / block.weight_sum[row]; }
 };

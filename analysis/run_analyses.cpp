@@ -7,40 +7,17 @@
 #include <mutex>
 
 #include "analysis/analyse_unit.h"
+#include "analysis/analysis_needs.h"
+#include "analysis/layer_stream.h"
 #include "analysis/unit_table.h"
 #include "policies/parameters/errors.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
-
-void check_policies(const AnalysisInfo& info, const std::vector<Spec>& policies) {
-  if (info.accepts == nullptr) return;
-  const auto found = std::count_if(policies.begin(), policies.end(), info.accepts);
-  if (static_cast<std::size_t>(found) >= info.min_policies) return;
-  throw UsageError(fmt::format(
-      "analysis {} looks at replays: expected {} policies that it can look at (kvsim analyze "
-      "--help) among --policies, with --budgets; found {}",
-      info.name, info.min_policies, found));
-}
-
-void check_tokens(const AnalysisInfo& info, const SweepPlan& plan) {
-  if (!info.needs_tokens) return;
-  for (const PlannedUnit& unit : plan.units) {
-    const Trace& trace = plan.traces[unit.trace];
-    for (const SequenceInfo& sequence : trace.sequences()) {
-      if (sequence.name != unit.unit.name.sequence || sequence.has_token_ids) continue;
-      throw DataError(fmt::format(
-          "{}: /sequences/{}/token_ids: expected the tokens, which the analysis {} needs, found "
-          "nothing; record them, or leave the analysis out",
-          trace.file().string(), sequence.name, info.name));
-    }
-  }
-}
 
 using UnitRuns = std::map<const PlannedUnit*, std::vector<PolicyRun>>;
 
@@ -66,9 +43,26 @@ UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
   return runs;
 }
 
+bool looks_at_streams(const std::vector<AnalysisSpec>& analyses) {
+  return std::any_of(analyses.begin(), analyses.end(),
+                     [](const AnalysisSpec& spec) { return spec.info->needs_stream; });
+}
+
 bool looks_at_replays(const AnalysisPlan& plan) {
   return std::any_of(plan.analyses.begin(), plan.analyses.end(),
                      [](const AnalysisSpec& spec) { return spec.info->accepts != nullptr; });
+}
+
+/// Of the layers whose streams are computed at one time: three matrices [tokens, hidden] each.
+std::size_t stream_bytes(const AnalysisPlan& plan) {
+  if (!looks_at_streams(plan.analyses)) return 0;
+  std::size_t largest = 0;
+  for (const PlannedUnit& unit : plan.sweep.units) {
+    const LayerInfo& layer = layer_info(plan.sweep.traces[unit.trace], unit.unit.name);
+    const auto entries = static_cast<std::size_t>(unit.unit.num_tokens) * layer.hidden;
+    largest = std::max(largest, 3 * sizeof(float) * entries);
+  }
+  return largest * std::max(1, plan.sweep.request.threads);
 }
 
 /// policy_code() by the text of the policy.
@@ -103,12 +97,20 @@ std::vector<Value> full_row(const Trace& trace, const Unit& unit, const Analysis
 /// The tables of one unit.
 std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& planned,
                                const std::vector<PolicyRun>& runs, const Backend& backend,
-                               const std::atomic<bool>& interrupted) {
+                               LayerStreams& streams, const std::atomic<bool>& interrupted) {
   const Trace& trace = plan.sweep.traces[planned.trace];
   const Unit unit = trace.read_unit(planned.unit.name);
-  const AnalysisOptions options{.mode = plan.sweep.request.mode,
-                                .seed = plan.sweep.request.seed,
-                                .interrupted = &interrupted};
+  AnalysisOptions options{.mode = plan.sweep.request.mode,
+                          .seed = plan.sweep.request.seed,
+                          .interrupted = &interrupted};
+  if (stands_for_layer(trace, unit.name)) {
+    options.read_mlp_activation = [&](const SeeRows& see) {
+      trace.read_mlp_activation(unit.name.sequence, unit.name.layer, see);
+    };
+  }
+  if (looks_at_streams(plan.analyses)) {
+    options.stream = &streams.at(unit.name.sequence, unit.name.layer);
+  }
   const auto results = analyse_unit(unit, plan.analyses, runs, options, backend);
   PolicyCodes codes;
   for (const Spec& policy : plan.sweep.request.policies) codes[policy.text()] = policy_code(policy);
@@ -126,7 +128,7 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
 }  // namespace
 
 std::size_t AnalysisPlan::memory_bytes() const {
-  const std::size_t of_replays = kvsim::memory_bytes(sweep, jobs_of(sweep));
+  const std::size_t of_replays = kvsim::memory_bytes(sweep, jobs_of(sweep)) + stream_bytes(*this);
   if (!looks_at_replays(*this)) return of_replays;
   // The trajectories of a sequence are kept until its units have been analysed.
   std::map<std::pair<std::size_t, std::string>, std::size_t> of_sequence;
@@ -169,9 +171,12 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
   }
   request.trajectories = true;
   plan.sweep = plan_sweep(std::move(request));
-  keep([&](const AnalysisInfo& info) { check_tokens(info, plan.sweep); });
+  keep([&](const AnalysisInfo& info) { check_traces(info, plan.sweep); });
   if (analyses.empty()) throw UsageError("there is no analysis left to do");
   plan.analyses = std::move(analyses);
+  plan.sweep.request.selections =
+      std::any_of(plan.analyses.begin(), plan.analyses.end(),
+                  [](const AnalysisSpec& spec) { return spec.info->reads_selections; });
   for (const AnalysisSpec& spec : plan.analyses) plan.schemas.push_back(schema_of(*spec.info));
   plan.schemas.push_back(unit_schema());
   return plan;
@@ -196,11 +201,12 @@ void run_analyses(AnalysisPlan& plan, const Backend& backend, const std::atomic<
       for (auto unit = first; unit != last; ++unit) unit->remaining.clear();
     }
     for (auto unit = first; unit != last; ++unit) runs.try_emplace(&*unit);
+    LayerStreams streams(plan.sweep.traces[first->trace], backend);
     in_parallel(static_cast<std::size_t>(last - first), plan.sweep.request.threads, interrupted,
                 [&](std::size_t i) {
                   const PlannedUnit& planned = *(first + static_cast<std::ptrdiff_t>(i));
                   const auto tables =
-                      analyse(plan, planned, runs.at(&planned), backend, interrupted);
+                      analyse(plan, planned, runs.at(&planned), backend, streams, interrupted);
                   const std::lock_guard<std::mutex> lock(reporting);
                   finished(planned, tables);
                 });

@@ -18,7 +18,11 @@ TableSchema unit_schema() {
        real_column("scale", "logit = scale * <query, key>"),
        real_column("logit_softcap", "logit becomes cap * tanh(logit / cap); NULL: none"),
        integer_column("sliding_window",
-                      "token j is visible at step t while t - j < window; NULL: none")}};
+                      "token j is visible at step t while t - j < window; NULL: none"),
+       integer_column("attention_chunk",
+                      "and while floor(j / chunk) = floor(t / chunk); NULL: none"),
+       integer_column("has_sink_logit",
+                      "1 if a learned sink takes attention and gives no value, else 0")}};
 }
 
 std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
@@ -26,6 +30,8 @@ std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
   if (unit.logit_softcap) softcap = *unit.logit_softcap;
   std::optional<std::int64_t> window;
   if (unit.sliding_window) window = *unit.sliding_window;
+  std::optional<std::int64_t> chunk;
+  if (unit.attention_chunk) chunk = *unit.attention_chunk;
   return {trace.id(),
           unit.name.sequence,
           std::int64_t{unit.name.layer},
@@ -37,7 +43,9 @@ std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
           std::int64_t{unit.value.cols()},
           static_cast<double>(unit.scale),
           value_of(softcap),
-          value_of(window)};
+          value_of(window),
+          value_of(chunk),
+          std::int64_t{!unit.sink_logit.empty()}};
 }
 
 }  // namespace kvsim

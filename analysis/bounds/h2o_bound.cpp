@@ -4,16 +4,19 @@
 // The value of a set Y at step i is f_i(Y) = h(sum of o_{i,j} over j in Y), the score function of
 // Algorithms 1 and 2: o is the attention of the step, or accumulated up to it. As h never
 // decreases, the best set is that of the largest scores, which gives the exact optimum of
-// Definition D.27.
+// Definition D.27. The exact function takes full attention (Definition D.9), the approximate one
+// attention over the tokens held (Definition D.10), which is what H2O has.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numbers>
+#include <limits>
 #include <numeric>
+#include <utility>
 
+#include "analysis/bounds/h2o_theorem.h"
 #include "analysis/policy_runs.h"
 #include "analysis/row_analysis.h"
 
@@ -25,11 +28,11 @@ class H2oBound final : public Analysis {
   H2oBound(const Params& params, const Subject& subject)
       : subject_(subject),
         unit_(subject.unit),
+        approximates_(params.choice("function") == "approximate"),
         score_(params.choice("score")),
         function_(params.choice("h")),
         scores_(unit_.num_tokens(), 0),
-        previous_(unit_.num_tokens(), 0),
-        measured_(subject.runs.size()) {}
+        measured_(subject.runs.size(), Measured(unit_.num_tokens())) {}
 
   void add(const AttentionBlock& block) override {
     for (int row = 0; row < block.num_steps; ++row) add_step(block, row);
@@ -38,9 +41,9 @@ class H2oBound final : public Analysis {
   std::vector<AnalysisRow> finish() override {
     std::vector<AnalysisRow> rows;
     for (std::size_t run = 0; run < measured_.size(); ++run) {
-      if (measured_[run].steps == 0) continue;
+      if (measured_[run].theorem.steps() == 0) continue;
       const std::vector<Value> values = with_run_values(
-          subject_, subject_.runs[run], values_of(subject_.runs[run], measured_[run]));
+          subject_, subject_.runs[run], values_of(subject_.runs[run], measured_[run].theorem));
       for (int head = 0; head < unit_.group_size(); ++head) rows.push_back({head, values});
     }
     return rows;
@@ -48,21 +51,15 @@ class H2oBound final : public Analysis {
 
  private:
   struct Measured {
-    std::int64_t steps = 0;
-    std::int64_t evicting_steps = 0;
-    std::int64_t greedy_steps = 0;  // of evicting_steps
-    double ratio_sum = 0;
-    double ratio_min = 1;
-    double theta = 0;
-    double gamma = 0;          // as Lemma D.29 uses it
-    double gamma_printed = 0;  // as Definition D.28 prints it
-    double log_induction = 0;  // log of the product of (1 - theta_i) (1 - gamma_i)
-    double previous_optimum = 0;
+    explicit Measured(int num_tokens) : cached_scores(num_tokens, 0), theorem(num_tokens) {}
+
+    std::vector<double> cached_scores;  // per token: o_{i,j} over the tokens held
+    double chosen = 0;                  // H2oStep::chosen of the step before
+    H2oTheorem theorem;
   };
 
   void add_step(const AttentionBlock& block, int row) {
     const int step = block.first_step + row;
-    previous_ = scores_;
     if (score_ == "step") std::fill(scores_.begin(), scores_.end(), 0);
     for (const HeadAttention& head : block.heads) {
       const double sum = head.weight_sum[row] * unit_.group_size();
@@ -70,51 +67,59 @@ class H2oBound final : public Analysis {
         scores_[j] += head.weight(row, j) / sum;
     }
     for (std::size_t run = 0; run < measured_.size(); ++run) {
+      if (approximates_) add_cached(subject_.runs[run], block, row, measured_[run].cached_scores);
       measure(subject_.runs[run], step, measured_[run]);
     }
   }
 
+  // Adds to `scores` the attention of a step over the tokens that the replay holds.
+  void add_cached(const PolicyRun& run, const AttentionBlock& block, int row,
+                  std::vector<double>& scores) {
+    const int step = block.first_step + row;
+    if (score_ == "step") std::fill(scores.begin(), scores.end(), 0);
+    attended_.clear();
+    for (int j = first_visible(unit_, step); j <= step; ++j) {
+      if (is_attended(run, j, step)) attended_.push_back(j);
+    }
+    for (const HeadAttention& head : block.heads) {
+      double sum = head.sink_weight[row];
+      for (const int j : attended_) sum += head.weight(row, j);
+      if (sum == 0) continue;  // every weight underflows
+      for (const int j : attended_) scores[j] += head.weight(row, j) / (sum * unit_.group_size());
+    }
+  }
+
   void measure(const PolicyRun& run, int step, Measured& measured) {
-    const std::vector<std::int32_t>& evicted_after = run.trajectory.evicted_after;
-    if (step < *std::min_element(evicted_after.begin(), evicted_after.end())) return;
+    const std::vector<double>& used = approximates_ ? measured.cached_scores : scores_;
     double kept = 0;
-    double kept_before = 0;  // the same set at the step before
+    double chosen = 0;
+    double held = 0;
     double least_kept = std::numeric_limits<double>::infinity();
     double most_evicted = 0;
     bool evicts = false;
     for (int j = 0; j <= step; ++j) {
+      if (!is_attended(run, j, step)) continue;
+      if (j < step) held += used[j];
       if (is_kept(run, j, step)) {
         kept += scores_[j];
-        kept_before += previous_[j];
-        least_kept = std::min(least_kept, scores_[j]);
-      } else if (is_attended(run, j, step)) {
-        most_evicted = std::max(most_evicted, scores_[j]);
+        chosen += used[j];
+        least_kept = std::min(least_kept, used[j]);
+      } else {
+        most_evicted = std::max(most_evicted, used[j]);
         evicts = true;
       }
     }
-    const double optimum = value(best(run.peak, step));
-    const double achieved = value(kept);
-    const double ratio = optimum == 0 ? 1 : achieved / optimum;
-    const double theta = fall(value(kept_before), achieved);
-    measured.ratio_sum += ratio;
-    measured.ratio_min = std::min(measured.ratio_min, ratio);
-    measured.theta = std::max(measured.theta, theta);
-    measured.evicting_steps += evicts;
-    measured.greedy_steps += evicts && most_evicted <= least_kept;
-    measured.log_induction += std::log1p(-theta);
-    if (measured.steps > 0) {
-      const double gamma = fall(optimum, measured.previous_optimum);
-      measured.gamma = std::max(measured.gamma, gamma);
-      measured.gamma_printed =
-          std::max(measured.gamma_printed, fall(measured.previous_optimum, optimum));
-      measured.log_induction += std::log1p(-gamma);
-    }
-    measured.previous_optimum = optimum;
-    ++measured.steps;
+    const double earlier = std::exchange(measured.chosen, value(chosen));
+    const std::vector<std::int32_t>& evicted_after = run.trajectory.evicted_after;
+    if (step < *std::min_element(evicted_after.begin(), evicted_after.end())) return;
+    measured.theorem.add({.optimum = value(best(run.peak, step)),
+                          .achieved = value(kept),
+                          .chosen = value(chosen),
+                          .held = value(held),
+                          .earlier = earlier,
+                          .evicts = evicts,
+                          .is_greedy = most_evicted <= least_kept});
   }
-
-  /// The smallest x >= 0 such that to >= (1 - x) * from.
-  static double fall(double from, double to) { return from <= to ? 0 : 1 - to / from; }
 
   // The sum of the `budget` largest scores.
   double best(int budget, int step) {
@@ -131,46 +136,40 @@ class H2oBound final : public Analysis {
     return sum;
   }
 
-  std::vector<Value> values_of(const PolicyRun& run, const Measured& measured) const {
-    const double greedy = 1 - 1 / std::numbers::e;
-    const double alpha = 10.0 * unit_.num_tokens() * std::max(measured.theta, measured.gamma);
-    std::optional<double> bound;
-    if (alpha < 1) bound = greedy * (1 - alpha);
-    std::vector<std::string> broken;
-    if (measured.greedy_steps < measured.evicting_steps) {
-      broken.emplace_back("the policy does not always evict the lowest score");
-    }
-    if (measured.steps < 2) broken.emplace_back("there is no second step to compare with");
-    if (!bound) broken.emplace_back("alpha >= 1");
-    const auto steps = static_cast<double>(measured.steps);
-    std::optional<std::int64_t> holds;
-    if (bound) holds = measured.ratio_min >= *bound;
-    return {
-        score_,
-        function_,
-        std::int64_t{run.peak},
-        measured.steps,
-        measured.ratio_sum / steps,
-        measured.ratio_min,
-        measured.theta,
-        measured.gamma,
-        measured.gamma_printed,
-        alpha,
-        value_of(bound),
-        greedy * std::exp(measured.log_induction),
-        static_cast<double>(measured.greedy_steps) / static_cast<double>(measured.evicting_steps),
-        std::int64_t{broken.empty()},
-        fmt::format("{}", fmt::join(broken, "; ")),
-        value_of(holds)};
+  std::vector<Value> values_of(const PolicyRun& run, const H2oTheorem& theorem) const {
+    const std::vector<std::string> broken = theorem.broken_assumptions();
+    const std::optional<bool> holds = theorem.holds();
+    return {std::string(approximates_ ? "approximate" : "exact"),
+            score_,
+            function_,
+            std::int64_t{run.peak},
+            theorem.steps(),
+            theorem.ratio_mean(),
+            theorem.ratio_min(),
+            theorem.theta(),
+            theorem.gamma(),
+            theorem.gamma_printed(),
+            theorem.epsilon0(),
+            theorem.epsilon0_below(),
+            theorem.alpha(),
+            theorem.beta(),
+            value_of(theorem.bound()),
+            value_of(theorem.guaranteed_ratio()),
+            value_of(theorem.induction_bound()),
+            theorem.greedy_share(),
+            std::int64_t{broken.empty()},
+            fmt::format("{}", fmt::join(broken, "; ")),
+            value_of(holds ? std::optional<std::int64_t>(*holds) : std::nullopt)};
   }
 
   const Subject& subject_;
   const Unit& unit_;
+  bool approximates_;
   std::string score_;
   std::string function_;
-  std::vector<double> scores_;    // per token: o_{i,j}, mean over the group
-  std::vector<double> previous_;  // at the step before
+  std::vector<double> scores_;  // per token: o_{i,j} over all visible tokens, mean over the group
   std::vector<double> sorted_;
+  std::vector<int> attended_;
   std::vector<Measured> measured_;  // per run
 };
 
@@ -180,46 +179,67 @@ AnalysisInfo h2o_bound_analysis() {
   return {
       .name = "h2o-bound",
       .shows = "per head and replay: Theorem 4.4 beside the measured ratio to the optimum",
-      .source = "H2O Theorem 4.4 / D.32, Definitions D.25, D.27, D.28, Lemma D.29, Remark D.14",
+      .source =
+          "H2O Theorem 4.4 / D.32, Definitions D.22, D.25 to D.28, Lemmas D.29, D.30, Remark D.14",
       .notes =
-          "theta and gamma are measured on the sets that occur, the definitions ask it of all "
-          "sets; "
-          "Definition D.28 prints opt_i >= (1 - gamma) opt_{i-1}, Lemma D.29 uses opt_{i+1}: alpha "
-          "is of the latter; attention is the full one, the group's mean, so its query heads have "
-          "the same rows; the theorem's beta, which stands for what approximate scores cost, is "
-          "taken "
-          "as 0, as in Lemma D.31",
-      .params = {Param::choice("score", {"accumulated", "step"},
+          "theta, gamma and epsilon0 are measured on the sets that occur, the definitions ask it "
+          "of all sets; Definition D.28 prints opt_i >= (1 - gamma) opt_{i-1}, Lemma D.29 uses "
+          "opt_{i+1}: alpha is of the latter; attention is the group's mean, so its query heads "
+          "have the same rows; the function exact is that of Lemma D.31, where beta is 0",
+      .params = {Param::choice("function", {"exact", "approximate"},
+                               "by what the policy is taken to decide: full attention (Lemmas "
+                               "D.29, D.31), or attention over the tokens held (Lemma D.30, "
+                               "Theorem D.32)"),
+                 Param::choice("score", {"accumulated", "step"},
                                "what a token is worth: its accumulated attention (Algorithm 2) or "
                                "that of the step (Algorithm 1 as printed)"),
                  Param::choice("h", {"identity", "sqrt", "log1p"}, "the function of Remark D.14")},
       .columns = with_run_columns(
-          {text_column("score", "accumulated (Algorithm 2) or step (Algorithm 1 as printed)").key(),
+          {text_column("function",
+                       "exact, or approximate: f is replaced by f~ where the policy "
+                       "decides")
+               .key(),
+           text_column("score", "accumulated (Algorithm 2) or step (Algorithm 1 as printed)").key(),
            text_column("h", "the function of Remark D.14").key(),
            integer_column("peak_tokens", "k, the most tokens that the head holds after a step"),
            integer_column("steps", "that count: from the first one after which a token left"),
            real_column("ratio_mean", "mean over steps of f(S_i) / opt_i; 0..1"),
            real_column("ratio_min", "the least of them"),
-           real_column("theta", "least theta of Definition D.25 for all steps; 0..1"),
+           real_column("theta",
+                       "least theta of Definition D.25, or D.26 if approximate, for all steps; "
+                       "0..1"),
            real_column("gamma", "least gamma of Definition D.28 as Lemma D.29 uses it; 0..1"),
            real_column("gamma_printed", "the same as Definition D.28 prints it"),
+           real_column("epsilon0",
+                       "largest f~(S_i) - f(S_i), the least of the Universal Approximate Condition "
+                       "in Lemma D.30; in units of h; 0 if exact"),
+           real_column("epsilon0_below",
+                       "largest f(S_i) - f~(S_i) beyond rounding: the fourth step of Lemma D.30 "
+                       "needs 0"),
            real_column("alpha",
                        "10 n max(theta, gamma), as the proof chooses them; from 1 on the "
                        "theorem says nothing"),
+           real_column("beta", "10 n epsilon0, as the proof chooses it; in units of h"),
            real_column("bound", "(1 - 1/e) (1 - alpha); NULL if alpha >= 1"),
+           real_column("guaranteed_ratio",
+                       "largest ((1 - 1/e) (1 - alpha) opt_i - beta) / opt_i of a step: what the "
+                       "theorem says at best; NULL if not above 0"),
            real_column("induction_bound",
-                       "(1 - 1/e) times the product of (1 - theta_i) "
-                       "(1 - gamma_i) as measured: what Lemma D.29 gives"),
+                       "(1 - 1/e) times the product of (1 - theta_i) (1 - gamma_i), less the sum "
+                       "of epsilon0_i over the last optimum, as measured: what Lemmas D.29 and "
+                       "D.30 give; NULL if not above 0"),
            real_column("greedy_share",
                        "of the steps that evict, the share after which nothing kept scores less "
                        "than what leaves; 0..1"),
            integer_column("assumptions_hold",
-                          "1 if the policy is greedy and alpha < 1, else 0: the "
-                          "bound is then used outside its assumptions"),
+                          "1 if the policy is greedy, alpha < 1 and epsilon0_below is 0, else 0: "
+                          "the bound is then used outside its assumptions"),
            text_column("broken_assumptions", "which do not, empty if none"),
-           integer_column("holds", "1 if ratio_min >= bound, else 0; NULL without a bound")}),
-      .summary = {"ratio_mean", "ratio_min", "alpha", "bound", "induction_bound", "greedy_share",
-                  "assumptions_hold"},
+           integer_column("holds",
+                          "1 if f(S_i) >= bound opt_i - beta at every step, else 0; NULL without "
+                          "guaranteed_ratio")}),
+      .summary = {"ratio_mean", "ratio_min", "alpha", "beta", "guaranteed_ratio", "induction_bound",
+                  "greedy_share", "assumptions_hold"},
       .summary_by = {"policy", "budget"},
       .accepts = evicts_exactly,
       .make = make_analysis<H2oBound>};

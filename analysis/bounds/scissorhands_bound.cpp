@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "analysis/attention_sample.h"
+#include "analysis/bounds/scissorhands_lambda.h"
 #include "analysis/bounds/scissorhands_theorem.h"
 #include "analysis/fits/shifted_power_law_fit.h"
 #include "analysis/policy_runs.h"
@@ -44,10 +45,11 @@ class ScissorhandsBound final : public RowAnalysis {
           random_bits(unit_seed(static_cast<std::uint64_t>(subject().seed), unit().name),
                       static_cast<std::uint64_t>(head))};
       const auto law = fit_shifted_power_law(sample_.of_head(head), bootstrap);
+      const LambdaCondition lambda = lambda_condition(unit(), head);
       for (std::size_t run = 0; run < measured_.size(); ++run) {
         if (measured_[run][head].steps == 0) continue;
-        rows.push_back(
-            {head, with_run_values(subject(), subject().runs[run], row_of(run, head, law))});
+        rows.push_back({head, with_run_values(subject(), subject().runs[run],
+                                              row_of(run, head, law, lambda))});
       }
     }
     return rows;
@@ -97,8 +99,8 @@ class ScissorhandsBound final : public RowAnalysis {
     measured.keeps_largest += kept >= best * (1 - 1e-9);
   }
 
-  std::vector<Value> row_of(std::size_t run, int head,
-                            const std::optional<ShiftedPowerLawFit>& law) const {
+  std::vector<Value> row_of(std::size_t run, int head, const std::optional<ShiftedPowerLawFit>& law,
+                            const LambdaCondition& lambda) const {
     const Measured& measured = measured_[run][head];
     const int last = unit().num_tokens();
     const double epsilon = params_.real("epsilon");
@@ -120,7 +122,7 @@ class ScissorhandsBound final : public RowAnalysis {
       return value_of(theorem ? if_positive((*theorem).*member) : std::nullopt);
     };
     const double loss = measured.loss / steps;
-    const std::string broken = broken_assumptions(law, theorem, measured, share, epsilon);
+    const std::string broken = broken_assumptions(law, theorem, lambda, measured, share, epsilon);
     std::optional<std::int64_t> holds;
     std::optional<std::int64_t> proven_holds;
     if (theorem && theorem->loss > 0) holds = loss <= theorem->loss;
@@ -143,6 +145,9 @@ class ScissorhandsBound final : public RowAnalysis {
             measured.least_possible / steps,
             value_of(law_loss),
             of_theorem(&ScissorhandsTheorem::probability),
+            lambda.query_key,
+            value_of(lambda.value_output),
+            value_of(lambda.left_side()),
             static_cast<double>(measured.keeps_largest) / steps,
             std::int64_t{broken.empty()},
             broken,
@@ -151,9 +156,10 @@ class ScissorhandsBound final : public RowAnalysis {
   }
 
   // Of the assumptions that a trace can check.
-  static std::string broken_assumptions(const std::optional<ShiftedPowerLawFit>& law,
-                                        const std::optional<ScissorhandsTheorem>& theorem,
-                                        const Measured& measured, double share, double epsilon) {
+  std::string broken_assumptions(const std::optional<ShiftedPowerLawFit>& law,
+                                 const std::optional<ScissorhandsTheorem>& theorem,
+                                 const LambdaCondition& lambda, const Measured& measured,
+                                 double share, double epsilon) const {
     std::vector<std::string> broken;
     if (!law) {
       broken.emplace_back("too few scores to fit a law");
@@ -162,6 +168,8 @@ class ScissorhandsBound final : public RowAnalysis {
       if (law->exponent <= 2) broken.emplace_back("k <= 2");
       if (law->upper < 5 * law->shift) broken.emplace_back("u < 5 b");
     }
+    if (lambda.is_broken()) broken.emplace_back("lambda > 1/2");
+    if (!unit().sink_logit.empty()) broken.emplace_back("a learned sink takes attention");
     if (share <= epsilon) broken.emplace_back("B/T <= epsilon");
     if (measured.keeps_largest < measured.steps) {
       broken.emplace_back("the largest scores are not always kept");
@@ -190,15 +198,15 @@ AnalysisInfo scissorhands_bound_analysis() {
       .shows = "per query head and replay: Theorem 4.1 beside the measured loss and error",
       .source = "Scissorhands Theorem 4.1 equation (4), appendix B.3 equation (11)",
       .notes =
-          "the theorem is for Algorithm 2 with m = 1, a cache that drops one token at a time; it "
-          "also "
-          "assumes norms of the model's weights, which no trace holds, and bounds "
-          "the distance of token embeddings of length 1: output_error is the nearest that can be "
-          "measured, relative to the output; it speaks of expectations at every step, for which "
-          "means over steps stand here; T_max is the number of tokens, T_min = start + 1; beta "
-          "does "
-          "not count the step's own token; the last steps of the proof need B/T_max >= "
-          "(1 + epsilon)/2 and Delta >= 0.98 b, see analysis/README.md",
+          "the theorem is for Algorithm 2 with m = 1, a cache that drops one token at a time; "
+          "it also assumes norms of the model's weights, of which a trace tells lower bounds "
+          "(lambda; where projections have neither bias nor norm; the theorem divides logits by "
+          "t, which would make them larger), and bounds the distance of token embeddings of "
+          "length 1: output_error is the nearest that can be measured, relative to the output; "
+          "it speaks of expectations at every step, for which means over steps stand here; "
+          "T_max is the number of tokens, T_min = start + 1; beta does not count the step's own "
+          "token and a learned sink; the last steps of the proof need B/T_max >= (1 + "
+          "epsilon)/2 and Delta >= 0.98 b, see analysis/README.md",
       .params = {Param::real("epsilon", 0.05, 1e-6, 0.999, "epsilon of the theorem"),
                  Param::amount("start", "0.5",
                                "the first step that counts, tokens or a share of "
@@ -248,6 +256,17 @@ AnalysisInfo scissorhands_bound_analysis() {
            real_column("probability",
                        "the theorem's, at least; NULL where it says nothing: k <= 2, B/T_max <= "
                        "epsilon, or it is not above 0"),
+           real_column("lambda_query_key",
+                       "lambda_Q lambda_K, at least: scale times the largest |q| times the largest "
+                       "|k|, for inputs of length 1"),
+           real_column("lambda_value_output",
+                       "lambda_V lambda_O, at least: the largest |v| times the largest singular "
+                       "value of the head's W_O, over the largest length of the residual stream; "
+                       "NULL: needs output_projection and residual"),
+           real_column("lambda",
+                       "lambda_V lambda_O (1 + lambda_1 lambda_2) (1 + lambda_Q lambda_K), at "
+                       "least, with 1 for 1 + lambda_1 lambda_2, which needs W_1 and W_2; the "
+                       "theorem asks for at most 1/2; NULL likewise"),
            real_column("keeps_largest",
                        "share of steps at which the policy had the largest scores "
                        "in its cache, up to 1e-9 of their sum; 0..1"),
@@ -259,8 +278,8 @@ AnalysisInfo scissorhands_bound_analysis() {
            integer_column("proven_holds",
                           "1 if loss <= proven_loss_bound, else 0; NULL without a bound")}),
       .summary = {"loss_bound", "proven_loss_bound", "loss", "loss_of_largest", "loss_of_law",
-                  "error_bound", "output_error", "probability", "assumptions_hold", "holds",
-                  "proven_holds"},
+                  "error_bound", "output_error", "probability", "lambda", "assumptions_hold",
+                  "holds", "proven_holds"},
       .summary_by = {"policy", "budget"},
       .accepts = evicts_exactly,
       .make = make_analysis<ScissorhandsBound>};

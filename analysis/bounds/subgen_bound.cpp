@@ -100,6 +100,7 @@ class SubGenBound final : public RowAnalysis {
     if (far_keys > 0) broken.emplace_back("the budget has no room for all clusters");
     if (unit().logit_softcap) broken.emplace_back("logits are capped");
     if (unit().sliding_window) broken.emplace_back("a window hides tokens");
+    if (unit().attention_chunk) broken.emplace_back("chunks hide tokens");
     const Rules rules = run.policy.rules({.budget = run.budget});
     if (rules.protect_first + rules.protect_newest > 0) broken.emplace_back("tokens are protected");
     const auto within = std::upper_bound(errors.begin(), errors.end(), epsilon_) - errors.begin();
@@ -147,7 +148,9 @@ AnalysisInfo subgen_bound_analysis() {
           "epsilon 99 times in 100; where the theorem prints Eq. (1), it means (3); it speaks of "
           "exp(<k, q>), so "
           "queries count with the trace's scale; its 0.99 is a probability at each step, over "
-          "the coins of Algorithm 1, for which the share of steps of one run stands here; a step "
+          "the coins of Algorithm 1, for which the share of steps of one run stands here; a "
+          "learned sink "
+          "is exact in the normaliser, which makes both sides smaller alike; a step "
           "whose error overflows exceeds epsilon, a step at which all values are 0 does not count",
       .params = {Param::real("epsilon", 0.5, 1e-6, 1e6, "the error that is asked for"),
                  Param::real("constant", 10, 1e-6, 1e6, "of the theorem's Omega, for s and t")},

@@ -188,6 +188,17 @@ std::optional<PowerLawFit> fit_power_law(std::span<const double> values,
                      .over_log_normal = over_log_normal(excess, tail->rate)};
 }
 
+std::string verdict_of(const PowerLawFit& fit) {
+  constexpr int kFewestInTail = 50;  // section 3.2: with fewer values the exponent is biased
+  const auto is_better = [](const LikelihoodRatio& ratio) {
+    return ratio.log_ratio < 0 && ratio.significance < PowerLawFit::kPlausible;
+  };
+  if (fit.p_value < PowerLawFit::kPlausible) return "rejected";
+  if (is_better(fit.over_exponential)) return "exponential fits better";
+  if (is_better(fit.over_log_normal)) return "log-normal fits better";
+  return fit.tail < kFewestInTail ? "tail too short" : "plausible";
+}
+
 std::vector<double> sorted_for_fit(std::span<const double> values) {
   std::vector<double> sorted;
   for (const double value : values) {

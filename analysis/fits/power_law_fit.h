@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kvsim {
@@ -23,6 +24,8 @@ struct LikelihoodRatio {
 /// The maximum-likelihood power law p(x) = (a - 1) / s * (x / s)^-a, x >= s, of the values of a
 /// sample that are at least s.
 struct PowerLawFit {
+  static constexpr double kPlausible = 0.1;  ///< the least p-value (section 4.1)
+
   double exponent;        ///< a
   double exponent_error;  ///< standard error, (a - 1) / sqrt(tail)
   double smallest;        ///< s, in the unit of the values
@@ -44,6 +47,10 @@ struct PowerLawFit {
 /// that are not positive and finite are ignored; nullopt if fewer than 10 distinct values are left.
 std::optional<PowerLawFit> fit_power_law(std::span<const double> values,
                                          const Bootstrap& bootstrap = {});
+
+/// "plausible" only if p_value is 0.1 or more, no alternative fits significantly better (0.1) and
+/// the tail has 50 values; else why not.
+std::string verdict_of(const PowerLawFit& fit);
 
 /// The positive finite values in ascending order; empty if fewer than 10 of them are distinct, too
 /// few for a fit.

@@ -6,9 +6,6 @@
 namespace kvsim {
 namespace {
 
-constexpr double kPlausible = 0.1;  // Clauset, Shalizi and Newman section 4.1
-constexpr int kFewestInTail = 50;   // section 3.2: with fewer values the exponent is biased
-
 class PowerLaw final : public RowAnalysis {
  public:
   PowerLaw(const Params& params, const Subject& subject)
@@ -65,15 +62,7 @@ class PowerLaw final : public RowAnalysis {
   static std::vector<Value> plain(const std::vector<double>& values, const Bootstrap& bootstrap) {
     const auto fit = fit_power_law(values, bootstrap);
     if (!fit) return not_fitted();
-    const auto is_better = [](const LikelihoodRatio& ratio) {
-      return ratio.log_ratio < 0 && ratio.significance < kPlausible;
-    };
-    std::string verdict = "plausible";
-    if (fit->tail < kFewestInTail) verdict = "tail too short";
-    if (is_better(fit->over_log_normal)) verdict = "log-normal fits better";
-    if (is_better(fit->over_exponential)) verdict = "exponential fits better";
-    if (fit->p_value < kPlausible) verdict = "rejected";
-    return {verdict,
+    return {verdict_of(*fit),
             fit->p_value,
             fit->exponent,
             fit->exponent_error,
@@ -94,7 +83,7 @@ class PowerLaw final : public RowAnalysis {
     if (!fit) return not_fitted();
     std::string verdict = "plausible";
     if (fit->at_limit) verdict = "no such law: the fit runs off to its limit";
-    if (fit->p_value < kPlausible) verdict = "rejected";
+    if (fit->p_value < PowerLawFit::kPlausible) verdict = "rejected";
     std::vector<Value> row(14, std::monostate());
     row[0] = verdict;
     row[1] = fit->p_value;
@@ -122,8 +111,9 @@ AnalysisInfo power_law_analysis() {
           "H2O section 3.2; Scissorhands Theorem 4.1, appendix B.3; method: Clauset, Shalizi "
           "and Newman 2009",
       .notes =
-          "attention is beta_{t,j} of Theorem 4.1, without the step's own token, times the "
-          "number of tokens before it, so that all steps have the mean 1; a law that the "
+          "attention is beta_{t,j} of Theorem 4.1, without the step's own token and the share of a "
+          "learned sink, times the number of tokens before it, so that all steps have the mean 1; "
+          "a law that the "
           "test does not reject on few values may still be wrong: raise sample",
       .params = {Param::integer("sample", 1000, 10, 100'000,
                                 "values of beta_{t,j} per head, drawn from all steps"),

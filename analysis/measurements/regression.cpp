@@ -101,7 +101,9 @@ AnalysisInfo regression_analysis() {
       .shows = "per query head and chosen step: the minimiser of L_exp + L_sparse + L_reg",
       .source = "H2O appendices D.17 to D.22, Lemma D.47, Algorithm 4",
       .notes =
-          "A is the scaled keys that the step sees, b its full attention, all w_i are equal, "
+          "A is the scaled keys that the step sees, b its full attention, which sums to less than "
+          "1 "
+          "beside a learned sink, all w_i are equal, "
           "x begins at 0; signs of the paper are corrected as softmax_regression.h and "
           "approximate_newton.h say",
       .params = {Param::integer("steps", 1, 1, 100'000,

@@ -47,7 +47,7 @@ class ScoreChange final : public RowAnalysis {
   // (p - a) / a is the same for all attended tokens, as their weights are normalised by one smaller
   // sum.
   void add_row(const AttentionRow& row, const PolicyRun& run, Histogram& histogram) const {
-    double attended = 0;
+    double attended = row.sink_weight();
     for (int j = row.first_visible; j <= row.step; ++j) {
       if (is_attended(run, j, row.step)) attended += row.weight()[j];
     }

@@ -1,5 +1,7 @@
 // Sparsity of attention (H2O section 3.1, Figure 2a).
 
+#include <algorithm>
+
 #include "analysis/row_analysis.h"
 
 namespace kvsim {
@@ -41,9 +43,10 @@ class Sparsity final : public RowAnalysis {
 
   void add_row(const AttentionRow& row) override {
     Counts& counts = heads_[row.head];
-    for (const float weight : row.weight().subspan(row.first_visible)) {
-      counts.small += weight < threshold_;  // the row's largest weight is 1
-    }
+    const auto visible = row.weight().subspan(row.first_visible);
+    // 1, unless a sink has more.
+    const double limit = threshold_ * *std::max_element(visible.begin(), visible.end());
+    for (const float weight : visible) counts.small += weight < limit;
     counts.visible += row.step + 1 - row.first_visible;
   }
 
@@ -58,8 +61,8 @@ AnalysisInfo sparsity_analysis() {
           .shows = "per query head: how much of the attention matrix is next to nothing",
           .source = "H2O section 3.1, Figure 2a",
           .notes =
-              "only visible entries count: what the causal mask or a sliding window hides is "
-              "not sparse but absent",
+              "only visible entries count: what the causal mask, a sliding window or a chunk hides "
+              "is not sparse but absent; a learned sink is no entry",
           .params = {Param::real("threshold", 0.01, 0, 1,
                                  "share of the row's largest attention below which an entry is "
                                  "next to nothing")},

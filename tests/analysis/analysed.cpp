@@ -19,6 +19,37 @@ Row row_of(const AnalysisInfo& info, const AnalysisRow& row) {
   return named;
 }
 
+/// A layer on which every analysis finds something: neurons differ in how often they are active.
+Matrix some_activation(int tokens) {
+  constexpr int kNeurons = 40;
+  Matrix activation(tokens, kNeurons);
+  for (int token = 0; token < tokens; ++token) {
+    for (int neuron = 0; neuron < kNeurons; ++neuron) {
+      activation(token, neuron) = static_cast<float>(neuron - token * 7 % 50) / 10;
+    }
+  }
+  return activation;
+}
+
+AnalysisOptions options_with(const Matrix& mlp_activation, Mode mode, std::int64_t seed) {
+  AnalysisOptions options{.mode = mode, .seed = seed};
+  options.read_mlp_activation = [=](const SeeRows& see) {
+    const Eigen::Index half = mlp_activation.rows() / 2;
+    see(mlp_activation.topRows(half));
+    see(mlp_activation.bottomRows(mlp_activation.rows() - half));
+  };
+  return options;
+}
+
+std::vector<Row> rows_of(std::string_view spec, const Unit& unit,
+                         const std::vector<PolicyRun>& runs, const AnalysisOptions& options) {
+  const std::vector<AnalysisSpec> parsed = parse_analyses(spec);
+  const auto found = analyse_unit(unit, parsed, runs, options, *make_cpu_backend());
+  std::vector<Row> rows;
+  for (const AnalysisRow& row : found.at(0)) rows.push_back(row_of(*parsed[0].info, row));
+  return rows;
+}
+
 }  // namespace
 
 const Value& Row::at(std::string_view column) const {
@@ -29,12 +60,11 @@ const Value& Row::at(std::string_view column) const {
 
 std::vector<Row> analyse(std::string_view spec, const Unit& unit,
                          const std::vector<PolicyRun>& runs, Mode mode, std::int64_t seed) {
-  const std::vector<AnalysisSpec> parsed = parse_analyses(spec);
-  const auto found =
-      analyse_unit(unit, parsed, runs, {.mode = mode, .seed = seed}, *make_cpu_backend());
-  std::vector<Row> rows;
-  for (const AnalysisRow& row : found.at(0)) rows.push_back(row_of(*parsed[0].info, row));
-  return rows;
+  return rows_of(spec, unit, runs, options_with(some_activation(unit.num_tokens()), mode, seed));
+}
+
+std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& mlp_activation) {
+  return rows_of(spec, unit, {}, options_with(mlp_activation, Mode::stream, 0));
 }
 
 PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mode,

@@ -14,9 +14,10 @@ namespace kvsim::analysis_test {
 namespace {
 
 Unit subject(int tokens = 96) {
-  Unit unit =
-      test_support::random_unit({.tokens = tokens, .head_dim = 2, .value_dim = 3, .group = 2}, 8);
+  Unit unit = test_support::random_unit(
+      {.tokens = tokens, .head_dim = 2, .value_dim = 3, .group = 2, .gradient_samples = 1}, 8);
   for (int j = 0; j < tokens; ++j) unit.token_ids.push_back(j * j % 11);
+  unit.spans = {{2, 4, "needle"}, {13, 14, "question"}, {14, 15, "answer"}};
   return unit;
 }
 
@@ -35,13 +36,25 @@ const std::map<std::string, std::string> kOther = {
     {"attention-maps positions", "20/90"},
     {"repetition positions", "2"},
     {"sparsity threshold", "0.3"},
+    {"good-distribution alpha", "1"},
+    {"good-distribution tau", "0.05"},
+    {"good-distribution start", "60"},
+    {"good-distribution most", "2"},
     {"vocabulary window", "2"},
     {"power-law sample", "200"},
     {"power-law bootstrap", "20"},
+    {"mlp-heavy-hitters threshold", "1"},
+    {"mlp-concentration threshold", "1"},
+    {"mlp-concentration heavy", "0.5"},
+    {"mlp-concentration bootstrap", "20"},
     {"scissorhands-bound epsilon", "0.1"},
     {"scissorhands-bound start", "12"},
     {"scissorhands-bound sample", "30"},
     {"scissorhands-bound bootstrap", "21"},
+    {"submodularity steps", "3"},
+    {"submodularity samples", "20"},
+    {"submodularity score", "step"},
+    {"h2o-bound function", "approximate"},
     {"h2o-bound score", "step"},
     {"h2o-bound h", "sqrt"},
     {"subgen-bound epsilon", "0.1"},
@@ -50,6 +63,7 @@ const std::map<std::string, std::string> kOther = {
     {"cluster-growth delta", "0.2r"},
     {"score-change bins", "7"},
     {"overlap intervals", "3"},
+    {"predicted-kl-steps intervals", "3"},
     {"regression steps", "3"},
     {"regression l", "10"},
     {"regression weight", "100"},
@@ -147,7 +161,8 @@ TEST_CASE("analysis: the same seed gives the same rows, another one other sample
 
 TEST_CASE("analysis: texts of one, two and three tokens are analysed", "[analysis]") {
   for (const int tokens : {1, 2, 3}) {
-    Unit unit = test_support::random_unit({.tokens = tokens, .head_dim = 2}, 4);
+    Unit unit =
+        test_support::random_unit({.tokens = tokens, .head_dim = 2, .gradient_samples = 1}, 4);
     unit.token_ids.assign(static_cast<std::size_t>(tokens), 7);
     const std::vector<PolicyRun> runs{run_of("h2o", 1, unit), run_of("window", 1, unit),
                                       run_of("subgen", 3, unit)};

@@ -31,6 +31,7 @@ TEST_CASE("score-change: bins hold (p - a) / a of every visible entry", "[analys
   Unit unit = random_unit({.tokens = 40, .group = 2, .prompt_length = 12}, 3);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   if (GENERATE(false, true)) unit.sliding_window = 9;
+  if (GENERATE(false, true)) unit.sink_logit = {0.F, 4.F};
   const PolicyRun run = run_of("h2o", 8, unit, mode);
   const int first = mode == Mode::prefill ? 12 : 0;
   const std::vector<Row> rows = analyse("score-change:bins=4", unit, {run}, mode);
@@ -40,9 +41,9 @@ TEST_CASE("score-change: bins hold (p - a) / a of every visible entry", "[analys
     std::vector<std::int64_t> entries(6, 0);
     std::vector<double> attention(6, 0);
     for (int t = first; t < 40; ++t) {
-      double sum = 0;
+      double sum = 1;  // what the cache has, a sink included
       for (int j = 0; j <= t; ++j) {
-        if (is_attended(run, j, t)) sum += reference.full[t][j];
+        if (!is_attended(run, j, t)) sum -= reference.full[t][j];
       }
       for (int j = 0; j <= t; ++j) {
         const double a = reference.full[t][j];
@@ -157,6 +158,33 @@ TEST_CASE("overlap: two names for the same decisions overlap fully", "[analysis]
   const Unit unit = random_unit({.tokens = 30}, 2);
   const std::vector<PolicyRun> runs{run_of("window", 6, unit), run_of("sink:sinks=0", 6, unit)};
   for (const Row& row : analyse("overlap", unit, runs)) CHECK(row.real("jaccard") == 1);
+}
+
+TEST_CASE("predicted-kl-steps: intervals and heads add up to the unit's row", "[analysis]") {
+  const Unit unit =
+      random_unit({.tokens = 41, .group = 2, .prompt_length = 20, .gradient_samples = 2}, 9);
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  const PolicyRun window = run_of("window", 8, unit, mode);
+  const std::vector<Row> rows = analyse("predicted-kl-steps:intervals=4", unit, {window}, mode);
+  REQUIRE(rows.size() == 2 * 4);
+  const Outcome outcome =
+      replay(unit, {{Spec("window"), 8}}, {.mode = mode}, *make_cpu_backend()).front();
+  double sum = 0;
+  double share = 0;
+  for (const Row& row : rows) {
+    sum += row.real("predicted_kl");
+    share += row.real("share");
+  }
+  CHECK(sum == Approx(*outcome.result.predicted_kl));
+  CHECK(share == Approx(2));
+  CHECK(rows.front().integer("first_step") == (mode == Mode::prefill ? 20 : 0));
+  CHECK(rows.back().integer("last_step") == 40);
+  double last = 0;  // of query head 1
+  const auto first = static_cast<int>(rows.back().integer("first_step"));
+  const Matrix& nats = window.trajectory.predicted_kl;
+  const auto skipped = static_cast<Eigen::Index>(rows.front().integer("first_step"));
+  for (Eigen::Index t = first - skipped; t < nats.cols(); ++t) last += nats(1, t);
+  CHECK(rows.back().real("predicted_kl") == Approx(last / static_cast<double>(nats.cols())));
 }
 
 TEST_CASE("analyses of evictions leave out what does not evict", "[analysis]") {

@@ -6,11 +6,12 @@
 
 #include "analysis/unit_table.h"
 #include "policies/parameters/errors.h"
-#include "tests/support/hdf5_edit.h"
+#include "tests/support/small_trace.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 #include "traces/hdf5/errors.h"
+#include "traces/synth/synth.h"
 
 namespace kvsim::analysis_test {
 namespace {
@@ -122,10 +123,86 @@ TEST_CASE("analysis: what cannot be done is refused, or left out of all", "[anal
   for (const AnalysisSpec& spec : plan.analyses) {
     CHECK(spec.info->accepts == nullptr);
     CHECK_FALSE(spec.info->needs_tokens);
+    CHECK_FALSE(spec.info->needs_spans);
   }
   CHECK(plan.left_out.size() == analyses().size() - plan.analyses.size());
   CHECK_THROWS_WITH(plan_analyses(parse_analyses("overlap"), request_on(folder, "h2o"), false),
                     Contains("expected 2 policies"));
+}
+
+TEST_CASE("analysis: span-retention refuses a text that asks for nothing", "[analysis]") {
+  const TemporaryFolder folder;
+  using Catch::Contains;
+  SweepRequest request = request_on(folder, "window");
+  request.traces = {folder / "small.h5"};
+  const auto write = [&](const std::vector<Span>& spans) {
+    traces_test::write_small_trace(folder / "small.h5", traces_test::small_header(),
+                                   ElementType::float16, spans);
+  };
+  const auto plan = [&] { plan_analyses(parse_analyses("span-retention"), request, false); };
+  write({});
+  CHECK_THROWS_WITH(plan(), Contains("/sequences/a/spans") && Contains("labelled needle"));
+  CHECK_THROWS_AS(plan(), DataError);
+  write({{0, 1, "needle"}});
+  CHECK_THROWS_WITH(plan(), Contains("labelled answer that a measured step predicts"));
+  write({{0, 1, "needle"}, {2, 3, "answer"}});
+  CHECK_NOTHROW(plan());
+  request.mode = Mode::prefill;  // its prompt ends where the answer begins
+  CHECK_THROWS_WITH(plan(), Contains("labelled answer that a measured step predicts"));
+}
+
+TEST_CASE("analysis: span-retention sees what a policy selects", "[analysis]") {
+  SweepRequest request = test_support::request(
+      std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-retriever.h5", "topk;window",
+      {"20%"});
+  request.selection.layers = {2};
+  const Tables tables = tables_of(plan_analyses(parse_analyses("span-retention"), request, false));
+  std::map<std::string, double> shares;  // of answer tokens, summed over heads
+  for (const std::vector<Value>& row : tables.at("span_retention")) {
+    if (row[8] != Value("answer")) continue;
+    shares[std::get<std::string>(row[4])] += std::get<double>(row[14]);
+  }
+  CHECK(shares.at("topk:h2=0") > 8 * shares.at("window"));
+}
+
+/// Two layers, of two KV heads with two query heads each.
+SweepRequest request_with_mlp(const TemporaryFolder& folder, int mlp_width = 16) {
+  SynthOptions options;
+  options.tokens = 50;
+  options.head_dim = 4;
+  options.mlp_width = mlp_width;
+  const auto trace = folder.path() / "trace.h5";
+  synthesize(trace, options);
+  return {.traces = {trace}};
+}
+
+TEST_CASE("analysis: what is of a layer stands once, at its first query head", "[analysis]") {
+  const TemporaryFolder folder;
+  const Tables tables = tables_of(
+      plan_analyses(parse_analyses("mlp-heavy-hitters,sparsity"), request_with_mlp(folder), false));
+  CHECK(tables.at("sparsity").size() == 8);
+  const auto& rows = tables.at("mlp_heavy_hitters");
+  CHECK(rows.size() == 2 * 16);
+  for (const std::vector<Value>& row : rows) CHECK(row[3] == Value(std::int64_t{0}));
+}
+
+TEST_CASE("analysis: a layer without what its MLP gave is refused, or left out of all",
+          "[analysis]") {
+  const TemporaryFolder folder;
+  SweepRequest request = request_with_mlp(folder, 0);
+  using Catch::Contains;
+  CHECK_THROWS_WITH(
+      plan_analyses(parse_analyses("mlp-heavy-hitters"), request, false),
+      Contains("trace.h5: /sequences/synthetic/layers/0/mlp_activation: expected") &&
+          Contains("record the trace with --also mlp_activation, or leave the analysis out"));
+  for (const AnalysisSpec& spec : plan_analyses(parse_analyses("all"), request, true).analyses) {
+    CHECK_FALSE(spec.info->needs_mlp_activation);
+  }
+  request = request_with_mlp(folder);
+  request.selection.kv_heads = {1};
+  CHECK_THROWS_WITH(plan_analyses(parse_analyses("mlp-concentration"), request, false),
+                    Contains("layer 0 of sequence synthetic has its row at KV head 0; expected it "
+                             "among --heads"));
 }
 
 TEST_CASE("analysis: an interruption ends the work after what is finished", "[analysis]") {

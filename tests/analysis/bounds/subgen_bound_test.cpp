@@ -66,6 +66,12 @@ TEST_CASE("subgen-bound: where its assumptions hold, so does the theorem", "[ana
                              {run_of("subgen:delta=0,t=8,s=2", 209, unit)})
                          .at(0);
   CHECK(hidden.text("broken_assumptions") == "s is too small; a window hides tokens");
+  unit.sliding_window.reset();
+  unit.attention_chunk = 50;
+  const Row chunked = analyse("subgen-bound:epsilon=0.9,constant=1", unit,
+                              {run_of("subgen:delta=0,t=8,s=2", 209, unit)})
+                          .at(0);
+  CHECK(chunked.text("broken_assumptions") == "s is too small; chunks hide tokens");
   CHECK(analyse("subgen-bound", unit, {run_of("subgen+quant", 209, unit)}).empty());
 }
 
@@ -118,6 +124,48 @@ TEST_CASE("subgen-bound: Theorem 1 holds in its own regime, at a budget above th
   std::sort(epsilons.begin(), epsilons.end());
   CHECK(epsilons.back() <= 0.5);
   CHECK(row.real("measured_p50") == Approx(epsilons[200]).epsilon(0.4));
+}
+
+TEST_CASE("subgen-bound: Theorem 1 holds with fewer vectors than the text has, for every seed",
+          "[analysis]") {
+  constexpr int kTokens = 2500;  // 5,000 vectors
+  constexpr int kSeeds = 3;
+  const Unit unit = clustered_unit(kTokens, 0.2F, 1.5F);
+  const auto row_of = [&](const std::vector<PolicyRun>& runs) {
+    return analyse("subgen-bound:epsilon=0.5", unit, runs);
+  };
+  // What the theorem asks for: m = 3 clusters, t = 10 epsilon^-2 e^(2 delta r) ln n, s likewise.
+  const Row asked = row_of({run_of("subgen:delta=0.2,s=1,t=1", 8, unit)}).at(0);
+  const auto t = static_cast<int>(asked.real("t_asked"));
+  const auto s = static_cast<int>(asked.real("s_asked"));
+  CHECK(t == std::ceil(40 * std::exp(0.6) * std::log(kTokens)));
+  CHECK(s == 160);
+  const int budget = 3 * (t + 1) + 2 * s;
+  CHECK(asked.real("vectors_asked") == budget);
+  CHECK(budget < kTokens);
+
+  const std::string policy = "subgen:delta=0.2,s=" + std::to_string(s) + ",t=" + std::to_string(t);
+  std::vector<PolicyRun> runs;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    runs.push_back(run_of(policy, budget, unit, Mode::stream, seed));
+    CHECK(runs.back().peak <= budget);
+  }
+  runs.push_back(run_of(policy, budget - 1, unit));
+  runs.push_back(run_of(policy, budget + 700, unit));
+  const std::vector<Row> rows = row_of(runs);
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    CHECK(rows[seed].integer("clusters_used") == 3);
+    CHECK(rows[seed].integer("far_keys") == 0);
+    CHECK(rows[seed].text("broken_assumptions").empty());
+    CHECK(rows[seed].integer("holds") == 1);
+    CHECK(rows[seed].real("within") == 1);
+  }
+  CHECK(rows[0].real("measured_max") != rows[1].real("measured_max"));
+  // A vector less has no room for the third cluster; more vectors change nothing.
+  CHECK(rows[kSeeds].integer("clusters_used") == 2);
+  CHECK(rows[kSeeds].text("broken_assumptions") == "the budget has no room for all clusters");
+  CHECK(rows[kSeeds + 1].real("measured_max") == rows[0].real("measured_max"));
+  CHECK(runs[kSeeds + 1].peak == runs[0].peak);
 }
 
 TEST_CASE("subgen-bound: a row says what ran where the budget is too small", "[analysis]") {

@@ -69,6 +69,7 @@ TEST_CASE("what is no position is refused", "[analysis]") {
 TEST_CASE("an attention map is the attention of its steps", "[analysis]") {
   Unit unit = random_unit({.tokens = 90, .group = 2}, 5);
   if (GENERATE(false, true)) unit.sliding_window = 11;
+  if (GENERATE(false, true)) unit.sink_logit = {0.F, 5.F};
   const std::vector<Row> rows = analyse("attention-maps:positions=4/70/89", unit);
   std::size_t i = 0;
   for (int head = 0; head < 2; ++head) {

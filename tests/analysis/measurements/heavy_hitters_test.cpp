@@ -46,6 +46,7 @@ std::vector<Row> of_head(const std::vector<Row>& rows, int head) {
 TEST_CASE("heavy hitters are ranked by the attention that they collect", "[analysis]") {
   Unit unit = random_unit({.tokens = 101, .group = 2}, 6);
   if (GENERATE(false, true)) unit.sliding_window = 17;
+  if (GENERATE(false, true)) unit.sink_logit = {0.F, 5.F};
   const std::vector<Row> all = analyse("heavy-hitters", unit);
   REQUIRE(all.size() == 202);
   for (int head = 0; head < 2; ++head) {
@@ -67,7 +68,9 @@ TEST_CASE("heavy hitters are ranked by the attention that they collect", "[analy
       previous = score;
     }
     CHECK(std::count(seen.begin(), seen.end(), true) == 101);
-    CHECK(sum == Approx(101));
+    // What a sink takes, no position collects.
+    CHECK(sum == Approx(std::accumulate(expected.begin(), expected.end(), 0.0)));
+    CHECK((sum < 100) == !unit.sink_logit.empty());
   }
 }
 
