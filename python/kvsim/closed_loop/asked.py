@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import _engine
 from ..model.decoder import require_decoder
 from ..model.errors import UsageError
 from ..model.loading import load_config, load_model, load_tokenizer
+from ..model.output_projection import has_projections
 from ..options import listed
+from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
 from ..trace import Trace
 from .choice import Refuse, refused_by_imposed, refused_policies
 from .loops import How, Job, Plan
@@ -37,6 +40,7 @@ class Asked:
     amounts: str  # the budgets
     refused: set[str]  # specs of lists that the loop does not run
     how: How
+    also: Also  # what the traces that are recorded hold beside attention
 
     def sweep_of(self, job: Job) -> tuple[str, str, dict[str, object]]:
         """Policies, budgets and options of the replays of a text."""
@@ -53,7 +57,7 @@ class Asked:
         if self.trace is not None:
             yield self.trace, lambda: checked_logits(self.model, job, self.trace)
             return
-        with recorded(self.model, job, self.tokenizer) as (found, logits):
+        with recorded(self.model, job, self.tokenizer, self.also) as (found, logits):
             yield found, lambda: logits
 
 
@@ -69,6 +73,8 @@ def prepare(
     names: Sequence[str] | None,
     prompt_length: int | None,
     trace: str | Path | Trace | None,
+    also: str | Sequence[str] | None = None,
+    gradient_samples: int = 1,
 ) -> Asked:
     """Loads and checks what was asked for. Raises what kvsim.evaluate raises."""
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
@@ -80,11 +86,43 @@ def prepare(
     model, tokenizer = _loaded(model, tokenizer, has_text)
     jobs = jobs_of(given, tokenizer, names, prompt_length)
     _require_room(model, jobs)
-    if trace is not None:
+    if trace is not None and (also is not None or gradient_samples != 1):
+        raise UsageError(
+            "also and gradient_samples: a trace is given, and holds what it holds; leave them out"
+        )
+    recorded_too = Also()
+    if trace is None:
+        recorded_too = _also(model, specs, how.allocate, also, gradient_samples)
+    else:
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         prompted = prompt_length is not None or any(text.prompt_length for text in given)
         jobs = as_in_trace(trace, jobs, prompted)
-    return Asked(model, tokenizer, jobs, trace, specs, amounts, refused, how)
+    return Asked(model, tokenizer, jobs, trace, specs, amounts, refused, how, recorded_too)
+
+
+def _also(
+    model: Any,
+    specs: str,
+    allocate: str,
+    also: str | Sequence[str] | None,
+    gradient_samples: int,
+) -> Also:
+    """What was asked for, and what the policies need.
+
+    By default also the output projections, where the model has them: they cost little, and the
+    projected error ranks policies as the model does.
+    """
+    needs = {need for spec in _engine.specs(specs, allocate) for need in spec["needs"]}
+    asked = Also.of(also or ()).parts
+    if ACTIVATION in asked:
+        raise UsageError(
+            f"also: {ACTIVATION} is for analyses of a trace, and the one recorded here is removed; "
+            "record one with kvsim.recording, and leave it out here"
+        )
+    parts = asked | needs & {PROJECTION, GRADIENT}
+    if also is None and has_projections(model):
+        parts |= {PROJECTION}
+    return Also.of(parts, gradient_samples)
 
 
 def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:

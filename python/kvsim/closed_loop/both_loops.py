@@ -11,14 +11,14 @@ from ..errors import DataError
 from ..points import with_points
 from ..results import Results, load
 
-# +1: more is better. A metric is the mean over units, the last two are sums over layers.
+# +1: more is better. A metric is the mean over units, the first two are sums over layers.
 METRICS = {
+    "predicted_kl": -1,
+    "projected_error": -1,
+    "output_error_sq": -1,
+    "output_error_mean": -1,
     "attention_recall": 1,
     "miss_rate": -1,
-    "output_error_mean": -1,
-    "output_error_sq": -1,
-    "projected_error": -1,
-    "predicted_kl": -1,
 }
 OUTCOMES = {"kl_mean": -1, "delta_nll": -1, "answers_share": 1}
 TEXT = ["trace_id", "sequence"]
@@ -103,7 +103,7 @@ def _open_loop(tables: Tables) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _sums(layers: pd.DataFrame) -> pd.DataFrame:
-    """projected_error and predicted_kl summed over layers; NaN where a layer has none."""
-    names = [name for name in _SUMMED if name in layers]
-    groups = layers.groupby(_KEY)[names]
-    return groups.sum().where(groups.count().eq(layers.groupby(_KEY).size(), axis=0)).reset_index()
+    """projected_error and predicted_kl summed over layers; NaN where a layer is missing."""
+    groups = layers.groupby(_KEY)
+    has_all = groups[_SUMMED].count().eq(groups["num_layers"].max(), axis=0)
+    return groups[_SUMMED].sum().where(has_all).reset_index()

@@ -42,6 +42,8 @@ def run(options: argparse.Namespace, command: str) -> None:
         eviction_interval=options.eviction_interval,
         prompt_length=options.prompt_length,
         trace=options.trace,
+        also=options.also,
+        gradient_samples=options.gradient_samples,
         seed=options.seed,
         allocate=options.allocate,
         output=options.output,

@@ -12,6 +12,7 @@ import torch
 from ..model.attention import Call, Result
 from ..model.errors import RecordError, UsageError
 from ..model.follower import Follower
+from ..model.masks import Reach
 from ..model.member import Member
 from ..model.steps import Step
 from .dropping import Dropper
@@ -145,8 +146,9 @@ class EvictingModel(Follower):
         dropped = self._dropper is not None and self._dropper.has_dropped(layer)
         if not dropped:
             self._check_cache(layer, call, step)
-            if not self._consistency.allows(layer, self.geometry.windows.get(layer)):
-                raise RecordError(f"layer {layer} has a sliding window that its masks do not have")
+            reach = self.geometry.reaches[layer]
+            if not self._consistency.allows(layer, reach):
+                raise RecordError(f"layer {layer} has {reach}, which its masks do not have")
         vectors = self._vectors(layer, call)
         plain = [index for index, each in enumerate(self.batch) if each.caches.is_plain]
         others = [index for index, each in enumerate(self.batch) if not each.caches.is_plain]
@@ -247,6 +249,8 @@ class EvictingModel(Follower):
         if not all(sequence.caches.is_plain for sequence in self.batch):
             return
         for layer in self.geometry.layers:
+            if self.geometry.reaches[layer] != Reach():
+                continue  # the model's own mask goes by the rows of its cache
             if self._dropper.has_dropped(layer):
                 new = self._columns[:, -step.new :]
                 positions = self._dropper.positions(layer, new)

@@ -10,6 +10,7 @@ import torch
 from ..model.attention import Call, Result
 from ..model.errors import RecordError
 from ..model.follower import Follower
+from ..model.masks import Reach
 from ..model.rope import RopeWitness
 from ..model.shape import Shape
 from ..model.steps import Step
@@ -23,7 +24,8 @@ class Geometry:
 
     shape: Shape
     layers: tuple[int, ...]
-    windows: dict[int, int]  # of the layers that have one
+    reaches: dict[int, Reach]  # of every layer
+    sinks: dict[int, list[float]]  # learned logits, a number per query head, of some layers
     element_bytes: int  # of a number in the model's own cache
     rope: dict[str, Any] | None  # None: none that is the same in all layers
 
@@ -37,7 +39,9 @@ class Geometry:
             "value_dim": self.shape.value_dim,
             "scale": self.shape.scale,
             "softcap": self.shape.logit_softcap,
-            "windows": dict(self.windows),
+            "windows": {at: each.window for at, each in self.reaches.items() if each.window},
+            "chunks": {at: each.chunk for at, each in self.reaches.items() if each.chunk},
+            "sinks": self.sinks,
             "element_bytes": self.element_bytes,
             "rope": self.rope,
         }
@@ -76,11 +80,11 @@ class Probe(Follower):
         if self._shape is None:
             raise RecordError(f"{self._name} has no attention that can be followed")
         rope = self._witness.result(layers)
-        windows = {layer: self._consistency.window(layer) for layer in layers}
         return Geometry(
             shape=self._shape,
             layers=tuple(layers),
-            windows={layer: window for layer, window in windows.items() if window is not None},
+            reaches={layer: self._consistency.reach(layer) for layer in layers},
+            sinks={layer: logits.tolist() for layer, logits in self._sinks.items()},
             element_bytes=self._element_bytes,
             rope=None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..model.attention import intercepted
+from ..model.attention import intercepted, layer_of
 from ..model.errors import RecordError
 from .kept_attention import Kept, attend_to_kept
 from .loops import Job, Outcome, Plan
@@ -77,10 +77,3 @@ def forward(
     if missing := set(batch[0]) - seen:
         raise RecordError(f"layer {min(missing)} has no attention that was seen")
     return logits
-
-
-def layer_of(call: Call, model: torch.nn.Module) -> int | None:
-    """The layer of the text decoder that attends; None: another part of the model."""
-    if type(call.module.config) is not type(model.config.get_text_config()):
-        return None
-    return call.module.layer_idx

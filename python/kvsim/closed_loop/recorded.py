@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..model.attention import Call, Result, intercepted
+from ..model.attention import Call, Result, intercepted, layer_of
 from ..model.errors import RecordWarning, UsageError
 from ..trace import Trace
-from .imposed import layer_of
 from .loops import Job
 
 if TYPE_CHECKING:
+    from ..record.also import Also
     from ..trace import Sequence
 
 
@@ -68,7 +68,7 @@ def _check_keys(trace: Trace, sequence: str, layer: int, key: torch.Tensor) -> N
 
 @contextmanager
 def recorded(
-    model: torch.nn.Module, job: Job, tokenizer: Any
+    model: torch.nn.Module, job: Job, tokenizer: Any, also: Also
 ) -> Iterator[tuple[Trace, torch.Tensor]]:
     """A float32 trace of the text, gone when the block ends, and the logits of its recording."""
     from ..record import recording
@@ -78,8 +78,11 @@ def recorded(
         with warnings.catch_warnings():
             # What needs to know it says so itself.
             warnings.filterwarnings("ignore", "the trace does not say how keys are", RecordWarning)
-            with recording(model, path, tokenizer=tokenizer, dtype="float32") as recorder:
-                recorder.label([job.name], job.source, job.prompt_length)
+            with recording(
+                model, path, tokenizer=tokenizer, dtype="float32", also=also.parts,
+                gradient_samples=also.gradient_samples,
+            ) as recorder:  # fmt: skip
+                recorder.label([job.name], job.source, job.prompt_length, [job.spans])
                 logits = full_logits(model, job)
         yield Trace(path), logits
 

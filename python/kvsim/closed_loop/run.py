@@ -39,6 +39,8 @@ def evaluate(
     eviction_interval: int | str = 1,
     prompt_length: int | None = None,
     trace: str | Path | Trace | None = None,
+    also: str | Sequence[str] | None = None,
+    gradient_samples: int = 1,
     seed: int = 0,
     allocate: str = "uniform",
     output: str | Path | None = None,
@@ -68,6 +70,11 @@ def evaluate(
       prompt_length: in tokens, of all texts; only steps after it are measured with mode="prefill".
       trace: of the same texts, recorded by this model; None: one is recorded in float32, and
         removed.
+      also: what that trace holds beside attention, as for kvsim.recording: output_projection,
+        residual, output_score_grad, which the columns projected_error and predicted_kl of the
+        replay need. None: output_projection, where the model has one. What a policy needs is
+        recorded in any case.
+      gradient_samples: as for kvsim.recording.
       output: a result file (SQLite). Rows that it holds of the same text and code are not made
         again. New ones are added to the table `closed_loop` as they are finished, and those of the
         replay to the table `replay`.
@@ -103,6 +110,8 @@ def evaluate_as(
     output: str | Path | None,
     progress: Any,
     names: Sequence[str] | None = None,
+    also: str | Sequence[str] | None = None,
+    gradient_samples: int = 1,
     force: bool = False,
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words."""
@@ -112,6 +121,7 @@ def evaluate_as(
     asked = prepare(
         model, texts, policies, budgets, loop, how,
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
+        also=also, gradient_samples=gradient_samples,
     )  # fmt: skip
     model, jobs = asked.model, asked.jobs
     rows = Rows(output, model_id(model), loop, how, force)

@@ -59,13 +59,15 @@ class Call:
         same. Each query has to see a key.
 
         KV heads stand in the place of the batch, and the query heads of each in that of the heads,
-        so that a mask is made once for the heads that share it.
+        so that a mask is made once for the heads that share it; unless the module has a learned
+        sink for each of its query heads.
         """
         batch, num_kv_heads = visible.shape[:2]
-        mask = visible.flatten(0, 1)[:, None]
-        if self.module.config._attn_implementation == PREFIX + "eager":  # which adds its mask
-            hidden = torch.finfo(self.query.dtype).min
-            mask = torch.zeros_like(mask, dtype=self.query.dtype).masked_fill_(~mask, hidden)
+        if self.options.get("s_aux") is not None:
+            mask = visible.repeat_interleave(self.query.shape[1] // num_kv_heads, dim=1)
+            vectors = self.query, self.key, self.value
+            return self.attention(self.module, *vectors, self._added(mask), **self.options)
+        mask = self._added(visible.flatten(0, 1)[:, None])
         query = self.query.unflatten(1, (num_kv_heads, -1)).flatten(0, 1)
         key, value = (x.flatten(0, 1)[:, None] for x in (self.key, self.value))
         output, weights = self.attention(self.module, query, key, value, mask, **self.options)
@@ -74,11 +76,25 @@ class Call:
             weights = weights.unflatten(0, (batch, num_kv_heads)).flatten(1, 2)
         return output, weights
 
+    def _added(self, mask: torch.Tensor) -> torch.Tensor:
+        """A boolean mask as the attention takes it: eager attention adds it to the logits."""
+        if self.module.config._attn_implementation != PREFIX + "eager":
+            return mask
+        hidden = torch.finfo(self.query.dtype).min
+        return torch.zeros_like(mask, dtype=self.query.dtype).masked_fill_(~mask, hidden)
+
 
 # Stands in for the attention of the model.
 Intercept = Callable[[Call], Result]
 
 _intercept: Intercept | None = None
+
+
+def layer_of(call: Call, model: torch.nn.Module) -> int | None:
+    """The layer of the text decoder that attends; None: another part of the model."""
+    if type(call.module.config) is not type(model.config.get_text_config()):
+        return None
+    return call.module.layer_idx
 
 
 def shown_by(mask: torch.Tensor | None, num_keys: int) -> torch.Tensor | None:
@@ -160,6 +176,8 @@ def _register(implementation: str) -> None:
 def _sdpa(module: torch.nn.Module, options: dict[str, Any]) -> Attention:
     if options.get("softcap") is not None:
         raise RecordError("SDPA has no soft cap; load the model with attn_implementation='eager'")
+    if options.get("s_aux") is not None:
+        raise RecordError("SDPA has no sinks; load the model with attn_implementation='eager'")
     return ALL_ATTENTION_FUNCTIONS["sdpa"]
 
 

@@ -6,6 +6,7 @@ import torch
 
 from .attention import is_causal
 from .errors import RecordError
+from .masks import Reach
 from .steps import Step
 
 # Models with multi-head latent attention, such as DeepSeek, cache one compressed vector per token
@@ -22,22 +23,22 @@ class Consistency:
     """Refuses masks that a trace cannot express, and caches whose old keys change."""
 
     def __init__(self) -> None:
-        # Of each layer, the windows that agree with all masks so far.
-        self._windows: dict[int, list[int | None]] = {}
+        # Of each layer, what agrees with all masks so far.
+        self._reaches: dict[int, list[Reach]] = {}
         self._last_keys: dict[int, torch.Tensor] = {}
 
     @property
     def layers(self) -> set[int]:
         """The layers whose attention was called."""
-        return set(self._windows)
+        return set(self._reaches)
 
-    def window(self, layer: int) -> int | None:
-        """How many tokens a query of the layer sees, its own included; None: all."""
-        return self._windows[layer][0]
+    def reach(self, layer: int) -> Reach:
+        """Which tokens a query of the layer sees."""
+        return self._reaches[layer][0]
 
-    def allows(self, layer: int, window: int | None) -> bool:
-        """Whether all masks of the layer so far agree with this window; None: no window."""
-        return window in self._windows[layer]
+    def allows(self, layer: int, reach: Reach) -> bool:
+        """Whether all masks of the layer so far agree with this reach."""
+        return reach in self._reaches[layer]
 
     def begin(self) -> None:
         """Begins new sequences, which have no earlier keys."""
@@ -52,18 +53,18 @@ class Consistency:
         mask: torch.Tensor | None,
         options: dict[str, Any],
     ) -> None:
-        """Raises RecordError unless the mask is causal, with the layer's window and padding."""
-        declared = options.get("sliding_window") or getattr(module, "sliding_window", None)
-        possible = self._windows.get(layer, [declared, None] if declared else [None])
+        """Raises RecordError unless the mask is causal, with the layer's reach and padding."""
+        declared = _declared(layer, module, options)
+        possible = self._reaches.get(layer, list(dict.fromkeys([declared, Reach()])))
         causal = is_causal(module, options)
-        fitting = [w for w in possible if step.expresses(mask, num_keys, w, causal)]
+        fitting = [reach for reach in possible if step.expresses(mask, num_keys, reach, causal)]
         if not fitting:
-            window = f", with a window of {declared}," if declared else ""
+            reach = f", with {declared}," if str(declared) else ""
             raise RecordError(
-                f"layer {layer}: the attention mask is not causal{window} with padding at the "
+                f"layer {layer}: the attention mask is not causal{reach} with padding at the "
                 "ends; a trace expresses no other"
             )
-        self._windows[layer] = fitting
+        self._reaches[layer] = fitting
 
     def check_past(self, layer: int, key: torch.Tensor, new: int) -> None:
         """Raises RecordError if the cache changed since the last step.
@@ -80,6 +81,15 @@ class Consistency:
                 "candidates and compressed caches"
             )
         self._last_keys[layer] = key[:, :, -1].detach().clone()
+
+
+def _declared(layer: int, module: torch.nn.Module, options: dict[str, Any]) -> Reach:
+    """What the layer says that it sees. The chunk size is that of the model's chunked layers."""
+    types = getattr(module.config, "layer_types", None)
+    chunk = getattr(module.config, "attention_chunk_size", None)
+    is_chunked = types is None or types[layer] == "chunked_attention"
+    window = options.get("sliding_window") or getattr(module, "sliding_window", None)
+    return Reach(window or None, chunk if chunk and is_chunked else None)
 
 
 def _nearly_equal(before: torch.Tensor, now: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from .attention import Call, Result, intercepted
 from .consistency import Consistency
 from .decoder import require_decoder
 from .errors import RecordError
-from .shape import Shape, shape_of
+from .shape import Shape, shape_of, sinks_of
 from .steps import Step, read_step
 
 
@@ -40,6 +40,7 @@ class Follower(ABC):
         self._num_columns = 0  # tokens so far, padding included
         self._batch_size = 0
         self._shape: Shape | None = None
+        self._sinks: dict[int, torch.Tensor] = {}  # learned logits [query heads] of the layers
 
     @abstractmethod
     def _end_sequences(self, failed: bool) -> None:
@@ -151,6 +152,9 @@ class Follower(ABC):
         if self._shape is None:
             self._shape = shape
         self._shape.require_same(shape, layer)
+        sinks = sinks_of(layer, shape.num_query_heads, call.options)
+        if sinks is not None:
+            self._sinks[layer] = sinks
 
     def _check_cache(self, layer: int, call: Call, step: Step) -> None:
         """Raises RecordError for a mask that a trace cannot express and a cache that changed."""

@@ -48,6 +48,19 @@ def load_model(name: str, dtype: str, device: torch.device) -> Any:
     return model
 
 
+def untrained_model(name: str, dtype: str, device: torch.device, seed: int) -> Any:
+    """A model of the same configuration whose weights are drawn anew, as before its training."""
+    config = load_config(name)
+    kind = config.dtype if dtype == "auto" else getattr(torch, dtype)
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=kind)
+    known = Path(name).resolve().name if Path(name).is_dir() else name
+    model.config._name_or_path = f"{known}, untrained ({seed})"  # what a trace calls the model
+    model.to(device).eval()
+    model.generation_config.cache_implementation = None
+    return model
+
+
 def device_named(name: str) -> torch.device:
     try:
         device = torch.device(name)

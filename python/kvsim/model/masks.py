@@ -1,8 +1,31 @@
-"""Decides whether a trace can express an attention mask: causal, with padding and a window."""
+"""Decides whether a trace can express an attention mask: causal, with padding and a reach."""
+
+from dataclasses import dataclass
 
 import torch
 
 ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which earlier tokens a query sees. Without window and chunk, all of them."""
+
+    window: int | None = None  # the last so many, its own included
+    chunk: int | None = None  # those of its own chunk of so many (Llama 4)
+
+    def __str__(self) -> str:
+        parts = [f"a window of {self.window}"] if self.window else []
+        return " and ".join([*parts, f"chunks of {self.chunk}"] if self.chunk else parts)
+
+    def first_of(self, position: torch.Tensor) -> torch.Tensor:
+        """The position of the first token that a query at `position` sees, perhaps below 0."""
+        first = torch.zeros_like(position)
+        if self.window is not None:
+            first = torch.maximum(first, position - self.window + 1)
+        if self.chunk is not None:
+            first = torch.maximum(first, position // self.chunk * self.chunk)
+        return first
 
 
 def is_expressible(
@@ -10,10 +33,10 @@ def is_expressible(
     real: torch.Tensor,
     num_queries: int,
     num_keys: int,
-    window: int | None,
+    reach: Reach,
     causal_without_mask: bool,
 ) -> bool:
-    """Whether every real query sees exactly the real keys up to itself within its window.
+    """Whether every real query sees exactly the real keys up to itself within its reach.
 
     `mask` is [batch or 1, heads or 1, queries, at least keys], boolean (true: visible) or added to
     the logits. None means that the attention function has no mask. `real` is a boolean
@@ -24,27 +47,33 @@ def is_expressible(
     first_query, first_key = tokens - num_queries, tokens - num_keys
     if first_key < 0:
         return False
-    if first_key > 0 and (window is None or first_query - first_key + 1 < window):
+    padding = (real.long().cumsum(1) == 0).sum(1, keepdim=True)  # on the left
+    # The columns of the first keys that the first and the last query see.
+    first_seen, last_seen = (
+        padding + reach.first_of((column - padding).clamp(min=0))
+        for column in (first_query, tokens - 1)
+    )
+    if first_key > 0 and bool((first_seen < first_key).any()):
         return False  # the cache has dropped a key that a query should see
     if mask is None:
         if num_queries > 1 and not (causal_without_mask and num_queries == num_keys):
             return False
-        return bool(real[:, first_key:].all()) and (window is None or num_keys <= window)
+        return bool(real[:, first_key:].all()) and bool((last_seen <= first_key).all())
     if mask.dim() != 4 or mask.shape[3] < num_keys or mask.shape[2] < num_queries:
         return False
     if mask.shape[1] > 1 and not bool((mask == mask[:, :1]).all()):
         return False
-    real = real.to(mask.device)
+    real, padding = real.to(mask.device), padding.to(mask.device)
     keys = torch.arange(first_key, tokens, device=mask.device)
     for start in range(0, num_queries, ROWS_AT_ONCE):
         end = min(start + ROWS_AT_ONCE, num_queries)
         queries = torch.arange(first_query + start, first_query + end, device=mask.device)
-        distance = queries[:, None] - keys[None, :]
-        expected = distance >= 0 if window is None else (distance >= 0) & (distance < window)
+        first = padding + reach.first_of((queries - padding).clamp(min=0))
+        expected = (keys <= queries[:, None]) & (keys >= first[..., None])
         visible = _visible(mask[:, 0, start:end, :num_keys])
         if visible is None:
             return False
-        wrong = visible != (expected[None] & real[:, None, first_key:])
+        wrong = visible != (expected & real[:, None, first_key:])
         if bool((wrong & real[:, queries, None]).any()):
             return False
     return True

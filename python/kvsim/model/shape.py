@@ -8,7 +8,6 @@ import torch
 from .errors import RecordError
 
 UNKNOWN_TO_A_TRACE = {  # options of attention functions that change the result
-    "s_aux": "attention sinks that are no tokens",
     "position_bias": "a bias by position",
     "head_mask": "a mask of heads",
     "indices": "a selection of keys",
@@ -36,6 +35,23 @@ class Shape:
                     f"layer {layer} has {attribute.name} {found}, an earlier one {expected}: a "
                     "trace holds layers of one shape; choose some with --layers"
                 )
+
+
+def sinks_of(layer: int, query_heads: int, options: dict[str, Any]) -> torch.Tensor | None:
+    """The learned sink logits of a call, float32 [query heads], if it has any.
+
+    Raises RecordError if they are others than a number per head.
+    """
+    sinks = options.get("s_aux")
+    if sinks is None:
+        return None
+    logits = sinks.detach().to("cpu", torch.float32)
+    if tuple(logits.shape) != (query_heads,) or not bool(logits.isfinite().all()):
+        raise RecordError(
+            f"layer {layer} has sinks {tuple(logits.shape)}, expected a finite logit for each of "
+            f"{query_heads} query heads; a trace holds no others"
+        )
+    return logits
 
 
 def shape_of(

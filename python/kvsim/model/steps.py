@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from .errors import RecordError
-from .masks import is_expressible
+from .masks import Reach, is_expressible
 
 QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())
 
@@ -22,7 +22,7 @@ class Step:
     seen: int
     positions_known: bool  # whether token i of each sequence has position i
     cache: Any = None  # as it was given
-    checked: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    checked: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     masks: list[torch.Tensor | None] = field(default_factory=list)  # kept, so that ids stay unique
 
     @property
@@ -35,13 +35,13 @@ class Step:
         return self.real[:, self.seen :]
 
     def expresses(
-        self, mask: torch.Tensor | None, num_keys: int, window: int | None, causal: bool
+        self, mask: torch.Tensor | None, num_keys: int, reach: Reach, causal: bool
     ) -> bool:
         """`is_expressible`, computed once per mask, since layers share masks."""
-        key = (id(mask), num_keys, window or 0, int(causal))
+        key = (id(mask), num_keys, reach, causal)
         if key not in self.checked:
             self.masks.append(mask)
-            self.checked[key] = is_expressible(mask, self.real, self.new, num_keys, window, causal)
+            self.checked[key] = is_expressible(mask, self.real, self.new, num_keys, reach, causal)
         return self.checked[key]
 
 

@@ -56,9 +56,18 @@ def parser() -> Parser:
         default="float32",
         help="the type that the model computes in (default: float32; auto: as stored)",
     )
+    add("--untrained", type=natural, metavar="N",
+        help="draw the model's weights anew, with seed N, as before its training: what of a trace "
+        "comes from the architecture alone (default: as stored)")  # fmt: skip
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
     add("--temperature", type=nonnegative, default=0.0, metavar="T",
         help="sample at temperature T (default: greedy)")  # fmt: skip
+    add("--also", default="", metavar="LIST",
+        help="record also some of output_projection, residual, output_score_grad (the gradients "
+        "that predicted KL needs), mlp_activation (what the neurons of the MLPs give)")  # fmt: skip
+    add("--gradient-samples", type=positive, default=1, metavar="S",
+        help="gradients of S draws from the model's prediction (default: 1)")  # fmt: skip
+    add("--label-seed", type=natural, default=0, metavar="N", help="of these draws (default: 0)")
     add("--seed", type=natural, default=0, help="seed of sampling (default: 0)")
     return result
 

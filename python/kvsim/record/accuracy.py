@@ -1,11 +1,14 @@
 """Checks that attention recomputed from the stored numbers gives the outputs of the model."""
 
 import warnings
+from collections.abc import Mapping
 
 import h5py
 import numpy as np
+import torch
 
 from ..model.errors import RecordError, RecordWarning
+from ..model.masks import Reach
 from ..model.shape import Shape
 
 MOST_STEPS = 256  # per head, evenly spaced: enough to find a systematic error
@@ -14,17 +17,24 @@ LIMITS = {2: 1e-2, 4: 1e-4}  # of `kvsim verify`: relative error by the bytes of
 
 
 def check_accuracy(
-    sequence: str, layers: h5py.Group, windows: dict[int, int | None], shape: Shape, rounded: bool
+    sequence: str,
+    layers: h5py.Group,
+    reaches: Mapping[int, Reach],
+    sinks: Mapping[int, np.ndarray],
+    shape: Shape,
+    rounded: bool,
 ) -> None:
     """Compares the outputs of a recorded sequence with attention recomputed from the file.
+
+    `sinks` are the learned logits [query heads] of the layers that have some.
 
     If they differ by more than `kvsim verify` allows and the file has fewer digits than the model
     (`rounded`), it raises RecordError. If the model itself computed with too few digits, it warns.
     """
-    for layer, window in windows.items():
+    for layer, reach in reaches.items():
         group = layers[str(layer)]
         limit = LIMITS[min(dataset.dtype.itemsize for dataset in group.values())]
-        error = worst_error(group, window, shape)
+        error = worst_error(group, reach, shape, sinks.get(layer))
         if error <= limit:
             continue
         found = (
@@ -36,7 +46,9 @@ def check_accuracy(
         warnings.warn(f"{found}; load the model in float32", RecordWarning)
 
 
-def worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
+def worst_error(
+    group: h5py.Group, reach: Reach, shape: Shape, sinks: np.ndarray | None = None
+) -> float:
     """The largest relative error of any head's output at the sampled steps."""
     size = shape.num_query_heads // shape.num_kv_heads
     num_tokens = group["key"].shape[1]
@@ -48,7 +60,8 @@ def worst_error(group: h5py.Group, window: int | None, shape: Shape) -> float:
             np.concatenate([group[name][head, steps] for head in heads]).astype(np.float64)
             for name in ("query", "output")
         )
-        found = _outputs(group, kv_head, query, np.tile(steps, size), window, shape)
+        own = None if sinks is None else np.repeat(sinks[heads], len(steps))
+        found = _outputs(group, kv_head, query, np.tile(steps, size), reach, shape, own)
         difference = np.linalg.norm(found - recorded, axis=1)
         length = np.linalg.norm(recorded, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,12 +75,19 @@ def _outputs(
     kv_head: int,
     query: np.ndarray,
     steps: np.ndarray,
-    window: int | None,
+    reach: Reach,
     shape: Shape,
+    sinks: np.ndarray | None,
 ) -> np.ndarray:
-    """Attention outputs of the queries [m, dim] at these steps, one block of keys at a time."""
+    """Attention outputs of the queries [m, dim] at these steps, one block of keys at a time.
+
+    `sinks`: the learned logit of the head of each query, if there are any.
+    """
     largest = np.full(len(query), np.finfo(np.float64).min / 2)  # the largest logit so far
     total = np.zeros(len(query))
+    if sinks is not None:
+        largest, total = sinks.astype(np.float64), np.ones(len(query))
+    first_seen = reach.first_of(torch.from_numpy(steps)).numpy()
     output = np.zeros((len(query), shape.value_dim))
     for first in range(0, group["key"].shape[1], KEYS_AT_ONCE):
         key, value = (
@@ -77,8 +97,8 @@ def _outputs(
         logits = shape.scale * query @ key.T
         if shape.logit_softcap:
             logits = shape.logit_softcap * np.tanh(logits / shape.logit_softcap)
-        age = steps[:, None] - np.arange(first, first + len(key))
-        logits[(age < 0) | (age >= (window or np.inf))] = -np.inf
+        tokens = np.arange(first, first + len(key))
+        logits[(tokens > steps[:, None]) | (tokens < first_seen[:, None])] = -np.inf
         before, largest = largest, np.maximum(largest, logits.max(axis=1))
         shrink = np.exp(before - largest)
         weights = np.exp(logits - largest[:, None])

@@ -58,6 +58,15 @@ class Recorder(Follower):
         self._positions_known = True
 
     @property
+    def sequences(self) -> Several[Sequence]:
+        """Those that are whole: after `finish`, all."""
+        return self._done
+
+    @property
+    def num_query_heads(self) -> int:
+        return self._shape.num_query_heads
+
+    @property
     def layers(self) -> set[int]:
         """The layers whose attention was called."""
         return self._consistency.layers
@@ -149,9 +158,10 @@ class Recorder(Follower):
                     f"{expected}; does the model skip layers?"
                 )
             if self._shape is not None:
-                windows = {layer: self._consistency.window(layer) for layer in sequence.layers}
+                reaches = {layer: self._consistency.reach(layer) for layer in sequence.layers}
+                sinks = {layer: logits.numpy() for layer, logits in self._sinks.items()}
                 check_accuracy(
-                    sequence.name, sequence.vectors, windows, self._shape, sequence.rounded
+                    sequence.name, sequence.vectors, reaches, sinks, self._shape, sequence.rounded
                 )
         self._done += self._batch
         self._batch = []
@@ -203,8 +213,16 @@ class Recorder(Follower):
             path, {**attributes, "source": sequence.source} if sequence.source else attributes
         )
         for layer in sequence.layers:
-            if (window := self._consistency.window(layer)) is not None:
-                self._file.write_attributes(f"{path}/layers/{layer}", {"sliding_window": window})
+            reach = self._consistency.reach(layer)
+            of_layer = {"sliding_window": reach.window, "attention_chunk": reach.chunk}
+            self._file.write_attributes(
+                f"{path}/layers/{layer}",
+                {name: tokens for name, tokens in of_layer.items() if tokens is not None},
+            )
+            if layer in self._sinks:
+                self._file.write_list(
+                    f"{path}/layers/{layer}/sink_logit", self._sinks[layer].numpy()
+                )
         if sequence.spans:
             self._file.write_spans(f"{path}/spans", sequence.spans)
         if sequence.ids is not None:

@@ -14,8 +14,10 @@ from ..model.loading import (
     load_tokenizer,
     quieten,
     say,
+    untrained_model,
 )
 from ..model.texts import Text, read_layers, read_prompts, read_texts
+from .also import Also
 from .session import recording
 from .trace_file import TraceFile
 
@@ -23,6 +25,9 @@ from .trace_file import TraceFile
 def run(options: argparse.Namespace) -> None:
     """Executes the command line. Raises UsageError for wrong options, RecordError otherwise."""
     quieten()
+    Also.of(
+        options.also, options.gradient_samples, options.label_seed
+    )  # reports a wrong name early
     texts = _texts(options)
     device = device_named(options.device)
     config = load_config(options.model)
@@ -34,11 +39,13 @@ def run(options: argparse.Namespace) -> None:
         encode(tokenizer, text, options.prompt_length, options.max_prompt_tokens) for text in texts
     ]
     require_room(config, texts, encoded, options.max_new_tokens)
-    model = load_model(options.model, options.model_dtype, device)
+    model = _model(options, device)
     torch.manual_seed(options.seed)
     with recording(
-        model, options.output, tokenizer=tokenizer, layers=layers, dtype=options.dtype
-    ) as recorder:
+        model, options.output, tokenizer=tokenizer, layers=layers, dtype=options.dtype,
+        also=options.also, gradient_samples=options.gradient_samples,
+        label_seed=options.label_seed,
+    ) as recorder:  # fmt: skip
         for start in range(0, len(texts), options.batch_size):
             end = start + options.batch_size
             for text, one in zip(texts[start:end], encoded[start:end], strict=True):
@@ -46,6 +53,12 @@ def run(options: argparse.Namespace) -> None:
             _generate(model, tokenizer, [one.ids for one in encoded[start:end]], options)
             say(f"{min(end, len(texts))} of {len(texts)} texts")
     say(f"{options.output} is written; check it with: kvsim verify {options.output}")
+
+
+def _model(options: argparse.Namespace, device: torch.device) -> Any:
+    if options.untrained is None:
+        return load_model(options.model, options.model_dtype, device)
+    return untrained_model(options.model, options.model_dtype, device, options.untrained)
 
 
 def _texts(options: argparse.Namespace) -> list[Text]:

@@ -15,6 +15,17 @@ ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a
 DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
 
+def stored_as(kind: str, rows: torch.Tensor, place: str, cure: str) -> np.ndarray:
+    """The numbers in a type of DTYPES. Raises RecordError for one that does not fit."""
+    stored = rows.detach().to(DTYPES[kind])
+    if not bool(torch.isfinite(stored).all()):
+        if not bool(torch.isfinite(rows).all()):
+            raise RecordError(f"{place}: the model computed a number that is not finite")
+        largest = float(rows.abs().max())
+        raise RecordError(f"{place}: {largest:g} does not fit into {kind}; {cure}")
+    return stored.cpu().numpy()
+
+
 class Sequence(Member):
     """The tokens and the vectors of each layer. All but the last chunk per head is in the file."""
 
@@ -75,15 +86,8 @@ class Sequence(Member):
     def _numbers(self, layer: int, name: str, rows: torch.Tensor) -> np.ndarray:
         kind = self._type_of(name, rows)
         self.rounded |= kind == "float16" and rows.dtype.itemsize > 2
-        stored = rows.detach().to(DTYPES[kind])
-        if not bool(torch.isfinite(stored).all()):
-            place = f"sequence {self.name}, layer {layer}, {name}"
-            if not bool(torch.isfinite(rows).all()):
-                raise RecordError(f"{place}: the model computed a number that is not finite")
-            largest = float(rows.abs().max())
-            cure = "use --dtype float32" if kind == self._dtype else "load the model in float32"
-            raise RecordError(f"{place}: {largest:g} does not fit into {kind}; {cure}")
-        return stored.cpu().numpy()
+        cure = "use --dtype float32" if kind == self._dtype else "load the model in float32"
+        return stored_as(kind, rows, f"sequence {self.name}, layer {layer}, {name}", cure)
 
     @property
     def layers(self) -> list[int]:

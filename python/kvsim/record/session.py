@@ -12,6 +12,7 @@ from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
 from ..model.errors import RecordError, UsageError
 from ..model.rope import RopeWitness
+from .also import PROJECTION, Also, write_projections, write_second_reading
 from .recorder import Recorder
 from .sequence import DTYPES
 from .trace_file import Attribute, TraceFile
@@ -29,6 +30,9 @@ def recording(
     source: str = "",
     prompt_length: int | None = None,
     end_tokens: Iterable[int] | None = None,
+    also: str | Iterable[str] = (),
+    gradient_samples: int = 1,
+    label_seed: int = 0,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
 
@@ -53,6 +57,12 @@ def recording(
     prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
+    also: what to record beside attention, some of output_projection, residual, output_score_grad,
+        mlp_activation. For all but the first the model reads each text once more when the block has
+        ended, alone and whole, and for gradients with its activations kept (python/README.md says
+        what that takes).
+    gradient_samples: how many times labels are drawn from the model's prediction.
+    label_seed: of these labels.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -64,6 +74,7 @@ def recording(
     if dtype not in DTYPES:
         raise UsageError(f"dtype: expected {' or '.join(DTYPES)}, found {dtype}")
     ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
+    extras = Also.of(also, gradient_samples, label_seed)
     header: dict[str, Attribute] = {
         "kvtrace_version": 1,
         "model": model_name(model),
@@ -72,15 +83,21 @@ def recording(
     }
     with ExitStack() as stack:
         file = stack.enter_context(TraceFile(path))
+        outputs = extras.layers_of(model, chosen)
+        activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
         recorder = Recorder(model, file, witness, chosen, dtype, ends, source, prompt_length)
         recorder.label(names if isinstance(names, str) else list(names))
-        stack.enter_context(recorder.following(model))
-        yield recorder
+        with recorder.following(model):
+            yield recorder
         recorder.finish(header, tokenizer)
         if layers is not None and (missing := set(chosen) - recorder.layers):
             raise RecordError(f"layer {min(missing)} has no attention that was seen; leave it out")
+        if PROJECTION in extras.parts:
+            write_projections(file, outputs, recorder.num_query_heads, dtype)
+        if extras.reads_again:
+            write_second_reading(extras, model, recorder.sequences, outputs, activations, dtype)
         file.commit()
 
 

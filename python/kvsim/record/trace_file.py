@@ -15,8 +15,15 @@ from .trace_id import trace_id
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
 BYTES_PER_CHUNK = 1 << 16
+GZIP_LEVEL = 6  # of float16 vectors, 36 MB/s; level 1 does 40 and leaves 0.6% more
 
 Attribute = int | float | str
+
+
+def rows_per_chunk(row_bytes: int, rows: int = MOST_ROWS_PER_CHUNK) -> int:
+    """Of a dataset of so many rows, or of an unknown number."""
+    wanted = min(max(BYTES_PER_CHUNK // row_bytes, FEWEST_ROWS_PER_CHUNK), MOST_ROWS_PER_CHUNK)
+    return min(wanted, rows)
 
 
 class HeadStream:
@@ -27,11 +34,10 @@ class HeadStream:
     """
 
     def __init__(self, group: h5py.Group, name: str, heads: int, dim: int, dtype: np.dtype) -> None:
-        rows = BYTES_PER_CHUNK // (dim * dtype.itemsize)
-        rows = min(max(rows, FEWEST_ROWS_PER_CHUNK), MOST_ROWS_PER_CHUNK)
+        rows = rows_per_chunk(dim * dtype.itemsize)
         self._dataset = group.create_dataset(
             name, (heads, 0, dim), dtype, maxshape=(heads, None, dim), chunks=(1, rows, dim),
-            shuffle=True, compression="gzip", compression_opts=1, track_times=False,
+            shuffle=True, compression="gzip", compression_opts=GZIP_LEVEL, track_times=False,
         )  # fmt: skip
         self._waiting = np.empty((heads, rows, dim), dtype)
         self._num_waiting = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bootstrap import FEWEST_SAMPLES
+from ..report.protocol import steps_after_prompt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +131,7 @@ class Rows:
 
 def _whole(rows: pd.DataFrame) -> pd.Series:
     """The tokens of each row's text of which a budget is a share: those of its prompt, if any."""
-    return rows["prompt_length"].where(rows["prompt_length"] > 0, rows["steps"])
+    return rows["prompt_length"].where(rows["prompt_length"] > 0, steps_after_prompt(rows))
 
 
 def _tokens(rows: pd.DataFrame, budget: str) -> pd.Series:

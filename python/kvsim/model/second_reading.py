@@ -1,0 +1,157 @@
+"""Reads a whole text in one forward pass, for what the recorder cannot see while it is read."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from .attention import Call, Result, intercepted, layer_of
+from .errors import RecordError
+
+ROWS_AT_ONCE = 256  # of the prediction, to draw labels from
+
+See = Callable[[int, torch.Tensor], None]  # gets a layer and what it computed
+
+
+def score_gradients(
+    model: torch.nn.Module,
+    ids: list[int],
+    layers: Set[int],
+    samples: int,
+    seed: int,
+    see_output: See,
+) -> dict[int, torch.Tensor]:
+    """The gradients of `sum_t log p(y_t | x_<=t)` with respect to the outputs of the heads.
+
+    Per layer [samples, query heads, n, value_dim], float32 on the CPU. The labels y_t are drawn
+    from the model's own prediction (`draw_labels`). Keys and values are detached, so the gradient
+    at a step is that of this step's own prediction, and one backward pass of the sum gives all.
+
+    `see_output` gets the heads' outputs [n, query heads, value_dim] of each layer.
+
+    One forward pass keeps its activations and the logits; a backward pass per sample follows. The
+    weights get no gradients.
+    """
+    taps: dict[int, torch.Tensor] = {}
+
+    def attend(call: Call) -> Result:
+        output, weights = replace(call, key=call.key.detach(), value=call.value.detach()).attend()
+        layer = layer_of(call, model)
+        if layer not in layers:
+            return output, weights
+        see_output(layer, output[0].detach())
+        # A zero whose gradient is that of the output.
+        taps[layer] = torch.zeros_like(output, requires_grad=True)
+        return output + taps[layer], weights
+
+    with torch.inference_mode(False), torch.enable_grad(), _without_weights(model):
+        with intercepted(model, attend):
+            tokens = torch.tensor([ids], device=model.device)
+            logits = model(input_ids=tokens, use_cache=False).logits[0]
+        if missing := layers - taps.keys():
+            raise RecordError(f"layer {min(missing)} has no attention that was seen")
+        prediction = torch.softmax(logits.detach().float(), -1)
+        found: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(layers)}
+        for sample, labels in enumerate(draw_labels(prediction, ids, samples, seed)):
+            slope = -prediction  # of log p(label) by the logits
+            slope[torch.arange(len(ids)), labels] += 1
+            gradients = torch.autograd.grad(
+                logits,
+                [taps[layer] for layer in found],
+                slope.to(logits.dtype),
+                retain_graph=sample + 1 < samples,
+            )
+            for layer, gradient in zip(found, gradients, strict=True):
+                found[layer].append(gradient[0].transpose(0, 1).float().cpu())
+    return {layer: torch.stack(gradients) for layer, gradients in found.items()}
+
+
+def read_again(model: torch.nn.Module, ids: list[int], layers: Set[int], see_output: See) -> None:
+    """The forward pass alone; `see_output` as in score_gradients()."""
+
+    def attend(call: Call) -> Result:
+        output, weights = call.attend()
+        layer = layer_of(call, model)
+        if layer in layers:
+            see_output(layer, output[0])
+        return output, weights
+
+    with torch.inference_mode(), intercepted(model, attend):
+        model(input_ids=torch.tensor([ids], device=model.device), use_cache=False)
+
+
+def draw_labels(
+    prediction: torch.Tensor, ids: list[int], samples: int, seed: int
+) -> Iterator[torch.Tensor]:
+    """`samples` times a token per position [n], drawn from the prediction [n, vocabulary].
+
+    They are the seed's and the text's: other texts and later samples do not change them.
+    """
+    text = hashlib.sha256(f"{seed} ".encode() + np.asarray(ids, "<i4").tobytes()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(text[:8], "little") >> 1)
+    for _ in range(samples):
+        rows = [
+            torch.multinomial(part.cpu(), 1, generator=generator)[:, 0]
+            for part in prediction.split(ROWS_AT_ONCE)
+        ]
+        yield torch.cat(rows).to(prediction.device)
+
+
+@contextmanager
+def inputs_seen(layers: Mapping[int, torch.nn.Module], see: See) -> Iterator[None]:
+    """Shows the input [n, hidden] of each of these modules, until the block ends."""
+
+    def told(layer: int) -> Callable[..., None]:
+        def look(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            see(layer, _as_rows(args[0] if args else kwargs["hidden_states"]))
+
+        return look
+
+    with _hooked(
+        module.register_forward_pre_hook(told(layer), with_kwargs=True)
+        for layer, module in layers.items()
+    ):
+        yield
+
+
+@contextmanager
+def outputs_seen(layers: Mapping[int, torch.nn.Module], see: See) -> Iterator[None]:
+    """Shows the output [n, width] of each of these modules, until the block ends."""
+
+    def told(layer: int) -> Callable[..., None]:
+        return lambda _module, _args, output: see(layer, _as_rows(output))
+
+    with _hooked(module.register_forward_hook(told(layer)) for layer, module in layers.items()):
+        yield
+
+
+def _as_rows(hidden: torch.Tensor) -> torch.Tensor:
+    return hidden.detach().reshape(-1, hidden.shape[-1])
+
+
+@contextmanager
+def _hooked(registered: Iterable[RemovableHandle]) -> Iterator[None]:
+    hooks = list(registered)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def _without_weights(model: torch.nn.Module) -> Iterator[None]:
+    """No parameter asks for a gradient until the block ends, which saves their activations."""
+    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in asking:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in asking:
+            parameter.requires_grad_(True)

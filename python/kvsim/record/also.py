@@ -1,0 +1,190 @@
+"""What a trace may hold beside the vectors of attention (traces/README.md)."""
+
+import math
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Several
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import h5py
+import numpy as np
+import torch
+
+from ..model.errors import RecordError, UsageError
+from ..model.mlp_activation import activation_functions
+from ..model.output_projection import LayerOutput, layer_outputs
+from ..model.second_reading import See, inputs_seen, outputs_seen, read_again, score_gradients
+from .sequence import Sequence, stored_as
+from .trace_file import GZIP_LEVEL, TraceFile, rows_per_chunk
+
+PROJECTION, RESIDUAL, GRADIENT = "output_projection", "residual", "output_score_grad"
+ACTIVATION = "mlp_activation"
+PARTS = (PROJECTION, RESIDUAL, GRADIENT, ACTIVATION)
+LARGEST_SEED = 2**31 - 1
+
+# Of the heads' outputs, relative to their length: rounding to half precision stays below, other
+# positions or another text far above.
+OUTPUT_TOLERANCE = 0.1
+
+# The largest float16 is 65504, and below 2^-14 it has fewer digits.
+EXPONENT_OF_LARGEST = 13
+LEAST_EXPONENT = -126  # of a float32 with all digits
+
+
+@dataclass(frozen=True)
+class Also:
+    """What to record beside queries, keys, values and outputs. Raises UsageError."""
+
+    parts: frozenset[str] = frozenset()
+    gradient_samples: int = 1
+    label_seed: int = 0
+
+    @staticmethod
+    def of(parts: str | Iterable[str], gradient_samples: int = 1, label_seed: int = 0) -> "Also":
+        """`parts`: names, in a list or joined by commas."""
+        names = parts.split(",") if isinstance(parts, str) else list(parts)
+        names = [name.strip() for name in names if name.strip()]
+        if unknown := [name for name in names if name not in PARTS]:
+            raise UsageError(f"also: expected some of {', '.join(PARTS)}, found {unknown[0]!r}")
+        if gradient_samples < 1:
+            raise UsageError(f"gradient_samples: expected 1 or more, found {gradient_samples}")
+        if not 0 <= label_seed <= LARGEST_SEED:
+            raise UsageError(f"label_seed: expected one in 0..{LARGEST_SEED}, found {label_seed}")
+        if GRADIENT not in names and (gradient_samples, label_seed) != (1, 0):
+            raise UsageError(
+                f"gradient_samples and label_seed are those of {GRADIENT}; name it in also, or "
+                "leave them out"
+            )
+        return Also(frozenset(names), gradient_samples, label_seed)
+
+    def layers_of(self, model: torch.nn.Module, layers: Iterable[int]) -> dict[int, LayerOutput]:
+        """How attention enters the residual stream, where that is to be recorded.
+
+        Raises RecordError for a model in which it does not do so by a projection alone.
+        """
+        return layer_outputs(model, layers) if self.parts & {PROJECTION, RESIDUAL} else {}
+
+    def activations_of(
+        self, model: torch.nn.Module, layers: Iterable[int]
+    ) -> dict[int, torch.nn.Module]:
+        """The activation functions of the MLPs, where their outputs are to be recorded.
+
+        Raises RecordError for a layer without one MLP that every token goes through.
+        """
+        return activation_functions(model, layers) if ACTIVATION in self.parts else {}
+
+    @property
+    def reads_again(self) -> bool:
+        return bool(self.parts - {PROJECTION})
+
+
+def write_projections(
+    file: TraceFile, outputs: Mapping[int, LayerOutput], heads: int, dtype: str
+) -> None:
+    """Writes W_O of each layer, in chunks of one of the query heads each."""
+    for layer, output in outputs.items():
+        path = f"/model/layers/{layer}/{PROJECTION}"
+        numbers = stored_as(dtype, output.projection, path, "use --dtype float32")
+        rows, hidden = numbers.shape
+        _create(file.h5, path, numbers.shape, numbers.dtype, (rows // heads, hidden))[:] = numbers
+
+
+def write_second_reading(
+    also: Also,
+    model: torch.nn.Module,
+    sequences: Several[Sequence],
+    outputs: Mapping[int, LayerOutput],
+    activations: Mapping[int, torch.nn.Module],
+    dtype: str,
+) -> None:
+    """Lets the model read each text again, alone and whole, and writes what is asked for of that.
+
+    Raises RecordError if it is not the text that was recorded.
+    """
+    for sequence in sequences:
+        if sequence.ids is None:
+            raise RecordError(
+                f"sequence {sequence.name}: expected token ids, which {_names(also)} needs to read "
+                "the text again, found embeddings; leave it out of also"
+            )
+        layers = set(sequence.layers)
+
+        def check(layer: int, output: torch.Tensor, sequence: Sequence = sequence) -> None:
+            _require_same(sequence, layer, output.transpose(0, 1))
+
+        with ExitStack() as stack:
+            if RESIDUAL in also.parts:
+                modules = {layer: outputs[layer].layer for layer in layers}
+                stack.enter_context(inputs_seen(modules, _writing(sequence, RESIDUAL, dtype)))
+            functions = {layer: activations[layer] for layer in layers & activations.keys()}
+            stack.enter_context(outputs_seen(functions, _writing(sequence, ACTIVATION, dtype)))
+            if GRADIENT not in also.parts:
+                read_again(model, sequence.ids, layers, check)
+                continue
+            gradients = score_gradients(
+                model, sequence.ids, layers, also.gradient_samples, also.label_seed, check
+            )
+        for layer, gradient in gradients.items():
+            path = f"{sequence.vectors.name}/{layer}/{GRADIENT}"
+            _write_gradient(sequence.vectors, path, gradient, also.label_seed)
+
+
+def _writing(sequence: Sequence, part: str, dtype: str) -> See:
+    """What writes the rows [n, any] of a layer."""
+
+    def write(layer: int, rows: torch.Tensor) -> None:
+        place = f"{sequence.vectors.name}/{layer}/{part}"
+        numbers = stored_as(dtype, rows, place, "use --dtype float32")
+        chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
+        _create(sequence.vectors, place, numbers.shape, numbers.dtype, chunk)[:] = numbers
+
+    return write
+
+
+def gradient_scale(largest: float) -> float:
+    """The power of two over which the largest gradient of a layer is in [2^13, 2^14).
+
+    Its float16 is then 4 to 8 times below overflow, and those down to 2^-28 of it keep all digits.
+    """
+    if largest == 0:
+        return 1.0
+    exponent = math.frexp(largest)[1] - 1
+    return 2.0 ** max(exponent - EXPONENT_OF_LARGEST, LEAST_EXPONENT)
+
+
+def _write_gradient(group: h5py.Group, path: str, gradient: torch.Tensor, seed: int) -> None:
+    """Writes [samples, query heads, n, value_dim] as float16."""
+    if not bool(torch.isfinite(gradient).all()):
+        raise RecordError(f"{path}: the model computed a number that is not finite")
+    scale = gradient_scale(float(gradient.abs().max()))
+    numbers = (gradient / scale).half().numpy()
+    rows = rows_per_chunk(numbers[0, 0, 0].nbytes, numbers.shape[2])
+    dataset = _create(group, path, numbers.shape, numbers.dtype, (1, 1, rows, numbers.shape[3]))
+    dataset[:] = numbers
+    dataset.attrs.create("scale", np.float64(scale))
+    dataset.attrs.create("label_seed", np.int64(seed))
+
+
+def _create(
+    group: h5py.Group, path: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]
+) -> h5py.Dataset:
+    return group.create_dataset(
+        path, shape, dtype, chunks=chunks, shuffle=True, compression="gzip",
+        compression_opts=GZIP_LEVEL, track_times=False,
+    )  # fmt: skip
+
+
+def _require_same(sequence: Sequence, layer: int, output: torch.Tensor) -> None:
+    """Raises RecordError unless the heads' outputs [heads, n, dim] are those recorded."""
+    recorded = torch.from_numpy(sequence.vectors[f"{layer}/output"][()]).float()
+    difference = torch.linalg.norm(output.float().cpu() - recorded) / torch.linalg.norm(recorded)
+    if not difference <= OUTPUT_TOLERANCE:
+        raise RecordError(
+            f"sequence {sequence.name}, layer {layer}: reading the text again, alone, gives other "
+            f"outputs (they differ by {float(difference):.0%}); expected positions that count from "
+            f"0; leave {GRADIENT}, {RESIDUAL} and {ACTIVATION} out of also"
+        )
+
+
+def _names(also: Also) -> str:
+    return " and ".join(part for part in PARTS if part in also.parts and part != PROJECTION)

@@ -1,0 +1,118 @@
+"""python -m kvsim.tasks: makes few-shot prompts, and says which choices a model took."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
+from .few_shot import BETWEEN, TEMPLATE
+
+DESCRIPTION = (
+    "Makes texts of k solved examples and a question, as the few-shot tasks of H2O's Tables 1 and "
+    "10, for kvsim.evaluate, kvsim.reproduce and kvsim.record."
+)
+
+
+def parser() -> Parser:
+    result = Parser(prog="python -m kvsim.tasks", description=DESCRIPTION)
+    verbs = result.add_subparsers(dest="verb", required=True, metavar="VERB")
+    make = verbs.add_parser(
+        "few-shot", help="writes a text per question, or per choice", description=DESCRIPTION
+    )
+    add = make.add_argument
+    add("questions", type=Path, metavar="QUESTIONS",
+        help='a question per line: {"question": "...", "choices": ["...", ...], "answer": text or '
+        'place of the right one}, with "context", "spans" and "name" on request; or OpenBookQA and '
+        "ARC as published")  # fmt: skip
+    add("-o", "--output", type=Path, required=True, metavar="TEXTS.jsonl", help="to write")
+    add("--shots", type=natural, default=5, metavar="K", help="solved examples (default: 5)")
+    add("--count", type=positive, metavar="N", help="ask the first N questions (default: all)")
+    add("--seed", type=natural, default=0, help="of the draw of examples (default: 0)")
+    add("--examples", type=Path, metavar="FILE",
+        help="draw examples from these (default: from the other ones of QUESTIONS)")  # fmt: skip
+    add("--choices", action="store_true",
+        help="a text for each choice, for score (default: one, with the answer)")  # fmt: skip
+    add(
+        "--template",
+        type=_unescaped,
+        default=TEMPLATE,
+        metavar="TEXT",
+        help=f"how an example is written; \\n is a line break (default: {_escaped(TEMPLATE)})",
+    )
+    add("--between", type=_unescaped, default=BETWEEN, metavar="TEXT",
+        help=f"what stands between examples (default: {_escaped(BETWEEN)})")  # fmt: skip
+    score = verbs.add_parser(
+        "score", help="which choices were the likeliest ones", description="Accuracy of multiple "
+        "choice: the choice after which the sum of log-probabilities is largest.",
+    )  # fmt: skip
+    score.add_argument("results", type=Path, metavar="RESULTS.sqlite", help="of kvsim.evaluate")
+    score.add_argument("--texts", type=Path, required=True, metavar="TEXTS.jsonl",
+        help="what few-shot --choices wrote and kvsim.evaluate read")  # fmt: skip
+    score.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    return result
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\n", "\\n")
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
+    options = parser().parse_args(arguments)
+    from ..errors import DataError, KvsimError, UsageError
+
+    try:
+        {"few-shot": _make, "score": _score}[options.verb](options)
+    except UsageError as error:
+        return fail(str(error), STATUS_USAGE)
+    except DataError as error:
+        return fail(str(error), STATUS_DATA)
+    except (KvsimError, OSError, ImportError) as error:
+        return fail(str(error), STATUS_OTHER)
+    return 0
+
+
+def _make(options: argparse.Namespace) -> None:
+    from .few_shot import Template, few_shot
+    from .questions import read_questions
+
+    examples = None if options.examples is None else read_questions(options.examples)
+    texts = few_shot(
+        read_questions(options.questions), options.shots, seed=options.seed, count=options.count,
+        examples=examples, choices=options.choices,
+        template=Template(options.template, options.between),
+    )  # fmt: skip
+    lines = [json.dumps(text, ensure_ascii=False) + "\n" for text in texts]
+    options.output.write_text("".join(lines), "utf-8")
+    print(f"kvsim: {len(lines)} texts in {options.output}", file=sys.stderr)
+
+
+def _score(options: argparse.Namespace) -> None:
+    from ..errors import DataError
+    from ..results import load
+    from .multiple_choice import multiple_choice
+
+    try:
+        lines = options.texts.read_text("utf-8").split("\n")
+        texts = [json.loads(line) for line in lines if line.strip()]
+        found = multiple_choice(load(options.results).closed_loop, texts)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{options.texts}: expected texts of few-shot --choices: {error}"
+        ) from error
+    if options.format == "csv":
+        print(found.to_csv(index=False), end="")
+    elif options.format == "json":
+        print(found.to_json(orient="records", indent=1))
+    else:
+        print(found.to_string(index=False, float_format="{:.3f}".format))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
