@@ -27,19 +27,30 @@ class Head:
     softcap: float | None
     window: int | None  # token j is visible at step t while t - j < window
     prompt_length: int
+    chunk: int | None = None  # and while j // chunk == t // chunk
+    sink: float | None = None  # learned logit that takes attention and is no token
+
+    def hidden(self, first: int, count: int) -> np.ndarray:
+        """Which tokens the steps from `first` on do not see, [count, n]."""
+        steps, tokens = (first + np.arange(count))[:, None], np.arange(len(self.key))
+        hidden = tokens > steps
+        if self.window is not None:
+            hidden |= steps - tokens >= self.window
+        if self.chunk is not None:
+            hidden |= steps // self.chunk != tokens // self.chunk
+        return hidden
 
     def attention(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yields blocks of the full attention: the first step, and weights [steps, n] in 0..1."""
-        tokens = np.arange(len(self.key))
+        sink = -np.inf if self.sink is None else self.sink
         for first in range(0, len(self.query), _BLOCK):
             logits = self.scale * (self.query[first : first + _BLOCK] @ self.key.T)
             if self.softcap:
                 logits = self.softcap * np.tanh(logits / self.softcap)
-            age = (first + np.arange(len(logits)))[:, None] - tokens
-            hidden = age < 0 if self.window is None else (age < 0) | (age >= self.window)
-            logits[hidden] = -np.inf
-            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-            yield first, weights / weights.sum(axis=1, keepdims=True)
+            logits[self.hidden(first, len(logits))] = -np.inf
+            most = np.maximum(logits.max(axis=1, keepdims=True), sink)
+            weights = np.exp(logits - most)
+            yield first, weights / (weights.sum(axis=1, keepdims=True) + np.exp(sink - most))
 
 
 def find_trace(named: str, beside: Path, trace_id: str) -> Path:
@@ -66,7 +77,10 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
             text = file["sequences"][sequence]
             group = text["layers"][str(layer)]
             share = int(file.attrs["num_query_heads"]) // int(file.attrs["num_kv_heads"])
-            window = group.attrs.get("sliding_window")
+            window, chunk = (
+                group.attrs.get(name) for name in ("sliding_window", "attention_chunk")
+            )
+            sinks = group.get("sink_logit")
             softcap = file.attrs.get("logit_softcap")
             return Head(
                 query=group["query"][query_head].astype(np.float32),
@@ -75,6 +89,8 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
                 softcap=None if softcap is None else float(softcap),
                 window=None if window is None else int(window),
                 prompt_length=int(text.attrs["prompt_length"]),
+                chunk=None if chunk is None else int(chunk),
+                sink=None if sinks is None else float(sinks[query_head]),
             )
     except (OSError, KeyError, IndexError, ValueError) as error:
         raise TraceError(
@@ -115,8 +131,7 @@ def cells_of(head: Head, most: int) -> Map:
     cells = np.full((count, count), -1.0, dtype=np.float32)
     starts = np.arange(0, n, width)
     for first, weights in head.attention():
-        tokens = np.arange(first, first + len(weights))[:, None] - np.arange(n)
-        hidden = (tokens < 0) | (False if head.window is None else tokens >= head.window)
+        hidden = head.hidden(first, len(weights))
         shown = np.maximum.reduceat(np.where(hidden, -1.0, weights), starts, axis=1)
         np.maximum.at(cells, (first + np.arange(len(weights))) // width, shown)
     return Map(np.maximum(cells, 0), cells >= 0, n, width)
@@ -136,8 +151,8 @@ def kept_cells(evicted_after: np.ndarray, width: int) -> np.ndarray:
 
 def retained(head: Head, evicted_after: np.ndarray, first_measured: int) -> float:
     """The attention_recall of this query head, 0..1, the mean over measured steps."""
-    shares = [
-        np.where(evicted_after >= first + np.arange(len(weights))[:, None], weights, 0).sum(axis=1)
+    lost = [
+        np.where(evicted_after < first + np.arange(len(weights))[:, None], weights, 0).sum(axis=1)
         for first, weights in head.attention()
     ]
-    return float(np.concatenate(shares)[first_measured:].mean())
+    return float(1 - np.concatenate(lost)[first_measured:].mean())

@@ -7,6 +7,7 @@ A figure is a dictionary with `data` and `layout`. A colour is a variable of the
 import html
 import math
 
+import numpy as np
 import pandas as pd
 
 from .frames import Comparison
@@ -57,7 +58,7 @@ def _line(
     if not isinstance(style.line, str):
         dash = ",".join(f"{_WIDTH * length:g}px" for length in style.line[1])
     name, paint = html.escape(style.label), color(comparison, style)
-    text = f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4f}}"
+    text = f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4g}}"
     line: dict[str, object] = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -70,7 +71,7 @@ def _line(
     }
     low, high = rows[f"{measure}_low"], rows[f"{measure}_high"]
     if low[rows[measure].notna()].notna().all():
-        text += "<br>[%{customdata[0]:.4f}, %{customdata[1]:.4f}]"
+        text += "<br>[%{customdata[0]:.4g}, %{customdata[1]:.4g}]"
         above, below = _numbers(high - rows[measure]), _numbers(rows[measure] - low)
         bars = {"symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 0}
         line["error_y"] = bars | {"color": paint}
@@ -84,28 +85,46 @@ def color(comparison: Comparison, style: Style) -> str:
 
 
 def heat_map(
-    values: pd.DataFrame, low: float, high: float, unit: str, rows: str, columns: str
+    values: pd.DataFrame,
+    low: float,
+    high: float,
+    unit: str,
+    rows: str,
+    columns: str,
+    is_log: bool = False,
 ) -> dict:
-    """A trace of cells with values; `rows` and `columns` name what an index counts."""
+    """A trace of cells with values; `rows` and `columns` name what an index counts.
+
+    `is_log`: a colour stands for the logarithm; what is below `low` has the colour of `low`.
+    """
+    shown = np.log10(values.clip(low)) if is_log else values
+    ends = (math.log10(low), math.log10(high)) if is_log else (float(low), float(high))
     return {
         "type": "heatmap",
         "x": [str(name) for name in values.columns],
         "y": [html.escape(str(name)) for name in values.index],
-        "z": [_numbers(row) for _, row in values.iterrows()],
-        "zmin": float(low),
-        "zmax": float(high),
+        "z": [_numbers(row) for _, row in shown.iterrows()],
+        "customdata": [_numbers(row) for _, row in values.iterrows()],
+        "zmin": ends[0],
+        "zmax": ends[1],
         "coloraxis": "coloraxis",
         "xgap": 1,
         "ygap": 1,
         "hoverongaps": False,
-        "hovertemplate": f"{rows}%{{y}}, {columns} %{{x}}: %{{z:.4f}} {unit}<extra></extra>",
+        "hovertemplate": f"{rows}%{{y}}, {columns} %{{x}}: %{{customdata:.4g}} {unit}"
+        "<extra></extra>",
     }
 
 
-def color_axis(low: float, high: float, label: str) -> dict:
+def color_axis(low: float, high: float, label: str, is_log: bool = False) -> dict:
     bar = {"title": {"text": label, "side": "right"}, "thickness": 12, "outlinewidth": 0}
-    return {"colorscale": "Cividis", "cmin": float(low), "cmax": float(high), "colorbar": bar}
+    ends = (float(low), float(high))
+    if is_log:
+        ends = (math.log10(low), math.log10(high))
+        powers = range(math.ceil(ends[0]), math.floor(ends[1]) + 1)
+        bar |= {"tickvals": list(powers), "ticktext": [f"{10.0**power:g}" for power in powers]}
+    return {"colorscale": "Cividis", "cmin": ends[0], "cmax": ends[1], "colorbar": bar}
 
 
 def _numbers(values: pd.Series) -> list[float | None]:
-    return [None if pd.isna(value) else round(float(value), 6) for value in values]
+    return [None if pd.isna(value) else float(f"{value:.6g}") for value in values]

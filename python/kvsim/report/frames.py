@@ -1,4 +1,4 @@
-"""Selects the rows of a result file that a report shows, and averages them over units."""
+"""Selects the rows of a result file that a report shows."""
 
 from functools import cached_property
 
@@ -7,27 +7,24 @@ import pandas as pd
 from ..bootstrap import UNIT
 from ..points import with_points
 from ..results import Results, ResultsError
+from .averages import LATER, MEASURES, Averages
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
 from .labels import allocation_of, base_name, is_named
-from .protocol import base_mode, eviction_interval, most_tokens
-from .rows import first_traces, given_labels, most_common_units, recalls_of, units_of, with_columns
+from .protocol import base_mode, eviction_interval
+from .ranking import RANKINGS, Ranking
+from .rows import (
+    first_traces,
+    given_labels,
+    most_common_units,
+    units_of,
+    with_columns,
+)
 from .selection import select
-from .style import Style, styles
+from .style import ORACLES, Style, styles
 
-OPTIMAL = "optimal:recent=0"
-MEASURES = [
-    "attention_recall",
-    "output_error_mean",
-    "output_error_p95",
-    "bound_mean",
-    "budget",
-    "peak_tokens",
-    "cache_bytes",
-]
-# These have an interval, too. The first two are means of columns.
-WITH_INTERVAL = ["attention_recall", "output_error_mean", "miss_rate", "regret", "gap_closed"]
-_NEEDED = [*UNIT, *MEASURES, "trace_id", "policy", "mode", "seed", "trace", "budget_request"]
+_NEEDED = [*UNIT, *(name for name in MEASURES if name not in LATER)]
+_NEEDED += ["trace_id", "policy", "mode", "seed", "trace", "budget_request"]
 _NEEDED += ["token_accesses", "token_misses", "evictions", "steps", "kvsim_version"]
 
 
@@ -38,7 +35,9 @@ class Comparison:
     traces of one model that the closed loop ran on. A point is a budget as the sweep requested
     it. `means` has one row per policy and point:
     - the MEASURES, each the mean over the units of a sequence, then over sequences (over all units
-      where there are fewer than five sequences, as `kvsim compare` does);
+      where there are fewer than five sequences, as `kvsim compare` does); `predicted_kl`, in nats
+      per token, is of all units of a sequence together;
+    - `projected_error`, the sum over the layers of a sequence, with layers in the place of units;
     - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
     - `regret` and `gap_closed`, computed from the mean recalls;
     - `NAME_low` and `NAME_high` for each name in WITH_INTERVAL: its 95% interval;
@@ -56,10 +55,13 @@ class Comparison:
             )
         self.results, self.choice, self.notes = results, choice, []
         rows = with_columns(results, "replay", _NEEDED)
+        rows = rows.assign(**{name: float("nan") for name in LATER if name not in rows})
         everything = sorted(rows["policy"].unique())
-        self.oracles: set[str] = set()
+        of_regret: set[str] = set()  # oracles of the attention that is lost
         if "regret" in results:
-            self.oracles = set(with_columns(results, "regret", ["oracle"])["oracle"])
+            of_regret = set(with_columns(results, "regret", ["oracle"])["oracle"])
+        known = {spec for spec in everything if base_name(spec) in ORACLES}
+        self.oracles = of_regret | known
         self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
 
         first = first_traces(results, rows) if choice.trace_id is None else rows["trace_id"]
@@ -72,7 +74,8 @@ class Comparison:
         rows = rows[rows["seed"] == self.seed]
         rows = with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
-        self._measured = self._of_the_same_units(rows)  # includes oracles that are not shown
+        measured = self._of_the_same_units(rows)  # includes oracles that are not shown
+        self._averages = Averages(results, measured, self.mode, of_regret)
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
@@ -81,8 +84,11 @@ class Comparison:
     @cached_property
     def means(self) -> pd.DataFrame:
         """The means of the shown policies, indexed by policy and point, in this order."""
-        means = self._means_of_all
+        means = self._averages.means
         shown = pd.MultiIndex.from_frame(self.rows[["policy", "point"]].drop_duplicates())
+        places = {point: place for place, point in enumerate(self.points.index)}
+        order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
+        means = means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
         return means[means.index.isin(shown)]
 
     @cached_property
@@ -96,52 +102,39 @@ class Comparison:
         found = [self.styles[spec] for spec in self.policies]
         return sorted(found, key=lambda style: (style.is_oracle, style.spec))
 
-    @cached_property
+    @property
     def intervals(self) -> Intervals:
         """The bootstrap over the units of the shown rows."""
-        return Intervals(self._measured)
+        return self._averages.intervals
+
+    def intervals_of(self, measure: str) -> Intervals:
+        """The bootstrap over what the measure has values of: layers or units."""
+        return self._averages.intervals_of(measure)
+
+    def sample_name(self, measure: str) -> str:
+        """What the samples of a measure are: sequences, layers or units."""
+        return self._averages.sample_name(measure)
+
+    def difference(
+        self, first: str, second: str, point: str, measure: str = "attention_recall"
+    ) -> tuple[float, float, float]:
+        """How much more the first policy has of the measure than the second, and its interval."""
+        return self._averages.difference(first, second, point, measure)
+
+    @property
+    def yardstick(self) -> str | None:
+        """The oracle that regret refers to, without the allocation of its budget."""
+        return self._averages.yardstick
 
     @cached_property
-    def _means_of_all(self) -> pd.DataFrame:
-        groups = self._measured.groupby(["policy", "point"])
-        means = pd.DataFrame({measure: self.intervals.mean(measure) for measure in MEASURES})
-        # Of all pivotal tokens together, not the mean of the shares of units.
-        accesses = groups["token_accesses"].sum()
-        misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
-        means["miss_rate"] = misses.fillna(0.0).where(groups["token_accesses"].count() > 0)
-        # `full` and the retrieval bound keep every token, so they do not compete at the budget.
-        allowed = most_tokens(self._measured, self.mode)
-        over = (self._measured["peak_tokens"] - allowed).rename("over")
-        over = over.groupby([self._measured["policy"], self._measured["point"]])
-        split = means.index.get_level_values("policy").map(allocation_of) != ""
-        means["holds"] = over.max().where(~split, over.mean()) <= 0
-        for statistic, drawn in self._drawn.items():
-            if statistic in ("regret", "gap_closed"):
-                means[statistic] = self._compared(means["attention_recall"])[statistic]
-            limits = self.intervals.limits(drawn.reindex(means.index))
-            means[[f"{statistic}_low", f"{statistic}_high"]] = limits
-        places = {point: place for place, point in enumerate(self.points.index)}
-        order = [means.index.get_level_values(0), means.index.get_level_values(1).map(places)]
-        return means.iloc[pd.MultiIndex.from_arrays(order).argsort()]
+    def ranking(self) -> Ranking:
+        """The measure that ranks policies: the best one of which all have a value."""
+        means = self.means.xs(self.point, level="point")
+        return next((r for r in RANKINGS if means[r.measure].notna().all()), RANKINGS[-1])
 
-    @cached_property
-    def _drawn(self) -> dict[str, pd.DataFrame]:
-        """Each statistic WITH_INTERVAL in every draw, [policy and point, draws]."""
-        drawn = {name: self.intervals.drawn_mean(name) for name in WITH_INTERVAL[:2]}
-        drawn["miss_rate"] = self.intervals.drawn_share("token_misses", "token_accesses")
-        return drawn | self._compared(drawn["attention_recall"])
-
-    def _compared(self, recall: pd.Series | pd.DataFrame) -> dict[str, pd.Series | pd.DataFrame]:
-        """`regret` and `gap_closed` of mean recalls, or of the recalls of every draw."""
-        none = recall * float("nan")
-        best = none if self.yardstick is None else recalls_of(recall, self.yardstick)[0]
-        window, optimal = recalls_of(recall, "window", OPTIMAL)
-        gap = optimal - window
-        return {"regret": best - recall, "gap_closed": (recall - window) / gap.where(gap > 0)}
-
-    def difference(self, first: str, second: str, point: str) -> tuple[float, float, float]:
-        """How much more attention the first policy retains than the second, and its interval."""
-        return self.intervals.difference("attention_recall", (first, point), (second, point))
+    def has(self, measure: str) -> bool:
+        """Whether a policy that is shown has a mean of the measure."""
+        return bool(self.means[measure].notna().any())
 
     @property
     def base_mode(self) -> str:
@@ -163,24 +156,15 @@ class Comparison:
         """Whether a shown policy splits its budget over layers or heads."""
         return any(map(allocation_of, self.policies))
 
-    @cached_property
-    def yardstick(self) -> str | None:
-        """The oracle that regret refers to, without the allocation of its budget."""
-        measured = set(self._measured["policy"])
-        there = sorted({spec.split("@")[0] for spec in self.oracles & measured})
-        preferred = [s for s in there if s == OPTIMAL] + [
-            s for name in ("optimal", "certificate", "topk") for s in there if base_name(s) == name
-        ]
-        return next(iter(preferred + there), None)
-
     def at(self, point: str) -> pd.DataFrame:
-        """`means` at one budget, indexed by policy: the least regret first.
+        """`means` at one budget, indexed by policy: the best one of the ranking first.
 
-        Without an oracle, the highest recall comes first.
+        Where recall ranks, the least regret comes first or, without an oracle, the highest recall.
         """
         rows = self.means.xs(point, level="point")
         rows = rows.sort_values("attention_recall", ascending=False, kind="stable")
-        return rows.sort_values("regret", kind="stable")
+        measure = self.ranking.measure if self.ranking.is_loss else "regret"
+        return rows.sort_values(measure, kind="stable")
 
     def budget_name(self, point: str) -> str:
         """The name of a budget in figures, as `102 tokens (20%)`."""

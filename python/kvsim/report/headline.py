@@ -1,11 +1,12 @@
-"""The sentence at the head of the page: who retains the most attention, as far as the data say."""
+"""The sentence at the head of the page: which policy is best, as far as the data say."""
 
 from .frames import Comparison
 from .intervals import distinguishable, span
 
 OPEN_LOOP = (
-    "These numbers are open loop: they find the budget and the disasters, but hardly rank serious "
-    "policies at one budget; for that, use python -m kvsim.evaluate."
+    "These numbers are open loop: they find the budget and the disasters. At one budget recall and "
+    "relative error hardly rank serious policies; projected error and predicted KL do better while "
+    "the damage is small. python -m kvsim.evaluate runs the policies in the model, which decides."
 )
 _MOST_NAMES = 4
 
@@ -16,29 +17,31 @@ def headline(comparison: Comparison) -> str:
     It calls none from too few samples, of which the intervals are too short.
     """
     rows = comparison.at(comparison.point)
+    ranking = comparison.ranking
     rivals = rows[rows["holds"] & ~rows.index.isin(comparison.oracles)]
-    recall = rivals["attention_recall"].dropna().sort_values(ascending=False, kind="stable")
-    if recall.empty:
+    found = rivals[ranking.measure].dropna().sort_values(ascending=ranking.is_loss, kind="stable")
+    if found.empty:
         return ""
-    best, *others = recall.index
+    best, *others = found.index
     where = f"At {comparison.budget_name(comparison.point)} per KV head, "
-    of = "the most attention of the policies that hold the budget"
-    samples = comparison.intervals.samples
+    of = f"the {ranking.best} of the policies that hold the budget"
+    samples = comparison.intervals_of(ranking.measure).samples
     if samples.count == 1:
-        text = f"{where}{_named(comparison, best)} retains {of}"
-        text += " in the one unit that was replayed, which gives no intervals"
+        text = f"{where}{_named(comparison, best)} has {of}"
+        text += f" in the one {comparison.sample_name(ranking.measure)[:-1]} that was replayed, "
+        text += "which gives no intervals"
     elif others and not samples.are_enough:
-        text = f"{where}{_named(comparison, best)} retains {of}; "
+        text = f"{where}{_named(comparison, best)} has {of}; "
         text += f"too few samples ({samples.count}) to tell whether another is as good"
     elif alike := [spec for spec in others if not _apart(comparison, best, spec)]:
-        text = f"{where}{_list(comparison, [best, *alike])} retain {of} and are not "
+        text = f"{where}{_list(comparison, [best, *alike])} have {of} and are not "
         text += "distinguishable: the 95% interval of the difference "
         text += f"from {comparison.styles[best].label} contains 0"
         text += " for each of the others" if len(alike) > 1 else ""
     else:
-        text = f"{where}{_named(comparison, best)} retains {of}"
+        text = f"{where}{_named(comparison, best)} has {of}"
         if others:
-            text += f", {_difference(comparison, best, others[0])} more than "
+            text += f", {_lead(comparison, best, others[0])} than "
             text += f"{comparison.styles[others[0]].label}, the next"
         if len(others) > 1:
             text += "; each interval is for itself, not corrected for the number of policies"
@@ -46,35 +49,54 @@ def headline(comparison: Comparison) -> str:
 
 
 def _between_the_ends(comparison: Comparison, best: str) -> str:
-    """How far the best policy is from `window` and from the oracle."""
+    """How far the best policy is from `window`, from `random`, the control, and from the oracle."""
     there = set(comparison.at(comparison.point).index)
-    best_label = comparison.styles[best].label
+    label = comparison.styles[best].label
     text = ""
-    if "window" in there - {best}:
-        apart = "" if _apart(comparison, best, "window") else ", which is not distinguishable"
-        gain = _difference(comparison, best, "window")
-        text += f" Over window, {best_label} gains {gain}{apart}."
-    oracle = comparison.yardstick
+    for name, called in (("window", "window"), ("random", "random, the control")):
+        if name in there - {best}:
+            apart = "" if _apart(comparison, best, name) else ", which is not distinguishable"
+            text += f" {label} has {_lead(comparison, best, name)} than {called}{apart}."
+    oracle = _best_oracle(comparison)
     if oracle in there - {best}:
-        label = comparison.styles[oracle].label
-        text += f" The oracle {label} retains {_difference(comparison, oracle, best)} more than "
-        text += f"{best_label}."
+        text += f" The oracle {_named(comparison, oracle)} has "
+        text += f"{_lead(comparison, oracle, best)} than {label}."
     return text
 
 
+def _best_oracle(comparison: Comparison) -> str | None:
+    """The oracle that ranks first of those that evict; where recall ranks, that of the regret."""
+    if not comparison.ranking.is_loss:
+        return comparison.yardstick
+    rows = comparison.at(comparison.point)
+    rows = rows[rows["holds"] & rows.index.isin(comparison.oracles)]  # topk holds every token
+    return next(iter(rows.index), None)
+
+
 def _apart(comparison: Comparison, first: str, second: str) -> bool:
-    return distinguishable(*comparison.difference(first, second, comparison.point)[1:])
+    return distinguishable(*_difference(comparison, first, second)[1:])
 
 
-def _difference(comparison: Comparison, first: str, second: str) -> str:
-    value, *ends = comparison.difference(first, second, comparison.point)
-    return f"{value:.4f} {span(*ends, 4)}".strip().replace("-", "−")
+def _difference(comparison: Comparison, first: str, second: str) -> tuple[float, float, float]:
+    return comparison.difference(first, second, comparison.point, comparison.ranking.measure)
+
+
+def _lead(comparison: Comparison, first: str, second: str) -> str:
+    """The difference in words: `0.0123 [0.0101, 0.0145] more`, or `less` for an error."""
+    ranking = comparison.ranking
+    is_less = ranking.is_loss and _difference(comparison, first, second)[0] <= 0
+    value, *ends = _difference(comparison, *((second, first) if is_less else (first, second)))
+    decimals = ranking.decimals(value, 4)
+    text = f"{value:,.{decimals}f} {span(*ends, decimals)}".strip().replace("-", "−")
+    return f"{text} {'less' if is_less else 'more'}"
 
 
 def _named(comparison: Comparison, spec: str) -> str:
+    measure = comparison.ranking.measure
     row = comparison.at(comparison.point).loc[spec]
-    ends = span(row["attention_recall_low"], row["attention_recall_high"], 3)
-    return f"{comparison.styles[spec].label} ({row['attention_recall']:.3f} {ends}".strip() + ")"
+    decimals = comparison.ranking.decimals(row[measure], 3)
+    ends = span(row[f"{measure}_low"], row[f"{measure}_high"], decimals)
+    return f"{comparison.styles[spec].label} ({row[measure]:,.{decimals}f} {ends}".strip() + ")"
 
 
 def _list(comparison: Comparison, specs: list[str]) -> str:

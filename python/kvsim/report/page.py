@@ -7,12 +7,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import pandas as pd
 from matplotlib.markers import MarkerStyle
 from plotly.offline import get_plotlyjs
 
 from .. import __version__
 from ..bootstrap import DRAWS, FEWEST_SAMPLES
+from .averages import WITH_INTERVAL
 from .figures import (
     Drawing,
     Missing,
@@ -21,17 +23,23 @@ from .figures import (
     curves,
     gap,
     heat,
+    keys_and_values,
     maps,
     measured,
     prediction,
 )
-from .frames import WITH_INTERVAL, Comparison
+from .frames import Comparison
 from .headline import OPEN_LOOP, headline
 from .intervals import span
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
-_PLANS = (curves, gap, closed_loop, prediction, heat, measured, maps)
+_PLANS = (curves, gap, closed_loop, prediction, heat, measured, keys_and_values, maps)
+_ABSOLUTE = {  # measures without a natural scale, with what their column is called
+    "projected_error": ("projected error", "sum over layers"),
+    "output_error_sq": ("squared error", "squared norm"),
+    "predicted_kl": ("predicted KL", "nats"),
+}
 _LIBRARY = "plotly.min.js"  # beside the page: too large for each page, and no network is needed
 
 
@@ -95,6 +103,7 @@ def _page(
         summary=headline(comparison),
         open_loop=OPEN_LOOP,
         intervals=_intervals(comparison),
+        absolute={name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
         tables=[(p, _table(comparison, p)) for p in _points(comparison)],
         legend=[(style, _sample(style)) for style in comparison.legend],
         runs=_runs(comparison),
@@ -139,6 +148,7 @@ def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
         numbers: dict[str, object] = {
             name: _number(row[name], 4) for name in row.index if name != "holds"
         }
+        numbers.update({name: _digits(row[name]) for name in _ABSOLUTE})
         numbers.update({name: _number(row[name], 0) for name in ("peak_tokens", "cache_bytes")})
         numbers["ends"] = {name: _ends(row, name) for name in WITH_INTERVAL}
         rows.append({"style": comparison.styles[spec], "holds": row["holds"], **numbers})
@@ -148,6 +158,8 @@ def _table(comparison: Comparison, point: str) -> list[dict[str, object]]:
 def _ends(row: pd.Series, name: str) -> str:
     """The interval of a number of the table; empty where all draws give the same."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if name in _ABSOLUTE:
+        return "" if pd.isna(low) or low == high else f"[{_digits(low)}, {_digits(high)}]"
     return "" if low == high == row[name] else span(low, high, 4 if name == "regret" else 3)
 
 
@@ -156,6 +168,13 @@ def _number(value: float | None, digits: int) -> str:
         return "–"
     value = round(value, digits) + 0.0  # no minus sign before a zero
     return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if pd.isna(value):
+        return "–"
+    return np.format_float_positional(value, 3, fractional=False, trim="-")
 
 
 def _runs(comparison: Comparison) -> list[dict[str, object]]:

@@ -65,6 +65,24 @@ def most_common_units(sets: dict[tuple[str, str], Units]) -> Units:
     return max(counts, key=lambda found: (len(found), counts[found]), default=frozenset())
 
 
+def projected_errors(results: Results, measured: pd.DataFrame) -> pd.DataFrame:
+    """The projected error of every layer, kv_head 0, of policies and points that have all layers.
+
+    `measured` are rows of `replay` with a column point. A value is scaled by the layers of its
+    sequence, so that the mean over layers is their sum. Empty without such rows.
+    """
+    key = ["trace_id", "sequence", "layer", "policy", "budget", "mode", "seed"]
+    layers = measured[[*key, "point"]].drop_duplicates()
+    if "layer_error" not in results:
+        return layers.iloc[:0].assign(kv_head=0, projected_error=float("nan"))
+    errors = results["layer_error"][[*key, "projected_error"]]
+    rows = layers.merge(errors.dropna(), on=key, how="left").assign(kv_head=0)
+    lacking = rows["projected_error"].isna().groupby([rows["policy"], rows["point"]])
+    rows = rows[~lacking.transform("any")]
+    count = rows.groupby(["policy", "point", "trace_id", "sequence"])["layer"].transform("size")
+    return rows.assign(projected_error=rows["projected_error"] * count)
+
+
 def recalls_of(recall: pd.Series | pd.DataFrame, *specs: str) -> list[pd.Series | pd.DataFrame]:
     """The recall of each spec at the budget of each row, which policy and point index.
 

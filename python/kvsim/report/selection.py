@@ -17,7 +17,7 @@ def select(comparison: Comparison) -> list[str]:
     """The policies to draw, in the order of `comparison.policies`.
 
     All of them where the choice names some, or where there are at most MOST. Otherwise the
-    REFERENCES, and of the policies that hold the chosen budget those with the highest mean recall,
+    REFERENCES, and of the policies that hold the chosen budget those that the ranking puts first,
     until there are MOST. Of policies that are the same in every unit, the first one is taken.
     """
     policies = comparison.policies
@@ -27,7 +27,9 @@ def select(comparison: Comparison) -> list[str]:
     taken = list({base_name(spec): spec for spec in reversed(taken)}.values())
     rows = comparison.at(comparison.point)
     rivals = rows[rows["holds"] & ~rows.index.isin([*comparison.oracles, *taken])]
-    ranked = list(rivals.sort_values("attention_recall", ascending=False, kind="stable").index)
+    ranking = comparison.ranking
+    best = rivals.sort_values(ranking.measure, ascending=ranking.is_loss, kind="stable")
+    ranked = list(best.index)
     for spec in ranked:
         if len(taken) < MOST and not _is_the_same(comparison, spec, taken):
             taken.append(spec)
@@ -48,7 +50,7 @@ def sentence(comparison: Comparison, is_first: bool = False) -> str:
     there = {base_name(spec) for spec in comparison.shown}
     return (
         f"{text}: {', '.join(name for name in REFERENCES if name in there)}, and of those that "
-        "hold the budget the ones with the highest recall at "
+        f"hold the budget the ones with the {comparison.ranking.best} at "
         f"{comparison.budget_name(comparison.point)}. In the explorable figure, a click on a name "
         "shows another; kvsim report … --policies all draws all, --policies 'h2o;tova' these two. "
         "The table has all."
@@ -56,8 +58,10 @@ def sentence(comparison: Comparison, is_first: bool = False) -> str:
 
 
 def _is_the_same(comparison: Comparison, spec: str, others: list[str]) -> bool:
-    there = comparison.at(comparison.point).index
+    there, measure = comparison.at(comparison.point).index, comparison.ranking.measure
     differences = (
-        comparison.difference(spec, other, comparison.point) for other in others if other in there
+        comparison.difference(spec, other, comparison.point, measure)
+        for other in others
+        if other in there
     )
     return any(value == low == high == 0 for value, low, high in differences)

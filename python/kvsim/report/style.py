@@ -24,9 +24,9 @@ LINES = ("-", (0, (6, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (7, 1.2, 1, 1.2, 1, 1.2)
 # The place in this list gives a policy its colour in all files. Variants of it take free places.
 POLICIES = (
     "window h2o tova sink scissorhands snapkv lru lfu subgen kcenter keydiff knorm fastgen spatten "
-    "random strided fixed schedule full"
+    "random strided fixed schedule full valuediff lookback reservoir"
 ).split()
-ORACLES = "optimal certificate belady future greedy h2o-global topk".split()
+ORACLES = "optimal certificate belady future greedy h2o-global topk lookahead".split()
 # Oracles do not compete with policies: they are grey, and dash and marker distinguish them.
 ORACLE_LINES = ((0, (1, 1)), (0, (3, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from ..frames import Comparison
 from ..style import Shape, Style, Theme
 
+INDICATIVE = 0.3  # nats per token; a larger predicted KL is beyond what a local one can tell
+
 
 @dataclass(frozen=True)
 class Table:

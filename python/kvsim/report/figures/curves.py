@@ -17,49 +17,59 @@ from ..frames import Comparison
 from ..labels import base_name
 from ..selection import sentence
 from ..style import Shape, Theme
-from . import Drawing, Plan, dot_style, line_style, spread, without_reference
+from . import INDICATIVE, Drawing, Missing, Plan, dot_style, line_style, spread, without_reference
+from .measures import ERRORS, SHARES
 
 if TYPE_CHECKING:
     from ..closed_loop import ClosedLoop
 
 _SHIFT = 2.4  # points between the bars of two policies, so that all are seen
-_WITHOUT_LIMIT = ("output_error_mean", "kl_mean", "delta_nll")
-_CURVES = {
-    "attention_recall": (
-        "recall",
-        "Attention recall",
-        "attention recall (share of attention, 0–1)",
-        "The share of the full attention that falls on tokens in the cache: higher is better.",
-    ),
-    "miss_rate": (
-        "miss-rate",
-        "Miss rate",
-        "miss rate (share of pivotal tokens, 0–1)",
-        "Of the pivotal tokens, those with more than an even share of a step's attention, the "
-        "share that is not in the cache: lower is better.",
-    ),
-    "output_error_mean": (
-        "output-error",
-        "Output error",
-        "output error (relative to the full output)",
-        "The distance between the attention outputs of the full and the evicting cache, relative "
-        "to the full one: lower is better.",
-    ),
-}
+_WITHOUT_LIMIT = ("projected_error", "output_error_sq", "predicted_kl", "output_error_mean")
+_WITHOUT_LIMIT += ("kl_mean", "delta_nll")
 
 
 def plan(comparison: Comparison) -> list[Plan]:
     ladder = _ladder(comparison)
-    drawings: list[Plan] = []
-    for measure, (name, title, label, caption) in _CURVES.items():
-        if not comparison.has_reference:
-            drawings.append(without_reference(comparison, name, title))
+    plans: list[Plan] = []
+    drawn = 0
+    for measure, (name, title, label, caption) in (ERRORS | SHARES).items():
+        if measure in ERRORS and not comparison.has(measure):
+            if comparison.has_reference:
+                plans += _without(comparison, measure)
             continue
-        is_first = not drawings
-        caption += ladder if is_first else ""
-        caption += sentence(comparison, is_first) + _bars(comparison, is_first)
-        drawings.append(drawing(comparison, measure, name, title, label, caption))
-    return drawings
+        if measure == "output_error_sq" and comparison.has("projected_error"):
+            continue  # of the two, the one that ranks
+        if not comparison.has_reference:
+            plans.append(without_reference(comparison, name, title))
+            continue
+        caption += _beyond_validity(comparison) if measure == "predicted_kl" else ""
+        caption += ladder if not drawn else ""
+        caption += sentence(comparison, not drawn) + _bars(comparison, measure, not drawn)
+        plans.append(drawing(comparison, measure, name, title, label, caption))
+        drawn += 1
+    return plans
+
+
+def _without(comparison: Comparison, measure: str) -> list[Plan]:
+    """What to record for a figure of errors; nothing where another one takes its place."""
+    needed = {"projected_error": "output_projection", "predicted_kl": "output_score_grad"}
+    if measure not in needed:
+        return []
+    name, title, *_ = ERRORS[measure]
+    why = f"It needs {needed[measure]} in the trace, for all layers."
+    command = f"python -m kvsim.record MODEL --text FILE --also {needed[measure]} -o TRACE"
+    return [Missing(name, title, why, command)]
+
+
+def _beyond_validity(comparison: Comparison) -> str:
+    """The sentence about totals that are too large for a local prediction."""
+    totals = comparison.means["predicted_kl"]
+    totals = totals[totals.index.get_level_values("policy").isin(comparison.shown)]
+    large = totals[totals > INDICATIVE].index.get_level_values("policy").unique()
+    if large.empty:
+        return ""
+    names = ", ".join(comparison.styles[spec].label for spec in large)
+    return f" Above {INDICATIVE} nats per token it is indicative only: {names}."
 
 
 def drawing(
@@ -74,7 +84,7 @@ def drawing(
     best = comparison.means[measure].xs(comparison.point, level="point").dropna()
     best = best[best.index.isin(comparison.shown)].sort_values()
     alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(
-        f"{comparison.styles[spec].label} {value:.3f}" for spec, value in best.items()
+        f"{comparison.styles[spec].label} {value:.3g}" for spec, value in best.items()
     )
     beyond = _beyond(comparison, measure)
     caption += f" Beyond the axis: {', '.join(beyond)}." if beyond else ""
@@ -83,12 +93,12 @@ def drawing(
     return Drawing(name, title, caption, alt, draw, moving)
 
 
-def _bars(comparison: Comparison, is_first: bool) -> str:
+def _bars(comparison: Comparison, measure: str, is_first: bool) -> str:
     """The sentence of the caption about intervals."""
-    samples = comparison.intervals.samples
+    samples, sampled = comparison.intervals_of(measure).samples, comparison.sample_name(measure)
     if samples.count == 1:
-        return " One unit gives no intervals." if is_first else ""
-    text = f" Bars: 95% intervals of the mean over {samples.count} {samples.sampled}."
+        return f" One {sampled[:-1]} gives no intervals." if is_first else ""
+    text = f" Bars: 95% intervals of the mean over {samples.count} {sampled}."
     if is_first:
         text += " All policies replay the same ones: compare two policies by the interval of their "
         text += "difference, not by whether these overlap."

@@ -6,7 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .. import explore
-from ..frames import OPTIMAL, Comparison
+from ..averages import OPTIMAL
+from ..frames import Comparison
 from ..intervals import span
 from ..style import Shape, Theme
 from . import Drawing, Missing, Plan, dot_style, marker_size

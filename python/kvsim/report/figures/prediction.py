@@ -17,12 +17,12 @@ from .closed_loop import command, first_command
 
 NAME, TITLE = "prediction", "Does replay predict it?"
 _METRICS = {
+    "predicted_kl": "predicted KL",
+    "projected_error": "projected error",
+    "output_error_sq": "squared error",
+    "output_error_mean": "relative error",
     "attention_recall": "recall",
     "miss_rate": "miss rate",
-    "output_error_mean": "output error",
-    "output_error_sq": "squared error",
-    "projected_error": "projected error",
-    "predicted_kl": "predicted KL",
 }
 _OUTCOMES = {"kl_mean": "KL", "delta_nll": "increase of NLL", "answers_share": "answers"}
 _AMONG = {"all": "all policies", "serious": "serious policies"}

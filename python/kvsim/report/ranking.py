@@ -1,0 +1,34 @@
+"""The measures by which figures and headlines may rank policies, and how their numbers read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A measure in `Comparison.means` that says which policy is better."""
+
+    measure: str
+    name: str
+    is_loss: bool  # less is better
+
+    @property
+    def best(self) -> str:
+        return f"{'least' if self.is_loss else 'highest'} {self.name}"
+
+    def decimals(self, value: float, of_share: int) -> int:
+        """Decimals of a number and its interval: as many as give an error three digits."""
+        if not self.is_loss or not value or not math.isfinite(value):
+            return of_share
+        return max(0, 2 - math.floor(math.log10(abs(value))))
+
+
+# In the order of preference: at one budget the errors in absolute terms rank serious policies as
+# the running model does while damage is small, recall does not.
+RANKINGS = (
+    Ranking("projected_error", "projected error", True),
+    Ranking("output_error_sq", "squared output error", True),
+    Ranking("attention_recall", "attention recall", False),
+)
