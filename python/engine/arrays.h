@@ -49,4 +49,26 @@ inline nanobind::object array_of(const std::vector<Matrix>& heads) {
   return array_over(data, shape, std::move(numbers));
 }
 
+/// [samples, heads, rows, columns] of matrices of one shape.
+inline nanobind::object array_of(const std::vector<std::vector<Matrix>>& samples) {
+  std::vector<float> numbers;
+  for (const std::vector<Matrix>& heads : samples) {
+    for (const Matrix& head : heads) {
+      numbers.insert(numbers.end(), head.data(), head.data() + head.size());
+    }
+  }
+  const float* data = numbers.data();
+  const Matrix& first = samples.front().front();
+  const std::vector<std::size_t> shape{samples.size(), samples.front().size(),
+                                       static_cast<std::size_t>(first.rows()),
+                                       static_cast<std::size_t>(first.cols())};
+  return array_over(data, shape, std::move(numbers));
+}
+
+/// None for nothing.
+template <class T>
+nanobind::object array_or_none(std::vector<T> parts) {
+  return parts.empty() ? nanobind::none() : array_of(std::move(parts));
+}
+
 }  // namespace kvsim::python

@@ -20,4 +20,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_running_caches(module);
   kvsim::python::bind_closed_loop_file(module);
   kvsim::python::bind_specs(module);
+  kvsim::python::bind_labels(module);
 }

@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -18,6 +19,7 @@
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;
 
@@ -31,16 +33,41 @@ bool sees_whole_sequence(const Spec& policy, int budget) {
 
 SentRow sent(const Outcome& outcome) {
   SentRow row;
-  for (const Column& column : result_columns()) row.first.push_back(column.get(outcome.result));
-  row.second = outcome.recall_bound;
+  auto& [values, sent_proof, layer_error, intervals] = row;
+  for (const Column& column : result_columns()) values.push_back(column.get(outcome.result));
+  if (const auto& proof = outcome.proof) {
+    sent_proof = {proof->loss, proof->loss_bound, proof->recall_bound};
+  }
+  if (const auto& error = outcome.layer_error) {
+    layer_error = {error->projected_error, error->projected_error_relative, error->predicted_kl,
+                   error->num_layers};
+  }
+  for (const SampledInterval& sampled : outcome.intervals) {
+    std::optional<std::pair<double, double>> ends;
+    if (const auto& interval = sampled.interval) ends = {interval->low, interval->high};
+    intervals.emplace_back(sampled.metric, ends);
+  }
   return row;
 }
 
 Outcome received(const SentRow& row) {
   Outcome outcome;
   const auto columns = result_columns();
-  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, row.first.at(i));
-  outcome.recall_bound = row.second;
+  const auto& [values, proof, layer_error, intervals] = row;
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, values.at(i));
+  if (proof) {
+    const auto& [loss, loss_bound, recall_bound] = *proof;
+    outcome.proof = Proof{loss, loss_bound, recall_bound};
+  }
+  if (layer_error) {
+    const auto& [projected, relative, predicted_kl, num_layers] = *layer_error;
+    outcome.layer_error = LayerError{projected, relative, predicted_kl, num_layers};
+  }
+  for (const auto& [metric, ends] : intervals) {
+    SampledInterval& sampled = outcome.intervals.emplace_back();
+    sampled.metric = metric;
+    if (ends) sampled.interval = {ends->first, ends->second};
+  }
   return outcome;
 }
 
@@ -79,6 +106,7 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& po
     }
   }
   for (const std::string& cut : cut_amounts(plan_)) notes_.push_back(cut);
+  if (const std::string note = note_of_cut_layers(plan_); !note.empty()) notes_.push_back(note);
   done_ = plan_.num_replays() - plan_.num_remaining();
   Result row;
   for (const PlannedUnit& unit : plan_.units) {

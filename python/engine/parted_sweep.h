@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "python/engine/request.h"
@@ -14,9 +15,20 @@
 
 namespace kvsim::python {
 
-/// A row of the table `replay`, its values parallel to result_columns(), and the bound of its
-/// recall, as processes send it to each other.
-using SentRow = std::pair<std::vector<Value>, std::optional<double>>;
+/// The members of a Proof.
+using SentProof = std::tuple<double, double, std::optional<double>>;
+
+/// The members of a LayerError.
+using SentLayerError =
+    std::tuple<std::optional<double>, std::optional<double>, std::optional<double>, int>;
+
+/// The members of a SampledInterval.
+using SentInterval = std::pair<std::string, std::optional<std::pair<double, double>>>;
+
+/// A row of the table `replay`, its values parallel to result_columns(), what its oracle proves,
+/// the errors of its layer and its intervals, as processes send them to each other.
+using SentRow = std::tuple<std::vector<Value>, std::optional<SentProof>,
+                           std::optional<SentLayerError>, std::vector<SentInterval>>;
 
 /// Units of one sequence that one worker replays together, as options of a sweep.
 struct SweepTask {

@@ -1,5 +1,6 @@
 #include <nanobind/stl/string.h>
 
+#include "policies/registry/needs.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "python/engine/bindings.h"
@@ -36,6 +37,7 @@ nb::list policies_of_registry() {
     row["keeps"] = policy.keeps;
     row["source"] = policy.source;
     row["sees"] = policy.sees;
+    row["needs"] = needs_note(policy);
     row["differences"] = policy.differences;
     row["parameters"] = parameters_of(policy.params);
     row["presets"] = presets_of(policy);

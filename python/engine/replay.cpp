@@ -30,6 +30,18 @@ nb::object array_or_none(std::vector<double> numbers) {
   return numbers.empty() ? nb::none() : array_of(std::move(numbers));
 }
 
+/// A dict of (low, high) or None by column, or None if nothing was sampled.
+nb::object dict_or_none(const std::vector<SampledInterval>& intervals) {
+  if (intervals.empty()) return nb::none();
+  nb::dict by_column;
+  for (const SampledInterval& sampled : intervals) {
+    const auto& interval = sampled.interval;
+    by_column[sampled.metric.c_str()] =
+        interval ? nb::object(nb::make_tuple(interval->low, interval->high)) : nb::none();
+  }
+  return by_column;
+}
+
 /// (fields of kvsim.Replay with the row as columns of the table `replay`, notes for the user). The
 /// options select one unit.
 nb::tuple replay_one(const Trace& trace, const std::string& policy, const std::string& budget,
@@ -66,7 +78,8 @@ nb::tuple replay_one(const Trace& trace, const std::string& policy, const std::s
   fields["attention_recall"] = array_or_none(std::move(outcome.trajectory.attention_recall));
   fields["output_error"] = array_or_none(std::move(outcome.trajectory.output_error));
   fields["slot_price"] = array_or_none(std::move(outcome.trajectory.slot_price));
-  fields["recall_bound"] = nb::cast(outcome.recall_bound);
+  fields["recall_bound"] = nb::cast(outcome.proof ? outcome.proof->recall_bound : std::nullopt);
+  fields["intervals"] = dict_or_none(outcome.intervals);
   return nb::make_tuple(fields, nb::cast(notes));
 }
 

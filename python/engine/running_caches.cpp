@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -62,10 +63,13 @@ ModelShape shape_of(const nb::dict& given) {
   require(shape.kv_heads > 0 && shape.query_heads > 0 && shape.query_heads % shape.kv_heads == 0,
           fmt::format("shape: expected a multiple of {} KV heads, found {} query heads",
                       shape.kv_heads, shape.query_heads));
-  if (given.contains("windows")) {
-    for (const auto& [layer, window] : nb::cast<nb::dict>(given["windows"])) {
-      shape.sliding_windows[nb::cast<int>(layer)] = nb::cast<int>(window);
-    }
+  shape.sliding_windows = take(given, "windows", std::optional(std::map<int, int>()));
+  shape.attention_chunks = take(given, "chunks", std::optional(std::map<int, int>()));
+  shape.sink_logits = take(given, "sinks", std::optional(std::map<int, std::vector<float>>()));
+  for (const auto& [layer, sinks] : shape.sink_logits) {
+    require(std::ssize(sinks) == shape.query_heads,
+            fmt::format("shape: expected {} sink logits of layer {}, found {}", shape.query_heads,
+                        layer, sinks.size()));
   }
   if (given.contains("rope") && !given["rope"].is_none()) {
     const nb::object rope = given["rope"];

@@ -1,7 +1,9 @@
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
+#include "policies/registry/needs.h"
 #include "policies/registry/spec_list.h"
 #include "python/engine/bindings.h"
 #include "python/engine/scope_name.h"
@@ -35,8 +37,10 @@ nb::dict flags_of(const Spec& spec, int budget) {
   flags["selects"] = rules.selects;
   flags["sees_full_attention"] = rules.sees_full_attention;
   flags["needs_rotation"] = rules.sees_rotation || rules.slot_positions;
+  flags["needs"] = nb::cast(names_of(spec.needs()));
   flags["slot_positions"] = rules.slot_positions;
   flags["is_quantised"] = rules.stored.has_value();
+  flags["has_rest"] = rules.rest;
   flags["prompt_only"] = rules.prompt_only;
   flags["follows_schedule"] = spec.policy().follows_schedule;
   flags["note"] = text_or_none(alias_note(spec));

@@ -10,6 +10,7 @@
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;
 
@@ -39,6 +40,7 @@ nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
       if (!note.empty()) notes.push_back(note);
     }
     for (const std::string& cut : cut_amounts(plan)) notes.push_back(cut);
+    if (const std::string note = note_of_cut_layers(plan); !note.empty()) notes.push_back(note);
     state.total = plan.num_replays();
     state.done = plan.num_replays() - plan.num_remaining();
     run_sweep(plan, *backend, state.interrupted,

@@ -29,6 +29,10 @@ SynthOptions synth_options(const nb::dict& given) {
   fields.add("kv_heads", options.kv_heads);
   fields.add("head_dim", options.head_dim);
   fields.add("value_dim", options.value_dim);
+  fields.add("hidden", options.hidden);
+  fields.add("gradient_samples", options.gradient_samples);
+  fields.add("mlp_width", options.mlp_width);
+  fields.add("rope_base", options.rope_base);
   fields.add("seed", seed);
   fields.add("dtype", dtype);
   fields.add("no_output", no_output);
@@ -43,6 +47,8 @@ SynthOptions synth_options(const nb::dict& given) {
   fields.add("retrieval_period", options.retrieval_period);
   fields.add("drift", options.drift);
   fields.add("noise", options.noise);
+  fields.add("sink_logit", options.sink_logit);
+  fields.add("attention_chunk", options.attention_chunk);
   fields.take(given);
   check_choice("dtype", dtype, {"float16", "float32"});
   options.elements = dtype == "float16" ? ElementType::float16 : ElementType::float32;

@@ -18,12 +18,19 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-using Heads = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+template <int axes>
+using Numbers = nb::ndarray<const float, nb::ndim<axes>, nb::c_contig, nb::device::cpu>;
+using Heads = Numbers<3>;
 
 struct Layer {
   int index;
   std::vector<Matrix> query, key, value;
   std::optional<int> sliding_window;
+  std::optional<int> attention_chunk;
+  std::vector<float> sink_logit;
+  std::optional<Matrix> projection, residual;
+  std::vector<std::vector<Matrix>> gradients;
+  std::optional<Matrix> mlp_activation;
 };
 
 std::vector<Matrix> matrices_of(const Heads& heads) {
@@ -37,17 +44,35 @@ std::vector<Matrix> matrices_of(const Heads& heads) {
   return matrices;
 }
 
+std::optional<Matrix> matrix_of(const nb::handle& given) {
+  if (given.is_none()) return {};
+  const auto numbers = nb::cast<Numbers<2>>(given);
+  return Eigen::Map<const Matrix>(numbers.data(), static_cast<Eigen::Index>(numbers.shape(0)),
+                                  static_cast<Eigen::Index>(numbers.shape(1)));
+}
+
+std::vector<std::vector<Matrix>> samples_of(const nb::handle& given) {
+  if (given.is_none()) return {};
+  std::vector<std::vector<Matrix>> samples;
+  for (const nb::handle sample : given) {
+    samples.push_back(matrices_of(nb::cast<Heads>(sample)));
+  }
+  return samples;
+}
+
 std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>& given) {
   std::vector<Span> spans;
   for (const auto& [start, end, label] : given) spans.push_back({start, end, label});
   return spans;
 }
 
-/// The package has checked all shapes. `layers`: (index, query, key, value, sliding window);
-/// `spans`: (start, end, label).
+/// The package has checked all shapes. `layers`: (index, query, key, value, sliding window,
+/// attention chunk, sink logits, output projection, residual stream, gradients, activations of the
+/// MLP), the last seven may be None; `spans`: (start, end, label).
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
-               const std::vector<std::tuple<int, int, std::string>>& spans, bool half_precision) {
+               const std::vector<std::tuple<int, int, std::string>>& spans, int label_seed,
+               bool half_precision) {
   TraceHeader written;
   written.model = nb::cast<std::string>(header["model"]);
   written.scale = nb::cast<double>(header["scale"]);
@@ -60,9 +85,12 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
   }
   std::vector<Layer> given;
   for (const nb::handle layer : layers) {
-    given.push_back({nb::cast<int>(layer[0]), matrices_of(nb::cast<Heads>(layer[1])),
-                     matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
-                     nb::cast<std::optional<int>>(layer[4])});
+    given.push_back(
+        {nb::cast<int>(layer[0]), matrices_of(nb::cast<Heads>(layer[1])),
+         matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
+         nb::cast<std::optional<int>>(layer[4]), nb::cast<std::optional<int>>(layer[5]),
+         nb::cast<std::optional<std::vector<float>>>(layer[6]).value_or(std::vector<float>()),
+         matrix_of(layer[7]), matrix_of(layer[8]), samples_of(layer[9]), matrix_of(layer[10])});
   }
   const Layer& first = given.front();
   written.num_query_heads = static_cast<int>(first.query.size());
@@ -77,8 +105,13 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
     writer.begin_sequence(name, num_tokens, prompt_length, "", token_ids);
     if (!spans.empty()) writer.write_spans(spans_of(spans));
     for (const Layer& layer : given) {
-      writer.write_layer(layer.index, layer.query, layer.key, layer.value, {},
-                         layer.sliding_window);
+      writer.write_layer(layer.index, layer.query, layer.key, layer.value, {}, layer.sliding_window,
+                         layer.attention_chunk);
+      if (!layer.sink_logit.empty()) writer.write_sink_logit(layer.sink_logit);
+      if (layer.projection) writer.write_projection(layer.index, *layer.projection);
+      if (layer.residual) writer.write_residual(*layer.residual);
+      if (layer.mlp_activation) writer.write_mlp_activation(*layer.mlp_activation);
+      if (!layer.gradients.empty()) writer.write_gradients(layer.gradients, label_seed);
     }
     return writer.open();
   } catch (const DataError&) {
@@ -114,14 +147,18 @@ nb::dict header_of(const Trace& trace) {
 }
 
 /// Per sequence (name, tokens, prompt length, source, layers, spans), per layer (index, KV heads,
-/// sliding window, whether it has outputs), per span (start, end, label).
+/// sliding window, whether it has outputs, width of the output projection or 0, whether it has
+/// residuals, samples of gradients, neurons of the MLP or 0, attention chunk, whether it has sink
+/// logits), per span (start, end, label).
 nb::list sequences_of(const Trace& trace) {
   nb::list sequences;
   for (const SequenceInfo& sequence : trace.sequences()) {
     nb::list layers;
     for (const LayerInfo& layer : sequence.layers) {
       layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
-                                   nb::cast(layer.sliding_window), layer.has_output));
+                                   nb::cast(layer.sliding_window), layer.has_output, layer.hidden,
+                                   layer.has_residual, layer.gradient_samples, layer.mlp_width,
+                                   nb::cast(layer.attention_chunk), layer.has_sink_logit));
     }
     nb::list spans;
     for (const Span& span : sequence.spans) {
@@ -143,12 +180,34 @@ nb::dict unit_of(const Trace& trace, const std::string& sequence, int layer, int
   found["scale"] = unit.scale;
   found["logit_softcap"] = nb::cast(unit.logit_softcap);
   found["sliding_window"] = nb::cast(unit.sliding_window);
+  found["attention_chunk"] = nb::cast(unit.attention_chunk);
+  found["sink_logit"] = array_or_none(std::move(unit.sink_logit));
   found["token_ids"] = array_of(std::move(unit.token_ids));
   found["token_text"] = nb::tuple(nb::cast(unit.token_text));
   found["query"] = array_of(std::move(unit.query));
   found["key"] = array_of(std::move(unit.key));
   found["value"] = array_of(std::move(unit.value));
+  found["output_projection"] = array_or_none(std::move(unit.output_projection));
+  found["residual_square"] = array_or_none(std::move(unit.residual_square));
+  found["output_score_grad"] = array_or_none(std::move(unit.output_score_grad));
   return found;
+}
+
+/// [n, width].
+nb::object mlp_activation_of(const Trace& trace, const std::string& sequence, int layer) {
+  std::vector<Matrix> parts;
+  {
+    const nb::gil_scoped_release release;
+    trace.read_mlp_activation(sequence, layer, [&](const Matrix& rows) { parts.push_back(rows); });
+  }
+  Eigen::Index num_rows = 0;
+  for (const Matrix& part : parts) num_rows += part.rows();
+  Matrix all(num_rows, parts.front().cols());
+  for (Eigen::Index first = 0; const Matrix& part : parts) {
+    all.middleRows(first, part.rows()) = part;
+    first += part.rows();
+  }
+  return array_of(std::move(all));
 }
 
 }  // namespace
@@ -164,12 +223,13 @@ void bind_trace(nb::module_& module) {
           "id", [](const Trace& trace) { return trace.id(); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("unit", &unit_of, "sequence"_a, "layer"_a, "kv_head"_a)
+      .def("mlp_activation", &mlp_activation_of, "sequence"_a, "layer"_a)
       .def("image", [](const Trace& trace) {
         const std::string image = trace.image();
         return nb::bytes(image.data(), image.size());
       });
   module.def("trace_of", &trace_of, "header"_a, "name"_a, "prompt_length"_a, "token_ids"_a,
-             "layers"_a, "spans"_a, "half_precision"_a);
+             "layers"_a, "spans"_a, "label_seed"_a, "half_precision"_a);
   module.def("trace_of_image", [](const nb::bytes& image) {
     return Trace::from_image(std::string(image.c_str(), image.size()));
   });

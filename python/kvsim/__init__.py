@@ -16,7 +16,9 @@ from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
 from .curve import curve
 from .errors import DataError, KvsimError, KvsimWarning, UsageError
+from .head_budgets import head_budgets
 from .kvpress import from_kvpress
+from .labels import labels
 from .options import Options
 from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
@@ -56,6 +58,8 @@ __all__ = [
     "curve",
     "from_kvpress",
     "get_include",
+    "head_budgets",
+    "labels",
     "load",
     "load_plugin",
     "policies",

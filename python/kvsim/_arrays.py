@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +27,12 @@ def trace_of_arrays(
     model: str,
     rope: Mapping[str, object] | None,
     logit_softcap: float | None,
-    sliding_window: int | Mapping[int, int] | None,
+    masks: Mapping[str, int | Mapping[int, int] | None],
+    sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
     num_layers: int | None,
     spans: Iterable[tuple[int, int, str]] | None,
+    downstream: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
+    label_seed: int,
 ) -> _engine.Trace:
     """See Trace.from_arrays."""
     if not layers:
@@ -49,20 +52,82 @@ def trace_of_arrays(
         "logit_softcap": logit_softcap,
         "rope": None if rope is None else _rope(rope),
     }
-    windows = sliding_window if isinstance(sliding_window, Mapping) else {}
-    if not set(windows) <= set(arrays):
-        raise UsageError(f"sliding_window: expected layers of {sorted(arrays)}, found {[*windows]}")
-    of_all = None if isinstance(sliding_window, Mapping) else sliding_window
+    masked = [_by_layer(what, given, arrays) for what, given in masks.items()]
+    sinks = _by_layer("sink_logit", sink_logit, arrays)
+    sinks = {layer: _sinks(layer, each, shapes[0][0]) for layer, each in sinks.items()}
+    if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
+        raise UsageError(f"label_seed: expected one in 0..{2**31 - 1}, found {label_seed}")
+    behind = [_behind_heads(part, given, arrays, shapes) for part, given in downstream.items()]
     given = [
         (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
-         windows.get(layer, of_all))
+         *(mask.get(layer) for mask in masked), sinks.get(layer),
+         *(part.get(layer) for part in behind))
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
     half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
     from . import _engine
 
-    return _engine.trace_of(header, name, prompt_length, ids, given, parts, half)
+    return _engine.trace_of(header, name, prompt_length, ids, given, parts, label_seed, half)
+
+
+def _by_layer(name: str, given: object, arrays: Mapping[int, list[np.ndarray]]) -> dict[int, Any]:
+    """What every layer has, or a dict from layer to that, as such a dict."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(arrays, given)
+    if not set(given) <= set(arrays):
+        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*given]}")
+    return dict(given)
+
+
+def _sinks(layer: int, given: ArrayLike, heads: int) -> list[float]:
+    sinks = np.asarray(_on_host(given))
+    if sinks.shape != (heads,) or sinks.dtype.kind not in "fiu":
+        raise UsageError(
+            f"sink_logit: layer {layer}: expected {heads} numbers, one per query head, found "
+            f"{sinks.dtype} {list(sinks.shape)}"
+        )
+    return sinks.astype(np.float32).tolist()
+
+
+def _behind_heads(
+    name: str,
+    given: ArrayLike | Mapping[int, ArrayLike] | None,
+    arrays: Mapping[int, list[np.ndarray]],
+    shapes: list[tuple[int, ...]],
+) -> dict[int, np.ndarray]:
+    """Per layer what a trace may hold of what stands behind its heads."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) and len(arrays) > 1:
+        raise UsageError(f"{name}: expected a dict from layer to array, as there are several")
+    by_layer = given if isinstance(given, Mapping) else {next(iter(arrays)): given}
+    if not set(by_layer) <= set(arrays):
+        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*by_layer]}")
+    heads, (_, tokens, dim) = shapes[0][0], shapes[2]
+    wanted = {
+        "output_projection": (heads * dim, None),
+        "residual": (tokens, None),
+        "mlp_activation": (tokens, None),
+        "output_score_grad": (None, heads, tokens, dim),
+    }[name]
+    found = {}
+    for layer, values in by_layer.items():
+        array = np.asarray(_on_host(values))
+        fits = array.ndim == len(wanted) and all(
+            size > 0 if expected is None else size == expected
+            for size, expected in zip(array.shape, wanted)
+        )
+        if not fits or array.dtype.kind not in "fiu":
+            shape = ", ".join("any" if size is None else str(size) for size in wanted)
+            raise UsageError(
+                f"{name}: layer {layer}: expected numbers [{shape}], found {array.dtype} "
+                f"{list(array.shape)}"
+            )
+        found[int(layer)] = np.ascontiguousarray(array, np.float32)
+    return found
 
 
 def _token_ids(token_ids: ArrayLike, tokens: int) -> list[int]:

@@ -43,6 +43,10 @@ def compare(
     the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading
     column `b` holds the canonical spec of the row.
 
+    `metric` is a number of the table `replay`; `predicted_kl` is summed over the units of a
+    sequence. `projected_error`, of the table `layer_error`, is summed over layers, which then count
+    as units.
+
     `results` is a result file or what `load` gives. `kvsim compare` computes the frame, and
     `kvsim compare --help` explains the choices. Warns about rows that only one of the policies has.
     Raises ProgramError for what the program refuses.

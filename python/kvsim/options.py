@@ -39,7 +39,8 @@ class Options(TypedDict, total=False):
     threads: int | None
     """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS or all cores."""
     reference: str
-    """"full", or "none": only what leaves and when. For sweep and replay."""
+    """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
+    included; or "none": only what leaves and when. For sweep and replay."""
     every: int
     """Output errors at the last step and at every so many before it. For sweep and replay."""
     device: str

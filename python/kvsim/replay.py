@@ -28,13 +28,17 @@ class Replay:
     evicted_after: np.ndarray
     """int32 [n]: the step after which a token left; n: never."""
     attention_recall: np.ndarray | None
-    """float32 [G, measured steps], per query head of the group; None without a reference."""
+    """float32 [G, measured steps], per query head of the group; None without a reference, NaN where
+    it samples another step."""
     output_error: np.ndarray | None
     """The same of |o - o'| / |o|; NaN where `every` skips a step."""
     slot_price: np.ndarray | None
     """float64 [n], of an oracle that has prices: of one more slot of the cache after each step."""
     recall_bound: float | None
     """A proven upper bound of every policy's attention_recall; of some oracles."""
+    intervals: dict[str, tuple[float, float] | None] | None
+    """With `reference="sample:N"`: the 95% intervals of the row's means, by column, as in the table
+    `sampled_interval`; None for what has none."""
 
     def __repr__(self) -> str:
         row = self.row
@@ -66,7 +70,8 @@ def replay(
       mode, progress: as for kvsim.sweep.
       options: see kvsim.Options, without sequences, layers and heads.
 
-    Returns a Replay: row, evicted_after, attention_recall, output_error, slot_price, recall_bound.
+    Returns a Replay: row, evicted_after, attention_recall, output_error, slot_price, recall_bound
+    and intervals.
     Raises what kvsim.sweep raises.
     """
     opened = trace if isinstance(trace, Trace) else Trace(trace)

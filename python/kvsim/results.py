@@ -23,7 +23,8 @@ _REPLAY = {
     "mode": "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
     "interval=K: the cache may exceed its budget by K - 1 tokens; interval=never: the prompt is "
     "cut once and every later token stays. Suffix every=K: output errors only at the last step and "
-    "every K-th step before it. Suffix reference=none: no comparison with the full attention",
+    "every K-th step before it. Suffix reference=none: no comparison with the full attention; "
+    "reference=sample:N: at N steps alone, with intervals in the table sampled_interval",
     "seed": "of the policy's random choices",
     "trace": "the trace file, as named on the command line",
     "budget_request": "the budget as it was asked for: tokens, or a share",
@@ -39,6 +40,12 @@ _REPLAY = {
     "output_error_p50": "the same, median",
     "output_error_p95": "the same, 95th percentile",
     "output_error_max": "the same, largest",
+    "output_error_sq": "|o - o'|^2, in absolute terms, mean over query heads and steps; ranks "
+    "policies at one budget better than the relative error, which counts heads alike that write "
+    "little",
+    "predicted_kl": "what the model's predictions lose by it, to second order, in nats per token: "
+    "half the mean of (g . (o' - o))^2, g the gradient of the log-probability of tokens that the "
+    "model drew; summed over query heads. NULL: the trace has no output_score_grad",
     "bound_mean": "Scissorhands Lemma B.4, an upper bound of the error; NULL: does not apply",
     "bound_violations": "errors above their bound; NULL: does not apply",
     "evictions": "number of evicted tokens",
@@ -61,9 +68,21 @@ _REGRET = {
     "gap_closed": "(recall - window) / (optimal - window); NULL: one of the two is missing. "
     "Not to be averaged: it is unbounded where the gap is small; take the ratio of mean recalls",
 }
+_PREDICTED_KL = {
+    "": "one policy at one budget on one sequence",
+    **{
+        name: _REPLAY[name] for name in ("trace_id", "sequence", "policy", "budget", "mode", "seed")
+    },
+    "predicted_kl": "nats per token, the sum over layers; NULL: a layer is missing",
+    "is_indicative": "1 above 0.3 nats per token: the prediction is local, and such damage is not",
+}
 _CERTIFICATE = {
     "": "an upper bound that an oracle proves",
-    "recall_bound": "no policy's attention_recall exceeds it on this unit at this budget, 0..1",
+    "recall_bound": "no policy's attention_recall exceeds it on this unit at this budget, 0..1; "
+    "NULL: the oracle minimises another cost",
+    "loss": "of the oracle's schedule, in the units of its cost: mean over the steps that count",
+    "loss_bound": "no policy loses less on this unit at this budget",
+    "gap": "loss - loss_bound",
 }
 _RUN = {
     "": "a command that wrote rows",
@@ -82,6 +101,7 @@ _MEANINGS = {
     "replay": _REPLAY,
     "regret": {**_REPLAY, **_REGRET},
     "certificate": {**_REPLAY, **_CERTIFICATE},
+    "predicted_kl": _PREDICTED_KL,
     "run": _RUN,
 }
 
@@ -141,6 +161,17 @@ class Results:
         return f"kvsim.Results({str(self.path)!r}: {', '.join(self.tables)})"
 
     def _made_by(self, table: str) -> str:
+        if table in ("layer_error", "predicted_kl"):
+            return (
+                "What would write it, from a trace that was recorded with --also "
+                "output_projection,output_score_grad: kvsim sweep TRACE --policies SPECS "
+                f"--budgets LIST -o {self.path}"
+            )
+        if table == "sampled_interval":
+            return (
+                "What would write it: kvsim sweep TRACE --policies SPECS --budgets LIST "
+                f"--reference sample:N -o {self.path}"
+            )
         if table in _MEANINGS:
             command = f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
             return f"What would write one: {command}"

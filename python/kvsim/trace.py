@@ -24,6 +24,12 @@ class Layer(NamedTuple):
     kv_heads: tuple[int, ...]  # the recorded ones
     sliding_window: int | None
     has_output: bool  # whether the head outputs of the model were recorded
+    hidden: int = 0  # columns of the output projection; 0: not recorded
+    has_residual: bool = False  # whether the residual stream was recorded
+    gradient_samples: int = 0  # of the gradients of the head outputs; 0: not recorded
+    mlp_width: int = 0  # neurons of the MLP whose activations were recorded; 0: not recorded
+    attention_chunk: int | None = None  # a token sees its own chunk of so many
+    has_sink_logit: bool = False  # whether a learned sink takes attention
 
 
 class Sequence(NamedTuple):
@@ -53,6 +59,11 @@ class Unit:
     query: np.ndarray  # float32 [G, n, head_dim]: the query heads of its group
     key: np.ndarray  # float32 [n, head_dim], after positional rotation
     value: np.ndarray  # float32 [n, value_dim]
+    output_projection: np.ndarray | None = None  # float32 [G, value_dim, hidden]: W_O of each head
+    residual_square: np.ndarray | None = None  # float64 [n]: squared norms of the residual stream
+    output_score_grad: np.ndarray | None = None  # float32 [S, G, n, value_dim]
+    attention_chunk: int | None = None  # token j is visible at t while j // chunk == t // chunk
+    sink_logit: np.ndarray | None = None  # float32 [G]: takes attention and gives no value
 
     @property
     def num_tokens(self) -> int:
@@ -111,8 +122,15 @@ class Trace:
         rope: Mapping[str, object] | None = None,
         logit_softcap: float | None = None,
         sliding_window: int | Mapping[int, int] | None = None,
+        attention_chunk: int | Mapping[int, int] | None = None,
+        sink_logit: ArrayLike | Mapping[int, ArrayLike] | None = None,
         num_layers: int | None = None,
         spans: Iterable[tuple[int, int, str]] | None = None,
+        output_projection: ArrayLike | Mapping[int, ArrayLike] | None = None,
+        residual: ArrayLike | Mapping[int, ArrayLike] | None = None,
+        output_score_grad: ArrayLike | Mapping[int, ArrayLike] | None = None,
+        label_seed: int = 0,
+        mlp_activation: ArrayLike | Mapping[int, ArrayLike] | None = None,
     ) -> Trace:
         """A trace in memory, of one text; it has no file.
 
@@ -133,11 +151,22 @@ class Trace:
             attention_factor, for what has to undo the rotation.
           logit_softcap: logits become cap * tanh(logit / cap).
           sliding_window: of every layer, or a dict from layer to its window.
+          attention_chunk: tokens of a chunk, outside of which nothing is visible; likewise.
+          sink_logit: a learned logit per query head that takes attention and gives no value, [Hq],
+            of every layer, or a dict from layer to that.
           num_layers: of the model; None: the highest given layer + 1.
           spans: labelled parts of the text, (first token, token after the last, label) each.
+          output_projection: W_O of the layer, [Hq * dv, hidden], or a dict from layer to that.
+          residual: the residual stream that attention is added to, [n, hidden], likewise.
+          output_score_grad: gradients of the log-probability of a token drawn from the model's
+            prediction with respect to the head outputs, [S, Hq, n, dv], likewise.
+          label_seed: of these draws.
+          mlp_activation: what the neurons of the layer's MLP gave after their nonlinearity,
+            [n, width], likewise.
 
-        Arrays are numpy arrays, tensors, or what numpy makes arrays of. They are copied. If all are
-        float16, so is the trace; else they become float32, from float64 by rounding.
+        Arrays are numpy arrays, tensors, or what numpy makes arrays of. They are copied. If
+        queries, keys and values are all float16, so is the trace; else all become float32, from
+        float64 by rounding.
 
         `trace_id` is the one that the same numbers would have in a file. Raises UsageError for
         shapes that do not fit, DataError for numbers that are not finite.
@@ -150,7 +179,15 @@ class Trace:
         return cls._of(
             trace_of_arrays(
                 layers, scale, prompt_length, name, token_ids, model, rope, logit_softcap,
-                sliding_window, num_layers, spans,
+                {"sliding_window": sliding_window, "attention_chunk": attention_chunk},
+                sink_logit, num_layers, spans,
+                {
+                    "output_projection": output_projection,
+                    "residual": residual,
+                    "output_score_grad": output_score_grad,
+                    "mlp_activation": mlp_activation,
+                },
+                label_seed,
             )
         )  # fmt: skip
 
@@ -194,6 +231,14 @@ class Trace:
         name = self.only_sequence() if sequence is None else sequence
         fields = self._opened.unit(name, layer, kv_head)
         return Unit(sequence=name, layer=layer, kv_head=kv_head, **fields)
+
+    def mlp_activation(self, sequence: str | None = None, layer: int = 0) -> np.ndarray:
+        """What the neurons of the layer's MLP gave after their nonlinearity, float32 [n, width].
+
+        Of a gated MLP, act(gate) * up, it is act(gate). Raises DataError if the trace lacks it.
+        """
+        name = self.only_sequence() if sequence is None else sequence
+        return self._opened.mlp_activation(name, layer)
 
     def only_sequence(self) -> str:
         """The name of the only sequence. Raises UsageError if there are several."""
