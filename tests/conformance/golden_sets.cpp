@@ -40,9 +40,11 @@ GoldenUnit unit_of(const json& text) {
 GoldenCase case_of(const json& text) {
   const std::string mode = text.at("mode");
   GoldenCase golden{.name = text.at("name"),
+                    .settings = text.at("settings"),
                     .policy = text.at("policy"),
                     .budget = text.at("budget"),
                     .mode = mode == "stream" ? Mode::stream : Mode::prefill,
+                    .mode_text = mode,
                     .eviction_interval = mode.ends_with("interval=never") ? kNeverEvict : 1,
                     .query_heads = text.at("heads") == "query",
                     .share = text.value("share", 1.0),
@@ -54,11 +56,23 @@ GoldenCase case_of(const json& text) {
 
 }  // namespace
 
-std::vector<GoldenCase> read_golden_sets(const std::filesystem::path& file) {
-  std::vector<GoldenCase> cases;
+int GoldenCase::num_sets() const {
+  int sets = 0;
+  for (const GoldenUnit& unit : units) sets += static_cast<int>(unit.kept.size());
+  return sets;
+}
+
+GoldenProgram read_golden_sets(const std::filesystem::path& file) {
   const json text = json::parse(std::ifstream(file));
-  for (const json& one : text.at("cases")) cases.push_back(case_of(one));
-  return cases;
+  const bool has_version = text.contains("version");
+  GoldenProgram program{.original = text.at("original"),
+                        .source = text.at("source"),
+                        .release = text.at(has_version ? "version" : "commit"),
+                        .date = has_version ? "" : text.at("date"),
+                        .made = text.at("made"),
+                        .cases = {}};
+  for (const json& one : text.at("cases")) program.cases.push_back(case_of(one));
+  return program;
 }
 
 std::vector<std::filesystem::path> golden_files() {
@@ -69,6 +83,14 @@ std::vector<std::filesystem::path> golden_files() {
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+std::vector<GoldenCase> golden_cases() {
+  std::vector<GoldenCase> all;
+  for (const auto& file : golden_files()) {
+    for (GoldenCase& golden : read_golden_sets(file).cases) all.push_back(std::move(golden));
+  }
+  return all;
 }
 
 Tokens kept_after(const std::vector<std::int32_t>& evicted_after, int step) {
