@@ -19,6 +19,7 @@ MIXED = [
     "spatten",
     "subgen",
     "tova+quant:bits=4",
+    "h2o+rest",
     WrittenH2O.name,
 ]
 

@@ -13,7 +13,7 @@ def evaluate(model, policies, budgets, **options):
     return kvsim.evaluate(model, tokens(LENGTH)[0], policies, budgets, progress=False, **options)
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2"])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gpt_oss", "llama4"])
 def test_policies_that_do_not_look_at_the_run_do_the_same_in_both_loops(kind):
     model = build(kind)
     frames = [

@@ -178,13 +178,17 @@ def test_flags_are_those_of_the_rules():
     assert found["spatten"]["scope"] == "model" and found["tova"]["scope"] == "head"
     assert {name for name, spec in found.items() if spec["prompt_only"]} == {"expected-attention"}
     assert found["window"]["is_bounded"] and not found["full"]["is_bounded"]
-    one = specs("tova:scope=layer;tova:score=full;sink:positions=slot;window+quant")
-    assert [spec["scope"] for spec in one.values()] == ["layer", "head", "head", "head"]
-    assert [spec["sees_full_attention"] for spec in one.values()] == [False, True, False, False]
-    assert [spec["is_exact"] for spec in one.values()] == [True, True, False, False]
-    assert [spec["slot_positions"] for spec in one.values()] == [False, False, True, False]
-    assert [spec["needs_rotation"] for spec in one.values()] == [False, False, True, False]
-    assert [spec["is_quantised"] for spec in one.values()] == [False, False, False, True]
+    one = specs("tova:scope=layer;tova:score=full;sink:positions=slot;window+quant;lru+rest")
+    assert [spec["scope"] for spec in one.values()] == ["layer", *["head"] * 4]
+
+    def are(flag):
+        return [index for index, spec in enumerate(one.values()) if spec[flag]]
+
+    assert are("sees_full_attention") == [1]
+    assert are("is_exact") == [0, 1]
+    assert are("slot_positions") == are("needs_rotation") == [2]
+    assert are("is_quantised") == [3]
+    assert are("has_rest") == [4]
 
 
 def test_only_what_a_list_stands_for_may_be_left_out():

@@ -6,7 +6,7 @@ import torch
 
 import kvsim
 from closed_loop_reference import causal, held, logits_of, replayed, scores
-from record_zoo import build, tokens
+from record_zoo import build, letters, tokens
 
 LENGTH, PROMPT = 40, 24
 NUMBERS = ["kl_mean", "nll_full", "nll", "top1_agreement"]
@@ -159,3 +159,55 @@ def test_the_replay_has_the_rows_of_the_same_policies(tmp_path):
     joined = results.replay.merge(frame, on=keys)
     assert len(joined) == 12
     assert (joined.groupby("policy").peak_tokens_x.max() == 8).all()
+
+
+def test_what_oracles_need_is_recorded_for_them(tmp_path):
+    model, words = build("llama"), "the ships wait for the tide, a river. rain"
+    text = {"text": words, "spans": [[30, 36, "answer"]]}
+    oracles = [
+        "optimal:cost=predicted",
+        "optimal:weight=spans",
+        "lookahead:window=4,cost=projected",
+        "lookahead:window=4,cost=predicted",
+    ]
+    output = tmp_path / "r.sqlite"
+    frame = kvsim.evaluate(
+        model, text, [*oracles, "window"], [8], tokenizer=letters(), output=output
+    )
+    assert len(frame) == 5 and (frame.kl_mean > 0).all()
+    tables = kvsim.load(output)
+    assert tables["replay"].predicted_kl.notna().all()
+    assert tables["layer_error"].projected_error.notna().all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "also", "projected", "predicted"),
+    [
+        ("llama", None, True, False),
+        ("gemma2", None, False, False),
+        ("llama", "output_score_grad", False, True),
+        ("llama", (), False, False),
+    ],
+)
+def test_the_trace_holds_what_was_asked_for(kind, also, projected, predicted, tmp_path):
+    output = tmp_path / "r.sqlite"
+    evaluate(build(kind), tokens(LENGTH), "window", [8], also=also, output=output)
+    tables = kvsim.load(output)
+    assert tables["replay"].predicted_kl.notna().all() == predicted
+    assert ("layer_error" in tables) == (projected or predicted)
+    if projected or predicted:
+        assert tables["layer_error"].projected_error.notna().all() == projected
+
+
+def test_a_model_without_projection_refuses_who_needs_it():
+    with pytest.raises(kvsim.record.RecordError, match="leave output_projection and residual out"):
+        evaluate(build("gemma2"), tokens(LENGTH), "lookahead:cost=projected", [8])
+
+
+def test_a_given_trace_holds_what_it_holds(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    trace = recorded(model, ids, tmp_path / "t.h5")
+    with pytest.raises(kvsim.UsageError, match="a trace is given"):
+        evaluate(model, ids, "window", [8], trace=trace, also="residual")
+    with pytest.raises(kvsim.DataError, match="expected the gradients that optimal"):
+        evaluate(model, ids, "optimal:cost=predicted", [8], trace=trace)

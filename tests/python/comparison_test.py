@@ -5,13 +5,13 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import kvsim
-from conftest import H2O, POLICIES
+from conftest import H2O, OPTIMAL, POLICIES
 from kvsim.report import Choice, ChoiceError, Comparison
 from kvsim.report.labels import LONGEST, labels
 from kvsim.report.style import LIGHT, PALETTE, styles
 from kvsim.report.style import POLICIES as POLICY_NAMES
 
-LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot" \
+LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot,keep=heavy" \
     "+protect:first=0.05,last=0.25+quant:bits=2,group=128@persistence"  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def test_miss_rate_is_of_all_pivotal_tokens(result_file):
 
 
 def test_an_allocation_has_its_own_yardsticks(result_file):
-    specs = ["window", "optimal:recent=0", "tova@pyramid"]
-    specs += ["window@pyramid", "optimal:recent=0@pyramid"]
+    specs = ["window", OPTIMAL, "tova@pyramid"]
+    specs += ["window@pyramid", f"{OPTIMAL}@pyramid"]
     rows = _comparison(result_file.sweep(specs)).at("10%")
     assert rows.loc["tova@pyramid", "gap_closed"] == pytest.approx(0.5)
     result_file.connection.execute("DELETE FROM replay WHERE policy = 'window@pyramid'")
@@ -127,8 +127,8 @@ def test_an_allocation_has_its_own_yardsticks(result_file):
 
 
 def test_without_yardsticks_of_its_own_an_allocation_has_those_of_an_even_split(result_file):
-    result_file.sweep(["window", "optimal:recent=0", "tova@pyramid"])
-    result_file.sweep(["optimal:recent=0@pyramid"], attention_recall=0.9)
+    result_file.sweep(["window", OPTIMAL, "tova@pyramid"])
+    result_file.sweep([f"{OPTIMAL}@pyramid"], attention_recall=0.9)
     rows = _comparison(result_file).at("10%")
     assert rows.loc["tova@pyramid", "gap_closed"] == pytest.approx(0.5)  # of a pair split alike
     result_file.connection.execute("DELETE FROM replay WHERE policy LIKE 'optimal%@pyramid'")

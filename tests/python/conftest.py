@@ -17,8 +17,9 @@ import kvsim
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "traces" / "sample" / "tiny-llama.h5"
-H2O = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text"
-POLICIES = ["full", H2O, "optimal:recent=0", "tova:scope=head,score=cached", "topk:h2=0", "window"]
+H2O = "h2o:recent=0.5,score=sum,overlap=no,precision=double,positions=text,keep=heavy"
+OPTIMAL = "optimal:recent=0,cost=mass,weight=uniform"
+POLICIES = ["full", H2O, OPTIMAL, "tova:scope=head,score=cached", "topk:h2=0", "window"]
 TOKENS = 40
 PROGRAM = os.environ.get("KVSIM_PROGRAM")
 needs_program = pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")
@@ -35,6 +36,18 @@ answers_right INTEGER, kept_overlap REAL, peak_tokens INTEGER, cache_bytes INTEG
 prompt_length INTEGER, spans_id TEXT, device TEXT,
 kvsim_version TEXT, policy_code TEXT, run_id TEXT,
 PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed)) WITHOUT ROWID"""
+
+CLUSTERS = """CREATE TABLE IF NOT EXISTS clusters (trace_id TEXT NOT NULL,
+sequence TEXT NOT NULL, layer INTEGER NOT NULL, query_head INTEGER NOT NULL, of TEXT NOT NULL,
+k INTEGER NOT NULL, kv_head INTEGER, radius REAL, relative_radius REAL, trace TEXT,
+kvsim_version TEXT, PRIMARY KEY (trace_id, sequence, layer, query_head, of, k)) WITHOUT ROWID"""
+
+LAYER_ERROR = """CREATE TABLE IF NOT EXISTS layer_error (trace_id TEXT NOT NULL,
+sequence TEXT NOT NULL, layer INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT NULL,
+mode TEXT NOT NULL, seed INTEGER NOT NULL, steps INTEGER, projected_error REAL,
+projected_error_relative REAL, predicted_kl REAL, num_layers INTEGER, trace TEXT,
+budget_request TEXT, device TEXT, kvsim_version TEXT, policy_code TEXT, run_id TEXT,
+PRIMARY KEY (trace_id, sequence, layer, policy, budget, mode, seed)) WITHOUT ROWID"""
 
 
 class ResultFile:
@@ -86,6 +99,28 @@ class ResultFile:
                         self.replay(policy, budget, layer, kv_head, **values)
         return self
 
+    def with_errors(self, policies, budget=4, layers=2, kv_heads=2, predicted_kl=True, **values):
+        """Rows with absolute errors. `policies`: the projected error of a layer, by policy."""
+        there = {row[1] for row in self.connection.execute("PRAGMA table_info(replay)")}
+        for name in {"output_error_sq", "predicted_kl"} - there:
+            self.connection.execute(f"ALTER TABLE replay ADD COLUMN {name} REAL")
+        self.connection.execute(LAYER_ERROR)
+        for policy, error in policies.items():
+            for layer in range(layers):
+                nats = 0.01 * error * (1 + layer) if predicted_kl else None
+                measured = {"output_error_sq": 0.1 * error, "predicted_kl": nats, **values}
+                for kv_head in range(kv_heads):
+                    self.replay(policy, budget, layer, kv_head, **measured)
+                key = {"trace_id": "a" * 64, "sequence": "one", "mode": "stream", "seed": 0}
+                row = {name: value for name, value in values.items() if name in key}
+                self.add(
+                    "layer_error", **key | row, layer=layer, policy=policy, budget=budget,
+                    projected_error=error * (1 + 0.1 * layer), num_layers=layers, steps=TOKENS,
+                    predicted_kl=nats * kv_heads if predicted_kl else None, trace="trace.h5",
+                    budget_request=f"{100 * budget // TOKENS}%",
+                )  # fmt: skip
+        return self
+
     def analyses(self):
         for layer in range(2):
             for query_head in range(4):
@@ -94,6 +129,19 @@ class ResultFile:
                 self.add("persistence", **key, split=20, threshold="1/t", pivotal_share=0.5,
                          persistence_ratio=0.9 - 0.1 * layer)  # fmt: skip
                 self.add("sparsity", **key, threshold=0.01, sparsity=0.6 + 0.1 * layer, entries=820)
+        return self
+
+    def clusters(self):
+        """Two layers, four query heads on two KV heads; keys are closer together than values."""
+        self.connection.execute(CLUSTERS)
+        for layer in range(2):
+            for query_head in range(4):
+                key = {"trace_id": "a" * 64, "sequence": "one", "layer": layer}
+                key.update(query_head=query_head, kv_head=query_head // 2, trace="trace.h5")
+                for of, least in (("key", 0.4), ("value", 0.7)):
+                    for k in (1, 2, 4, 8, 16, 32):
+                        relative = 1 if k == 1 else least * 16 / max(k, 16)
+                        self.add("clusters", **key, of=of, k=k, relative_radius=relative, radius=1)
         return self
 
     def evictions(self, policy=H2O, budget=8, layers=1, query_heads=4, mode="stream"):

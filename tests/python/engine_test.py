@@ -23,6 +23,7 @@ PROTOCOLS = {
     "once": ["--mode", "prefill", "--eviction-interval", "never"],
     "every": ["--every", "8", "--allocate", "pyramid"],
     "no reference": ["--reference", "none"],
+    "sample": ["--reference", "sample:9"],
 }
 
 
@@ -31,7 +32,7 @@ PROTOCOLS = {
 def test_all_policies_have_the_numbers_of_the_program(program, tmp_path, protocol, threads):
     options = PROTOCOLS[protocol]
     chosen = {"layers": "1", "sequences": "copied-segment"}
-    policies = "all" if protocol == "no reference" else "all;oracles"
+    policies = "all" if "--reference" in options else "all;oracles"
     expected = run_and_load(
         program, tmp_path, "--policies", policies, "--budgets", "10%,64", "--layers", "1",
         "--sequences", "copied-segment", *options,

@@ -31,7 +31,7 @@ MORE = [
     "h2o:recent=0", "h2o:recent=3,score=mean", "tova:scope=layer", "window+protect:first=2",
     "h2o+protect:first=10%,last=10%", "tova+quant:bits=4", "h2o:positions=slot",
     "sink:positions=slot", "scissorhands:history=20,recent=4", "subgen:t=2+protect:last=4",
-    "h2o@pyramid",
+    "h2o@pyramid", "window+rest", "h2o+protect:first=2+rest@pyramid", "tova:scope=layer+rest",
 ]  # fmt: skip
 
 

@@ -78,7 +78,6 @@ def test_ways_to_generate_that_change_the_cache(options, reason, drop):
 @pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [
-        ("GptOssConfig", dict(num_key_value_heads=2, head_dim=16, num_local_experts=2), "sinks"),
         ("BertConfig", dict(), "the attention mask is not causal"),
         ("MambaConfig", dict(state_size=4), "no attention that can be followed"),
         ("BloomConfig", dict(), "does not use transformers' AttentionInterface"),

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from comparison_test import LONG
-from conftest import H2O, POLICIES, comparison_of, drawings_of, write_trace
+from conftest import H2O, OPTIMAL, POLICIES, comparison_of, drawings_of, write_trace
 from kvsim.report.figures import Missing, maps, spread
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
@@ -91,7 +91,7 @@ def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file
 
 
 def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
-    for policy, error in {"full": 0, "optimal:recent=0": 0.04, H2O: 0.22, "window": 0.23}.items():
+    for policy, error in {"full": 0, OPTIMAL: 0.04, H2O: 0.22, "window": 0.23}.items():
         for budget in (4, 8):
             result_file.replay(policy, budget, output_error_mean=error)
     drawing = drawings_of(result_file.path)["output-error"]
@@ -100,7 +100,7 @@ def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
 
 
 def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(result_file, recwarn):
-    for policy in ("full", "optimal:recent=0", "topk:h2=0", "window"):
+    for policy in ("full", OPTIMAL, "topk:h2=0", "window"):
         for budget in (4, 8):
             miss = 0.6 if policy == "window" else 0.0
             result_file.replay(
@@ -114,7 +114,7 @@ def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(resu
 def test_the_gap_is_described_at_the_budget_whose_values_it_has(result_file):
     for budget in (4, 8, 16):
         optimal = 0.4 if budget == 16 else 0.9  # no gap at the largest budget
-        for policy, recall in {"window": 0.4, "optimal:recent=0": optimal, H2O: 0.65}.items():
+        for policy, recall in {"window": 0.4, OPTIMAL: optimal, H2O: 0.65}.items():
             result_file.replay(policy, budget, attention_recall=recall)
     alt = drawings_of(result_file.path)["gap-closed"].alt
     assert alt == "Gap closed at 8 tokens (20%): h2o 0.50"
@@ -163,7 +163,7 @@ def test_maps_side_by_side_are_not_cut(result_file, count, shape):
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_the_gap_is_whole_beside_long_names_and_its_numbers_hide_no_mark(result_file, shape):
-    result_file.sweep(["window", "optimal:recent=0", LONG])
+    result_file.sweep(["window", OPTIMAL, LONG])
     recalls = {"a": (-9, -9), "b": (-9, 0.2), "c": (-9, 0.55), "d": (-0.8, -9)}
     for policy, gaps in recalls.items():
         for budget, gap in zip((4, 8), gaps):
@@ -191,13 +191,13 @@ def test_what_has_no_colour_is_called_what_it_is(result_file):
     result_file.sweep(["window", "topk:h2=0"])
     caption = drawings_of(result_file.path)["recall"].caption
     assert "Without colour: topk, which keeps every token." in caption
-    result_file.sweep(["optimal:recent=0"])
+    result_file.sweep([OPTIMAL])
     caption = drawings_of(result_file.path)["recall"].caption
     assert "the oracles, which see the future, and topk, which keeps every token." in caption
 
 
 def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
-    result_file.sweep(["window", "optimal:recent=0", "topk:h2=0", "full"])
+    result_file.sweep(["window", OPTIMAL, "topk:h2=0", "full"])
     for place in range(20):
         for budget in (4, 8):
             result_file.replay(f"policy{place:02}", budget, attention_recall=place / 40)
@@ -245,8 +245,8 @@ def test_one_unit_has_no_bars_and_says_so(result_file):
 
 def test_only_policies_of_the_file_that_evict_are_suggested(result_file):
     assert _missing(result_file.sweep(["full"]).path)["Attention map"].command == ""
-    command = _missing(result_file.sweep(["optimal:recent=0"]).path)["Attention map"].command
-    assert "--policies 'optimal:recent=0'" in command
+    command = _missing(result_file.sweep([OPTIMAL]).path)["Attention map"].command
+    assert f"--policies '{OPTIMAL}'" in command
 
 
 def test_places_are_spread_and_stay_in_order():
@@ -262,8 +262,8 @@ def test_places_are_spread_and_stay_in_order():
         [H2O],
         ["full"],
         ["window"],
-        ["window", "optimal:recent=0"],
-        ["window", "optimal:recent=0", H2O],
+        ["window", OPTIMAL],
+        ["window", OPTIMAL, H2O],
     ],
 )
 @pytest.mark.parametrize("budgets", [(8,), (4, 8)])

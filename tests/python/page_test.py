@@ -13,7 +13,7 @@ import termios
 import pytest
 
 import kvsim
-from conftest import H2O, comparison_of, drawings_of
+from conftest import H2O, OPTIMAL, comparison_of, drawings_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
 from kvsim.report.__main__ import announced, main
@@ -95,7 +95,7 @@ def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
 
 
 def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path):
-    result_file.sweep(["window", H2O, "optimal:recent=0"])
+    result_file.sweep(["window", H2O, OPTIMAL])
 
     def contents():
         report()

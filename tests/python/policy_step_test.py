@@ -167,5 +167,5 @@ def test_units_that_were_finished_before_a_failure_are_kept(tmp_path):
 
     file = tmp_path / "results.sqlite"
     with pytest.raises(RuntimeError, match="enough"):
-        swept(FailsLater, heads=[0, 1, 2, 3], output=file)
+        swept(FailsLater, layers=[0, 1, 2, 3], output=file)
     assert 0 < len(kvsim.load(file).replay) < 4

@@ -158,7 +158,10 @@ def test_further_metrics_take_part_where_the_file_has_them():
     tables["replay"]["output_error_sq"] = 1e-9 * (1 - tables["replay"]["attention_recall"])
     key = ["trace_id", "sequence", "policy", "budget", "mode", "seed"]
     layers = tables["replay"].drop_duplicates(key)[key]
-    halves = [layers.assign(layer=layer, projected_error=0.5, predicted_kl=1.0) for layer in (0, 1)]
+    halves = [
+        layers.assign(layer=layer, projected_error=0.5, predicted_kl=1.0, num_layers=2)
+        for layer in (0, 1)
+    ]
     halves[1].loc[halves[1].policy == "window", "projected_error"] = 0.7
     halves[1].loc[halves[1].policy == SPECS[3], "predicted_kl"] = np.nan
     tables["layer_error"] = pd.concat(halves)

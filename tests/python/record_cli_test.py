@@ -57,6 +57,21 @@ def test_a_text_becomes_a_trace_that_verifies(folder, work):
         assert sorted(sequence["layers"]) == ["0", "1"]
 
 
+def test_an_untrained_model_has_the_shape_and_weights_of_its_seed(folder, work):
+    keys = {}
+    seeds = {"stored": [], "one": ["--untrained", "1"], "same": ["--untrained", "1"]}
+    for name, more in (seeds | {"two": ["--untrained", "2"]}).items():
+        assert main([str(folder), "--text", "text.txt", "-o", f"{name}.h5", *more]) == 0
+        with h5py.File(f"{name}.h5") as file:
+            keys[name] = file["sequences/text/layers/1/key"][()]
+            end = f", untrained ({more[1]})" if more else ""
+            assert file.attrs["model"] == f"tiny-llama{end}"
+    check(Path("one.h5"), 1e-2)
+    assert (keys["one"] == keys["same"]).all()
+    assert keys["one"].shape == keys["stored"].shape
+    assert (keys["one"] != keys["stored"]).any() and (keys["one"] != keys["two"]).any()
+
+
 def test_a_batch_gives_the_sequences_of_single_prompts(folder, work):
     for size in ("1", "3"):
         arguments = [folder, "--prompts", "prompts.jsonl", "-o", f"{size}.h5"]

@@ -62,17 +62,35 @@ def test_attention_that_looks_ahead_is_refused(path):
     refuse(model, path, "layer 0: the attention mask is not causal", read)
 
 
-def test_attention_in_chunks_is_refused(path):
-    model = from_config(
-        "Llama4TextConfig", num_key_value_heads=2, head_dim=16, attention_chunk_size=5,
-        num_local_experts=1, intermediate_size_mlp=64,
-    )  # fmt: skip
-    refuse(model, path, "layer 0: the attention mask is not causal", read)
+def test_chunks_of_another_size_than_the_layer_declares_are_refused(path):
+    model = build("llama4")  # chunks of 10
+    mask = torch.ones(12, 12).tril().bool() & (
+        torch.arange(12)[:, None] // 5 == torch.arange(12) // 5
+    )
+
+    def run(model):
+        with torch.no_grad():
+            model(tokens(12), attention_mask=mask[None, None])
+
+    reason = "layer 0: the attention mask is not causal, with chunks of 10, with padding"
+    refuse(model, path, reason, run)
 
 
-def test_sinks_that_are_no_tokens_are_refused(path):
-    model = from_config("GptOssConfig", num_key_value_heads=2, head_dim=16, num_local_experts=2)
-    refuse(model, path, "layer 0 attends with attention sinks", read)
+def test_sinks_that_are_no_logit_per_head_are_refused(path):
+    model = build("gpt_oss")
+    sinks = model.model.layers[1].self_attn.sinks
+    with torch.no_grad():
+        sinks[2] = -torch.inf
+    refuse(model, path, r"layer 1 has sinks \(4,\), expected a finite logit for each of 4", read)
+    model.model.layers[1].self_attn.sinks = torch.nn.Parameter(torch.zeros(2, 2))
+    refuse(model, path, r"layer 1 has sinks \(2, 2\), expected a finite logit", read)
+
+
+def test_sinks_under_an_attention_that_leaves_them_out_are_refused(path, monkeypatch):
+    model = build("gpt_oss")
+    monkeypatch.setattr(type(model), "_supports_sdpa", True)
+    model.config._attn_implementation = "sdpa"
+    refuse(model, path, "SDPA has no sinks; load the model with attn_implementation='eager'", read)
 
 
 def test_a_mask_that_hides_a_token_is_refused(path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from kvsim.model.masks import Reach
 from kvsim.model.shape import Shape
 from kvsim.record import RecordWarning, accuracy, recording
 from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_error
@@ -16,6 +17,10 @@ from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_er
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
 TOKENS = PROMPT + NEW - 1  # the last one is never fed back
+
+
+def reach_of(layer):
+    return Reach(layer.attrs.get("sliding_window"), layer.attrs.get("attention_chunk"))
 
 
 def texts(path):
@@ -40,8 +45,10 @@ def test_a_trace_holds_what_the_model_read_and_generated(name, tmp_path):
         assert file.attrs["num_layers"] == 3
         assert file.attrs["kvtrace_version"] == 1
         for layer in sequence["layers"].values():
-            for dataset in layer.values():
+            for part, dataset in layer.items():
                 assert dataset.dtype == np.float32
+                if part == "sink_logit":
+                    continue
                 assert dataset.chunks[0] == 1 and dataset.chunks[1] <= 1024
 
 
@@ -53,7 +60,9 @@ def test_numbers_rounded_to_float16_still_verify(name, tmp_path):
     check(path, 1e-2)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_neox", "opt", "gpt2"])
+@pytest.mark.parametrize(
+    "name", ["llama", "mistral", "gemma2", "gpt_neox", "opt", "gpt2", "gpt_oss", "llama4"]
+)
 def test_a_padded_batch_becomes_one_sequence_per_text(name, tmp_path):
     model, path = build(name), tmp_path / f"{name}.h5"
     ids, mask = padded([20, 7, 13])
@@ -67,7 +76,7 @@ def test_a_padded_batch_becomes_one_sequence_per_text(name, tmp_path):
     with h5py.File(path) as file:
         lengths = [group.attrs["prompt_length"] for group in file["sequences"].values()]
         assert lengths == [20, 7, 13]
-        assert ("rope" in file) == (name not in ("opt", "gpt2"))
+        assert ("rope" in file) == (name not in ("opt", "gpt2", "llama4"))
 
 
 def test_padding_changes_nothing_but_rounding(tmp_path):
@@ -97,8 +106,9 @@ def test_a_pass_without_generation_has_no_prompt(tmp_path):
         assert file["sequences/sequence-2"].attrs["prompt_length"] == 0
 
 
-def test_a_prompt_in_pieces_is_one_prompt(tmp_path):
-    model, path = build("gemma2"), tmp_path / "t.h5"
+@pytest.mark.parametrize("name", ["gemma2", "gpt_oss", "llama4"])
+def test_a_prompt_in_pieces_is_one_prompt(name, tmp_path):
+    model, path = build(name), tmp_path / "t.h5"
     with recording(model, path, dtype="float32"):
         generate(model, tokens(PROMPT), NEW, prefill_chunk_size=6)
     check(path, 1e-4)
@@ -209,7 +219,7 @@ def test_half_precision_models_pass_verification(kind, dtype, tmp_path):
 
 
 def test_the_recorder_measures_the_error_that_is_there(tmp_path):
-    for name in ("gemma2", "mistral", "llama"):
+    for name in ("gemma2", "mistral", "llama", "gpt_oss", "llama4"):
         model, path = build(name), tmp_path / f"{name}.h5"
         with recording(model, path):
             generate(model, tokens(PROMPT), NEW)
@@ -218,7 +228,10 @@ def test_the_recorder_measures_the_error_that_is_there(tmp_path):
             shape = Shape(**{name: file.attrs.get(name) for name in names})
             layers = file["sequences/sequence-0/layers"].values()
             found = max(
-                accuracy.worst_error(g, g.attrs.get("sliding_window"), shape) for g in layers
+                accuracy.worst_error(
+                    g, reach_of(g), shape, g["sink_logit"][()] if "sink_logit" in g else None
+                )
+                for g in layers
             )
         assert found == pytest.approx(worst_error(path), rel=1e-6)
 

@@ -53,6 +53,15 @@ CONFIGS = {
     "gpt2": lambda: _config("GPT2Config"),
     "gpt_bigcode": lambda: _config("GPTBigCodeConfig"),
     "smollm3": lambda: _config("SmolLM3Config", **GROUPED, no_rope_layers=[1, 0, 1]),
+    "gpt_oss": lambda: _config(
+        "GptOssConfig", **GROUPED, head_dim=16, sliding_window=8, layer_types=WINDOWS,
+        num_local_experts=3, num_experts_per_tok=2, rope_parameters=YARN,
+    ),
+    "llama4": lambda: _config(
+        "Llama4TextConfig", **GROUPED, head_dim=16, attention_chunk_size=10,
+        no_rope_layers=[1, 0, 1], intermediate_size_mlp=96, num_local_experts=2,
+        attn_temperature_tuning=True, floor_scale=4, attn_scale=0.5,
+    ),
     "deepseek_v3": lambda: _config(
         "DeepseekV3Config", num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=16,
         qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=20, first_k_dense_replace=3,
@@ -110,11 +119,20 @@ def worst_error(path: Path) -> float:
                 if cap := attributes.get("logit_softcap"):
                     logits = cap * np.tanh(logits / cap)
                 n = sequence.attrs["num_tokens"]
-                distance = np.arange(n)[:, None] - np.arange(n)
+                step, token = np.arange(n)[:, None], np.arange(n)
                 window = layer.attrs.get("sliding_window", n)
-                logits[:, (distance < 0) | (distance >= window)] = -np.inf
+                chunk = layer.attrs.get("attention_chunk", n)
+                visible = (token <= step) & (step - token < window)
+                visible &= step // chunk == token // chunk
+                logits[:, ~visible] = -np.inf
+                sink = np.full(len(query), -np.inf)
+                if "sink_logit" in layer:
+                    sink = layer["sink_logit"][()].astype(np.float64)
+                sink = np.broadcast_to(sink[:, None, None], (*logits.shape[:2], 1))
+                logits = np.concatenate([logits, sink], axis=-1)
                 weights = np.exp(logits - logits.max(-1, keepdims=True))
-                found = weights / weights.sum(-1, keepdims=True) @ value
+                weights /= weights.sum(-1, keepdims=True)
+                found = weights[..., :-1] @ value
                 assert found.shape == output.shape
                 difference = np.linalg.norm(found - output, axis=-1)
                 worst = max(worst, float((difference / np.linalg.norm(output, axis=-1)).max()))

@@ -14,6 +14,7 @@ import kvsim
 from comparison_test import LONG
 from conftest import (
     H2O,
+    OPTIMAL,
     POLICIES,
     PROGRAM,
     SAMPLE,
@@ -89,7 +90,7 @@ def test_table_is_sorted_by_regret_with_bytes(report):
     table = page[page.index('<section id="table">') : page.index('<section id="legend">')]
     first = table[: table.index("</details>")]
     rows = re.findall(r'<th scope="row" title="([^"]*)">.*?</tr>', first)
-    assert rows[:3] == ["full", "topk:h2=0", "optimal:recent=0"]
+    assert rows[:3] == ["full", "topk:h2=0", OPTIMAL]
     cells = [re.findall(r"<td[^>]*>([^<]*)<", row) for row in first.split("<tr")[2:]]
     regrets = [row[-2].replace("−", "-") for row in cells]
     assert len(regrets) == 7 and sorted(regrets, key=float) == regrets
@@ -114,7 +115,7 @@ def test_rows_without_a_reference_are_shown_with_what_they_hold(result_file, tmp
     assert main([str(result_file.path), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     assert "<dd>stream:reference=none, 0</dd>" in page
-    assert "the most attention" not in page
+    assert "the highest attention" not in page
     table = page[page.index('<section id="table">') : page.index('<section id="legend">')]
     cells = [re.findall(r"<td[^>]*>([^<]*)<", row) for row in table.split("<tr")[2:4]]
     assert cells == [["8", "512", *["–"] * 7]] * 2
@@ -280,9 +281,12 @@ def test_report_of_a_real_sweep(program, tmp_path):
     program("sweep", SAMPLE, *sweep, *common, cwd=tmp_path)
     what = ["--what", "persistence,sparsity,evictions", "--policies", "h2o", "--budgets", "20%"]
     program("analyze", SAMPLE, *what, *common, cwd=tmp_path)
-    assert list(drawings_of(tmp_path / "r.sqlite")) == ALL
+    drawings = list(drawings_of(tmp_path / "r.sqlite"))
+    assert [name for name in drawings if name in ALL] == ALL
+    assert set(drawings) - set(ALL) == {"projected-error", "predicted-kl", "predicted-heads"}
+    assert drawings[0] == "projected-error"
     means = comparison_of(tmp_path / "r.sqlite").means
-    view = kvsim.load(tmp_path / "r.sqlite").regret.query("oracle == 'optimal:recent=0'")
+    view = kvsim.load(tmp_path / "r.sqlite").regret.query(f"oracle == '{OPTIMAL}'")
     regret = view.groupby(["policy", "budget"])["regret"].mean().sort_index()
     ours = means.set_index("budget", append=True).droplevel("point")["regret"].sort_index()
     assert ours.to_numpy() == pytest.approx(regret.to_numpy())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from conftest import H2O, HERE, SAMPLE
+from conftest import H2O, HERE, OPTIMAL, SAMPLE
 
 
 def test_tables_are_frames_by_attribute_and_by_item(result_file):
@@ -18,7 +18,7 @@ def test_tables_are_frames_by_attribute_and_by_item(result_file):
 
 def test_regret_is_the_view(result_file):
     regret = kvsim.load(result_file.sweep().path).regret
-    row = regret[(regret["policy"] == H2O) & (regret["oracle"] == "optimal:recent=0")].iloc[0]
+    row = regret[(regret["policy"] == H2O) & (regret["oracle"] == OPTIMAL)].iloc[0]
     assert row["regret"] == pytest.approx(0.15)
     assert row["gap_closed"] == pytest.approx(0.25)
 
