@@ -50,7 +50,7 @@ demo:
 # All that the Python targets need, at once. The recorder's tests need torch, some 6 GB with what it
 # brings along. kvpress, for the tests of its presses, names an older transformers than it needs.
 venv:
-	@.ci/venv build/venv '$(PACKAGE)[record]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
+	@.ci/venv build/venv '$(PACKAGE)[record,parquet]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
 	  accelerate cachetools datasets fire requests
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps kvpress==0.5.5
 
@@ -73,10 +73,10 @@ notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
 notebooks: venv
 	@cd notebooks && ../build/venv/bin/python -m nbconvert \
 	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
-	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/recall.sqlite \
-	  --policies "window;sink;h2o;lru;tova;snapkv;scissorhands;optimal;topk" >build/recall.txt
-	@$$KVSIM_PROGRAM report build/recall.sqlite -o build/recall
-	@cp build/recall/figures/recall-light.png notebooks/recall.png
+	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/compared.sqlite \
+	  --policies "window;sink;h2o;random;tova;snapkv;scissorhands;optimal;lookahead;topk" >build/compared.txt
+	@$$KVSIM_PROGRAM report build/compared.sqlite -o build/compared
+	@cp build/compared/figures/projected-error-light.png notebooks/projected-error.png
 
 HEADS ?= 32
 
