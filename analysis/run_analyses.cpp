@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "analysis/analyse_unit.h"
 #include "analysis/analysis_needs.h"
@@ -14,6 +15,7 @@
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/run_sweep.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/sweep_jobs.h"
 
 namespace kvsim {
@@ -63,6 +65,25 @@ std::size_t stream_bytes(const AnalysisPlan& plan) {
     largest = std::max(largest, 3 * sizeof(float) * entries);
   }
   return largest * std::max(1, plan.sweep.request.threads);
+}
+
+/// What is analysed together: units whose replays or whose layer's stream are computed together.
+Grain grain_of(const AnalysisPlan& plan) {
+  Grain grain = looks_at_streams(plan.analyses) ? Grain::layer : Grain::head;
+  if (!looks_at_replays(plan)) return grain;
+  for (const SweepJob& job : jobs_of(plan.sweep)) {
+    if (job.units.size() == 1 && !job.needs_profiles) continue;
+    const bool is_layer = job.units.front().name.layer == job.units.back().name.layer;
+    if (!is_layer || job.needs_profiles) return Grain::sequence;
+    grain = Grain::layer;
+  }
+  return grain;
+}
+
+/// An estimate of the time that a unit's analyses and replays take on one core.
+std::int64_t analysis_nanoseconds(const PlannedUnit& planned) {
+  const auto n = static_cast<std::int64_t>(planned.unit.num_tokens);
+  return n * n * (20 + static_cast<std::int64_t>(planned.replays.size()));
 }
 
 /// policy_code() by the text of the policy.
@@ -170,6 +191,7 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
     request.budgets = {Amount::parse("1.0", "budget")};
   }
   request.trajectories = true;
+  const Shard shard = std::exchange(request.shard, {});
   plan.sweep = plan_sweep(std::move(request));
   keep([&](const AnalysisInfo& info) { check_traces(info, plan.sweep); });
   if (analyses.empty()) throw UsageError("there is no analysis left to do");
@@ -179,6 +201,7 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
                   [](const AnalysisSpec& spec) { return spec.info->reads_selections; });
   for (const AnalysisSpec& spec : plan.analyses) plan.schemas.push_back(schema_of(*spec.info));
   plan.schemas.push_back(unit_schema());
+  keep_shard_of_units(plan.sweep, shard, grain_of(plan), analysis_nanoseconds);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
+#include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,7 +41,7 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
     if (output) {
       store.emplace(*output, ResultStore::Access::write);
       for (const TableSchema& schema : schemas) store->create(schema);
-      store->begin_run(command, backend->device(), plan.sweep.request.threads);
+      store->begin_run(labels_of(plan.sweep, command, backend->device()));
       run_id = store->run_id();
     }
     state.total = plan.sweep.units.size();
@@ -52,6 +53,7 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
                    }
                    ++state.done;
                  });
+    if (store) store->finish_run();
   });
   nb::dict tables;
   for (std::size_t i = 0; i < schemas.size(); ++i) {

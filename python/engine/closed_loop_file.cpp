@@ -12,6 +12,7 @@
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
 #include "sim/results/closed_loop_table.h"
+#include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "traces/hdf5/errors.h"
 
@@ -82,11 +83,16 @@ class ClosedLoopFile {
     for (std::size_t i = 0; i < schema_.columns.size(); ++i) places_[schema_.columns[i].name] = i;
   }
 
-  std::string begin_run(const std::string& command, const std::string& device, int threads) {
+  std::string begin_run(const std::string& command, const std::string& device, int threads,
+                        const std::string& shard, const std::string& study) {
     return stored([&] {
-      store_.begin_run(command, device, threads);
+      store_.begin_run({command, device, threads, shard, study});
       return store_.run_id();
     });
+  }
+
+  void finish_run() {
+    stored([&] { store_.finish_run(); });
   }
 
   nb::tuple rows() {
@@ -144,7 +150,9 @@ class ClosedLoopFile {
 void bind_closed_loop_file(nb::module_& module) {
   nb::class_<ClosedLoopFile>(module, "ClosedLoopFile")
       .def(nb::init<const std::optional<std::string>&>(), "path"_a.none())
-      .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a)
+      .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a,
+           "shard"_a = "", "study"_a = "")
+      .def("finish_run", &ClosedLoopFile::finish_run)
       .def("rows", &ClosedLoopFile::rows)
       .def("add", &ClosedLoopFile::add, "rows"_a);
 }

@@ -9,6 +9,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/run_curves.h"
+#include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -38,7 +39,7 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
     if (output) {
       store.emplace(*output, ResultStore::Access::write);
       store->create(schema);
-      store->begin_run(command, backend->device(), plan.sweep.request.threads);
+      store->begin_run(labels_of(plan.sweep, command, backend->device()));
       run_id = store->run_id();
     }
     state.total = plan.sweep.units.size();
@@ -49,6 +50,7 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
                  found.insert(found.end(), rows.begin(), rows.end());
                  ++state.done;
                });
+    if (store) store->finish_run();
   });
   return nb::make_tuple(table_of(schema, std::move(found), run_id), nb::cast(notes));
 }

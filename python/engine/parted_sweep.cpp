@@ -99,8 +99,8 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& po
   const nb::gil_scoped_release release;
   plan_ = plan_sweep(request_of(traces, policies, budgets, given, notes_));
   if (output) {
-    const auto replaced =
-        begin_sweep(plan_, store_, {command, choose_backend(given.device)->device()}, force);
+    const auto replaced = begin_sweep(
+        plan_, store_, labels_of(plan_, command, choose_backend(given.device)->device()), force);
     if (const std::string note = note_of_another_code(replaced); !note.empty()) {
       notes_.push_back(note);
     }
@@ -199,6 +199,7 @@ void bind_parted_sweep(nb::module_& module) {
       .def("policies_of", &PartedSweep::policies_of, nb::arg("origin"))
       .def("origins", &PartedSweep::origins)
       .def("add", &PartedSweep::add, nb::arg("rows"))
+      .def("finish", &PartedSweep::finish)
       .def("total", &PartedSweep::total)
       .def("done", &PartedSweep::done)
       .def("notes", &PartedSweep::notes)

@@ -62,6 +62,9 @@ class PartedSweep {
   /// Stores what a worker has replayed, and what the plan lacks of it.
   void add(const std::vector<SentRow>& rows);
 
+  /// Says in `output` that all was done.
+  void finish() { store_.finish_run(); }
+
   std::size_t total() const { return plan_.num_replays(); }
   std::size_t done() const { return done_; }
   const std::vector<std::string>& notes() const { return notes_; }

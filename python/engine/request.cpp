@@ -20,6 +20,7 @@ Options::Options(const nb::dict& options) {
   fields.add("threads", request.threads);
   fields.add("reference", request.reference);
   fields.add("every", request.every);
+  fields.add("shard", request.shard);
   fields.add("device", device);
   fields.take(options);
 }

@@ -33,7 +33,7 @@ nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
     const auto backend = choose_backend(given.device);
     SweepPlan plan = plan_sweep(request_of(traces, policies, budgets, given, notes));
     ResultStore store = open_store(output);
-    const RunLabels labels{command, backend->device()};
+    const RunLabels labels = labels_of(plan, command, backend->device());
     // Rows in memory belong to no run.
     if (output) {
       const std::string note = note_of_another_code(begin_sweep(plan, store, labels, force));
@@ -48,6 +48,7 @@ nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
                 store_unit(outcomes, store);
                 state.done += outcomes.size();
               });
+    store.finish_run();
     rows = rows_of_sweep(plan, store);
   });
   return nb::make_tuple(columns_of(rows), nb::cast(notes));

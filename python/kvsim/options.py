@@ -45,6 +45,9 @@ class Options(TypedDict, total=False):
     """Output errors at the last step and at every so many before it. For sweep and replay."""
     device: str
     """cpu, cuda or auto."""
+    shard: str
+    """"I/N": the I-th of N shares of the work, of equal estimated cost; kvsim.merge joins their
+    files. Not for replay."""
 
 
 def engine_options(options: Options) -> dict[str, object]:

@@ -112,6 +112,7 @@ def sweep_as(
         else:
             parted = _engine.PartedSweep(*request)
             run_parts(executor, parted, traces, amounts, given, report)
+            parted.finish()
             columns, notes = parted.columns(), parted.notes()
     return frame_of(columns), notes
 

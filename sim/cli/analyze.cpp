@@ -12,6 +12,7 @@
 #include "sim/cli/session.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
+#include "sim/sweep/stored_sweep.h"
 
 namespace kvsim::cli {
 namespace {
@@ -72,7 +73,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
       "budgets", po::value<std::vector<std::string>>(), "and budgets: 5%,0.2,256,32..128:32")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows with the same key are replaced");
-  options.add(session_options());
+  options.add(session_options()).add(shard_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) {
     list_analyses(std::cout);
@@ -85,8 +86,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
   ResultStore store(file, ResultStore::Access::write);
   for (const TableSchema& schema : plan.schemas) store.create(schema);
-  store.begin_run(command_line(verb, arguments, *values), backend->device(),
-                  plan.sweep.request.threads);
+  store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
@@ -103,6 +103,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
   }
+  store.finish_run();
   summary.write(std::cout, plan);
   return 0;
 }

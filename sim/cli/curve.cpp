@@ -8,6 +8,7 @@
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/sweep/curve_table.h"
+#include "sim/sweep/stored_sweep.h"
 
 namespace kvsim::cli {
 namespace {
@@ -31,7 +32,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
       "at which budgets to compute output errors, too: none, all, every:32 or 5%,10%,20%..80%:20%")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows of its table curve with the same key are replaced");
-  options.add(session_options());
+  options.add(session_options()).add(shard_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
@@ -48,8 +49,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   ResultStore store(file, ResultStore::Access::write);
   const TableSchema schema = curve_schema();
   store.create(schema);
-  store.begin_run(command_line(verb, arguments, *values), backend->device(),
-                  plan.sweep.request.threads);
+  store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
@@ -67,6 +67,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
   }
+  store.finish_run();
   summary.write(std::cout, plan);
   return 0;
 }

@@ -125,6 +125,14 @@ po::options_description replay_options() {
   return options;
 }
 
+po::options_description shard_options() {
+  po::options_description options("One machine of several");
+  options.add_options()("shard", po::value<std::string>()->default_value("1/1"),
+                        "I/N: the I-th of N shares of the work, of equal estimated cost; kvsim "
+                        "merge joins their files");
+  return options;
+}
+
 po::options_description measuring_options() {
   po::options_description options("What to measure");
   options.add_options()("reference", po::value<std::string>()->default_value("full"),
@@ -162,6 +170,7 @@ RequestOptions options_from(const po::variables_map& values) {
   take("threads", options.threads);
   take("reference", options.reference);
   take("every", options.every);
+  take("shard", options.shard);
   return options;
 }
 

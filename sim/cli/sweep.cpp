@@ -21,7 +21,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
       "its step")("output,o", po::value<std::string>(),
                   "the result file (SQLite); what it holds already of the same code is not "
                   "replayed again")("force", "replay also what it holds already");
-  options.add(session_options()).add(measuring_options());
+  options.add(session_options()).add(measuring_options()).add(shard_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
@@ -35,7 +35,8 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto backend = backend_from(*values);
   SweepPlan plan = plan_sweep(std::move(request));
   ResultStore store(file, ResultStore::Access::write);
-  const RunLabels labels{command_line(verb, arguments, *values), backend->device()};
+  const RunLabels labels =
+      labels_of(plan, command_line(verb, arguments, *values), backend->device());
   const std::string note =
       note_of_another_code(begin_sweep(plan, store, labels, values->count("force") > 0));
   for (const std::string& line : {note, note_of_cut_layers(plan)}) {
@@ -50,6 +51,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
                                   interrupted.what(), file));
   }
+  store.finish_run();
   write_sweep_table(std::cout, plan, store);
   return 0;
 }

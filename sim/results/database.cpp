@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+
 #include "policies/parameters/errors.h"
 #include "traces/hdf5/errors.h"
 
@@ -53,6 +55,18 @@ std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::st
                        query.getColumn(2).getInt() != 0});
   }
   return columns;
+}
+
+void add_missing_columns(SQLite::Database& connection, const std::string& table,
+                         const std::vector<std::pair<std::string, std::string>>& columns) {
+  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  const std::vector<StoredColumn> made = columns_of(connection, table);
+  for (const auto& [name, type] : columns) {
+    const auto is_there = [&](const StoredColumn& column) { return column.name == name; };
+    if (std::any_of(made.begin(), made.end(), is_there)) continue;
+    connection.exec(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", table, name, type));
+  }
+  transaction.commit();
 }
 
 void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/results/result.h"
@@ -50,6 +51,10 @@ struct StoredColumn {
 
 /// The columns of a table, in order; empty if there is no such table.
 std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table);
+
+/// Adds the columns that a table of an earlier version lacks: names and types.
+void add_missing_columns(SQLite::Database& connection, const std::string& table,
+                         const std::vector<std::pair<std::string, std::string>>& columns);
 
 /// Creates the view, or replaces the one of another version of the program. `sql` creates it.
 void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql);

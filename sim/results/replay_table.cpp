@@ -38,17 +38,12 @@ std::set<std::string> stored_names(SQLite::Database& connection) {
   return names;
 }
 
-/// Adds the columns that a table of an earlier version lacks. Its rows have no policy_code either,
-/// so a sweep makes them again.
-void add_missing_columns(SQLite::Database& connection) {
-  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
-  const std::set<std::string> there = stored_names(connection);
-  for (const Column& column : result_columns()) {
-    if (there.contains(column.name)) continue;
-    connection.exec(
-        fmt::format("ALTER TABLE replay ADD COLUMN {} {}", column.name, type_name(column)));
-  }
-  transaction.commit();
+/// Rows of an earlier version have no policy_code either, so a sweep makes them again.
+void add_missing_result_columns(SQLite::Database& connection) {
+  std::vector<std::pair<std::string, std::string>> columns;
+  for (const Column& column : result_columns())
+    columns.emplace_back(column.name, type_name(column));
+  add_missing_columns(connection, "replay", columns);
 }
 
 std::string create_certificate_statement() {
@@ -96,7 +91,7 @@ void create_replay_table(SQLite::Database& connection) {
   connection.exec(create_statement());
   const SQLite::Statement keys(connection,
                                fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
-  add_missing_columns(connection);
+  add_missing_result_columns(connection);
 }
 
 std::string column_names(std::size_t count) {

@@ -63,9 +63,14 @@ void ResultStore::check_accepts_unmeasured() const {
   });
 }
 
-void ResultStore::begin_run(const std::string& command, const std::string& device, int threads) {
-  run_ = std::make_unique<Run>(start_run(command, device, threads));
+void ResultStore::begin_run(const RunLabels& labels) {
+  run_ = std::make_unique<Run>(start_run(labels));
   database_->run([&](SQLite::Database& connection) { insert_run(connection, *run_); });
+}
+
+void ResultStore::finish_run() {
+  if (run_ == nullptr) return;
+  database_->run([&](SQLite::Database& connection) { kvsim::finish_run(connection, *run_); });
 }
 
 std::string ResultStore::run_id() const { return run_ == nullptr ? "" : run_->run_id; }

@@ -18,6 +18,7 @@ namespace kvsim {
 
 class Database;
 struct Run;
+struct RunLabels;
 
 /// The result file: a SQLite database with the table `replay`, keyed by the first `kKeyColumns`
 /// columns of a Result, the view `regret` of it (regret.h), the table `certificate` of proven
@@ -44,7 +45,11 @@ class ResultStore {
   void check_accepts_unmeasured() const;
 
   /// Adds a row to the table `run`. All rows that are written from here on are of this run.
-  void begin_run(const std::string& command, const std::string& device, int threads);
+  void begin_run(const RunLabels& labels);
+
+  /// Says there that the run is finished: the file holds all that its command asked for. Does
+  /// nothing before begin_run().
+  void finish_run();
 
   /// The run_id of that row; empty before begin_run().
   std::string run_id() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "policies/parameters/errors.h"
 #include "sim/kernels/attention_kernels.h"
@@ -10,6 +11,7 @@
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
+#include "sim/sweep/sharding.h"
 
 namespace kvsim {
 namespace {
@@ -73,6 +75,13 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
   return rows;
 }
 
+/// An estimate of the time that a unit's curves take on one core.
+std::int64_t curve_nanoseconds(const CurvePlan& plan, const PlannedUnit& planned) {
+  const auto n = static_cast<std::int64_t>(planned.unit.num_tokens);
+  const auto policies = static_cast<std::int64_t>(plan.sweep.request.policies.size());
+  return n * n * (10 + 10 * policies);
+}
+
 }  // namespace
 
 std::size_t CurvePlan::memory_bytes() const {
@@ -99,7 +108,11 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   }
   for (const Spec& policy : request.policies) check_has_curve(policy);
   request.budgets = {Amount::parse("1.0", "budget")};
-  return {plan_sweep(std::move(request)), std::move(errors)};
+  const Shard shard = std::exchange(request.shard, {});
+  CurvePlan plan{plan_sweep(std::move(request)), std::move(errors)};
+  keep_shard_of_units(plan.sweep, shard, Grain::head,
+                      [&](const PlannedUnit& unit) { return curve_nanoseconds(plan, unit); });
+  return plan;
 }
 
 void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,

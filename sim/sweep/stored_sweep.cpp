@@ -11,6 +11,15 @@
 
 namespace kvsim {
 
+RunLabels labels_of(const SweepPlan& plan, std::string command, std::string device) {
+  const Shard& shard = plan.request.shard;
+  return {.command = std::move(command),
+          .device = std::move(device),
+          .threads = plan.request.threads,
+          .shard = shard.is_all() ? "" : shard_name(shard),
+          .study = plan.study};
+}
+
 std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,
                                                const RunLabels& labels, bool force) {
   if (!plan.request.measuring.measures()) store.check_accepts_unmeasured();
@@ -18,7 +27,7 @@ std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& sto
   if (!force) of_another_code = skip_finished(plan, store);
   const bool relabelled = update_labels(plan, store);
   if (plan.num_remaining() > 0 || relabelled) {
-    store.begin_run(labels.command, labels.device, plan.request.threads);
+    store.begin_run(labels);
   }
   return of_another_code;
 }

@@ -4,16 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "sim/sweep/sweep_plan.h"
 
 namespace kvsim {
 
-/// Who writes to a result file: columns of the table `run`.
-struct RunLabels {
-  std::string command;
-  std::string device;
-};
+/// What the table `run` says of a command that runs this plan.
+RunLabels labels_of(const SweepPlan& plan, std::string command, std::string device);
 
 /// Prepares a sweep into `store`: removes from the plan what the store holds already, unless
 /// `force`; gives the rows there the plan's labels; begins a run if there is something to write.

@@ -11,6 +11,7 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
 #include "traces/hdf5/errors.h"
@@ -156,6 +157,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   for (const Trace& trace : plan.request.open_traces) add_trace(plan, trace);
   check_schedules(plan);
   mark_whole_layers(plan);
+  keep_shard(plan, plan.request.shard);
   return plan;
 }
 

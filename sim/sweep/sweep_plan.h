@@ -10,6 +10,7 @@
 #include "sim/replay/replay.h"
 #include "sim/results/store.h"
 #include "sim/sweep/selection.h"
+#include "sim/sweep/shard.h"
 
 namespace kvsim {
 
@@ -28,6 +29,7 @@ struct SweepRequest {
   bool selections = false;  ///< see ReplayOptions
   bool trajectories = false;
   MeasureOptions measuring = {};
+  Shard shard = {};  ///< of the jobs, see keep_shard()
 };
 
 /// One policy at one budget.
@@ -55,6 +57,9 @@ struct SweepPlan {
   /// Layers that have what the table `layer_error` needs, but not all heads.
   std::size_t num_cut_layers = 0;
 
+  /// What all shards of one command have in common, 16 hexadecimal digits; empty without shards.
+  std::string study;
+
   std::size_t num_replays() const;
   std::size_t num_remaining() const;
 
@@ -74,7 +79,8 @@ void check_policy(const Spec& policy, const SweepRequest& request);
 /// that, not by its path alone. Throws DataError if the spec names another SHA-256.
 Spec with_schedule_hash(const Spec& policy);
 
-/// Opens the traces and lists the replays. A trace that is named twice is replayed once. Throws
+/// Opens the traces and lists the replays, those of the request's shard. A trace that is named
+/// twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
 /// and for what check_policy(), check_mode(), check_samples() and check_estimator() refuse;
 /// DataError for a trace without the rotation that `positions=slot` needs or what check_needs()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 
@@ -59,7 +60,7 @@ TEST_CASE("a certificate table of an earlier version keeps its rows and takes ne
   }
   if (!has_run) earlier.exec("ALTER TABLE certificate DROP COLUMN run_id");
   ResultStore store(folder / "r.sqlite", Access::write);
-  store.begin_run("kvsim sweep", "cpu", 1);
+  store.begin_run({.command = "kvsim sweep", .device = "cpu", .threads = 1});
   store.add({proven(20)}, {{proven(20), {.loss = 3, .loss_bound = 2}}});
   const Table table = store.table("certificate");
   REQUIRE(table.rows.size() == 2);

@@ -10,6 +10,7 @@
 #include "policies/parameters/errors.h"
 #include "sim/replay/replay.h"
 #include "sim/replay/replay_checks.h"
+#include "sim/results/run.h"
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
@@ -106,10 +107,10 @@ TEST_CASE("every row names the run that wrote it", "[store]") {
     }
     return std::string("none");
   };
-  store.begin_run("kvsim sweep", "cpu", 3);
+  store.begin_run({.command = "kvsim sweep", .device = "cpu", .threads = 3});
   store.add({row("window", 1), row("h2o", 1)});
   const std::string first = run_of("h2o");
-  store.begin_run("kvsim sweep --force", "cpu", 3);
+  store.begin_run({.command = "kvsim sweep --force", .device = "cpu", .threads = 3});
   store.add({row("h2o", 1)});
   CHECK(run_of("window") == first);
   CHECK(run_of("h2o") != first);
@@ -127,7 +128,7 @@ TEST_CASE("every row names the run that wrote it", "[store]") {
 TEST_CASE("a run that fails stays in the table with the rows that it wrote", "[store]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", Access::write);
-  store.begin_run("kvsim sweep", "cpu", 1);
+  store.begin_run({.command = "kvsim sweep", .device = "cpu", .threads = 1});
   CHECK(store.table("run").rows[0].back() == Value(std::int64_t{0}));
   store.add({row("window", 1)});
   Result wrong = row("h2o", 2);

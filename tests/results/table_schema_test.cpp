@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
@@ -74,7 +75,7 @@ TEST_CASE("store: rows of tables name their run, too", "[store]") {
   const TableSchema schema = colours();
   ResultStore store(folder.path() / "r.sqlite", ResultStore::Access::write);
   store.create(schema);
-  store.begin_run("kvsim analyze", "cpu", 1);
+  store.begin_run({.command = "kvsim analyze", .device = "cpu", .threads = 1});
   store.replace({{&schema, {{"red", std::int64_t{2}, 700.0}, {"red", std::int64_t{1}, 650.0}}}});
   CHECK(store.table("colours").rows[0].back() == store.table("run").rows[0].front());
   CHECK(store.table("run").rows[0].back() == Value(std::int64_t{2}));

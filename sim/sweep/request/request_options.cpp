@@ -81,6 +81,7 @@ SweepRequest request_of(const RequestOptions& options) {
   request.seed = checked_seed(options.seed);
   request.threads = threads_of(options);
   request.measuring = measuring_of(options);
+  request.shard = parse_shard(options.shard);
   return request;
 }
 

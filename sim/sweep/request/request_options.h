@@ -22,6 +22,7 @@ struct RequestOptions {
   int threads;                     ///< default_threads() at first
   std::string reference = "full";  ///< or "none", "sample:N"
   int every = 1;
+  std::string shard = "1/1";  ///< as in "3/16"
 };
 
 /// The request of these options; the caller adds traces, policies and budgets. Throws UsageError,

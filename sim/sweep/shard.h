@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvsim {
+
+/// One share of a command's work: `--shard 3/16` is {3, 16}.
+struct Shard {
+  int index = 1;  ///< 1 .. count
+  int count = 1;
+
+  bool is_all() const { return count == 1; }
+  bool operator==(const Shard&) const = default;
+};
+
+/// The shard that "3/16" names. Throws UsageError, which names `option`, for anything else.
+Shard parse_shard(const std::string& text, const std::string& option = "--shard");
+
+/// "3/16".
+std::string shard_name(const Shard& shard);
+
+/// Deals items of these costs out to `count` shards, the most expensive first, each to the shard
+/// that has the least so far: no shard exceeds the mean by more than one item. Returns the index of
+/// each item's shard, 1 .. count. Depends on the costs alone, so every machine deals alike.
+std::vector<int> deal(const std::vector<std::int64_t>& costs, int count);
+
+}  // namespace kvsim
