@@ -80,6 +80,15 @@ Grain grain_of(const AnalysisPlan& plan) {
   return grain;
 }
 
+/// The analyses with their parameters.
+std::string text_of(const std::vector<AnalysisSpec>& analyses) {
+  std::string text = "analyze";
+  for (const AnalysisSpec& spec : analyses) {
+    text += fmt::format(" {}:{}", spec.info->name, spec.params.text());
+  }
+  return text;
+}
+
 /// An estimate of the time that a unit's analyses and replays take on one core.
 std::int64_t analysis_nanoseconds(const PlannedUnit& planned) {
   const auto n = static_cast<std::int64_t>(planned.unit.num_tokens);
@@ -201,7 +210,9 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
                   [](const AnalysisSpec& spec) { return spec.info->reads_selections; });
   for (const AnalysisSpec& spec : plan.analyses) plan.schemas.push_back(schema_of(*spec.info));
   plan.schemas.push_back(unit_schema());
-  keep_shard_of_units(plan.sweep, shard, grain_of(plan), analysis_nanoseconds);
+  keep_shard_of_units(
+      plan.sweep, shard,
+      {.what = text_of(plan.analyses), .grain = grain_of(plan), .cost = analysis_nanoseconds});
   return plan;
 }
 

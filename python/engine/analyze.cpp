@@ -10,6 +10,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;
@@ -37,6 +38,8 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
     found.resize(schemas.size());
     for (const std::string& reason : plan.left_out) notes.push_back("left out: " + reason);
     for (const std::string& cut : cut_amounts(plan.sweep)) notes.push_back(cut);
+    const std::string empty = note_of_empty_shard(plan.sweep);
+    if (!empty.empty()) notes.push_back(empty);
     std::optional<ResultStore> store;
     if (output) {
       store.emplace(*output, ResultStore::Access::write);

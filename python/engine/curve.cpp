@@ -9,6 +9,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/run_curves.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;
@@ -35,6 +36,8 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
     notes = std::move(list.notes);
     const CurvePlan plan =
         plan_curves(std::move(request), ErrorBudgets(output_error, "--output-error"));
+    const std::string empty = note_of_empty_shard(plan.sweep);
+    if (!empty.empty()) notes.push_back(empty);
     std::optional<ResultStore> store;
     if (output) {
       store.emplace(*output, ResultStore::Access::write);

@@ -18,6 +18,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "sim/sweep/whole_layers.h"
 
@@ -105,6 +106,7 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& po
       notes_.push_back(note);
     }
   }
+  if (const std::string note = note_of_empty_shard(plan_); !note.empty()) notes_.push_back(note);
   for (const std::string& cut : cut_amounts(plan_)) notes_.push_back(cut);
   if (const std::string note = note_of_cut_layers(plan_); !note.empty()) notes_.push_back(note);
   done_ = plan_.num_replays() - plan_.num_remaining();

@@ -9,6 +9,7 @@
 #include "python/engine/run_engine.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "sim/sweep/whole_layers.h"
 
@@ -39,6 +40,7 @@ nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
       const std::string note = note_of_another_code(begin_sweep(plan, store, labels, force));
       if (!note.empty()) notes.push_back(note);
     }
+    if (const std::string note = note_of_empty_shard(plan); !note.empty()) notes.push_back(note);
     for (const std::string& cut : cut_amounts(plan)) notes.push_back(cut);
     if (const std::string note = note_of_cut_layers(plan); !note.empty()) notes.push_back(note);
     state.total = plan.num_replays();

@@ -59,7 +59,7 @@ def sweep(
         the path of a trace, or all of one in memory; classes by cloudpickle.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
-        reference, every, device.
+        reference, every, device, shard.
 
     Returns a frame with the columns of the table `replay`, ordered by its key, of all rows that
     were asked for, those included that `output` held. `run_id` is empty without `output`. NULL is
@@ -111,7 +111,8 @@ def sweep_as(
             columns, notes = _engine.sweep(*request, report)
         else:
             parted = _engine.PartedSweep(*request)
-            run_parts(executor, parted, traces, amounts, given, report)
+            whole = {name: value for name, value in given.items() if name != "shard"}
+            run_parts(executor, parted, traces, amounts, whole, report)
             parted.finish()
             columns, notes = parted.columns(), parted.notes()
     return frame_of(columns), notes

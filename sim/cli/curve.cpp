@@ -8,6 +8,7 @@
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/sweep/curve_table.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace kvsim::cli {
@@ -53,6 +54,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
+  print_notes({note_of_shard(plan.sweep, "unit")}, *values);
   if (values->count("quiet") == 0) announce(plan);
   Progress progress(num_units, "units", *values);
   CurveSummary summary;
@@ -68,7 +70,11 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
     throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
   }
   store.finish_run();
-  summary.write(std::cout, plan);
+  if (plan.sweep.request.shard.is_all()) {
+    summary.write(std::cout, plan);
+  } else {
+    write_shard(std::cout, plan.sweep, file);
+  }
   return 0;
 }
 

@@ -48,7 +48,16 @@ std::string counted(std::size_t count, std::string_view noun) {
 
 void print_notes(const std::vector<std::string>& notes, const po::variables_map& values) {
   if (values.count("quiet") > 0) return;
-  for (const std::string& note : notes) std::cerr << fmt::format("kvsim: {}\n", note);
+  for (const std::string& note : notes) {
+    if (!note.empty()) std::cerr << fmt::format("kvsim: {}\n", note);
+  }
+}
+
+void write_shard(std::ostream& out, const SweepPlan& plan, const std::string& file) {
+  const Shard& shard = plan.request.shard;
+  out << fmt::format("shard {} of study {}: {} in {}; kvsim merge joins the {} parts\n",
+                     shard_name(shard), plan.study, counted(plan.units.size(), "unit"), file,
+                     shard.count);
 }
 
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,

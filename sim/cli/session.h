@@ -1,5 +1,7 @@
 #pragma once
 
+#include <iosfwd>
+
 #include "sim/cli/options.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/run_sweep.h"
@@ -10,7 +12,7 @@ namespace kvsim::cli {
 /// and verbosity.
 po::options_description session_options();
 
-/// Prints these notes on standard error, unless --quiet.
+/// Prints these notes on standard error, unless --quiet. Empty ones are none.
 void print_notes(const std::vector<std::string>& notes, const po::variables_map& values);
 
 /// The policies of --policies (policies_for()); prints their notes. Throws UsageError.
@@ -27,6 +29,10 @@ std::string counted(std::size_t count, std::string_view noun);
 /// The announced memory: `bytes` plus what the process takes now, as "about 20 MiB of memory on 2
 /// threads".
 std::string memory_note(std::size_t bytes, int threads);
+
+/// What a command prints in place of its table when it was one of several shards, whose units are
+/// no sample of all: where its rows are.
+void write_shard(std::ostream& out, const SweepPlan& plan, const std::string& file);
 
 /// Runs the plan: announces it, shows progress, and ends cleanly on Ctrl-C. `finished` is called as
 /// by kvsim::run_sweep(). Throws what that throws; Interrupted says how many replays are finished.

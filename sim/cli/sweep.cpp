@@ -5,6 +5,7 @@
 #include "sim/cli/command_line.h"
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
+#include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "sim/sweep/whole_layers.h"
 
@@ -39,8 +40,8 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
       labels_of(plan, command_line(verb, arguments, *values), backend->device());
   const std::string note =
       note_of_another_code(begin_sweep(plan, store, labels, values->count("force") > 0));
-  for (const std::string& line : {note, note_of_cut_layers(plan)}) {
-    if (!line.empty()) print_notes({line}, *values);
+  for (const std::string& line : {note_of_shard(plan, "replay"), note, note_of_cut_layers(plan)}) {
+    print_notes({line}, *values);
   }
   try {
     run_plan(plan, *backend, *values,
@@ -52,7 +53,11 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
                                   interrupted.what(), file));
   }
   store.finish_run();
-  write_sweep_table(std::cout, plan, store);
+  if (plan.request.shard.is_all()) {
+    write_sweep_table(std::cout, plan, store);
+  } else {
+    write_shard(std::cout, plan, file);
+  }
   return 0;
 }
 

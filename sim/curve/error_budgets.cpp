@@ -20,7 +20,7 @@ void check_keeps_something(const Amount& amount, const std::string& option) {
 
 }  // namespace
 
-ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) {
+ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) : text_(text) {
   if (text == "none") return;
   if (text == "all") {
     step_ = 1;

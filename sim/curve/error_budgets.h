@@ -17,7 +17,10 @@ class ErrorBudgets {
   /// In tokens, ascending, at most `num_tokens`; shares are of `base` tokens.
   std::vector<int> of(int num_tokens, int base) const;
 
+  const std::string& text() const { return text_; }  ///< as it was written
+
  private:
+  std::string text_;
   int step_ = 0;  ///< K of "every:K"; 0: listed_ holds the budgets
   std::vector<Amount> listed_;
 };

@@ -110,8 +110,11 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   request.budgets = {Amount::parse("1.0", "budget")};
   const Shard shard = std::exchange(request.shard, {});
   CurvePlan plan{plan_sweep(std::move(request)), std::move(errors)};
-  keep_shard_of_units(plan.sweep, shard, Grain::head,
-                      [&](const PlannedUnit& unit) { return curve_nanoseconds(plan, unit); });
+  keep_shard_of_units(
+      plan.sweep, shard,
+      {.what = "curve " + plan.errors.text(),
+       .grain = Grain::head,
+       .cost = [&](const PlannedUnit& unit) { return curve_nanoseconds(plan, unit); }});
   return plan;
 }
 

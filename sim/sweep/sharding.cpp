@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,49 +20,72 @@ namespace {
 /// machine and under whatever path the traces lie.
 class Study {
  public:
-  explicit Study(const SweepPlan& plan) : plan_(plan) {
-    text_ = fmt::format("{} {}\n", plan.mode(), plan.request.seed);
+  Study(const std::string& what, const SweepPlan& plan, int num_shards) {
+    text_ = fmt::format("{}\n{} {} {}\n", what, plan.mode(), plan.request.seed, num_shards);
     for (const Spec& policy : plan.request.policies) text_ += policy.text() + '\n';
+    for (const Trace& trace : plan.traces) text_ += trace.id() + '\n';
   }
 
   void add_unit(const PlannedUnit& planned) {
     const UnitName& name = planned.unit.name;
-    text_ += fmt::format("{} {} {} {}\n", plan_.traces[planned.trace].id(), name.sequence,
-                         name.layer, name.kv_head);
+    text_ += fmt::format("{} {} {} {}\n", planned.trace, name.sequence, name.layer, name.kv_head);
   }
 
-  void add_replay(const PlannedReplay& replay) {
-    text_ += fmt::format("{} {}\n", replay.policy, replay.budget);
+  void add_replays(const std::vector<PlannedReplay>& replays) {
+    for (const PlannedReplay& replay : replays) {
+      text_ += fmt::format("{} {}\n", replay.policy, replay.budget);
+    }
   }
 
-  void deal_to(int shard, const Shard& of) { text_ += fmt::format("{}/{}\n", shard, of.count); }
+  void deal_to(int shard) { text_ += fmt::format("to {}\n", shard); }
 
   std::string digest() const { return sha256(text_).substr(0, 16); }
 
  private:
-  const SweepPlan& plan_;
   std::string text_;
 };
 
-/// The shard of each job. Jobs that need the same measurements of a sequence stay together.
-std::vector<int> shards_of(const SweepPlan& plan, const std::vector<SweepJob>& jobs, int count) {
-  std::map<std::pair<std::size_t, std::string>, std::size_t> measured;
-  std::vector<std::size_t> items;
-  std::vector<std::int64_t> costs;
-  for (const SweepJob& job : jobs) {
+/// Items that are dealt out, made of parts of the plan.
+struct Items {
+  std::vector<std::size_t> of_part;  ///< the item that each part belongs to
+  std::vector<std::int64_t> costs;   ///< of each item
+
+  /// Adds a part to the item with this key, or to one of its own.
+  template <class Key>
+  void add(std::map<Key, std::size_t>& known, const std::optional<Key>& key, std::int64_t cost) {
     std::size_t item = costs.size();
-    if (job.needs_profiles) {
-      item = measured.emplace(std::pair(job.trace, job.units.front().name.sequence), item)
-                 .first->second;
-    }
+    if (key) item = known.emplace(*key, item).first->second;
     if (item == costs.size()) costs.push_back(0);
-    costs[item] += estimated_nanoseconds(plan, job);
-    items.push_back(item);
+    costs[item] += cost;
+    of_part.push_back(item);
   }
-  const std::vector<int> of_items = deal(costs, count);
-  std::vector<int> shards;
-  for (const std::size_t item : items) shards.push_back(of_items[item]);
-  return shards;
+
+  /// The shard of each part. Notes in `plan` what the shards share out.
+  std::vector<int> deal_out(SweepPlan& plan, const Shard& shard) const {
+    const std::vector<int> of_items = deal(costs, shard.count);
+    double own = 0;
+    for (std::size_t item = 0; item < costs.size(); ++item) {
+      if (of_items[item] == shard.index) own += static_cast<double>(costs[item]);
+    }
+    const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
+    plan.dealt = {plan.units.size(), plan.num_replays(), all == 0 ? 0 : own / all};
+    std::vector<int> shards;
+    for (const std::size_t item : of_part) shards.push_back(of_items[item]);
+    return shards;
+  }
+};
+
+/// Jobs that need the same measurements of a sequence are one item.
+Items items_of(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
+  using Sequence = std::pair<std::size_t, std::string>;
+  std::map<Sequence, std::size_t> measured;
+  Items items;
+  for (const SweepJob& job : jobs) {
+    std::optional<Sequence> sequence;
+    if (job.needs_profiles) sequence.emplace(job.trace, job.units.front().name.sequence);
+    items.add(measured, sequence, estimated_nanoseconds(plan, job));
+  }
+  return items;
 }
 
 }  // namespace
@@ -69,8 +93,8 @@ std::vector<int> shards_of(const SweepPlan& plan, const std::vector<SweepJob>& j
 void keep_shard(SweepPlan& plan, const Shard& shard) {
   if (shard.is_all()) return;
   const std::vector<SweepJob> jobs = jobs_of(plan);
-  const std::vector<int> shards = shards_of(plan, jobs, shard.count);
-  Study study(plan);
+  const std::vector<int> shards = items_of(plan, jobs).deal_out(plan, shard);
+  Study study("sweep", plan, shard.count);
   std::vector<std::set<std::pair<std::size_t, int>>> kept(plan.units.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     for (const JobUnit& unit : jobs[i].units) {
@@ -81,8 +105,8 @@ void keep_shard(SweepPlan& plan, const Shard& shard) {
         kept[*unit.planned].emplace(replay.policy, replay.budget);
       }
     }
-    for (const PlannedReplay& replay : jobs[i].replays) study.add_replay(replay);
-    study.deal_to(shards[i], shard);
+    study.add_replays(jobs[i].replays);
+    study.deal_to(shards[i]);
   }
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     PlannedUnit& unit = plan.units[u];
@@ -96,32 +120,46 @@ void keep_shard(SweepPlan& plan, const Shard& shard) {
   plan.study = study.digest();
 }
 
-void keep_shard_of_units(SweepPlan& plan, const Shard& shard, Grain grain,
-                         const std::function<std::int64_t(const PlannedUnit&)>& cost) {
+void keep_shard_of_units(SweepPlan& plan, const Shard& shard, const UnitWork& work) {
   if (shard.is_all()) return;
-  using Key = std::tuple<std::size_t, std::string, int, int>;
-  const auto key_of = [&](const PlannedUnit& unit) {
+  using Group = std::tuple<std::size_t, std::string, int, int>;
+  std::map<Group, std::size_t> groups;
+  Items items;
+  for (const PlannedUnit& unit : plan.units) {
     const UnitName& name = unit.unit.name;
-    return Key{unit.trace, name.sequence, grain == Grain::sequence ? 0 : name.layer,
-               grain == Grain::head ? name.kv_head : 0};
-  };
-  std::map<Key, std::size_t> groups;
-  std::vector<std::int64_t> costs;
-  for (const PlannedUnit& unit : plan.units) {
-    const auto [group, is_new] = groups.emplace(key_of(unit), costs.size());
-    if (is_new) costs.push_back(0);
-    costs[group->second] += cost(unit);
+    const Group group{unit.trace, name.sequence, work.grain == Grain::sequence ? 0 : name.layer,
+                      work.grain == Grain::head ? name.kv_head : 0};
+    items.add(groups, std::optional(group), work.cost(unit));
   }
-  const std::vector<int> shards = deal(costs, shard.count);
-  const auto shard_of = [&](const PlannedUnit& unit) { return shards[groups.at(key_of(unit))]; };
-  Study study(plan);
-  for (const PlannedUnit& unit : plan.units) {
-    study.add_unit(unit);
-    study.deal_to(shard_of(unit), shard);
+  const std::vector<int> shards = items.deal_out(plan, shard);
+  Study study(work.what, plan, shard.count);
+  std::vector<PlannedUnit> kept;
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    study.add_unit(plan.units[u]);
+    study.add_replays(plan.units[u].replays);
+    study.deal_to(shards[u]);
+    if (shards[u] == shard.index) kept.push_back(plan.units[u]);
   }
-  std::erase_if(plan.units, [&](const PlannedUnit& unit) { return shard_of(unit) != shard.index; });
+  plan.units = std::move(kept);
   plan.request.shard = shard;
   plan.study = study.digest();
+}
+
+std::string note_of_shard(const SweepPlan& plan, std::string_view what) {
+  const Shard& shard = plan.request.shard;
+  if (shard.is_all() || plan.units.empty()) return note_of_empty_shard(plan);
+  const bool replays = what == "replay";
+  return fmt::format("shard {}: {} of {} {}s, about {:.1f}% of the work", shard_name(shard),
+                     replays ? plan.num_replays() : plan.units.size(),
+                     replays ? plan.dealt.replays : plan.dealt.units, what, 100 * plan.dealt.share);
+}
+
+std::string note_of_empty_shard(const SweepPlan& plan) {
+  const Shard& shard = plan.request.shard;
+  if (shard.is_all() || !plan.units.empty()) return "";
+  return fmt::format(
+      "shard {}: nothing to do, as the work has fewer parts than shards; its result file says so",
+      shard_name(shard));
 }
 
 }  // namespace kvsim

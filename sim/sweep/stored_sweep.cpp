@@ -26,9 +26,7 @@ std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& sto
   std::map<std::string, std::size_t> of_another_code;
   if (!force) of_another_code = skip_finished(plan, store);
   const bool relabelled = update_labels(plan, store);
-  if (plan.num_remaining() > 0 || relabelled) {
-    store.begin_run(labels);
-  }
+  if (plan.num_remaining() > 0 || relabelled || !labels.shard.empty()) store.begin_run(labels);
   return of_another_code;
 }
 

@@ -14,7 +14,8 @@ namespace kvsim {
 RunLabels labels_of(const SweepPlan& plan, std::string command, std::string device);
 
 /// Prepares a sweep into `store`: removes from the plan what the store holds already, unless
-/// `force`; gives the rows there the plan's labels; begins a run if there is something to write.
+/// `force`; gives the rows there the plan's labels; begins a run if there is something to write,
+/// and for every shard, as its run says that it was done.
 /// Returns how many rows of another code are made again, by the name of the policy. Throws
 /// DataError if the file cannot hold rows without a reference and the plan makes some.
 std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..trace import Trace
 
-NOT_HERE = ("seed", "allocate", "reference", "every", "device")
+NOT_HERE = ("seed", "allocate", "reference", "every", "device", "shard")
 """Options of other verbs: nothing is drawn, and labels are made on the CPU."""
 _LONGEST_BLOCK = 2**31 - 1  # an int of the engine
 
