@@ -17,6 +17,7 @@ void bind_synth(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_plugin(nanobind::module_& module);
 void bind_parted_sweep(nanobind::module_& module);
+void bind_replay_part(nanobind::module_& module);
 void bind_schedules(nanobind::module_& module);
 void bind_running_caches(nanobind::module_& module);
 void bind_closed_loop_file(nanobind::module_& module);

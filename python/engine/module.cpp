@@ -16,6 +16,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_sweep(module);
   kvsim::python::bind_plugin(module);
   kvsim::python::bind_parted_sweep(module);
+  kvsim::python::bind_replay_part(module);
   kvsim::python::bind_schedules(module);
   kvsim::python::bind_running_caches(module);
   kvsim::python::bind_closed_loop_file(module);

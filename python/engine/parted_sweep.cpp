@@ -3,23 +3,24 @@
 #include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <tuple>
 
 #include "gpu/cuda/choose_backend.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
-#include "python/engine/run_engine.h"
 #include "sim/sweep/cut_amounts.h"
-#include "sim/sweep/run_sweep.h"
 #include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/sweep_tasks.h"
 #include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;
@@ -27,66 +28,31 @@ namespace nb = nanobind;
 namespace kvsim::python {
 namespace {
 
-bool sees_whole_sequence(const Spec& policy, int budget) {
-  return needs_measurement(policy.allocation()) ||
-         policy.rules({.budget = budget}).scope == Scope::model;
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
+
+/// Per part (trace, sequence, units), per unit (layer, KV head, ((index of the policy, budget),
+/// ...)). What units have in common is one object, which a pickle holds once.
+nb::list listed(const std::vector<SweepPart>& parts) {
+  std::map<std::vector<std::pair<std::size_t, int>>, nb::object> shared;
+  nb::list found;
+  for (const SweepPart& part : parts) {
+    nb::list units;
+    for (const PartUnit& unit : part.units) {
+      nb::object& replays = shared[unit.replays];
+      if (!replays.is_valid()) replays = nb::tuple(nb::cast(unit.replays));
+      units.append(nb::make_tuple(unit.layer, unit.kv_head, replays));
+    }
+    found.append(nb::make_tuple(part.trace, part.sequence, units));
+  }
+  return found;
 }
 
-SentRow sent(const Outcome& outcome) {
-  SentRow row;
-  auto& [values, sent_proof, layer_error, intervals] = row;
-  for (const Column& column : result_columns()) values.push_back(column.get(outcome.result));
-  if (const auto& proof = outcome.proof) {
-    sent_proof = {proof->loss, proof->loss_bound, proof->recall_bound};
-  }
-  if (const auto& error = outcome.layer_error) {
-    layer_error = {error->projected_error, error->projected_error_relative, error->predicted_kl,
-                   error->num_layers};
-  }
-  for (const SampledInterval& sampled : outcome.intervals) {
-    std::optional<std::pair<double, double>> ends;
-    if (const auto& interval = sampled.interval) ends = {interval->low, interval->high};
-    intervals.emplace_back(sampled.metric, ends);
-  }
-  return row;
-}
-
-Outcome received(const SentRow& row) {
-  Outcome outcome;
-  const auto columns = result_columns();
-  const auto& [values, proof, layer_error, intervals] = row;
-  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, values.at(i));
-  if (proof) {
-    const auto& [loss, loss_bound, recall_bound] = *proof;
-    outcome.proof = Proof{loss, loss_bound, recall_bound};
-  }
-  if (layer_error) {
-    const auto& [projected, relative, predicted_kl, num_layers] = *layer_error;
-    outcome.layer_error = LayerError{projected, relative, predicted_kl, num_layers};
-  }
-  for (const auto& [metric, ends] : intervals) {
-    SampledInterval& sampled = outcome.intervals.emplace_back();
-    sampled.metric = metric;
-    if (ends) sampled.interval = {ends->first, ends->second};
-  }
-  return outcome;
-}
-
-/// What a worker does: replays all that the request asks for.
-std::vector<SentRow> replay_task(const std::vector<Trace>& traces, const std::string& policies,
-                                 const std::string& budgets, const nb::dict& options) {
-  const Options given(options);
-  std::vector<SentRow> rows;
-  run_engine(nb::none(), [&](Work& state) {
-    std::vector<std::string> notes;  // the process that made the tasks has told them
-    const auto backend = choose_backend(given.device);
-    const SweepPlan plan = plan_sweep(request_of(traces, policies, budgets, given, notes));
-    run_sweep(plan, *backend, state.interrupted,
-              [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-                std::ranges::transform(outcomes, std::back_inserter(rows), sent);
-              });
-  });
-  return rows;
+std::vector<std::vector<std::size_t>> tasks_of_seconds(const std::vector<double>& costs,
+                                                       const std::optional<double>& each) {
+  const auto nanoseconds = [](double seconds) { return std::llround(1e9 * seconds); };
+  std::vector<std::int64_t> given;
+  std::ranges::transform(costs, std::back_inserter(given), nanoseconds);
+  return tasks_of(given, each ? std::optional<std::int64_t>(nanoseconds(*each)) : std::nullopt);
 }
 
 }  // namespace
@@ -110,42 +76,49 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& po
   for (const std::string& cut : cut_amounts(plan_)) notes_.push_back(cut);
   if (const std::string note = note_of_cut_layers(plan_); !note.empty()) notes_.push_back(note);
   done_ = plan_.num_replays() - plan_.num_remaining();
-  Result row;
-  for (const PlannedUnit& unit : plan_.units) {
-    for (const PlannedReplay& replay : unit.remaining) {
-      describe(plan_, unit, replay, row);
-      remaining_.insert(key_of(row));
-    }
+  jobs_ = jobs_of(plan_);
+  items_ = work_items(plan_, jobs_);
+  is_stored_.resize(items_.size());
+  for (const Trace& trace : plan_.traces) files_[trace.id()] = trace.file().string();
+}
+
+SweepTask PartedSweep::task_of(std::vector<std::size_t> items) const {
+  SweepTask task{.items = std::move(items)};
+  for (const std::size_t item : task.items) task.seconds += seconds(items_[item].nanoseconds);
+  return task;
+}
+
+std::vector<SweepTask> PartedSweep::tasks(const std::optional<double>& each) const {
+  std::vector<SweepTask> tasks;
+  for (std::vector<std::size_t>& items : tasks_of_seconds(costs(), each)) {
+    tasks.push_back(task_of(std::move(items)));
   }
+  return tasks;
 }
 
-PartedSweep::Key PartedSweep::key_of(const Result& row) {
-  return {row.trace_id, row.sequence, row.layer, row.kv_head, row.policy, row.budget};
+std::vector<SweepTask> PartedSweep::items_of(const SweepTask& task) const {
+  std::vector<SweepTask> tasks;
+  for (const std::size_t item : task.items) tasks.push_back(task_of({item}));
+  return tasks;
 }
 
-std::vector<SweepTask> PartedSweep::tasks() const {
-  std::map<std::tuple<std::size_t, std::string, int>, SweepTask> tasks;
-  for (const PlannedUnit& planned : plan_.units) {
-    const UnitName& name = planned.unit.name;
-    for (const PlannedReplay& replay : planned.remaining) {
-      const bool whole = sees_whole_sequence(plan_.policy_of(replay), replay.budget);
-      SweepTask& task = tasks[{planned.trace, name.sequence, whole ? -1 : name.layer}];
-      task.trace = planned.trace;
-      task.sequence = name.sequence;
-      task.layers.insert(name.layer);
-      task.kv_heads.insert(name.kv_head);
-      task.policies.insert(replay.policy);
-    }
+std::vector<double> PartedSweep::costs() const {
+  std::vector<double> costs;
+  for (const WorkItem& item : items_) costs.push_back(seconds(item.nanoseconds));
+  return costs;
+}
+
+std::vector<SweepPart> PartedSweep::parts_of(const SweepTask& task) const {
+  std::vector<std::size_t> jobs;
+  for (const std::size_t item : task.items) {
+    jobs.insert(jobs.end(), items_[item].jobs.begin(), items_[item].jobs.end());
   }
-  std::vector<SweepTask> listed;
-  for (auto& [key, task] : tasks) listed.push_back(std::move(task));
-  return listed;
+  return kvsim::parts_of(plan_, jobs_, jobs);
 }
 
-std::string PartedSweep::specs_of(const SweepTask& task) const {
+std::string PartedSweep::specs() const {
   std::vector<std::string> specs;
-  for (const std::size_t index : task.policies) {
-    const Spec& policy = plan_.request.policies[index];
+  for (const Spec& policy : plan_.request.policies) {
     const std::string label = policy.label().empty() ? "" : policy.label() + '=';
     specs.push_back(label + policy.text());
   }
@@ -168,16 +141,31 @@ std::vector<std::string> PartedSweep::origins() const {
   return {origins.begin(), origins.end()};
 }
 
-void PartedSweep::add(const std::vector<SentRow>& rows) {
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Outcome>> of_units;
+void PartedSweep::add(const SweepTask& task, const std::vector<SentRow>& rows) {
+  const auto is_stored = [&](std::size_t item) { return is_stored_[item]; };
+  if (std::ranges::any_of(task.items, is_stored)) return;
+  std::size_t expected = 0;
+  for (const SweepPart& part : parts_of(task)) {
+    for (const PartUnit& unit : part.units) expected += unit.replays.size();
+  }
+  if (rows.size() != expected) {
+    throw std::runtime_error(
+        fmt::format("executor: expected {} rows of a task, found {}; do all "
+                    "processes run the same kvsim?",
+                    expected, rows.size()));
+  }
+  using Unit = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
+  std::map<Unit, std::vector<Outcome>> of_units;
   for (const SentRow& row : rows) {
     Outcome outcome = received(row);
-    const Result& result = outcome.result;
-    if (remaining_.erase(key_of(result)) == 0) continue;
-    of_units[{result.layer, result.kv_head}].push_back(std::move(outcome));
-    ++done_;
+    Result& result = outcome.result;
+    result.trace = files_.at(result.trace_id);  // a worker may know the file by another path
+    of_units[{result.trace_id, result.sequence, result.layer, result.kv_head}].push_back(
+        std::move(outcome));
   }
   for (const auto& [unit, outcomes] : of_units) store_unit(outcomes, store_);
+  for (const std::size_t item : task.items) is_stored_[item] = true;
+  done_ += rows.size();
 }
 
 nb::dict PartedSweep::columns() const {
@@ -187,27 +175,33 @@ nb::dict PartedSweep::columns() const {
 
 void bind_parted_sweep(nb::module_& module) {
   nb::class_<SweepTask>(module, "SweepTask")
-      .def_ro("trace", &SweepTask::trace)
-      .def_ro("sequence", &SweepTask::sequence)
-      .def_ro("layers", &SweepTask::layers)
-      .def_ro("kv_heads", &SweepTask::kv_heads);
+      .def_ro("items", &SweepTask::items)
+      .def_ro("seconds", &SweepTask::seconds);
   nb::class_<PartedSweep>(module, "PartedSweep")
       .def(nb::init<const std::vector<Trace>&, const std::string&, const std::string&,
                     const nb::dict&, const std::optional<std::string>&, bool, const std::string&>(),
            nb::arg("traces"), nb::arg("policies"), nb::arg("budgets"), nb::arg("options"),
            nb::arg("output").none(), nb::arg("force"), nb::arg("command"))
-      .def("tasks", &PartedSweep::tasks)
-      .def("specs_of", &PartedSweep::specs_of, nb::arg("task"))
+      .def("tasks", &PartedSweep::tasks, nb::arg("each").none() = nb::none())
+      .def("items_of", &PartedSweep::items_of, nb::arg("task"))
+      .def("costs", &PartedSweep::costs)
+      .def(
+          "parts_of",
+          [](const PartedSweep& sweep, const SweepTask& task) {
+            return listed(sweep.parts_of(task));
+          },
+          nb::arg("task"))
+      .def("specs", &PartedSweep::specs)
       .def("policies_of", &PartedSweep::policies_of, nb::arg("origin"))
       .def("origins", &PartedSweep::origins)
-      .def("add", &PartedSweep::add, nb::arg("rows"))
+      .def("add", &PartedSweep::add, nb::arg("task"), nb::arg("rows"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("finish", &PartedSweep::finish)
       .def("total", &PartedSweep::total)
       .def("done", &PartedSweep::done)
       .def("notes", &PartedSweep::notes)
       .def("columns", &PartedSweep::columns);
-  module.def("replay_task", &replay_task, nb::arg("traces"), nb::arg("policies"),
-             nb::arg("budgets"), nb::arg("options"));
+  module.def("tasks_of", &tasks_of_seconds, nb::arg("costs"), nb::arg("each").none() = nb::none());
 }
 
 }  // namespace kvsim::python

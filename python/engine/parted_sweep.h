@@ -3,40 +3,23 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "python/engine/request.h"
+#include "python/engine/sent_rows.h"
 #include "sim/results/store.h"
+#include "sim/sweep/sweep_part.h"
+#include "sim/sweep/work_items.h"
 
 namespace kvsim::python {
 
-/// The members of a Proof.
-using SentProof = std::tuple<double, double, std::optional<double>>;
-
-/// The members of a LayerError.
-using SentLayerError =
-    std::tuple<std::optional<double>, std::optional<double>, std::optional<double>, int>;
-
-/// The members of a SampledInterval.
-using SentInterval = std::pair<std::string, std::optional<std::pair<double, double>>>;
-
-/// A row of the table `replay`, its values parallel to result_columns(), what its oracle proves,
-/// the errors of its layer and its intervals, as processes send them to each other.
-using SentRow = std::tuple<std::vector<Value>, std::optional<SentProof>,
-                           std::optional<SentLayerError>, std::vector<SentInterval>>;
-
-/// Units of one sequence that one worker replays together, as options of a sweep.
+/// What one worker does.
 struct SweepTask {
-  std::size_t trace = 0;  ///< index into the traces
-  std::string sequence;
-  std::set<int> layers;
-  std::set<int> kv_heads;
-  std::set<std::size_t> policies;  ///< indices into the request's policies
+  std::vector<std::size_t> items;  ///< indices into the sweep's work items
+  double seconds = 0;              ///< estimated, on one core
 };
 
 /// A sweep whose units are replayed elsewhere: what there is to do, and what came of it.
@@ -47,11 +30,20 @@ class PartedSweep {
               const std::string& budgets, const nanobind::dict& options,
               const std::optional<std::string>& output, bool force, const std::string& command);
 
-  /// What remains: a layer per task, or a sequence if a policy or an allocation sees more.
-  std::vector<SweepTask> tasks() const;
+  /// What remains, by tasks_of(); `each` in seconds.
+  std::vector<SweepTask> tasks(const std::optional<double>& each) const;
 
-  /// The specs of a task as a worker takes them, separated by ';', with their labels and splits.
-  std::string specs_of(const SweepTask& task) const;
+  /// The same work with an item per task.
+  std::vector<SweepTask> items_of(const SweepTask& task) const;
+
+  /// What the work items cost by estimate, in seconds.
+  std::vector<double> costs() const;
+
+  /// What a worker is told of a task.
+  std::vector<SweepPart> parts_of(const SweepTask& task) const;
+
+  /// All specs as a worker takes them, separated by ';', with their labels and splits.
+  std::string specs() const;
 
   /// The names of the policies that come from `origin` (PolicyInfo::origin).
   std::vector<std::string> policies_of(const std::string& origin) const;
@@ -59,8 +51,9 @@ class PartedSweep {
   /// Where policies come from that are not built in: files, or "Python".
   std::vector<std::string> origins() const;
 
-  /// Stores what a worker has replayed, and what the plan lacks of it.
-  void add(const std::vector<SentRow>& rows);
+  /// Stores what a worker has replayed for a task, unless its items are stored already. Throws
+  /// std::runtime_error if rows are missing.
+  void add(const SweepTask& task, const std::vector<SentRow>& rows);
 
   /// Says in `output` that all was done.
   void finish() { store_.finish_run(); }
@@ -71,15 +64,15 @@ class PartedSweep {
   nanobind::dict columns() const;
 
  private:
-  using Key =
-      std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string, std::int64_t>;
-
-  static Key key_of(const Result& row);
+  SweepTask task_of(std::vector<std::size_t> items) const;
 
   SweepPlan plan_;
+  std::vector<SweepJob> jobs_;
+  std::vector<WorkItem> items_;
   ResultStore store_;
   std::vector<std::string> notes_;
-  std::set<Key> remaining_;
+  std::vector<bool> is_stored_;               // parallel to items_
+  std::map<std::string, std::string> files_;  // of traces, by their ids
   std::size_t done_ = 0;
 };
 

@@ -15,7 +15,7 @@ from .analyze import analyze
 from .c_function import StepStruct
 from .comparison import ComparisonWarning, compare
 from .curve import curve
-from .errors import DataError, KvsimError, KvsimWarning, UsageError
+from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
 from .kvpress import from_kvpress
 from .labels import labels
@@ -53,6 +53,7 @@ __all__ = [
     "Trace",
     "Unit",
     "UsageError",
+    "WorkerError",
     "analyze",
     "compare",
     "curve",

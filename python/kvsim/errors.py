@@ -13,5 +13,14 @@ class DataError(KvsimError):
     """Input data are invalid. The message names the file, the dataset, and what was expected."""
 
 
+class WorkerError(KvsimError):
+    """Some units killed the workers that replayed them, and were skipped.
+
+    `frame` has the rows of all others, which are in the output, if there is one.
+    """
+
+    frame = None
+
+
 class KvsimWarning(UserWarning):
     """Something runs other than it was asked for, which the message states in one line."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import UsageError
+from .errors import UsageError, WorkerError
 from .executors import run_parts
 from .frames import frame_of
 from .options import Options, engine_options, listed, opened, warn_of
@@ -111,11 +111,26 @@ def sweep_as(
             columns, notes = _engine.sweep(*request, report)
         else:
             parted = _engine.PartedSweep(*request)
-            whole = {name: value for name, value in given.items() if name != "shard"}
-            run_parts(executor, parted, traces, amounts, whole, report)
-            parted.finish()
+            skipped = run_parts(executor, parted, traces, amounts, given, report)
             columns, notes = parted.columns(), parted.notes()
+            if skipped:
+                raise _error_of(skipped, frame_of(columns), parted.total() - parted.done(), output)
+            parted.finish()
     return frame_of(columns), notes
+
+
+def _error_of(
+    skipped: list[str], frame: pd.DataFrame, missing: int, output: str | None
+) -> WorkerError:
+    named = "; ".join(skipped[:5]) + (f"; and {len(skipped) - 5} more" if skipped[5:] else "")
+    error = WorkerError(
+        f"executor: {missing} replays were skipped, as workers died of them again and again, for "
+        f"want of memory perhaps: {named}; all other rows are in "
+        f"{'this error as frame' if output is None else output}; without an executor, the same "
+        "call on these units shows why"
+    )
+    error.frame = frame
+    return error
 
 
 def command_of(function: str, trace: Traces, arguments: dict[str, object]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ._spans import Span
-from .errors import UsageError
+from .errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +84,8 @@ class Trace:
 
     Opening checks everything but the recorded numbers, which are checked when they are read. Raises
     DataError, which names the file, the dataset, what was expected and what was found. Threads may
-    share a trace. A pickled trace is its path, or its bytes if it is in memory.
+    share a trace. A pickled trace is its path and trace_id, or its bytes if it is in memory; where the
+    path holds another trace, it cannot be read again.
 
     Attributes, as in the file: model, num_layers, num_query_heads, num_kv_heads, head_dim,
     value_dim, scale, logit_softcap (or None), recorder, dtype, rope (or None: a dict of inv_freq,
@@ -261,11 +263,23 @@ class Trace:
 
     def __reduce__(self):
         if self.path is not None:
-            return Trace, (self.path,)
-        return _trace_of_image, (self._opened.image(),)
+            return trace_at, (self.path, self.trace_id)
+        return trace_of_image, (self._opened.image(),)
 
 
-def _trace_of_image(image: bytes) -> Trace:
+def trace_at(path: str, trace_id: str) -> Trace:
+    """The trace in a file. Raises DataError if it is another one than `trace_id` says."""
+    trace = Trace(path)
+    if trace.trace_id != trace_id:
+        raise DataError(
+            f"{path}: trace_id: expected {trace_id}, found {trace.trace_id}; this process sees "
+            f"another file under that path; copy the trace to {socket.gethostname()}, or open it "
+            "where all processes see the same files"
+        )
+    return trace
+
+
+def trace_of_image(image: bytes) -> Trace:
     from . import _engine
 
     return Trace._of(_engine.trace_of_image(image))

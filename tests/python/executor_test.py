@@ -1,7 +1,6 @@
 """Sweeps whose units other processes replay."""
 
 import multiprocessing
-import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -28,15 +27,15 @@ class OfThisFile(kvsim.Policy):
         scores[-1] = self.factor * self.random.random()
 
 
-class Dies(kvsim.Policy):
-    def update(self, step, scores):
-        if multiprocessing.parent_process() is not None:
-            os._exit(3)
-
-
 class Raises(kvsim.Policy):
     def update(self, step, scores):
         raise LookupError("nothing there")
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch):
+    """The sample is a second of work, which would be one task."""
+    monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 0.02)
 
 
 @pytest.fixture(scope="module", params=["fork", "spawn"])
@@ -134,19 +133,6 @@ def test_what_a_worker_raises_is_raised_with_its_place(pool):
 def test_bad_usage_is_found_before_work_begins(pool):
     with pytest.raises(kvsim.UsageError, match="did you mean"):
         swept("h2oo", executor=pool)
-
-
-def test_a_worker_that_dies_leaves_the_finished_rows(tmp_path):
-    file = tmp_path / "results.sqlite"
-    with ProcessPoolExecutor(1) as executor:
-        swept("window", executor=executor, output=file)
-        with pytest.raises(kvsim.KvsimError, match="a worker died"):
-            swept(["window", "h2o", Dies], executor=executor, output=file)
-    before = kvsim.load(file).replay
-    assert len(before) > 0 and "dies" not in set(before.policy)
-    with ProcessPoolExecutor(1) as executor:
-        frame = swept(["window", "h2o"], executor=executor, output=file)
-    alike(frame, swept(["window", "h2o"]))
 
 
 def test_a_class_that_cannot_travel_says_what_to_do(pool):

@@ -1,0 +1,147 @@
+"""Where tasks run: in an executor, and when it breaks, in processes of its kind."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
+from typing import Any
+
+from ..errors import KvsimError, UsageError
+
+LONGEST_PAUSE = 1.0
+"""Seconds between looks at futures that do not tell when they end, as jobs of submitit."""
+
+
+class Died(Exception):
+    """A worker died with the task. `deaths`: how many of them count against the task."""
+
+    def __init__(self, deaths: int):
+        super().__init__(deaths)
+        self.deaths = deaths
+
+
+class Crew:
+    """Runs a call per key and tells how calls ended, in the order in which they end.
+
+    A process pool breaks as a whole when one of its workers dies, whatever that worker did. From
+    then on every call runs in a pool of one worker, so that a death is the doing of its own call;
+    as many at a time as the pool had workers. The pool that was given stays broken.
+    """
+
+    def __init__(self, executor: Executor):
+        if not hasattr(executor, "submit") or hasattr(executor, "get_executor"):
+            raise UsageError(
+                "executor: expected one of concurrent.futures or alike, found "
+                f"{type(executor).__name__}; of a client of Dask take client.get_executor()"
+            )
+        self._given: Executor | None = executor
+        self._kind = executor
+        self._idle: list[ProcessPoolExecutor] = []
+        self._pools: dict[Any, ProcessPoolExecutor] = {}  # of running futures
+        self._keys: dict[Any, object] = {}  # of running futures
+        self._ended: queue.SimpleQueue = queue.SimpleQueue()
+        self._polled: list[Any] = []
+
+    @property
+    def running(self) -> int:
+        return len(self._keys)
+
+    def has_room(self) -> bool:
+        return self._given is not None or self.running < self._kind._max_workers
+
+    def start(self, key: object, function: Callable, *arguments: object) -> None:
+        if self._given is not None:
+            try:
+                return self._watch(key, self._given.submit(function, *arguments))
+            except BrokenExecutor as error:
+                if (told := self._given_is_broken(error)) is not None:
+                    raise told from error
+        while True:
+            pool = self._idle.pop() if self._idle else _pool_like(self._kind)
+            try:
+                future = pool.submit(function, *arguments)
+            except BrokenExecutor:  # its worker died while it had nothing to do
+                continue
+            self._pools[future] = pool
+            return self._watch(key, future)
+
+    def _watch(self, key: object, future: Any) -> None:
+        self._keys[future] = key
+        if hasattr(future, "add_done_callback"):
+            future.add_done_callback(self._ended.put)
+        else:
+            self._polled.append(future)
+
+    def ended(self, wait: bool) -> tuple[object, object] | None:
+        """(key, what the call returned or raised) of a call that has ended; None: of none yet.
+
+        What was raised is Died if a worker died.
+        """
+        future = self._next(wait)
+        return None if future is None else (self._keys.pop(future), self._outcome(future))
+
+    def _next(self, wait: bool) -> Any:
+        pause = 0.02
+        while True:
+            for future in [future for future in self._polled if future.done()]:
+                self._polled.remove(future)
+                self._ended.put(future)
+            blocks = wait and not self._polled
+            try:
+                return self._ended.get(block=blocks)
+            except queue.Empty:
+                if not wait:
+                    return None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _outcome(self, future: Any) -> object:
+        pool = self._pools.pop(future, None)
+        try:
+            result = future.result()
+        except BrokenExecutor as error:
+            if pool is not None:
+                return Died(1)
+            return self._given_is_broken(error) or Died(0)
+        except CancelledError:
+            return KvsimError("executor: a task was cancelled; has the executor been shut down?")
+        except BaseException as error:
+            deaths = _DEATHS.get((type(error).__module__.split(".")[0], type(error).__name__))
+            return error if deaths is None else Died(deaths)
+        if pool is not None:
+            self._idle.append(pool)
+        return result
+
+    def _given_is_broken(self, error: BrokenExecutor) -> KvsimError | None:
+        """What there is to say if nothing can take its place."""
+        if isinstance(self._kind, ProcessPoolExecutor):
+            self._given = None
+            return None
+        return KvsimError(
+            f"executor: {type(self._kind).__name__} is broken, by a worker that died perhaps; "
+            f"finished rows are kept in output, and the same call does the rest ({error})"
+        )
+
+    def close(self) -> None:
+        """Cancels what has not begun."""
+        for future in list(self._keys):
+            future.cancel()
+        for pool in [*self._idle, *self._pools.values()]:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_DEATHS = {
+    # Of several workers, one after the other; Dask blames tasks that waited in them, too.
+    ("distributed", "KilledWorker"): 2,
+    ("submitit", "UncompletedJobError"): 1,
+}
+
+
+def _pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
+    """Of one worker."""
+    options = {"max_tasks_per_child": getattr(pool, "_max_tasks_per_child", None)}
+    if options["max_tasks_per_child"] is None:  # an argument since Python 3.11
+        options.clear()
+    return ProcessPoolExecutor(1, pool._mp_context, pool._initializer, pool._initargs, **options)
