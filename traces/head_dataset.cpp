@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
+#include "traces/hdf5/packed_rows.h"
 
 namespace kvsim {
 
@@ -15,6 +17,7 @@ HeadDataset::HeadDataset(const GroupReader& group, const std::string& name,
     : place_(group.place().child(name)), fix_(group.fix()), dataset_(group.dataset(name)) {
   check_type();
   check_shape(shape);
+  rows_at_once_ = best_rows_at_once();
 }
 
 void HeadDataset::check_type() {
@@ -22,7 +25,8 @@ void HeadDataset::check_type() {
   if (!is_float16(type) && !is_float32(type)) {
     place_.fail("float16 or float32", type_name(type), fix_);
   }
-  element_bytes_ = static_cast<int>(type.getSize());
+  format_ = {.bytes = static_cast<int>(type.getSize()),
+             .big_endian = H5Tget_order(type.getId()) == H5T_ORDER_BE};
 }
 
 void HeadDataset::check_shape(const std::vector<hsize_t>& expected) {
@@ -51,16 +55,8 @@ std::vector<hsize_t> HeadDataset::start_of(int head) const {
   return start;
 }
 
-std::vector<hsize_t> HeadDataset::chunk_shape() const {
-  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
-  if (properties.getLayout() != H5D_CHUNKED) return {};
-  std::vector<hsize_t> chunk(shape_.size());
-  properties.getChunk(static_cast<int>(chunk.size()), chunk.data());
-  return chunk;
-}
-
 bool HeadDataset::contains(int head) const {
-  if (const std::vector<hsize_t> chunk = chunk_shape(); !chunk.empty()) {
+  if (const std::vector<hsize_t> chunk = chunk_shape(dataset_); !chunk.empty()) {
     return chunks_contain(head, chunk);
   }
   H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
@@ -106,50 +102,42 @@ Matrix HeadDataset::read(int head) const { return read_rows(head, 0, static_cast
 
 Matrix HeadDataset::read_rows(int head, int first, int count) const {
   Matrix matrix(count, dim());
-  const int at_once = rows_at_once();
-  try {
-    for (int row = 0; row < count; row += at_once) {
-      read_block(head, first + row, matrix.middleRows(row, std::min(at_once, count - row)));
-    }
-  } catch (const H5::Exception&) {
-    fail_to_read(head);
+  for (int row = 0; row < count; row += rows_at_once_) {
+    read_block(head, first + row, matrix.middleRows(row, std::min(rows_at_once_, count - row)));
   }
   check_finite(matrix, head, first);
   return matrix;
 }
 
-// A multiple of the chunk length: HDF5 unpacks whole chunks, and none should be unpacked twice.
-int HeadDataset::rows_at_once() const {
+// A multiple of the chunk length: chunks are unpacked as a whole, and none should be unpacked
+// twice.
+int HeadDataset::best_rows_at_once() const {
   constexpr hsize_t kMostRows = 4096;
   constexpr hsize_t kNumbers = 1 << 20;  // an MLP's row is a hundred times as wide as a head's
   const hsize_t enough = std::clamp<hsize_t>(kNumbers / dim(), 1, kMostRows);
-  const std::vector<hsize_t> chunk = chunk_shape();
+  const std::vector<hsize_t> chunk = chunk_shape(dataset_);
   if (chunk.empty()) return static_cast<int>(enough);
   const hsize_t rows_per_chunk = chunk[chunk.size() - 2];
   return static_cast<int>((enough + rows_per_chunk - 1) / rows_per_chunk * rows_per_chunk);
 }
 
 void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) const {
-  std::vector<hsize_t> start = start_of(head);
-  start[start.size() - 2] = first;
-  std::vector<hsize_t> size(start.size(), 1);
-  size[size.size() - 2] = static_cast<hsize_t>(block.rows());
-  size.back() = dim();
-  const H5::DataSpace memory(static_cast<int>(size.size()), size.data());
-  const H5::DataSpace file = dataset_.getSpace();
-  file.selectHyperslab(H5S_SELECT_SET, size.data(), start.data());
-  if (element_bytes_ == 2) {
-    // HDF5 converts half precision bit by bit. Reading halves unconverted and converting them with
-    // Eigen takes a fraction of the time.
-    HalfMatrix halves(block.rows(), block.cols());
-    dataset_.read(halves.data(), half_type(), memory, file);
-    block = halves.cast<float>();
-  } else {
-    dataset_.read(block.data(), H5::PredType::NATIVE_FLOAT, memory, file);
-  }
+  std::vector<hsize_t> matrix = start_of(head);
+  matrix.resize(matrix.size() - 2);
+  const auto fetch = [&] {
+    const Hdf5Lock lock;
+    try {
+      return PackedRows(dataset_, format_,
+                        {std::move(matrix), first, static_cast<hsize_t>(block.rows()), dim()});
+    } catch (const H5::Exception&) {
+      check_filters();
+      fail_to_read(head);
+    }
+  };
+  if (!fetch().unpack(block.data())) fail_to_read(head);
 }
 
-void HeadDataset::fail_to_read(int head) const {
+void HeadDataset::check_filters() const {
   const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
   for (int index = 0; index < properties.getNfilters(); ++index) {
     std::size_t no_parameters = 0;
@@ -161,10 +149,14 @@ void HeadDataset::fail_to_read(int head) const {
                   "install its plugin or pack the file with gzip");
     }
   }
+}
+
+void HeadDataset::fail_to_read(int head) const {
   place_.fail("data that HDF5 can read", fmt::format("damage in head {}", head), fix_);
 }
 
 void HeadDataset::check_finite(const Matrix& matrix, int head, int first) const {
+  if ((matrix.array() * 0).sum() == 0) return;  // of NaN and infinities that is NaN
   for (Eigen::Index row = 0; row < matrix.rows(); ++row) {
     for (Eigen::Index column = 0; column < matrix.cols(); ++column) {
       if (std::isfinite(matrix(row, column))) continue;

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "traces/hdf5/group_reader.h"
+#include "traces/hdf5/stored_numbers.h"
 #include "traces/unit.h"
 
 namespace kvsim {
 
 /// A dataset [heads, rows, dim], read one head at a time. There may be more axes before the rows,
 /// or none: heads count through all of them in the order of the file, [samples, heads, rows, dim]
-/// being samples * heads heads and [rows, dim] one.
+/// being samples * heads heads and [rows, dim] one. Only reading takes the Hdf5Lock itself; for all
+/// else the caller holds it.
 class HeadDataset {
  public:
   static constexpr hsize_t kAnySize = 0;
@@ -21,7 +23,7 @@ class HeadDataset {
   /// which an axis may have kAnySize, 1 or more.
   HeadDataset(const GroupReader& group, const std::string& name, const std::vector<hsize_t>& shape);
 
-  int element_bytes() const { return element_bytes_; }
+  int element_bytes() const { return format_.bytes; }
   int size(int axis) const { return static_cast<int>(shape_[axis]); }
   const Place& place() const { return place_; }
   const std::string& fix() const { return fix_; }
@@ -31,14 +33,15 @@ class HeadDataset {
   /// if only a part of the head was written.
   bool contains(int head) const;
 
-  /// Reads one head, [rows, dim]. Throws DataError if the data cannot be read or is not finite.
+  /// Reads one head, [rows, dim]. Throws DataError if the data cannot be read or is not finite. The
+  /// caller does not hold the Hdf5Lock, so that several threads unpack data at once.
   Matrix read(int head) const;
 
-  /// The same of some rows.
+  /// The same of some rows, best as many as rows_at_once().
   Matrix read_rows(int head, int first, int count) const;
 
   /// How many rows to read at once, to unpack no part of the file twice and keep memory small.
-  int rows_at_once() const;
+  int rows_at_once() const { return rows_at_once_; }
 
  private:
   void check_type();
@@ -46,17 +49,19 @@ class HeadDataset {
   std::vector<hsize_t> start_of(int head) const;
   hsize_t rows() const { return shape_[shape_.size() - 2]; }
   hsize_t dim() const { return shape_.back(); }
-  std::vector<hsize_t> chunk_shape() const;  ///< empty: the dataset is not chunked
+  int best_rows_at_once() const;
   void read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) const;
   void check_finite(const Matrix& matrix, int head, int first) const;
   bool chunks_contain(int head, const std::vector<hsize_t>& chunk) const;
+  void check_filters() const;
   [[noreturn]] void fail_to_read(int head) const;
 
   Place place_;
   std::string fix_;
   H5::DataSet dataset_;
   std::vector<hsize_t> shape_;
-  int element_bytes_ = 0;
+  NumberFormat format_;
+  int rows_at_once_ = 0;
 };
 
 }  // namespace kvsim

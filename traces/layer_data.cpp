@@ -133,13 +133,12 @@ std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceH
   return projection;
 }
 
-std::vector<Matrix> read_projection(const GroupReader& root, const TraceHeader& header,
+std::vector<Matrix> read_projection(const HeadDataset& projection, const TraceHeader& header,
                                     const UnitName& name) {
   std::vector<Matrix> heads;
-  const auto projection = open_projection(root, header, name.layer);
-  for (int member = 0; projection && member < header.group_size(); ++member) {
+  for (int member = 0; member < header.group_size(); ++member) {
     const int head = name.kv_head * header.group_size() + member;
-    heads.push_back(projection->read_rows(0, head * header.value_dim, header.value_dim));
+    heads.push_back(projection.read_rows(0, head * header.value_dim, header.value_dim));
   }
   return heads;
 }

@@ -22,6 +22,9 @@ struct LayerData {
   std::vector<float> sink_logit;              ///< [query heads], or empty
 };
 
+// The caller holds the Hdf5Lock for what opens datasets or asks what they contain, and does not
+// hold it for what reads their numbers.
+
 /// Opens the datasets of a layer of so many tokens. Throws DataError.
 LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens);
 
@@ -48,9 +51,8 @@ std::vector<double> residual_squares(const HeadDataset& residual);
 std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceHeader& header,
                                            int layer);
 
-/// Of that, the rows of each query head of the unit, [value_dim, hidden]; empty if the file lacks
-/// it. Throws DataError.
-std::vector<Matrix> read_projection(const GroupReader& root, const TraceHeader& header,
+/// Of that, the rows of each query head of the unit, [value_dim, hidden]. Throws DataError.
+std::vector<Matrix> read_projection(const HeadDataset& projection, const TraceHeader& header,
                                     const UnitName& name);
 
 }  // namespace kvsim

@@ -27,18 +27,26 @@ Matrix read_residual(const Trace& trace, const std::string& sequence, int layer)
   const SequenceInfo* const info = sequence_with_residual(trace, sequence, layer);
   if (info == nullptr) return {};
   const std::string image = trace.in_memory() ? trace.image() : "";
-  const Hdf5Lock lock;
-  try {
-    const GroupReader root = trace.in_memory()
-                                 ? open_hdf5_image(image, Trace::kInMemory)
-                                 : open_hdf5(trace.file(), {.kind = "a trace file",
-                                                            .make = "kvsim synth writes a trace",
-                                                            .repair = "record the file again"});
-    return open_layer(root, trace.header(), *info, layer).residual->read(0);
-  } catch (const H5::Exception& error) {
-    Place{trace.file().string(), "/sequences/" + sequence}.fail(
-        "a sound HDF5 file", "damage: " + error.getDetailMsg(), "copy it again");
-  }
+  struct Opened {
+    GroupReader root;  // keeps the file open, and is closed last
+    LayerData data;
+  };
+  const auto open = [&] {
+    const Hdf5Lock lock;
+    try {
+      const GroupReader root = trace.in_memory()
+                                   ? open_hdf5_image(image, Trace::kInMemory)
+                                   : open_hdf5(trace.file(), {.kind = "a trace file",
+                                                              .make = "kvsim synth writes a trace",
+                                                              .repair = "record the file again"});
+      return ClosedUnderLock<Opened>(
+          new Opened{root, open_layer(root, trace.header(), *info, layer)});
+    } catch (const H5::Exception& error) {
+      Place{trace.file().string(), "/sequences/" + sequence}.fail(
+          "a sound HDF5 file", "damage: " + error.getDetailMsg(), "copy it again");
+    }
+  };
+  return open()->data.residual->read(0);
 }
 
 }  // namespace kvsim

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <mutex>
 
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/open_hdf5.h"
+#include "traces/logit_bound.h"
 #include "traces/sha256.h"
 #include "traces/tokens.h"
 #include "traces/trace_layout.h"
@@ -24,34 +24,6 @@ Place layer_place(const std::filesystem::path& file, const UnitName& name) {
 }
 
 }  // namespace
-
-/// Checks that every logit fits a float. A logit is at most the product of the lengths of its
-/// vectors.
-class LogitBound {
- public:
-  LogitBound(Place layer, double scale) : layer_(std::move(layer)), scale_(std::max(1.0, scale)) {}
-
-  /// Adds rows of queries and keys. Throws DataError if a logit of those added may not fit.
-  void add(const std::vector<Matrix>& query, const Matrix& key) {
-    for (const Matrix& head : query) query_ = std::max(query_, longest(head));
-    key_ = std::max(key_, longest(key));
-    const double bound = query_ * key_ * scale_;
-    if (bound > std::numeric_limits<float>::max()) {
-      layer_.fail("queries and keys whose logits fit float32", fmt::format("up to {:.1g}", bound),
-                  "check the recorder's scale");
-    }
-  }
-
- private:
-  static double longest(const Matrix& matrix) {
-    return matrix.cast<double>().rowwise().norm().maxCoeff();
-  }
-
-  Place layer_;
-  double scale_;
-  double query_ = 0;  // the length of the longest so far
-  double key_ = 0;
-};
 
 struct Trace::File {
   explicit File(const std::filesystem::path& file) : path(file) {}
@@ -81,9 +53,19 @@ struct Trace::File {
     }
   }
 
+  /// The datasets of the unit's layer, to be read and closed without the lock.
+  ClosedUnderLock<LayerData> layer_data(const SequenceInfo& sequence, int layer) const {
+    return with_hdf5([&] {
+      return ClosedUnderLock<LayerData>(new LayerData(open_layer(*root, header, sequence, layer)));
+    });
+  }
+
+  /// Of the layer's output projection, the rows of the unit's query heads; empty if not recorded.
+  std::vector<Matrix> projection(const UnitName& name) const;
+
   /// The squares of the layer's residual stream; empty if not recorded. All units of a layer share
-  /// them and are mostly read together, so the last ones are kept. The caller holds the lock.
-  const std::vector<double>& residual_square(const UnitName& name, const LayerData& data);
+  /// them and are mostly read together, so the last ones are kept.
+  std::vector<double> residual_square(const UnitName& name, const LayerData& data);
 
   struct ResidualSquare {
     std::string sequence;
@@ -96,7 +78,8 @@ struct Trace::File {
   TraceHeader header;
   std::vector<SequenceInfo> sequences;
   std::deque<ResidualSquare> residual_squares;  ///< those read last, the newest in front
-  std::string id;                               ///< empty: the file has not been hashed yet
+  std::mutex residual_mutex;
+  std::string id;  ///< empty: the file has not been hashed yet
   std::mutex id_mutex;
 };
 
@@ -135,11 +118,18 @@ void Trace::File::open(const GroupReader& group) {
   id = root->attributes().optional_text("trace_id");
 }
 
-const std::vector<double>& Trace::File::residual_square(const UnitName& name,
-                                                        const LayerData& data) {
-  static const std::vector<double> kNone;
+std::vector<Matrix> Trace::File::projection(const UnitName& name) const {
+  const auto dataset = with_hdf5([&] {
+    auto opened = open_projection(*root, header, name.layer);
+    return ClosedUnderLock<HeadDataset>(opened ? new HeadDataset(*opened) : nullptr);
+  });
+  return dataset ? read_projection(*dataset, header, name) : std::vector<Matrix>{};
+}
+
+std::vector<double> Trace::File::residual_square(const UnitName& name, const LayerData& data) {
   constexpr std::size_t kMostKept = 16;
-  if (!data.residual) return kNone;
+  if (!data.residual) return {};
+  const std::lock_guard guard(residual_mutex);
   for (const ResidualSquare& kept : residual_squares) {
     if (kept.sequence == name.sequence && kept.layer == name.layer) return kept.squares;
   }
@@ -158,16 +148,9 @@ class Trace::Rows final : public UnitRows {
         bound_(layer_place(file_->path, name), file_->header.scale) {
     const SequenceInfo& sequence = *file_->find(name).first;
     num_tokens_ = sequence.num_tokens;
-    file_->with_hdf5([&] {
-      data_ = open_layer(*file_->root, file_->header, sequence, name.layer);
-      at_once_ = std::max(
-          {data_->query.rows_at_once(), data_->key.rows_at_once(), data_->value.rows_at_once()});
-    });
-  }
-
-  ~Rows() override {
-    const Hdf5Lock lock;
-    data_.reset();
+    data_ = file_->layer_data(sequence, name.layer);
+    at_once_ = std::max(
+        {data_->query.rows_at_once(), data_->key.rows_at_once(), data_->value.rows_at_once()});
   }
 
   int num_tokens() const override { return num_tokens_; }
@@ -177,13 +160,11 @@ class Trace::Rows final : public UnitRows {
     const int group_size = file_->header.group_size();
     part.first = first;
     part.query.resize(static_cast<std::size_t>(group_size));
-    file_->with_hdf5([&] {
-      for (int member = 0; member < group_size; ++member) {
-        part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count);
-      }
-      part.key = data_->key.read_rows(kv_head_, first, count);
-      if (values_) part.value = data_->value.read_rows(kv_head_, first, count);
-    });
+    for (int member = 0; member < group_size; ++member) {
+      part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count);
+    }
+    part.key = data_->key.read_rows(kv_head_, first, count);
+    if (values_) part.value = data_->value.read_rows(kv_head_, first, count);
     bound_.add(part.query, part.key);
   }
 
@@ -194,7 +175,7 @@ class Trace::Rows final : public UnitRows {
   LogitBound bound_;
   int num_tokens_ = 0;
   int at_once_ = 0;
-  std::optional<LayerData> data_;
+  ClosedUnderLock<LayerData> data_;
 };
 
 Trace::Trace(const std::filesystem::path& file) : file_(std::make_shared<File>(file)) {
@@ -250,24 +231,27 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
   unit.key.resize(0, header().head_dim);
   unit.value.resize(0, header().value_dim);
   if (!parts.vectors) unit.rows = std::make_shared<Rows>(file_, name, parts.values);
-  file_->with_hdf5([&, &info = *sequence] {
-    const LayerData data = open_layer(*file_->root, header(), info, name.layer);
+  {
+    const auto data = file_->layer_data(*sequence, name.layer);
     for (int member = 0; member < group_size; ++member) {
       const int head = name.kv_head * group_size + member;
-      if (parts.vectors) unit.query[member] = data.query.read(head);
-      if (!data.sink_logit.empty()) unit.sink_logit.push_back(data.sink_logit[head]);
+      if (parts.vectors) unit.query[member] = data->query.read(head);
+      if (!data->sink_logit.empty()) unit.sink_logit.push_back(data->sink_logit[head]);
     }
     if (parts.vectors) {
-      unit.key = data.key.read(name.kv_head);
-      if (parts.values) unit.value = data.value.read(name.kv_head);
+      unit.key = data->key.read(name.kv_head);
+      if (parts.values) unit.value = data->value.read(name.kv_head);
     }
-    if (parts.gradients && contains_gradients(data, name.kv_head, header())) {
-      unit.output_score_grad = read_gradients(data, name.kv_head, header());
+    if (parts.gradients &&
+        file_->with_hdf5([&] { return contains_gradients(*data, name.kv_head, header()); })) {
+      unit.output_score_grad = read_gradients(*data, name.kv_head, header());
     }
     if (parts.projection) {
-      unit.output_projection = read_projection(*file_->root, header(), name);
-      unit.residual_square = file_->residual_square(name, data);
+      unit.output_projection = file_->projection(name);
+      unit.residual_square = file_->residual_square(name, *data);
     }
+  }
+  file_->with_hdf5([&, &info = *sequence] {
     const std::string& fix = file_->root->fix();
     const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
     unit.token_ids = read_token_ids(group);
@@ -283,33 +267,29 @@ std::vector<Matrix> Trace::read_output(const UnitName& name) const {
   const SequenceInfo& sequence = *file_->find(name).first;
   const int group_size = header().group_size();
   std::vector<Matrix> output;
-  file_->with_hdf5([&] {
-    const LayerData data = open_layer(*file_->root, header(), sequence, name.layer);
-    for (int member = 0; member < group_size; ++member) {
-      const int head = name.kv_head * group_size + member;
-      if (!data.output || !data.output->contains(head)) {
-        Place{file_->path.string(),
-              fmt::format("/sequences/{}/layers/{}/output", sequence.name, name.layer)}
-            .fail(fmt::format("query head {}", head), "nothing recorded of it");
-      }
-      output.push_back(data.output->read(head));
+  const auto data = file_->layer_data(sequence, name.layer);
+  for (int member = 0; member < group_size; ++member) {
+    const int head = name.kv_head * group_size + member;
+    if (!data->output || !file_->with_hdf5([&] { return data->output->contains(head); })) {
+      Place{file_->path.string(),
+            fmt::format("/sequences/{}/layers/{}/output", sequence.name, name.layer)}
+          .fail(fmt::format("query head {}", head), "nothing recorded of it");
     }
-  });
+    output.push_back(data->output->read(head));
+  }
   return output;
 }
 
 void Trace::read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const {
   const SequenceInfo& info = *file_->find(sequence, layer).first;
-  file_->with_hdf5([&] {
-    const LayerData data = open_layer(*file_->root, header(), info, layer);
-    if (!data.mlp_activation) {
-      Place{file_->path.string(),
-            fmt::format("/sequences/{}/layers/{}/mlp_activation", sequence, layer)}
-          .fail("the activations of the MLP", "nothing recorded of it",
-                "record the trace with --also mlp_activation");
-    }
-    for_each_rows(*data.mlp_activation, see);
-  });
+  const auto data = file_->layer_data(info, layer);
+  if (!data->mlp_activation) {
+    Place{file_->path.string(),
+          fmt::format("/sequences/{}/layers/{}/mlp_activation", sequence, layer)}
+        .fail("the activations of the MLP", "nothing recorded of it",
+              "record the trace with --also mlp_activation");
+  }
+  for_each_rows(*data->mlp_activation, see);
 }
 
 }  // namespace kvsim

@@ -75,7 +75,8 @@ using SeeRows = std::function<void(const Matrix& rows)>;
 ///
 /// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
 /// every dataset. Numbers are checked to be finite when they are read. Both throw DataError. Copies
-/// share the file. Many threads may use one Trace, which serialises their reads.
+/// share the file. Many threads may use one Trace: they fetch bytes one after the other, and unpack
+/// them at the same time.
 class Trace {
  public:
   explicit Trace(const std::filesystem::path& file);
@@ -101,8 +102,8 @@ class Trace {
   std::vector<Matrix> read_output(const UnitName& name) const;
 
   /// Shows `see` what the neurons of a layer's MLP gave after their nonlinearity, [tokens, width],
-  /// some rows at a time and in order, so that memory stays small. No other reading goes on
-  /// meanwhile. Throws DataError if the file lacks it or a number is not finite.
+  /// some rows at a time and in order, so that memory stays small. Throws DataError if the file
+  /// lacks it or a number is not finite.
   void read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const;
 
   /// Whether it is no file, but memory. Then file() is kInMemory.

@@ -1,7 +1,7 @@
 # Finds the libraries as archives, so that what is built runs on machines without them. Where an
 # archive is missing or needs more than these, it says so and sets KVSIM_PORTABLE to OFF; then the
 # libraries are found as for other builds.
-set(names SQLiteCpp sqlite3 yaml-cpp boost_program_options hdf5_cpp hdf5 sz aec z crypto gomp)
+set(names SQLiteCpp sqlite3 yaml-cpp boost_program_options hdf5_cpp hdf5 sz aec z deflate crypto gomp)
 set(archives "")
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libgomp.a
                 OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -18,7 +18,8 @@ foreach(name ${names})
 endforeach()
 find_package(Threads REQUIRED)
 find_path(KVSIM_HDF5_HEADERS H5Cpp.h PATH_SUFFIXES hdf5/serial REQUIRED)
-mark_as_advanced(KVSIM_HDF5_HEADERS)
+find_path(KVSIM_DEFLATE_HEADERS libdeflate.h REQUIRED)
+mark_as_advanced(KVSIM_HDF5_HEADERS KVSIM_DEFLATE_HEADERS)
 
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_INCLUDES ${KVSIM_HDF5_HEADERS})
@@ -47,6 +48,8 @@ endfunction()
 kvsim_archive(hdf5::hdf5 hdf5 ${KVSIM_ARCHIVE_sz} ${KVSIM_ARCHIVE_aec} ${KVSIM_ARCHIVE_z} ${CMAKE_DL_LIBS} m)
 target_include_directories(hdf5::hdf5 INTERFACE ${KVSIM_HDF5_HEADERS})
 kvsim_archive(hdf5::hdf5_cpp hdf5_cpp hdf5::hdf5)
+kvsim_archive(libdeflate::libdeflate deflate)
+target_include_directories(libdeflate::libdeflate INTERFACE ${KVSIM_DEFLATE_HEADERS})
 kvsim_archive(OpenSSL::Crypto crypto ${CMAKE_DL_LIBS} Threads::Threads)
 kvsim_archive(SQLite::SQLite3 sqlite3 ${CMAKE_DL_LIBS} Threads::Threads m)
 kvsim_archive(SQLiteCpp SQLiteCpp SQLite::SQLite3)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <mutex>
 
 namespace kvsim {
@@ -13,5 +14,19 @@ class Hdf5Lock {
  private:
   std::lock_guard<std::mutex> guard_;
 };
+
+/// Deletes under the lock.
+struct DeleteUnderLock {
+  template <class Holder>
+  void operator()(const Holder* holder) const {
+    const Hdf5Lock lock;
+    delete holder;
+  }
+};
+
+/// Owns what keeps objects of the library open. It closes them under the lock, which the caller
+/// does not hold then.
+template <class Holder>
+using ClosedUnderLock = std::unique_ptr<const Holder, DeleteUnderLock>;
 
 }  // namespace kvsim
