@@ -24,7 +24,8 @@ Hdf5Output::Hdf5Output(const std::filesystem::path& file)
   if (!std::ofstream(partial_, std::ios::app)) fail(std::strerror(errno));
   const Hdf5Lock lock;
   try {
-    open_.emplace(partial_.string(), H5F_ACC_TRUNC);
+    open_.emplace(partial_.string(), H5F_ACC_TRUNC, H5::FileCreatPropList::DEFAULT,
+                  file_locking(FileLocking::where_supported));
   } catch (const H5::Exception& error) {
     std::error_code ignored;
     std::filesystem::remove(partial_, ignored);

@@ -7,6 +7,20 @@
 #include <fstream>
 
 namespace kvsim {
+namespace {
+
+/// Writers make a file beside the one of the name and rename it when it is complete, so there is
+/// nothing to wait for, and parallel file systems may refuse locks.
+H5::H5File open_unlocked(const std::filesystem::path& file) {
+  try {
+    return H5::H5File(file.string(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT,
+                      file_locking(FileLocking::none));
+  } catch (const H5::Exception&) {  // another part of this process may have it open, locked
+    return H5::H5File(file.string(), H5F_ACC_RDONLY);
+  }
+}
+
+}  // namespace
 
 GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind) {
   const Place place{file.string(), ""};
@@ -15,7 +29,7 @@ GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind) {
   if (!std::ifstream(file)) place.fail("a file that can be read", std::strerror(errno));
   if (H5Fis_hdf5(file.c_str()) <= 0) place.fail(kind.kind, "one that is not HDF5", kind.make);
   try {
-    const H5::H5File opened(file.string(), H5F_ACC_RDONLY);
+    const H5::H5File opened = open_unlocked(file);
     return GroupReader({file.string(), "/"}, opened.openGroup("/"), kind.repair);
   } catch (const H5::Exception&) {
     place.fail("a complete HDF5 file", "one that is truncated or damaged",
@@ -36,6 +50,16 @@ GroupReader open_hdf5_image(const std::string& image, const std::string& name) {
   } catch (const H5::Exception&) {
     place.fail("the bytes of an HDF5 file", "others", fix);
   }
+}
+
+H5::FileAccPropList file_locking(FileLocking locking) {
+  H5::FileAccPropList properties;
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+  H5Pset_file_locking(properties.getId(), locking == FileLocking::where_supported, true);
+#else
+  static_cast<void>(locking);
+#endif
+  return properties;
 }
 
 std::string name_in_memory() {

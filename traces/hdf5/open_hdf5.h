@@ -15,12 +15,17 @@ struct FileKind {
 };
 
 /// Opens the root group of an HDF5 file. Throws DataError if the file is missing, not HDF5, damaged
-/// or unreadable. The caller holds the Hdf5Lock.
+/// or unreadable. Does not lock the file. The caller holds the Hdf5Lock.
 GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind);
 
 /// The same for the bytes of a file (GroupReader::file_image()), which are copied; `name` is for
 /// messages.
 GroupReader open_hdf5_image(const std::string& image, const std::string& name);
+
+/// Whether to lock a file while it is open, where its file system can; HDF5_USE_FILE_LOCKING in the
+/// environment takes precedence. Libraries before HDF5 1.10.7 always lock.
+enum class FileLocking { none, where_supported };
+H5::FileAccPropList file_locking(FileLocking locking);
 
 /// Properties of a file that lives in memory alone, and a name for it that no other one has, by
 /// which HDF5 tells them apart.

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._spans import Span
 from ..model.errors import UsageError
+from ..trace_reading import read_hdf5
 from .trace_id import trace_id
 
 MOST_ROWS_PER_CHUNK = 1024
@@ -87,7 +88,7 @@ class TraceFile:
             )
         try:
             # Chunks are written whole, so HDF5 needs no chunk cache per dataset.
-            self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0)
+            self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0, locking="best-effort")
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
             raise UsageError(f"{self.path}: cannot be written: {reason}") from error
@@ -142,7 +143,7 @@ def _may_be_replaced(path: Path) -> bool:
     if path.stat().st_size == 0:
         return True
     try:
-        with h5py.File(path, "r") as file:
+        with read_hdf5(path) as file:
             return "kvtrace_version" in file.attrs
     except OSError:
         return False

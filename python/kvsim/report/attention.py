@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from ..errors import KvsimError
+from ..trace_reading import read_hdf5
 
 _BLOCK = 256  # steps computed at a time
 
@@ -73,7 +73,7 @@ def find_trace(named: str, beside: Path, trace_id: str) -> Path:
 def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
     """Reads one query head and its keys. Raises TraceError if the trace lacks the head."""
     try:
-        with h5py.File(path, "r") as file:
+        with read_hdf5(path) as file:
             text = file["sequences"][sequence]
             group = text["layers"][str(layer)]
             share = int(file.attrs["num_query_heads"]) // int(file.attrs["num_kv_heads"])
@@ -100,7 +100,7 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
 
 def _id(path: Path) -> str:
     try:
-        with h5py.File(path, "r") as file:
+        with read_hdf5(path) as file:
             name = file.attrs.get("trace_id")
     except OSError as error:
         raise TraceError(f"{path} is no trace: {error}") from error

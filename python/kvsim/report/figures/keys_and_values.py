@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ...trace_reading import read_hdf5
 from ..attention import TraceError, find_trace
 from ..embedding import PCA, greedy_centres, plane
 from ..frames import Comparison
@@ -86,7 +86,7 @@ def _relative_radius(rows: pd.DataFrame, of: str) -> float:
 def _tokens(path: Path, sequence: str) -> tuple[np.ndarray, int]:
     """The tokens to draw, evenly spaced, and how many there are."""
     try:
-        with h5py.File(path, "r") as file:
+        with read_hdf5(path) as file:
             total = int(file["sequences"][sequence].attrs["num_tokens"])
     except (OSError, KeyError) as error:
         raise TraceError(f"{path} has no sequence {sequence}: {error}") from error
@@ -95,7 +95,7 @@ def _tokens(path: Path, sequence: str) -> tuple[np.ndarray, int]:
 
 def _panels(path: Path, sequence: str, heads: list, shown: np.ndarray, embed) -> list[_Panel]:
     panels = []
-    with h5py.File(path, "r") as file:
+    with read_hdf5(path) as file:
         layers = file["sequences"][sequence]["layers"]
         for of in ("key", "value"):
             for layer, kv_head in heads:
