@@ -37,7 +37,8 @@ class Options(TypedDict, total=False):
     allocate: str
     """How the budget is split over heads: uniform, pyramid, persistence or adaptive."""
     threads: int | None
-    """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS or all cores."""
+    """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
+    that affinity and the quota of a container or job allow."""
     reference: str
     """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
     included; or "none": only what leaves and when. For sweep and replay."""

@@ -48,7 +48,8 @@ def sweep(
         policies.
       budgets: tokens (64), shares ("10%", 0.1), ranges ("5%..50%:5%").
       mode: "stream" or "prefill".
-      threads: units worked on at once; None: OMP_NUM_THREADS or all cores.
+      threads: units worked on at once; None: OMP_NUM_THREADS, else the cores that affinity and
+        the quota of a container or job allow.
       output: a result file (SQLite). Rows that it holds of the same code are not replayed again,
         new ones are added as they are finished. Without it nothing is written.
       progress: None, a bar on terminals and in notebooks; True or False; or called with

@@ -101,7 +101,8 @@ po::options_description run_options() {
   options.add_options()("device", po::value<std::string>()->default_value("cpu"),
                         "cpu, cuda or auto")(
       "threads", po::value<int>()->default_value(default_threads()),
-      "units worked on at once; results do not depend on it");
+      "units worked on at once; results do not depend on it. Without it OMP_NUM_THREADS, else the "
+      "cores that affinity and the quota of a container or job allow");
   return options;
 }
 

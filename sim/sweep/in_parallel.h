@@ -6,7 +6,8 @@
 
 namespace kvsim {
 
-/// OpenMP's default number of threads: OMP_NUM_THREADS, or one per core.
+/// OMP_NUM_THREADS where it is set; else the cores that the process may use: those of its affinity,
+/// or fewer if control groups allow it less time (cpu_quota(), rounded up).
 int default_threads();
 
 /// Runs `work(i)` for i in 0 .. count - 1 on `threads` threads. After a failure or an interruption

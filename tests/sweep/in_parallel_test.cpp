@@ -1,6 +1,8 @@
 #include "sim/sweep/in_parallel.h"
 
 #include <catch2/catch.hpp>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -19,6 +21,19 @@ TEST_CASE("sweep: work in parallel is done once each, by any number of threads")
     for (const std::atomic<int>& times : done) CHECK(times == 1);
   }
   in_parallel(0, 4, interrupted, [](std::size_t) { FAIL("there is no work"); });
+}
+
+TEST_CASE("sweep: work in parallel that does work in parallel takes no further threads") {
+  const std::atomic<bool> interrupted = false;
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  in_parallel(2, 2, interrupted, [&](std::size_t) {
+    in_parallel(8, 4, interrupted, [&](std::size_t) {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    });
+  });
+  CHECK(threads.size() <= 2);
 }
 
 TEST_CASE("sweep: of several failures in parallel the first is thrown, and nothing begins after") {
