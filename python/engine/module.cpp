@@ -22,4 +22,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_closed_loop_file(module);
   kvsim::python::bind_specs(module);
   kvsim::python::bind_labels(module);
+  kvsim::python::bind_scale(module);
 }
