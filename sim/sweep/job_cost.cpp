@@ -1,25 +1,167 @@
 #include "sim/sweep/job_cost.h"
 
+#include <algorithm>
+#include <map>
+
 namespace kvsim {
 namespace {
 
-/// Of the full attention of all steps, which the configurations share.
-std::int64_t reference_nanoseconds(std::int64_t pairs, const ReplayShape& shape) {
-  const auto dims = static_cast<std::int64_t>(shape.head_dim + shape.value_dim);
-  return pairs * (4 + dims / 8);
+// All figures are nanoseconds; cost_of_jobs.md says how they were measured.
+
+using Count = std::int64_t;
+
+constexpr Count kOpenUnit = 1'000'000;
+constexpr Count kReadNumber = 6;
+constexpr Count kStep = 500;           // of a configuration
+constexpr Count kPythonStep = 10'000;  // of a policy of Python
+
+/// The sizes of a unit on which its cost depends.
+struct Sizes {
+  explicit Sizes(const ReplayShape& shape, Count first)
+      : tokens(static_cast<Count>(shape.num_tokens)),
+        steps(tokens - first),
+        group(static_cast<Count>(shape.group_size)),
+        head_dim(static_cast<Count>(shape.head_dim)),
+        value_dim(static_cast<Count>(shape.value_dim)),
+        hidden(static_cast<Count>(shape.hidden)) {}
+
+  Count dims() const { return head_dim + value_dim; }
+
+  /// Steps and the tokens that they see, of the full attention.
+  Count pairs() const { return tokens * (tokens + 1) / 2; }
+
+  /// The same of a cache that holds at most so many tokens, from the first measured step on.
+  Count attended(Count held) const {
+    const Count growing = std::clamp<Count>(held - (tokens - steps), 0, steps);
+    return steps * held - growing * growing / 2;
+  }
+
+  Count tokens, steps, group, head_dim, value_dim, hidden;
+};
+
+Count reading(const Sizes& unit, const ReplayShape& shape) {
+  const Count vectors = unit.group * unit.head_dim + unit.dims();
+  const Count gradients = static_cast<Count>(shape.gradient_samples) * unit.group * unit.value_dim;
+  return kOpenUnit + kReadNumber * unit.tokens * (vectors + gradients);
+}
+
+/// The full attention and its outputs of so many pairs, which all configurations share.
+Count reference(const Sizes& unit, Count pairs) {
+  return pairs * unit.group * (4 + unit.dims() / 64);
+}
+
+/// A measured allocation looks at every unit of the sequence first.
+Count profile(const Sizes& unit) { return 10 * unit.pairs() * unit.group; }
+
+/// Of policies that compare vectors at every step, which their Rules do not tell.
+Count comparing_vectors(const Spec& policy, const Sizes& unit, Count held) {
+  const std::string& name = policy.policy().name;
+  const Count attended = unit.attended(held);
+  if (name == "kcenter") return attended * (20 + held * 17 / 20);
+  if (name == "keydiff") return attended * (20 + unit.head_dim * 2 / 5);
+  if (name == "valuediff") return attended * (20 + unit.value_dim * 2 / 5);
+  if (name == "lookback") {
+    const Count window = policy.params().integer("window");
+    return attended * unit.group * (100 + window * (6 + unit.dims() / 2));
+  }
+  return 0;
+}
+
+/// Per token that a step of the configuration attends to.
+Count per_attended(const Spec& policy, const Rules& rules, const Sizes& unit, bool has_reference) {
+  Count each = 0;
+  if (policy.is_estimator()) {
+    each = 35 * unit.group;
+  } else if (rules.bounded) {
+    each = rules.score || policy.is_oracle() ? 1 + unit.group : 8 + 3 * unit.group;
+  }
+  if (!rules.is_exact()) each += unit.group * (20 + unit.dims() / 8);
+  if (!has_reference) each += unit.group * (rules.bounded ? 12 : 2);  // logits of its own
+  return each;
+}
+
+/// A configuration, beside what all share.
+Count replaying(const Spec& policy, const Rules& rules, const Sizes& unit, Count held,
+                const MeasureOptions& measuring) {
+  Count sum = kStep * unit.tokens +
+              unit.attended(held) * per_attended(policy, rules, unit, measuring.has_reference());
+  if (rules.selects) sum += unit.pairs() * 20 * (1 + unit.group);
+  const Count covariances = rules.remembered.covariances;
+  sum +=
+      covariances * (unit.tokens - unit.steps) * unit.group * unit.head_dim * unit.head_dim * 3 / 2;
+  if (unit.hidden > 0) {  // the product with the output projection
+    const Count measured =
+        measuring.samples > 0 ? measuring.samples : unit.steps / measuring.error_stride;
+    sum += measured * unit.group * unit.value_dim * unit.hidden / 50;
+  }
+  if (policy.policy().origin == "Python") sum += kPythonStep * unit.tokens;
+  return sum + comparing_vectors(policy, unit, held);
+}
+
+/// The plan of an oracle for one budget.
+Count planning_budget(const Spec& policy, const Sizes& unit, Count held) {
+  const std::string& name = policy.policy().name;
+  if (name == "greedy") return unit.tokens * unit.tokens * unit.steps / 10;
+  if (name == "certificate") return 50 * unit.pairs();
+  if (name != "lookahead") return 0;
+  const Params& params = policy.params();
+  const Count beam = params.integer("beam");
+  Count each = 40 + params.integer("window") * unit.dims() / 160;
+  if (params.choice("cost") == "projected") each += unit.hidden * 5 / 2;
+  return unit.attended(held) * unit.group * each * (beam == 1 ? 1 : 3 * beam);
+}
+
+/// The plan of an oracle for all budgets together, of which this is the smallest.
+Count planning(const Spec& policy, const Sizes& unit, Count budget) {
+  if (policy.policy().name != "optimal") return 0;
+  const Count evictions = std::clamp<Count>(unit.tokens - budget, 0, unit.steps);
+  return unit.tokens * evictions * evictions / 8;
+}
+
+/// What the caches of a configuration hold at most.
+Count held_by(const SweepRequest& request, const PlannedReplay& replay, const Rules& rules,
+              const Sizes& unit) {
+  if (!rules.bounded) return unit.tokens;
+  const Count held = most_held(replay.budget, request.eviction_interval, false);
+  return std::min({held, replay.budget + unit.steps, unit.tokens});
+}
+
+Count first_measured_of(const SweepPlan& plan, const SweepJob& job) {
+  for (const JobUnit& unit : job.units) {
+    if (!unit.planned) continue;
+    return first_measured(plan.request.mode, plan.units[*unit.planned].unit.prompt_length);
+  }
+  return 0;
 }
 
 }  // namespace
 
 std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
   const ReplayShape shape = replay_shape(plan, job);
-  const auto n = static_cast<std::int64_t>(shape.num_tokens);
-  const auto group = static_cast<std::int64_t>(shape.group_size);
-  const auto held = static_cast<std::int64_t>(shape.held);
-  std::int64_t of_unit = 1'000'000 + reference_nanoseconds(group * n * n / 2, shape);
-  of_unit += n * held * group;
-  if (shape.oracles) of_unit += 100 * n * n;
-  return of_unit * static_cast<std::int64_t>(job.units.size());
+  const Sizes unit(shape, first_measured_of(plan, job));
+  const MeasureOptions& measuring = plan.request.measuring;
+  Count sum = reading(unit, shape);
+  const Count forms = 1 + static_cast<Count>(shape.stored_forms);
+  if (measuring.has_reference()) sum += forms * reference(unit, unit.pairs());
+  if (measuring.samples > 0) sum += forms * reference(unit, measuring.samples * unit.tokens);
+  if (job.needs_profiles) sum += reading(unit, shape) + profile(unit);
+  if (shape.oracles) sum += 12 * unit.pairs() * unit.group;
+  if (shape.losses) sum += 25 * unit.pairs() * unit.group;
+  std::map<std::size_t, Count> smallest;  // budget of each oracle
+  for (const PlannedReplay& replay : job.replays) {
+    const Spec& policy = plan.policy_of(replay);
+    const Rules rules = policy.rules({.budget = replay.budget});
+    const Count held = held_by(plan.request, replay, rules, unit);
+    sum += replaying(policy, rules, unit, held, measuring);
+    if (!policy.is_oracle()) continue;
+    sum += planning_budget(policy, unit, held);
+    Count& budget = smallest.emplace(replay.policy, replay.budget).first->second;
+    budget = std::min<Count>(budget, replay.budget);
+  }
+  for (const auto& [policy, budget] : smallest) {
+    sum += planning(plan.request.policies[policy], unit, budget);
+  }
+  return sum * static_cast<Count>(job.units.size());
 }
 
 }  // namespace kvsim
