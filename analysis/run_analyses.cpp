@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/analyse_unit.h"
+#include "analysis/analysis_costs.h"
 #include "analysis/analysis_needs.h"
 #include "analysis/layer_stream.h"
 #include "analysis/unit_table.h"
@@ -87,12 +88,6 @@ std::string text_of(const std::vector<AnalysisSpec>& analyses) {
     text += fmt::format(" {}:{}", spec.info->name, spec.params.text());
   }
   return text;
-}
-
-/// An estimate of the time that a unit's analyses and replays take on one core.
-std::int64_t analysis_nanoseconds(const PlannedUnit& planned) {
-  const auto n = static_cast<std::int64_t>(planned.unit.num_tokens);
-  return n * n * (20 + static_cast<std::int64_t>(planned.replays.size()));
 }
 
 /// policy_code() by the text of the policy.
@@ -210,9 +205,11 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
                   [](const AnalysisSpec& spec) { return spec.info->reads_selections; });
   for (const AnalysisSpec& spec : plan.analyses) plan.schemas.push_back(schema_of(*spec.info));
   plan.schemas.push_back(unit_schema());
-  keep_shard_of_units(
-      plan.sweep, shard,
-      {.what = text_of(plan.analyses), .grain = grain_of(plan), .cost = analysis_nanoseconds});
+  const AnalysisCosts costs(plan, looks_at_replays(plan));
+  keep_shard_of_units(plan.sweep, shard,
+                      {.what = text_of(plan.analyses),
+                       .grain = grain_of(plan),
+                       .cost = [&](const PlannedUnit& unit) { return costs.of(unit); }});
   return plan;
 }
 

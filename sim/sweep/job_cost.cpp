@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/sweep/unit_cost.h"
+
 namespace kvsim {
 namespace {
 
@@ -10,51 +12,14 @@ namespace {
 
 using Count = std::int64_t;
 
-constexpr Count kOpenUnit = 1'000'000;
-constexpr Count kReadNumber = 6;
 constexpr Count kStep = 500;           // of a configuration
 constexpr Count kPythonStep = 10'000;  // of a policy of Python
 
-/// The sizes of a unit on which its cost depends.
-struct Sizes {
-  explicit Sizes(const ReplayShape& shape, Count first)
-      : tokens(static_cast<Count>(shape.num_tokens)),
-        steps(tokens - first),
-        group(static_cast<Count>(shape.group_size)),
-        head_dim(static_cast<Count>(shape.head_dim)),
-        value_dim(static_cast<Count>(shape.value_dim)),
-        hidden(static_cast<Count>(shape.hidden)) {}
-
-  Count dims() const { return head_dim + value_dim; }
-
-  /// Steps and the tokens that they see, of the full attention.
-  Count pairs() const { return tokens * (tokens + 1) / 2; }
-
-  /// The same of a cache that holds at most so many tokens, from the first measured step on.
-  Count attended(Count held) const {
-    const Count growing = std::clamp<Count>(held - (tokens - steps), 0, steps);
-    return steps * held - growing * growing / 2;
-  }
-
-  Count tokens, steps, group, head_dim, value_dim, hidden;
-};
-
-Count reading(const Sizes& unit, const ReplayShape& shape) {
-  const Count vectors = unit.group * unit.head_dim + unit.dims();
-  const Count gradients = static_cast<Count>(shape.gradient_samples) * unit.group * unit.value_dim;
-  return kOpenUnit + kReadNumber * unit.tokens * (vectors + gradients);
-}
-
-/// The full attention and its outputs of so many pairs, which all configurations share.
-Count reference(const Sizes& unit, Count pairs) {
-  return pairs * unit.group * (4 + unit.dims() / 64);
-}
-
 /// A measured allocation looks at every unit of the sequence first.
-Count profile(const Sizes& unit) { return 10 * unit.pairs() * unit.group; }
+Count profile(const UnitSizes& unit) { return 10 * unit.pairs() * unit.group; }
 
 /// Of policies that compare vectors at every step, which their Rules do not tell.
-Count comparing_vectors(const Spec& policy, const Sizes& unit, Count held) {
+Count comparing_vectors(const Spec& policy, const UnitSizes& unit, Count held) {
   const std::string& name = policy.policy().name;
   const Count attended = unit.attended(held);
   if (name == "kcenter") return attended * (20 + held * 17 / 20);
@@ -68,7 +33,8 @@ Count comparing_vectors(const Spec& policy, const Sizes& unit, Count held) {
 }
 
 /// Per token that a step of the configuration attends to.
-Count per_attended(const Spec& policy, const Rules& rules, const Sizes& unit, bool has_reference) {
+Count per_attended(const Spec& policy, const Rules& rules, const UnitSizes& unit,
+                   bool has_reference) {
   Count each = 0;
   if (policy.is_estimator()) {
     each = 35 * unit.group;
@@ -81,7 +47,7 @@ Count per_attended(const Spec& policy, const Rules& rules, const Sizes& unit, bo
 }
 
 /// A configuration, beside what all share.
-Count replaying(const Spec& policy, const Rules& rules, const Sizes& unit, Count held,
+Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, Count held,
                 const MeasureOptions& measuring) {
   Count sum = kStep * unit.tokens +
               unit.attended(held) * per_attended(policy, rules, unit, measuring.has_reference());
@@ -99,7 +65,7 @@ Count replaying(const Spec& policy, const Rules& rules, const Sizes& unit, Count
 }
 
 /// The plan of an oracle for one budget.
-Count planning_budget(const Spec& policy, const Sizes& unit, Count held) {
+Count planning_budget(const Spec& policy, const UnitSizes& unit, Count held) {
   const std::string& name = policy.policy().name;
   if (name == "greedy") return unit.tokens * unit.tokens * unit.steps / 10;
   if (name == "certificate") return 50 * unit.pairs();
@@ -111,41 +77,35 @@ Count planning_budget(const Spec& policy, const Sizes& unit, Count held) {
   return unit.attended(held) * unit.group * each * (beam == 1 ? 1 : 3 * beam);
 }
 
-/// The plan of an oracle for all budgets together, of which this is the smallest.
-Count planning(const Spec& policy, const Sizes& unit, Count budget) {
-  if (policy.policy().name != "optimal") return 0;
-  const Count evictions = std::clamp<Count>(unit.tokens - budget, 0, unit.steps);
-  return unit.tokens * evictions * evictions / 8;
-}
-
 /// What the caches of a configuration hold at most.
 Count held_by(const SweepRequest& request, const PlannedReplay& replay, const Rules& rules,
-              const Sizes& unit) {
+              const UnitSizes& unit) {
   if (!rules.bounded) return unit.tokens;
   const Count held = most_held(replay.budget, request.eviction_interval, false);
   return std::min({held, replay.budget + unit.steps, unit.tokens});
 }
 
-Count first_measured_of(const SweepPlan& plan, const SweepJob& job) {
-  for (const JobUnit& unit : job.units) {
-    if (!unit.planned) continue;
-    return first_measured(plan.request.mode, plan.units[*unit.planned].unit.prompt_length);
-  }
-  return 0;
+const PlannedUnit& first_planned(const SweepPlan& plan, const SweepJob& job) {
+  const auto found = std::find_if(job.units.begin(), job.units.end(),
+                                  [](const JobUnit& unit) { return unit.planned.has_value(); });
+  return plan.units[*found->planned];
 }
 
 }  // namespace
 
 std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
   const ReplayShape shape = replay_shape(plan, job);
-  const Sizes unit(shape, first_measured_of(plan, job));
+  UnitSizes unit = unit_sizes(plan, first_planned(plan, job));
+  unit.hidden = static_cast<Count>(shape.hidden);
+  unit.gradients = static_cast<Count>(shape.gradient_samples);
   const MeasureOptions& measuring = plan.request.measuring;
-  Count sum = reading(unit, shape);
+  Count sum = reading_nanoseconds(unit);
   const Count forms = 1 + static_cast<Count>(shape.stored_forms);
-  if (measuring.has_reference()) sum += forms * reference(unit, unit.pairs());
-  if (measuring.samples > 0) sum += forms * reference(unit, measuring.samples * unit.tokens);
-  if (job.needs_profiles) sum += reading(unit, shape) + profile(unit);
-  if (shape.oracles) sum += 12 * unit.pairs() * unit.group;
+  if (measuring.has_reference()) sum += forms * reference_nanoseconds(unit, unit.pairs());
+  if (measuring.samples > 0)
+    sum += forms * reference_nanoseconds(unit, measuring.samples * unit.tokens);
+  if (job.needs_profiles) sum += reading_nanoseconds(unit) + profile(unit);
+  if (shape.oracles) sum += future_nanoseconds(unit);
   if (shape.losses) sum += 25 * unit.pairs() * unit.group;
   std::map<std::size_t, Count> smallest;  // budget of each oracle
   for (const PlannedReplay& replay : job.replays) {
@@ -159,7 +119,7 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
     budget = std::min<Count>(budget, replay.budget);
   }
   for (const auto& [policy, budget] : smallest) {
-    sum += planning(plan.request.policies[policy], unit, budget);
+    sum += planning_nanoseconds(plan.request.policies[policy], unit, budget);
   }
   return sum * static_cast<Count>(job.units.size());
 }

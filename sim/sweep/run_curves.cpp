@@ -12,6 +12,7 @@
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/sharding.h"
+#include "sim/sweep/unit_cost.h"
 
 namespace kvsim {
 namespace {
@@ -75,11 +76,22 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
   return rows;
 }
 
-/// An estimate of the time that a unit's curves take on one core.
+/// An estimate of the time that a unit's curves take on one core; see cost_of_jobs.md.
 std::int64_t curve_nanoseconds(const CurvePlan& plan, const PlannedUnit& planned) {
-  const auto n = static_cast<std::int64_t>(planned.unit.num_tokens);
-  const auto policies = static_cast<std::int64_t>(plan.sweep.request.policies.size());
-  return n * n * (10 + 10 * policies);
+  const UnitSizes unit = unit_sizes(plan.sweep, planned);
+  const SweepRequest& request = plan.sweep.request;
+  const auto budgets =
+      std::ssize(plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode)));
+  std::int64_t per_pair = 4 + 2 * unit.group;
+  if (budgets > 0) per_pair += unit.group * (8 + 17 * budgets / unit.tokens);
+  std::int64_t sum = reading_nanoseconds(unit) + reference_nanoseconds(unit, unit.pairs());
+  for (const Spec& policy : request.policies) {
+    sum += unit.pairs() * per_pair;
+    if (policy.is_oracle()) {
+      sum += future_nanoseconds(unit) + planning_nanoseconds(policy, unit, 1);
+    }
+  }
+  return sum;
 }
 
 }  // namespace

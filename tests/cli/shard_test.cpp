@@ -37,7 +37,7 @@ struct Runs {
 
 Runs runs_of(const std::filesystem::path& file) {
   const SQLite::Database database(file);
-  SQLite::Statement query(database, "SELECT shard, study, finished FROM run ORDER BY rowid");
+  SQLite::Statement query(database, "SELECT shard, study, finished FROM run");
   Runs runs;
   while (query.executeStep()) {
     runs.shards.push_back(query.getColumn(0).getString());

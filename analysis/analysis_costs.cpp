@@ -1,0 +1,46 @@
+#include "analysis/analysis_costs.h"
+
+#include <algorithm>
+
+#include "sim/sweep/job_cost.h"
+#include "sim/sweep/sweep_jobs.h"
+#include "sim/sweep/unit_cost.h"
+
+namespace kvsim {
+namespace {
+
+/// Of one analysis, beside the attention that all share.
+std::int64_t own_nanoseconds(const std::string& name, const UnitSizes& unit) {
+  if (name == "power-law") return unit.group * (150'000'000 + 200'000 * unit.tokens);
+  if (name == "clusters" || name == "cluster-growth" || name == "subgen-bound") {
+    return 50 * unit.pairs();  // distances between keys
+  }
+  const bool compares = name == "regression" || name == "submodularity";
+  return (compares ? 30 : 4) * unit.pairs() * unit.group;
+}
+
+}  // namespace
+
+AnalysisCosts::AnalysisCosts(const AnalysisPlan& plan, bool replays)
+    : plan_(plan), of_replays_(plan.sweep.units.size(), 0) {
+  if (!replays) return;
+  for (const SweepJob& job : jobs_of(plan.sweep)) {
+    const std::int64_t of_unit =
+        estimated_nanoseconds(plan.sweep, job) / static_cast<std::int64_t>(job.units.size());
+    for (const JobUnit& unit : job.units) {
+      if (unit.planned) of_replays_[*unit.planned] += of_unit;
+    }
+  }
+}
+
+std::int64_t AnalysisCosts::of(const PlannedUnit& planned) const {
+  const UnitSizes unit = unit_sizes(plan_.sweep, planned);
+  const bool ahead = std::any_of(plan_.analyses.begin(), plan_.analyses.end(),
+                                 [](const AnalysisSpec& spec) { return spec.info->looks_ahead; });
+  std::int64_t sum = of_replays_[&planned - plan_.sweep.units.data()] + reading_nanoseconds(unit) +
+                     (ahead ? 2 : 1) * reference_nanoseconds(unit, unit.pairs());
+  for (const AnalysisSpec& spec : plan_.analyses) sum += own_nanoseconds(spec.info->name, unit);
+  return sum;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,46 @@
+#include "sim/sweep/unit_cost.h"
+
+#include <algorithm>
+
+namespace kvsim {
+namespace {
+
+constexpr std::int64_t kOpenUnit = 1'000'000;
+constexpr std::int64_t kReadNumber = 6;
+
+}  // namespace
+
+std::int64_t UnitSizes::attended(std::int64_t held) const {
+  const std::int64_t growing = std::clamp<std::int64_t>(held - (tokens - steps), 0, steps);
+  return steps * held - growing * growing / 2;
+}
+
+UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned) {
+  const TraceHeader& header = plan.traces[planned.trace].header();
+  const SelectedUnit& unit = planned.unit;
+  return {.tokens = unit.num_tokens,
+          .steps = unit.num_tokens - first_measured(plan.request.mode, unit.prompt_length),
+          .group = header.group_size(),
+          .head_dim = header.head_dim,
+          .value_dim = header.value_dim};
+}
+
+std::int64_t reading_nanoseconds(const UnitSizes& unit) {
+  const std::int64_t vectors = unit.group * unit.head_dim + unit.dims();
+  const std::int64_t gradients = unit.gradients * unit.group * unit.value_dim;
+  return kOpenUnit + kReadNumber * unit.tokens * (vectors + gradients);
+}
+
+std::int64_t reference_nanoseconds(const UnitSizes& unit, std::int64_t pairs) {
+  return pairs * unit.group * (4 + unit.dims() / 64);
+}
+
+std::int64_t future_nanoseconds(const UnitSizes& unit) { return 12 * unit.pairs() * unit.group; }
+
+std::int64_t planning_nanoseconds(const Spec& policy, const UnitSizes& unit, std::int64_t budget) {
+  if (policy.policy().name != "optimal") return 0;
+  const std::int64_t evictions = std::clamp<std::int64_t>(unit.tokens - budget, 0, unit.steps);
+  return unit.tokens * evictions * evictions / 8;
+}
+
+}  // namespace kvsim
