@@ -24,5 +24,6 @@ void bind_closed_loop_file(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
 void bind_scale(nanobind::module_& module);
+void bind_shards(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -23,4 +23,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_specs(module);
   kvsim::python::bind_labels(module);
   kvsim::python::bind_scale(module);
+  kvsim::python::bind_shards(module);
 }

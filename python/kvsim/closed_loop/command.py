@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from .. import _engine, load_plugin
+from ..model.errors import UsageError
 from ..model.loading import (
     device_named,
     load_config,
@@ -23,6 +24,8 @@ from .texts import read_lines
 def run(options: argparse.Namespace, command: str) -> None:
     """Executes the command line and prints a summary. Raises what kvsim.evaluate raises."""
     quieten()
+    if options.shard != "1/1" and options.output is None:
+        raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
     for plugin in options.plugin:
         load_plugin(plugin)
     device = device_named(options.device)
@@ -47,8 +50,15 @@ def run(options: argparse.Namespace, command: str) -> None:
         seed=options.seed,
         allocate=options.allocate,
         output=options.output,
+        shard=options.shard,
+        announce=lambda note: say(f"kvsim: {note}"),
         progress=None if sys.stderr.isatty() else _lines(),
     )
+    if options.shard != "1/1":
+        texts = frame["sequence"].nunique()
+        there = f"{texts} text{'' if texts == 1 else 's'} in {options.output}"
+        print(f"shard {options.shard}: {there}; kvsim merge joins the parts")
+        return
     order = [flags["text"] for flags in _engine.specs(policies, options.allocate)]
     print(printed(summary(frame, order), options.format), end="")
 

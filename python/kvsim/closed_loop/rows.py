@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from .. import _engine
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .loops import How, Job, Plan
+    from .shares import Share
 
 # Beside the code of the policy, what a row depends on and its key does not have.
 DEPENDS = ("policy_code", "text_id", "prompt_length", "spans_id")
@@ -36,9 +38,13 @@ class Rows:
         there = self._lists(frame, *DEPENDS)
         self._there = dict(zip(map(tuple, self._lists(frame, *KEY)), there))
 
-    def begin_run(self, command: str, device: str, threads: int) -> None:
+    def begin_run(self, command: str, device: str, threads: int, share: Share) -> None:
         """What is added from now on belongs to one row of the table `run`."""
-        self._file.begin_run(command, device, threads)
+        self._file.begin_run(command, device, threads, share.shard, share.study)
+
+    def finish_run(self) -> None:
+        """Says there that all was done."""
+        self._file.finish_run()
 
     def check(self, job: Job) -> None:
         """Raises UsageError if the file has another text of that name, read by the same model."""
@@ -71,7 +77,8 @@ class Rows:
         attrs = frame.attrs
         keys = [tuple(row) for row in self._lists(frame, *KEY)]
         plans = [self._asked[key] for key in keys if key in self._asked]
-        frame = frame[[key in self._asked for key in keys]].reset_index(drop=True)
+        asked = np.array([key in self._asked for key in keys], bool)
+        frame = frame[asked].reset_index(drop=True)
         frame["budget_request"] = [plan.budget_request for plan in plans]
         frame["label"] = pd.Series([plan.label for plan in plans], dtype=object)
         frame.attrs.update(attrs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from .asked import Asked, prepare
 from .loops import How, Job
 from .model_id import model_id
 from .rows import Rows
+from .shares import share_of
 from .work import Work
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def evaluate(
     output: str | Path | None = None,
     progress: Any = None,
     force: bool = False,
+    shard: str = "1/1",
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
@@ -80,6 +82,8 @@ def evaluate(
         replay to the table `replay`.
       progress: as for kvsim.sweep; counts rows.
       force: makes also the rows that `output` holds already.
+      shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
+        their files.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/README.md), a row per
     text, policy and budget, ordered by key.
@@ -113,8 +117,13 @@ def evaluate_as(
     also: str | Sequence[str] | None = None,
     gradient_samples: int = 1,
     force: bool = False,
+    shard: str = "1/1",
+    announce: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
-    """`evaluate` with the command that the table `run` names; None: the call in words."""
+    """`evaluate` with the command that the table `run` names; None: the call in words.
+
+    `announce` is told how much of the work a shard is; None: warns if that is nothing.
+    """
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     how = How(mode, str(eviction_interval), seed, allocate)
@@ -123,17 +132,25 @@ def evaluate_as(
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
         also=also, gradient_samples=gradient_samples,
     )  # fmt: skip
-    model, jobs = asked.model, asked.jobs
-    rows = Rows(output, model_id(model), loop, how, force)
-    for job in jobs:
+    model, digest = asked.model, model_id(asked.model)
+    share = share_of(asked, shard, loop, digest)
+    jobs = share.jobs
+    if announce is not None and share.note:
+        announce(share.note)
+    elif share.is_empty:
+        warn_of([share.note])
+    rows = Rows(output, digest, loop, how, force)
+    for job in asked.jobs:
         rows.check(job)
         if mode == "prefill" and not job.prompt_length:
             raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
     if command is None:
         words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
         told = ", ".join(f"{name}={value!r}" for name, value in words.items())
-        command = f"kvsim.evaluate({model_name(model)!r}, {[job.name for job in jobs]}, {told})"
-    rows.begin_run(command, model.device.type, torch.get_num_threads())
+        told += f", shard={share.shard!r}" if share.shard else ""
+        texts = [job.name for job in asked.jobs]
+        command = f"kvsim.evaluate({model_name(model)!r}, {texts}, {told})"
+    rows.begin_run(command, model.device.type, torch.get_num_threads(), share)
     with reporter(progress, "rows") as report:
         done = 0
         for index, job in enumerate(jobs):
@@ -151,6 +168,7 @@ def evaluate_as(
                             report(done, total)
             if report is not None:
                 report(done, total)
+    rows.finish_run()
     return rows.asked()
 
 
