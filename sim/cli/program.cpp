@@ -36,6 +36,7 @@ std::span<const Verb> verbs() {
       {"cost", "--model NAME", "what a KV cache costs: bytes, largest batch, throughput", run_cost},
       {"compare", "RESULTS.sqlite A B...",
        "the difference between two policies of a result file, with its interval", run_compare},
+      {"merge", "PART... -o RESULTS.sqlite", "join result files, as those of shards", run_merge},
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},

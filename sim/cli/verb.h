@@ -31,6 +31,7 @@ int run_cost(const Verb& verb, const std::vector<std::string>& arguments);
 int run_report(const Verb& verb, const std::vector<std::string>& arguments);
 int run_compare(const Verb& verb, const std::vector<std::string>& arguments);
 int run_completion(const Verb& verb, const std::vector<std::string>& arguments);
+int run_merge(const Verb& verb, const std::vector<std::string>& arguments);
 int run_export(const Verb& verb, const std::vector<std::string>& arguments);
 
 }  // namespace kvsim::cli

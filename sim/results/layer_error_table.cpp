@@ -5,18 +5,6 @@
 namespace kvsim {
 namespace {
 
-/// The sum over the layers of a sequence, NULL if a layer of the model is missing.
-std::string predicted_kl_view() {
-  return fmt::format(
-      "CREATE VIEW predicted_kl AS "
-      "SELECT trace_id, sequence, policy, budget, mode, seed, predicted_kl, "
-      "CASE WHEN predicted_kl IS NULL THEN NULL ELSE predicted_kl > {} END AS is_indicative "
-      "FROM (SELECT trace_id, sequence, policy, budget, mode, seed, "
-      "CASE WHEN count(predicted_kl) = max(num_layers) THEN sum(predicted_kl) END AS predicted_kl "
-      "FROM layer_error GROUP BY trace_id, sequence, policy, budget, mode, seed)",
-      kPredictedKlLimit);
-}
-
 std::vector<Value> values_of(const LayerErrorRow& row) {
   const Result& unit = row.row;
   return {unit.trace_id,
@@ -52,6 +40,17 @@ void bind_layer(SQLite::Statement& statement, const Result& key) {
 }
 
 }  // namespace
+
+std::string predicted_kl_view() {
+  return fmt::format(
+      "CREATE VIEW predicted_kl AS "
+      "SELECT trace_id, sequence, policy, budget, mode, seed, predicted_kl, "
+      "CASE WHEN predicted_kl IS NULL THEN NULL ELSE predicted_kl > {} END AS is_indicative "
+      "FROM (SELECT trace_id, sequence, policy, budget, mode, seed, "
+      "CASE WHEN count(predicted_kl) = max(num_layers) THEN sum(predicted_kl) END AS predicted_kl "
+      "FROM layer_error GROUP BY trace_id, sequence, policy, budget, mode, seed)",
+      kPredictedKlLimit);
+}
 
 TableSchema layer_error_schema() {
   return {

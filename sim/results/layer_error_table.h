@@ -14,6 +14,10 @@ namespace kvsim {
 
 TableSchema layer_error_schema();
 
+/// The SQL of the view `predicted_kl`: the sum over the layers of a sequence, NULL if a layer of
+/// the model is missing.
+std::string predicted_kl_view();
+
 /// Inserts rows, in place of those with the same key. Creates the table and the view `predicted_kl`
 /// of it if they are missing; `file` is for messages.
 void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerErrorRow>& rows,

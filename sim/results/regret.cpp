@@ -50,11 +50,12 @@ void check_against(const Result& bound, const std::vector<Result>& rows) {
         !is_bound_for(bounding, row)) {
       continue;
     }
-    throw BoundExceeded(fmt::format(
-        "{} layer {} KV head {} at budget {}: {} retains {:.7f} of the attention and {} no more "
-        "than {:.7f}, which bounds it; please report this, with the trace",
-        row.sequence, row.layer, row.kv_head, row.budget, row.policy, *row.attention_recall,
-        bound.policy, *bound.attention_recall));
+    throw BoundExceeded(
+        fmt::format("{} layer {} KV head {} at budget {}: {} retains {:.7f} of the attention and "
+                    "{} no more than {:.7f}, which bounds it; please report this, with the trace",
+                    row.sequence, row.layer, row.kv_head, row.budget, row.policy,
+                    *row.attention_recall, bound.policy, *bound.attention_recall),
+        row, bound);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/registry/spec.h"
@@ -12,7 +13,16 @@ namespace kvsim {
 /// A row's attention_recall exceeds an upper bound for all policies: one of the two is wrong.
 class BoundExceeded : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  BoundExceeded(const std::string& message, Result row, Result bound)
+      : std::runtime_error(message), row_(std::move(row)), bound_(std::move(bound)) {}
+
+  const Result& row() const { return row_; }
+  /// The row that proves the bound.
+  const Result& bound() const { return bound_; }
+
+ private:
+  Result row_;
+  Result bound_;
 };
 
 /// Checks the attention_recall of the rows of one unit, mode and seed against those rows among them

@@ -56,22 +56,6 @@ std::string create_certificate_statement() {
       column_names(kKeyColumns));
 }
 
-/// Creates the table `certificate` if it is missing, and makes one of an earlier version anew: it
-/// lacks columns, and SQLite cannot make the bound of the recall one that may be NULL.
-void create_certificate_table(SQLite::Database& connection) {
-  connection.exec(create_certificate_statement());
-  std::vector<std::string> names;
-  for (const StoredColumn& column : columns_of(connection, "certificate")) {
-    if (column.name == "gap") return;
-    names.push_back(column.name);
-  }
-  connection.exec("ALTER TABLE certificate RENAME TO earlier_certificate");
-  connection.exec(create_certificate_statement());
-  connection.exec(fmt::format("INSERT INTO certificate ({0}) SELECT {0} FROM earlier_certificate",
-                              fmt::join(names, ", ")));
-  connection.exec("DROP TABLE earlier_certificate");
-}
-
 /// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
 Value number_or_text(const Column& column, const Result& result) {
   Value value = column.get(result);
@@ -92,6 +76,20 @@ void create_replay_table(SQLite::Database& connection) {
   const SQLite::Statement keys(connection,
                                fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
   add_missing_result_columns(connection);
+}
+
+void create_certificate_table(SQLite::Database& connection) {
+  connection.exec(create_certificate_statement());
+  std::vector<std::string> names;
+  for (const StoredColumn& column : columns_of(connection, "certificate")) {
+    if (column.name == "gap") return;
+    names.push_back(column.name);
+  }
+  connection.exec("ALTER TABLE certificate RENAME TO earlier_certificate");
+  connection.exec(create_certificate_statement());
+  connection.exec(fmt::format("INSERT INTO certificate ({0}) SELECT {0} FROM earlier_certificate",
+                              fmt::join(names, ", ")));
+  connection.exec("DROP TABLE earlier_certificate");
 }
 
 std::string column_names(std::size_t count) {

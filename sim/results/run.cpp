@@ -31,12 +31,16 @@ Run start_run(RunLabels labels) {
           .clock = std::chrono::steady_clock::now()};
 }
 
-void insert_run(SQLite::Database& connection, const Run& run) {
+void create_run_table(SQLite::Database& connection) {
   connection.exec(
       "CREATE TABLE IF NOT EXISTS run (run_id TEXT NOT NULL PRIMARY KEY, started TEXT NOT NULL, "
       "seconds REAL NOT NULL, command TEXT NOT NULL, kvsim_version TEXT NOT NULL, host TEXT NOT "
       "NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, rows_written INTEGER NOT NULL, shard "
       "TEXT, study TEXT, finished INTEGER) WITHOUT ROWID");
+}
+
+void insert_run(SQLite::Database& connection, const Run& run) {
+  create_run_table(connection);
   add_missing_columns(connection, "run",
                       {{"shard", "TEXT"}, {"study", "TEXT"}, {"finished", "INTEGER"}});
   SQLite::Statement insert(

@@ -31,6 +31,9 @@ struct Run {
 /// A run that starts now on this host.
 Run start_run(RunLabels labels);
 
+/// Creates the table `run` if it is missing.
+void create_run_table(SQLite::Database& connection);
+
 /// Adds the run, which has written no rows yet and is not finished. Makes the table if it is
 /// missing, and gives that of an earlier version the columns that it lacks.
 void insert_run(SQLite::Database& connection, const Run& run);

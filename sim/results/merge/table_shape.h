@@ -1,0 +1,39 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <string>
+#include <vector>
+
+namespace kvsim {
+
+/// A column of a table as a file has it.
+struct ColumnShape {
+  std::string name;
+  std::string type;
+  int key = 0;  ///< its place in the primary key, from 1; 0: none
+  bool takes_null = true;
+};
+
+/// A table as a file has it.
+struct TableShape {
+  std::string name;
+  std::string sql;  ///< that creates it
+  std::vector<ColumnShape> columns;
+
+  /// The names of the columns of the primary key, in the order of the key.
+  std::vector<std::string> key() const;
+  /// Null if there is no such column.
+  const ColumnShape* find(const std::string& column) const;
+};
+
+/// The tables of a file, without views and SQLite's own, in the order of their names.
+std::vector<TableShape> tables_of(SQLite::Database& connection);
+
+/// A name as SQL takes it.
+std::string sql_name(const std::string& name);
+
+/// Names as SQL takes them, separated by commas.
+std::string sql_names(const std::vector<std::string>& names);
+
+}  // namespace kvsim
