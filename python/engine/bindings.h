@@ -25,5 +25,6 @@ void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
 void bind_scale(nanobind::module_& module);
 void bind_shards(nanobind::module_& module);
+void bind_merge(nanobind::module_& module);
 
 }  // namespace kvsim::python

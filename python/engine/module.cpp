@@ -24,4 +24,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_labels(module);
   kvsim::python::bind_scale(module);
   kvsim::python::bind_shards(module);
+  kvsim::python::bind_merge(module);
 }

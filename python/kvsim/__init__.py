@@ -19,6 +19,7 @@ from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
 from .kvpress import from_kvpress
 from .labels import labels
+from .merge import merge
 from .options import Options
 from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
@@ -64,6 +65,7 @@ __all__ = [
     "labels",
     "load",
     "load_plugin",
+    "merge",
     "policies",
     "replay",
     "run",

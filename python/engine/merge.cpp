@@ -1,0 +1,41 @@
+#include "sim/results/merge/merge.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/engine/bindings.h"
+#include "python/engine/run_engine.h"
+#include "sim/replay/replay.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+/// ([(table, rows, new rows)], notes of what is missing).
+nb::tuple merge(const std::vector<std::filesystem::path>& parts,
+                const std::filesystem::path& output, const nb::object& progress) {
+  Merged merged;
+  run_engine(progress, [&](Work& state) {
+    state.total = parts.size();
+    merged = merge_results(parts, output, [&](std::size_t done) {
+      state.done = done;
+      if (state.interrupted) throw Interrupted("interrupted");
+    });
+  });
+  nb::list tables;
+  for (const MergedTable& each : merged.tables) {
+    tables.append(nb::make_tuple(each.name, each.rows, each.added));
+  }
+  return nb::make_tuple(tables, merged.missing);
+}
+
+}  // namespace
+
+void bind_merge(nb::module_& module) {
+  module.def("merge", &merge, "parts"_a, "output"_a, "progress"_a.none());
+}
+
+}  // namespace kvsim::python
