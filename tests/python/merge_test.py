@@ -14,7 +14,7 @@ SHARDS = 3
 @pytest.fixture(scope="module")
 def trace():
     random = np.random.default_rng(1)
-    query, key, value = (random.normal(size=(heads, 24, 4)) for heads in (4, 2, 2))
+    query, key, value = (random.normal(size=(heads, 24, 4)) for heads in (6, 3, 3))
     return kvsim.Trace.from_arrays(query, key, value)
 
 
@@ -33,9 +33,9 @@ def test_merged_shards_are_the_sweep(trace, parts, tmp_path):
         merged = kvsim.merge(parts, tmp_path / "all.sqlite", complete=True)
     assert list(merged.columns) == ["table", "rows", "new"]
     assert merged.set_index("table").loc["run"].tolist() == [SHARDS, SHARDS]
-    found = kvsim.load(tmp_path / "all.sqlite").table("replay").drop(columns="run_id")
-    whole = kvsim.sweep(trace, "window;h2o", 6, output=tmp_path / "one.sqlite")
-    whole = kvsim.load(tmp_path / "one.sqlite").table("replay").drop(columns="run_id")
+    found = kvsim.load(tmp_path / "all.sqlite")["replay"].drop(columns="run_id")
+    kvsim.sweep(trace, "window;h2o", 6, output=tmp_path / "one.sqlite")
+    whole = kvsim.load(tmp_path / "one.sqlite")["replay"].drop(columns="run_id")
     pd.testing.assert_frame_equal(found, whole, check_exact=True)
 
 
@@ -71,5 +71,5 @@ def test_rows_of_the_closed_loop_are_joined(result_file, tmp_path):
     path = tmp_path / "other.sqlite"
     type(result_file)(path).closed_loop(["window"], budgets=(8,))
     kvsim.merge([path, result_file.path], tmp_path / "all.sqlite")
-    frame = kvsim.load(tmp_path / "all.sqlite").table("closed_loop")
+    frame = kvsim.load(tmp_path / "all.sqlite")["closed_loop"]
     assert frame.budget.tolist() == [4, 8]

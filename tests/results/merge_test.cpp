@@ -1,18 +1,19 @@
 #include "sim/results/merge/merge.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
-#include "policies/parameters/errors.h"
 #include "sim/results/closed_loop_table.h"
-#include "sim/results/merge/missing_shards.h"
 #include "tests/results/result_files.h"
 #include "tests/support/unsynced_files.h"
 
 namespace kvsim::results_test {
 namespace {
 
-using Catch::Contains;
 using test_support::UnsyncedFiles;
 using traces_test::TemporaryFolder;
 
@@ -201,6 +202,28 @@ TEST_CASE("merge: an end from outside leaves the output as it was", "[merge]") {
   CHECK(bytes(all) == before);
   CHECK_THROWS_WITH(merge_results({a, b}, folder / "new.sqlite", stop), "stop");
   CHECK_FALSE(std::filesystem::exists(folder / "new.sqlite"));
+}
+
+TEST_CASE("merge: one that is killed leaves the output as it was, and can be done again",
+          "[merge]") {
+  const TemporaryFolder folder;
+  const auto a = write(folder / "a.sqlite", {row("h2o")});
+  const auto b = write(folder / "b.sqlite", {row("lru")});
+  const auto all = write(folder / "all.sqlite", {row("window")});
+  const auto before = table(all, "replay").rows;
+  const pid_t child = fork();
+  if (child == 0) {
+    merge_results({a, b}, all, [](std::size_t done) {
+      if (done == 2) std::_Exit(0);
+    });
+    std::_Exit(1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  CHECK(table(all, "replay").rows == before);
+  merge_results({a, b}, all);
+  CHECK(table(all, "replay").rows.size() == 3);
 }
 
 TEST_CASE("merge: shards without a run, and runs without an end, are named by command", "[merge]") {
