@@ -1,32 +1,52 @@
 #include "sim/results/database.h"
 
 #include <fmt/format.h>
-#include <sqlite3.h>
 
 #include <algorithm>
 
 #include "policies/parameters/errors.h"
+#include "sim/results/database_error.h"
+#include "sim/results/local_copy.h"
+#include "sim/results/open_to_read.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
 
-constexpr int kBusyMilliseconds = 60'000;  // another sweep may be committing to the same file
+/// A log beside the file, which WAL needs, is shared memory: other machines do not see it.
+void leave_wal(SQLite::Database& connection) {
+  if (connection.execAndGet("PRAGMA journal_mode").getString() != "wal") return;
+  SQLite::Statement(connection, "PRAGMA journal_mode = DELETE").executeStep();
+}
 
 }  // namespace
 
-Database::Database(std::filesystem::path file, bool writing) : file_(std::move(file)) {
+Database::Database(std::filesystem::path file, bool writing, const Scratch& scratch)
+    : file_(std::move(file)) {
   if (file_.empty()) throw UsageError("the result file needs a name");
   if (!writing && !std::filesystem::exists(file_)) {
     throw DataError(fmt::format("{}: there is no such result file", file_.string()));
   }
   try {
-    // Readers open for writing too: they may have to roll back the transaction of a killed writer.
-    const int flags = SQLite::OPEN_READWRITE | (writing ? SQLite::OPEN_CREATE : 0);
-    connection_ = std::make_unique<SQLite::Database>(std::filesystem::absolute(file_), flags,
-                                                     kBusyMilliseconds);
+    if (!writing) {
+      // Readers open for writing too: they may have to roll back the transaction of a killed
+      // writer.
+      connection_ = open_to_read(file_);
+      return;
+    }
+    std::filesystem::path place = std::filesystem::absolute(file_);
+    const std::filesystem::path folder = scratch_folder(file_, scratch);
+    if (!folder.empty()) {
+      copy_ = LocalCopy::of(file_, folder, scratch);
+      place = copy_->file();
+    }
+    connection_ = std::make_unique<SQLite::Database>(
+        place, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds);
+    leave_wal(*connection_);
   } catch (const SQLite::Exception& error) {
-    fail(error);
+    connection_.reset();
+    release_copy();
+    throw_database_error(file_, error);
   }
 }
 
@@ -35,16 +55,27 @@ Database::Database()
       connection_(std::make_unique<SQLite::Database>(
           ":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)) {}
 
-void Database::fail(const SQLite::Exception& error) const {
-  const std::string name = file_.string();
-  const int code = error.getErrorCode();
-  // All statements are valid for a result file, so SQLITE_ERROR means other tables or columns.
-  if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR) {
-    throw DataError(
-        fmt::format("{}: expected a result file (SQLite), found {}", name, error.what()));
-  }
-  throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
+Database::~Database() {
+  connection_.reset();
+  release_copy();
 }
+
+void Database::release_copy() {
+  if (copy_) LocalCopy::release(std::move(copy_));
+}
+
+void Database::committed() {
+  if (copy_) copy_->committed();
+}
+
+void Database::publish() {
+  // What shares the copy is not finished, and has the last word.
+  if (copy_ && copy_.use_count() == 1) copy_->publish();
+}
+
+std::filesystem::path Database::keep() { return copy_ ? copy_->keep() : file_; }
+
+void Database::fail(const SQLite::Exception& error) const { throw_database_error(file_, error); }
 
 std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table) {
   SQLite::Statement query(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)");

@@ -9,16 +9,25 @@
 #include <vector>
 
 #include "sim/results/result.h"
+#include "sim/results/scratch.h"
 
 namespace kvsim {
 
-/// The SQLite file behind a ResultStore.
+class LocalCopy;
+
+/// The SQLite file behind a ResultStore, or a local copy of it (local_copy.h). Transactions have a
+/// rollback journal, never a write-ahead log.
 class Database {
  public:
-  /// Throws UsageError if `file` is empty, DataError if it does not exist and `writing` is false.
-  Database(std::filesystem::path file, bool writing);
+  /// `scratch` is for writing. Throws UsageError if `file` is empty, DataError if it does not exist
+  /// and `writing` is false.
+  Database(std::filesystem::path file, bool writing, const Scratch& scratch = {});
   /// In memory.
   Database();
+  /// Brings the rows of a local copy to their place, or tells why not.
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
 
   /// Runs `action` on the connection and translates errors of SQLite: DataError if the file is
   /// not a result file, std::runtime_error if it cannot be read or written.
@@ -33,10 +42,17 @@ class Database {
 
   const std::filesystem::path& file() const { return file_; }
 
+  /// Members of LocalCopy; they do nothing without one. keep() returns the file that has the rows.
+  void committed();
+  void publish();
+  std::filesystem::path keep();
+
  private:
+  void release_copy();
   [[noreturn]] void fail(const SQLite::Exception& error) const;
 
   std::filesystem::path file_;
+  std::shared_ptr<LocalCopy> copy_;
   std::unique_ptr<SQLite::Database> connection_;
 };
 

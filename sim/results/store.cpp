@@ -26,8 +26,8 @@ bool has_labels(SQLite::Database& connection) {
 
 }  // namespace
 
-ResultStore::ResultStore(const std::filesystem::path& file, Access access)
-    : database_(std::make_unique<Database>(file, access == Access::write)) {
+ResultStore::ResultStore(const std::filesystem::path& file, Access access, const Scratch& scratch)
+    : database_(std::make_unique<Database>(file, access == Access::write, scratch)) {
   database_->run([&](SQLite::Database& connection) {
     if (access == Access::write) {
       create_replay_table(connection);
@@ -69,9 +69,13 @@ void ResultStore::begin_run(const RunLabels& labels) {
 }
 
 void ResultStore::finish_run() {
-  if (run_ == nullptr) return;
-  database_->run([&](SQLite::Database& connection) { kvsim::finish_run(connection, *run_); });
+  if (run_ != nullptr) {
+    database_->run([&](SQLite::Database& connection) { kvsim::finish_run(connection, *run_); });
+  }
+  database_->publish();
 }
+
+std::filesystem::path ResultStore::keep() { return database_->keep(); }
 
 std::string ResultStore::run_id() const { return run_ == nullptr ? "" : run_->run_id; }
 
@@ -115,6 +119,7 @@ void ResultStore::add(const std::vector<Result>& results,
     }
     transaction.commit();
   });
+  database_->committed();
 }
 
 std::optional<double> ResultStore::recall_bound(const Result& result) const {
@@ -251,6 +256,7 @@ void ResultStore::replace(const std::vector<TableRows>& tables) {
     if (run_ != nullptr) count_rows(connection, *run_, rows);
     transaction.commit();
   });
+  database_->committed();
 }
 
 Table ResultStore::table(const std::string& name) const {

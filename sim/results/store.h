@@ -11,6 +11,7 @@
 
 #include "sim/results/layer_error.h"
 #include "sim/results/sampled_interval.h"
+#include "sim/results/scratch.h"
 #include "sim/results/table.h"
 #include "sim/results/table_schema.h"
 
@@ -34,8 +35,10 @@ class ResultStore {
 
   /// Access::write creates the file and the table if they are missing, and gives the table of an
   /// earlier version the columns that it lacks, with NULL in its rows. Throws UsageError if `file`
-  /// is empty.
-  ResultStore(const std::filesystem::path& file, Access access);
+  /// is empty. On a file system that machines share, or with `scratch`, the file is written on a
+  /// local disk and brought to its place whole: now and then, by finish_run() and by the
+  /// destructor, which tells what fails.
+  ResultStore(const std::filesystem::path& file, Access access, const Scratch& scratch = {});
   /// In memory, as if in an empty file.
   ResultStore();
   ~ResultStore();
@@ -47,9 +50,14 @@ class ResultStore {
   /// Adds a row to the table `run`. All rows that are written from here on are of this run.
   void begin_run(const RunLabels& labels);
 
-  /// Says there that the run is finished: the file holds all that its command asked for. Does
-  /// nothing before begin_run().
+  /// Says there that the run is finished: the file holds all that its command asked for. Brings a
+  /// file that is written on a local disk to its place; if that fails, the error names the local
+  /// file, which stays.
   void finish_run();
+
+  /// Brings the rows to their place, before the end of a run too, and tells what fails. Returns the
+  /// file that has them.
+  std::filesystem::path keep();
 
   /// The run_id of that row; empty before begin_run().
   std::string run_id() const;

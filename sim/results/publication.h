@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace kvsim {
+
+/// What tells a file from the one that stood under its name before; "none" if there is none.
+std::string fingerprint(const std::filesystem::path& file);
+
+/// `file` with `.partial-HOST-PID`, or another name that only this process uses.
+std::filesystem::path name_of_this_process(const std::filesystem::path& file,
+                                           const std::string& before, const std::string& after);
+
+/// Copies the committed content of the database `local` to a new file beside `place`, down to the
+/// disk, and returns its path. Throws std::runtime_error with the reason, and then leaves no file.
+std::filesystem::path write_partial(const std::filesystem::path& local,
+                                    const std::filesystem::path& place);
+
+/// Renames `partial` to `place` if that still has the fingerprint `expected`. Returns whether it
+/// had; if not, nothing changed. Throws std::runtime_error with the reason.
+bool put_in_place(const std::filesystem::path& partial, const std::filesystem::path& place,
+                  const std::string& expected);
+
+}  // namespace kvsim
