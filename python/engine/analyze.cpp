@@ -8,6 +8,7 @@
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "python/engine/scratch.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/sharding.h"
@@ -42,7 +43,7 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
     if (!empty.empty()) notes.push_back(empty);
     std::optional<ResultStore> store;
     if (output) {
-      store.emplace(*output, ResultStore::Access::write);
+      store.emplace(*output, ResultStore::Access::write, scratch_in(given.scratch));
       for (const TableSchema& schema : schemas) store->create(schema);
       store->begin_run(labels_of(plan.sweep, command, backend->device()));
       run_id = store->run_id();

@@ -5,12 +5,15 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <type_traits>
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
+#include "python/engine/scratch.h"
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
@@ -76,27 +79,41 @@ Value value_of(const ColumnSchema& column, nb::handle given) {
 /// begin_run().
 class ClosedLoopFile {
  public:
-  explicit ClosedLoopFile(const std::optional<std::string>& path)
-      : schema_(closed_loop_schema()),
-        store_(path ? ResultStore(*path, ResultStore::Access::write) : ResultStore()) {
-    store_.create(schema_);
+  ClosedLoopFile(const std::optional<std::string>& path, const std::string& scratch)
+      : schema_(closed_loop_schema()) {
+    const nb::gil_scoped_release release;
+    if (path) {
+      store_.emplace(*path, ResultStore::Access::write, scratch_in(scratch));
+    } else {
+      store_.emplace();
+    }
+    store_->create(schema_);
     for (std::size_t i = 0; i < schema_.columns.size(); ++i) places_[schema_.columns[i].name] = i;
   }
 
   std::string begin_run(const std::string& command, const std::string& device, int threads,
                         const std::string& shard, const std::string& study) {
     return stored([&] {
-      store_.begin_run({command, device, threads, shard, study});
-      return store_.run_id();
+      store_->begin_run({command, device, threads, shard, study});
+      return store_->run_id();
     });
   }
 
   void finish_run() {
-    stored([&] { store_.finish_run(); });
+    stored([&] { store_->finish_run(); });
+  }
+
+  ~ClosedLoopFile() { close(); }
+
+  /// Brings rows on a local disk to their place. The object is not used any more.
+  void close() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard lock(mutex_);
+    store_.reset();
   }
 
   nb::tuple rows() {
-    std::vector<std::vector<Value>> rows = stored([&] { return store_.table(schema_.name).rows; });
+    std::vector<std::vector<Value>> rows = stored([&] { return store_->table(schema_.name).rows; });
     return table_of(schema_, std::move(rows));
   }
 
@@ -104,7 +121,7 @@ class ClosedLoopFile {
   void add(const nb::list& rows) {
     TableRows table{&schema_, {}};
     for (const nb::handle row : rows) table.rows.push_back(row_of(nb::cast<nb::dict>(row)));
-    stored([&] { store_.replace({table}); });
+    stored([&] { store_->replace({table}); });
   }
 
  private:
@@ -113,6 +130,7 @@ class ClosedLoopFile {
   std::invoke_result_t<Action> stored(const Action& action) {
     const nb::gil_scoped_release release;
     const std::lock_guard lock(mutex_);
+    if (!store_) throw std::logic_error("a closed file of closed_loop rows");
     return action();
   }
 
@@ -140,7 +158,7 @@ class ClosedLoopFile {
   }
 
   TableSchema schema_;
-  ResultStore store_;
+  std::optional<ResultStore> store_;  // none after close()
   std::map<std::string, std::size_t> places_;
   std::mutex mutex_;
 };
@@ -149,10 +167,12 @@ class ClosedLoopFile {
 
 void bind_closed_loop_file(nb::module_& module) {
   nb::class_<ClosedLoopFile>(module, "ClosedLoopFile")
-      .def(nb::init<const std::optional<std::string>&>(), "path"_a.none())
+      .def(nb::init<const std::optional<std::string>&, const std::string&>(), "path"_a.none(),
+           "scratch"_a = "")
       .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a,
            "shard"_a = "", "study"_a = "")
       .def("finish_run", &ClosedLoopFile::finish_run)
+      .def("close", &ClosedLoopFile::close)
       .def("rows", &ClosedLoopFile::rows)
       .def("add", &ClosedLoopFile::add, "rows"_a);
 }

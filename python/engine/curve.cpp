@@ -7,6 +7,7 @@
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "python/engine/scratch.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/run_curves.h"
 #include "sim/sweep/sharding.h"
@@ -40,7 +41,7 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
     if (!empty.empty()) notes.push_back(empty);
     std::optional<ResultStore> store;
     if (output) {
-      store.emplace(*output, ResultStore::Access::write);
+      store.emplace(*output, ResultStore::Access::write, scratch_in(given.scratch));
       store->create(schema);
       store->begin_run(labels_of(plan.sweep, command, backend->device()));
       run_id = store->run_id();

@@ -17,6 +17,7 @@
 #include "gpu/cuda/choose_backend.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
+#include "python/engine/scratch.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/sharding.h"
 #include "sim/sweep/stored_sweep.h"
@@ -60,14 +61,16 @@ std::vector<std::vector<std::size_t>> tasks_of_seconds(const std::vector<double>
 PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
                          const std::string& budgets, const nb::dict& options,
                          const std::optional<std::string>& output, bool force,
-                         const std::string& command)
-    : store_(output ? ResultStore(*output, ResultStore::Access::write) : ResultStore()) {
+                         const std::string& command) {
   const Options given(options);
   const nb::gil_scoped_release release;
   plan_ = plan_sweep(request_of(traces, policies, budgets, given, notes_));
+  store_ = output ? std::make_unique<ResultStore>(*output, ResultStore::Access::write,
+                                                  scratch_in(given.scratch))
+                  : std::make_unique<ResultStore>();
   if (output) {
     const auto replaced = begin_sweep(
-        plan_, store_, labels_of(plan_, command, choose_backend(given.device)->device()), force);
+        plan_, *store_, labels_of(plan_, command, choose_backend(given.device)->device()), force);
     if (const std::string note = note_of_another_code(replaced); !note.empty()) {
       notes_.push_back(note);
     }
@@ -163,13 +166,18 @@ void PartedSweep::add(const SweepTask& task, const std::vector<SentRow>& rows) {
     of_units[{result.trace_id, result.sequence, result.layer, result.kv_head}].push_back(
         std::move(outcome));
   }
-  for (const auto& [unit, outcomes] : of_units) store_unit(outcomes, store_);
+  for (const auto& [unit, outcomes] : of_units) store_unit(outcomes, *store_);
   for (const std::size_t item : task.items) is_stored_[item] = true;
   done_ += rows.size();
 }
 
+void PartedSweep::close() {
+  const nb::gil_scoped_release release;
+  store_.reset();
+}
+
 nb::dict PartedSweep::columns() const {
-  const std::vector<Result> rows = rows_of_sweep(plan_, store_);
+  const std::vector<Result> rows = rows_of_sweep(plan_, *store_);
   return columns_of(rows);
 }
 
@@ -197,6 +205,7 @@ void bind_parted_sweep(nb::module_& module) {
       .def("add", &PartedSweep::add, nb::arg("task"), nb::arg("rows"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("finish", &PartedSweep::finish)
+      .def("close", &PartedSweep::close)
       .def("total", &PartedSweep::total)
       .def("done", &PartedSweep::done)
       .def("notes", &PartedSweep::notes)

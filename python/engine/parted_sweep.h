@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class PartedSweep {
   PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
               const std::string& budgets, const nanobind::dict& options,
               const std::optional<std::string>& output, bool force, const std::string& command);
+
+  ~PartedSweep() { close(); }
 
   /// What remains, by tasks_of(); `each` in seconds.
   std::vector<SweepTask> tasks(const std::optional<double>& each) const;
@@ -56,7 +59,10 @@ class PartedSweep {
   void add(const SweepTask& task, const std::vector<SentRow>& rows);
 
   /// Says in `output` that all was done.
-  void finish() { store_.finish_run(); }
+  void finish() { store_->finish_run(); }
+
+  /// Lets go of `output`; brings rows on a local disk to their place. After it there are no rows.
+  void close();
 
   std::size_t total() const { return plan_.num_replays(); }
   std::size_t done() const { return done_; }
@@ -69,7 +75,7 @@ class PartedSweep {
   SweepPlan plan_;
   std::vector<SweepJob> jobs_;
   std::vector<WorkItem> items_;
-  ResultStore store_;
+  std::unique_ptr<ResultStore> store_;
   std::vector<std::string> notes_;
   std::vector<bool> is_stored_;               // parallel to items_
   std::map<std::string, std::string> files_;  // of traces, by their ids

@@ -22,6 +22,7 @@ Options::Options(const nb::dict& options) {
   fields.add("every", request.every);
   fields.add("shard", request.shard);
   fields.add("device", device);
+  fields.add("scratch", scratch);
   fields.take(options);
 }
 

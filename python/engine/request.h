@@ -10,13 +10,14 @@
 
 namespace kvsim::python {
 
-/// The options of a dict whose keys are members of RequestOptions and `device`. Throws UsageError
-/// for another key, naming the nearest, and for a value of another type.
+/// The options of a dict whose keys are members of RequestOptions, `device` and `scratch`. Throws
+/// UsageError for another key, naming the nearest, and for a value of another type.
 struct Options {
   explicit Options(const nanobind::dict& options);
 
   RequestOptions request;
   std::string device = "cpu";
+  std::string scratch;  ///< a folder; empty: no choice
 };
 
 /// The request of these options, traces and, unless they are empty, lists of policies and budgets.

@@ -7,6 +7,7 @@
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "python/engine/scratch.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/sharding.h"
@@ -18,8 +19,9 @@ namespace nb = nanobind;
 namespace kvsim::python {
 namespace {
 
-ResultStore open_store(const std::optional<std::string>& output) {
-  return output ? ResultStore(*output, ResultStore::Access::write) : ResultStore();
+ResultStore open_store(const std::optional<std::string>& output, const std::string& scratch) {
+  if (!output) return ResultStore();
+  return ResultStore(*output, ResultStore::Access::write, scratch_in(scratch));
 }
 
 /// (columns of the table `replay` for all rows asked for, notes for the user).
@@ -33,7 +35,7 @@ nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
   run_engine(progress, [&](Work& state) {
     const auto backend = choose_backend(given.device);
     SweepPlan plan = plan_sweep(request_of(traces, policies, budgets, given, notes));
-    ResultStore store = open_store(output);
+    ResultStore store = open_store(output, given.scratch);
     const RunLabels labels = labels_of(plan, command, backend->device());
     // Rows in memory belong to no run.
     if (output) {

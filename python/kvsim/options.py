@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,6 +50,9 @@ class Options(TypedDict, total=False):
     shard: str
     """"I/N": the I-th of N shares of the work, of equal estimated cost; kvsim.merge joins their
     files. Not for replay."""
+    scratch: str | Path | None
+    """A folder on a local disk: `output` is written there and brought to its place whole, every
+    minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay."""
 
 
 def engine_options(options: Options) -> dict[str, object]:
@@ -64,6 +68,8 @@ def engine_options(options: Options) -> dict[str, object]:
         given["sequences"] = given["sequences"].split(",")
     elif "sequences" in given:
         given["sequences"] = [str(name) for name in given["sequences"]]
+    if "scratch" in given:
+        given["scratch"] = os.fspath(given["scratch"])
     if "eviction_interval" in given:
         given["eviction_interval"] = str(given["eviction_interval"])
     return given

@@ -68,7 +68,8 @@ def replay(
       policy, budget: one of those that kvsim.sweep takes.
       sequence, layer, kv_head: the unit. Each may be left out where the trace has only one.
       mode, progress: as for kvsim.sweep.
-      options: see kvsim.Options, without sequences, layers, heads and shard.
+      options: see kvsim.Options, without sequences, layers, heads, shard and
+        scratch.
 
     Returns a Replay: row, evicted_after, attention_recall, output_error, slot_price, recall_bound
     and intervals.
@@ -76,7 +77,9 @@ def replay(
     """
     opened = trace if isinstance(trace, Trace) else Trace(trace)
     name = opened.only_sequence() if sequence is None else sequence
-    given = options_without(("sequences", "layers", "heads", "shard"), {"mode": mode, **options})
+    given = options_without(
+        ("sequences", "layers", "heads", "shard", "scratch"), {"mode": mode, **options}
+    )
     layers = [each for text in opened.sequences if text.name == name for each in text.layers]
     if layer is None:
         layer = _only("layer", [each.index for each in layers])

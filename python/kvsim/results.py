@@ -196,15 +196,12 @@ class Results:
         import pandas as pd
 
         try:
-            uri = self.path.resolve().as_uri() + "?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True)) as connection:
-                cursor = connection.execute(sql, values)
-                columns = [column[0] for column in cursor.description]
-                frame = pd.DataFrame(cursor.fetchall(), columns=columns)
+            columns, rows = _executed(self.path, sql, values)
         except sqlite3.Error as error:
             raise ResultsError(
                 f"{self.path}: expected a result file (SQLite), found {error}"
             ) from error
+        frame = pd.DataFrame(rows, columns=columns)
         for column in frame.columns[frame.dtypes == "object"]:
             # Numbers mixed with NULLs arrive as objects. A column without rows keeps its type.
             values = list(frame[column])
@@ -229,3 +226,25 @@ def load(path: str | Path) -> Results:
     Raises ResultsError if the file is missing or is not a result file.
     """
     return Results(path)
+
+
+def _executed(path: Path, sql: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple]]:
+    """Names of columns, and rows.
+
+    Where the file system does not lock files, the file is read as it stands, unless a writer has
+    left a transaction.
+    """
+    uri = path.resolve().as_uri() + "?mode=ro"
+    try:
+        return _executed_at(uri, sql, values)
+    except sqlite3.OperationalError as error:
+        logs = [Path(f"{path}{end}") for end in ("-journal", "-wal")]
+        if "is locked" in str(error) or any(log.exists() and log.stat().st_size for log in logs):
+            raise
+        return _executed_at(uri + "&immutable=1", sql, values)
+
+
+def _executed_at(uri: str, sql: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple]]:
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        cursor = connection.execute(sql, values)
+        return [column[0] for column in cursor.description], cursor.fetchall()

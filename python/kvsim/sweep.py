@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def sweep(
         the path of a trace, or all of one in memory; classes by cloudpickle.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
-        reference, every, device, shard.
+        reference, every, device, shard, scratch.
 
     Returns a frame with the columns of the table `replay`, ordered by its key, of all rows that
     were asked for, those included that `output` held. `run_id` is empty without `output`. NULL is
@@ -111,12 +112,13 @@ def sweep_as(
         if executor is None:
             columns, notes = _engine.sweep(*request, report)
         else:
-            parted = _engine.PartedSweep(*request)
-            skipped = run_parts(executor, parted, traces, amounts, given, report)
-            columns, notes = parted.columns(), parted.notes()
-            if skipped:
-                raise _error_of(skipped, frame_of(columns), parted.total() - parted.done(), output)
-            parted.finish()
+            with closing(_engine.PartedSweep(*request)) as parted:
+                skipped = run_parts(executor, parted, traces, amounts, given, report)
+                columns, notes = parted.columns(), parted.notes()
+                if skipped:
+                    missing = parted.total() - parted.done()
+                    raise _error_of(skipped, frame_of(columns), missing, output)
+                parted.finish()
     return frame_of(columns), notes
 
 

@@ -74,7 +74,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
       "budgets", po::value<std::vector<std::string>>(), "and budgets: 5%,0.2,256,32..128:32")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows with the same key are replaced");
-  options.add(session_options()).add(shard_options());
+  options.add(session_options()).add(shard_options()).add(scratch_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) {
     list_analyses(std::cout);
@@ -85,7 +85,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::string file = required_from(verb, *values, "output");
   const auto backend = backend_from(*values);
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
-  ResultStore store(file, ResultStore::Access::write);
+  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
   for (const TableSchema& schema : plan.schemas) store.create(schema);
   store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
 
@@ -103,7 +103,8 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
                    progress.advance(unit.unit.name);
                  });
   } catch (const Interrupted&) {
-    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
+    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(),
+                                  store.keep().string()));
   }
   store.finish_run();
   if (plan.sweep.request.shard.is_all()) {

@@ -33,7 +33,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
       "at which budgets to compute output errors, too: none, all, every:32 or 5%,10%,20%..80%:20%")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows of its table curve with the same key are replaced");
-  options.add(session_options()).add(shard_options());
+  options.add(session_options()).add(shard_options()).add(scratch_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
@@ -47,7 +47,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   const CurvePlan plan =
       plan_curves(std::move(request),
                   ErrorBudgets((*values)["output-error"].as<std::string>(), "--output-error"));
-  ResultStore store(file, ResultStore::Access::write);
+  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
   const TableSchema schema = curve_schema();
   store.create(schema);
   store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
@@ -67,7 +67,8 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
                  progress.advance(unit.unit.name);
                });
   } catch (const Interrupted&) {
-    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(), file));
+    throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(),
+                                  store.keep().string()));
   }
   store.finish_run();
   if (plan.sweep.request.shard.is_all()) {

@@ -134,6 +134,15 @@ po::options_description shard_options() {
   return options;
 }
 
+po::options_description scratch_options() {
+  po::options_description options("Where to write");
+  options.add_options()("scratch", po::value<std::string>(),
+                        "a folder on a local disk: the result file is written there and brought to "
+                        "its place whole, every minute and at the end. Without it only a file on "
+                        "NFS, Lustre or another shared file system is, in TMPDIR");
+  return options;
+}
+
 po::options_description measuring_options() {
   po::options_description options("What to measure");
   options.add_options()("reference", po::value<std::string>()->default_value("full"),
@@ -173,6 +182,13 @@ RequestOptions options_from(const po::variables_map& values) {
   take("every", options.every);
   take("shard", options.shard);
   return options;
+}
+
+Scratch scratch_from(const po::variables_map& values) {
+  Scratch scratch;
+  if (values.count("scratch") > 0) scratch.folder = values["scratch"].as<std::string>();
+  scratch.tell = [](const std::string& line) { std::cerr << fmt::format("kvsim: {}\n", line); };
+  return scratch;
 }
 
 std::unique_ptr<Backend> backend_from(const po::variables_map& values) {

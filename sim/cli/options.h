@@ -9,6 +9,7 @@
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/cli/verb.h"
+#include "sim/results/scratch.h"
 #include "sim/sweep/request/request_options.h"
 
 namespace kvsim::cli {
@@ -33,10 +34,14 @@ po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
 po::options_description shard_options();      ///< --shard
+po::options_description scratch_options();    ///< --scratch
 po::options_description plugin_options();     ///< --plugin, which parse() loads
 
 /// The values of those of them that the verb has.
 RequestOptions options_from(const po::variables_map& values);
+
+/// Where a result file is written while the verb runs; tells on standard error.
+Scratch scratch_from(const po::variables_map& values);
 
 /// The back-end of --device. Throws std::runtime_error if there is no such device.
 std::unique_ptr<Backend> backend_from(const po::variables_map& values);

@@ -22,7 +22,10 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
       "its step")("output,o", po::value<std::string>(),
                   "the result file (SQLite); what it holds already of the same code is not "
                   "replayed again")("force", "replay also what it holds already");
-  options.add(session_options()).add(measuring_options()).add(shard_options());
+  options.add(session_options())
+      .add(measuring_options())
+      .add(shard_options())
+      .add(scratch_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 
@@ -35,7 +38,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const auto backend = backend_from(*values);
   SweepPlan plan = plan_sweep(std::move(request));
-  ResultStore store(file, ResultStore::Access::write);
+  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
   const RunLabels labels =
       labels_of(plan, command_line(verb, arguments, *values), backend->device());
   const std::string note =
@@ -50,7 +53,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
              });
   } catch (const Interrupted& interrupted) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
-                                  interrupted.what(), file));
+                                  interrupted.what(), store.keep().string()));
   }
   store.finish_run();
   if (plan.request.shard.is_all()) {

@@ -73,7 +73,11 @@ void Database::publish() {
   if (copy_ && copy_.use_count() == 1) copy_->publish();
 }
 
-std::filesystem::path Database::keep() { return copy_ ? copy_->keep() : file_; }
+std::filesystem::path Database::keep() {
+  if (!copy_) return file_;
+  const std::filesystem::path place = copy_->keep();
+  return place == copy_->target() ? file_ : place;  // as the user wrote it
+}
 
 void Database::fail(const SQLite::Exception& error) const { throw_database_error(file_, error); }
 

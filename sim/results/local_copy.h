@@ -35,6 +35,9 @@ class LocalCopy {
   /// The local file.
   const std::filesystem::path& file() const { return folder_->file(); }
 
+  /// The result file, absolute.
+  const std::filesystem::path& target() const { return target_; }
+
   /// After a transaction: brings the rows to their place if it is time. Tells once if that fails.
   void committed();
 

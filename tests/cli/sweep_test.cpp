@@ -81,10 +81,10 @@ TEST_CASE("cli: a sweep that is killed goes on where it was, losing and repeatin
   CHECK(again.out == uninterrupted.out);
 }
 
-TEST_CASE("cli: Ctrl-C ends a sweep with status 1 and keeps what is finished") {
+TEST_CASE("cli: Ctrl-C and SIGTERM end a sweep with status 1 and keep what is finished") {
   const TemporaryFolder folder;
   write_trace(folder, 24);
-  const Ended ended = stop_in_the_middle(folder, SIGINT);
+  const Ended ended = stop_in_the_middle(folder, GENERATE(SIGINT, SIGTERM));
   CHECK(ended.status == 1);
   CHECK_THAT(ended.err, Catch::Contains("kvsim: error: interrupted after") &&
                             Catch::Contains("the same command does the rest"));

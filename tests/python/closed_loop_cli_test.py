@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -166,3 +167,24 @@ def test_one_text_has_no_interval():
     assert found.kl_mean_difference[1] == 0.5 and np.isnan(found.kl_mean_low[1])
     text = printed(found, "table")
     assert "+0.5000\n" not in text and "+0.5000 " in text and "intervals over" not in text
+
+
+def test_the_end_of_a_jobs_time_keeps_the_finished_rows(folder, texts):
+    lines = [{"text": f"{index}: {LINES[0]['text'] * 8}"} for index in range(100)]
+    (texts / "many.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    child = subprocess.Popen(
+        [
+            sys.executable, "-m", "kvsim.evaluate", str(folder), "--texts", "many.jsonl",
+            "--policies", "window;h2o", "--budgets", "20%", "-o", "r.sqlite", "--scratch", "local",
+        ],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in child.stderr:
+        if "rows" in line:
+            break
+    child.send_signal(signal.SIGTERM)
+    said = child.communicate()[1]
+    assert child.returncode == 1
+    assert "kvsim: error: interrupted; r.sqlite keeps the finished rows" in said
+    assert 0 < len(kvsim.load("r.sqlite").closed_loop) < 200
+    assert list((texts / "local").iterdir()) == []

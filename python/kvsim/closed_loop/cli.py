@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -78,6 +79,9 @@ def parser() -> Parser:
     add("--shard", default="1/1", metavar="I/N",
         help="the I-th of N shares of the texts, of equal estimated cost; kvsim merge joins their "
         "files")  # fmt: skip
+    add("--scratch", type=Path, metavar="DIR",
+        help="a folder on a local disk, where the results are written and from where they are "
+        "brought to their place whole, as for kvsim sweep")  # fmt: skip
     add("--format", choices=FORMATS, default="table", help="of what is printed (default: table)")
     return result
 
@@ -87,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job's time is a Ctrl-C
     try:
         from .command import run
     except ImportError as error:

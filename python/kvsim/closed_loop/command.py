@@ -51,6 +51,7 @@ def run(options: argparse.Namespace, command: str) -> None:
         allocate=options.allocate,
         output=options.output,
         shard=options.shard,
+        scratch=options.scratch,
         announce=lambda note: say(f"kvsim: {note}"),
         progress=None if sys.stderr.isatty() else _lines(),
     )

@@ -27,9 +27,17 @@ class Rows:
     """The rows of one model and loop in a result file, or in memory."""
 
     def __init__(
-        self, output: str | Path | None, model_id: str, loop: str, how: How, force: bool = False
+        self,
+        output: str | Path | None,
+        model_id: str,
+        loop: str,
+        how: How,
+        force: bool = False,
+        scratch: str | Path | None = None,
     ) -> None:
-        self._file = _engine.ClosedLoopFile(None if output is None else os.fspath(output))
+        self._file = _engine.ClosedLoopFile(
+            None if output is None else os.fspath(output), os.fspath(scratch or "")
+        )
         self._where = "the rows" if output is None else os.fspath(output)
         self._model_id, self._loop, self._how, self._force = model_id, loop, how, force
         self._asked: dict[tuple[object, ...], Plan] = {}
@@ -45,6 +53,10 @@ class Rows:
     def finish_run(self) -> None:
         """Says there that all was done."""
         self._file.finish_run()
+
+    def close(self) -> None:
+        """Lets go of the file, whose rows come to their place if it is written elsewhere."""
+        self._file.close()
 
     def check(self, job: Job) -> None:
         """Raises UsageError if the file has another text of that name, read by the same model."""

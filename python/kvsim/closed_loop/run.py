@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from .asked import Asked, prepare
 from .loops import How, Job
 from .model_id import model_id
 from .rows import Rows
-from .shares import share_of
+from .shares import Share, share_of
 from .work import Work
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def evaluate(
     progress: Any = None,
     force: bool = False,
     shard: str = "1/1",
+    scratch: str | Path | None = None,
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
@@ -84,6 +87,7 @@ def evaluate(
       force: makes also the rows that `output` holds already.
       shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
         their files.
+      scratch: a folder on a local disk in which `output` is written, as for kvsim.sweep.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/README.md), a row per
     text, policy and budget, ordered by key.
@@ -118,6 +122,7 @@ def evaluate_as(
     gradient_samples: int = 1,
     force: bool = False,
     shard: str = "1/1",
+    scratch: str | Path | None = None,
     announce: Callable[[str], object] | None = None,
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words.
@@ -132,53 +137,76 @@ def evaluate_as(
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
         also=also, gradient_samples=gradient_samples,
     )  # fmt: skip
-    model, digest = asked.model, model_id(asked.model)
+    digest = model_id(asked.model)
     share = share_of(asked, shard, loop, digest)
-    jobs = share.jobs
     if announce is not None and share.note:
         announce(share.note)
     elif share.is_empty:
         warn_of([share.note])
-    rows = Rows(output, digest, loop, how, force)
-    for job in asked.jobs:
-        rows.check(job)
-        if mode == "prefill" and not job.prompt_length:
-            raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
-    if command is None:
-        words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
-        told = ", ".join(f"{name}={value!r}" for name, value in words.items())
-        told += f", shard={share.shard!r}" if share.shard else ""
-        texts = [job.name for job in asked.jobs]
-        command = f"kvsim.evaluate({model_name(model)!r}, {texts}, {told})"
-    rows.begin_run(command, model.device.type, torch.get_num_threads(), share)
-    with reporter(progress, "rows") as report:
-        done = 0
-        for index, job in enumerate(jobs):
-            with asked.trace_of(job) as (of_job, full):
-                plans = asked.plans(_replayed(asked, of_job, job, output, force, command), job)
-                todo = [plan for plan in plans if rows.ask(job, plan)]
-                total = done + len(plans) * (len(jobs) - index)  # texts have as many, but for ties
-                done += len(plans) - len(todo)
-                if todo:
-                    work = Work(model, job, of_job, full(), plans, todo, how, loop)
-                    for plan, values in work.values():
-                        rows.add(job, plan, values)
-                        done += 1
-                        if report is not None:
-                            report(done, total)
-            if report is not None:
-                report(done, total)
-    rows.finish_run()
-    return rows.asked()
+    command = command or _command_of(asked, share, loop, how)
+    replayed = partial(_replayed, asked, output, force, command, scratch)
+    with closing(Rows(output, digest, loop, how, force, scratch)) as rows:
+        for job in asked.jobs:
+            rows.check(job)
+            if mode == "prefill" and not job.prompt_length:
+                raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
+        rows.begin_run(command, asked.model.device.type, torch.get_num_threads(), share)
+        with reporter(progress, "rows") as report:
+            _make(asked, share.jobs, rows, replayed, loop, report)
+        rows.finish_run()
+        return rows.asked()
+
+
+def _command_of(asked: Asked, share: Share, loop: str, how: How) -> str:
+    words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
+    if share.shard:
+        words["shard"] = share.shard
+    told = ", ".join(f"{name}={value!r}" for name, value in words.items())
+    names = [job.name for job in asked.jobs]
+    return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {told})"
+
+
+def _make(
+    asked: Asked,
+    jobs: Sequence[Job],
+    rows: Rows,
+    replayed: Callable[[Trace, Job], pd.DataFrame],
+    loop: str,
+    report: Callable[[int, int], object] | None,
+) -> None:
+    """Makes the rows of `jobs` that are missing, text by text."""
+    done = 0
+    for index, job in enumerate(jobs):
+        with asked.trace_of(job) as (of_job, full):
+            plans = asked.plans(replayed(of_job, job), job)
+            todo = [plan for plan in plans if rows.ask(job, plan)]
+            total = done + len(plans) * (len(jobs) - index)  # texts have as many, but for ties
+            done += len(plans) - len(todo)
+            if todo:
+                work = Work(asked.model, job, of_job, full(), plans, todo, asked.how, loop)
+                for plan, values in work.values():
+                    rows.add(job, plan, values)
+                    done += 1
+                    if report is not None:
+                        report(done, total)
+        if report is not None:
+            report(done, total)
 
 
 def _replayed(
-    asked: Asked, trace: Trace, job: Job, output: str | Path | None, force: bool, command: str
+    asked: Asked,
+    output: str | Path | None,
+    force: bool,
+    command: str,
+    scratch: str | Path | None,
+    trace: Trace,
+    job: Job,
 ) -> pd.DataFrame:
     """The open-loop rows of a text."""
 
     def rows(again: bool) -> tuple[pd.DataFrame, list[str]]:
         specs, amounts, options = asked.sweep_of(job)
+        options = {**options, "scratch": scratch}
         return sweep_as(command, trace, specs, amounts, options, output, False, force=again)
 
     found, notes = rows(force)
