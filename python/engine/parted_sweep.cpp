@@ -204,7 +204,7 @@ void bind_parted_sweep(nb::module_& module) {
       .def("origins", &PartedSweep::origins)
       .def("add", &PartedSweep::add, nb::arg("task"), nb::arg("rows"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("finish", &PartedSweep::finish)
+      .def("finish", &PartedSweep::finish, nb::call_guard<nb::gil_scoped_release>())
       .def("close", &PartedSweep::close)
       .def("total", &PartedSweep::total)
       .def("done", &PartedSweep::done)

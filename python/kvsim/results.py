@@ -95,6 +95,9 @@ _RUN = {
     "device": "the device that computed the attention",
     "threads": "how many units it worked on at once",
     "rows_written": "rows of all tables, later replaced ones included",
+    "shard": "as in 3/16; NULL: it did all of its work",
+    "study": "what all shards of the same work have in common; NULL without shards",
+    "finished": "1: the file holds all that its command asked for",
 }
 # The table `about` of a result file explains the tables of analyses. These explain the others.
 _MEANINGS = {

@@ -170,7 +170,8 @@ def test_one_text_has_no_interval():
 
 
 def test_the_end_of_a_jobs_time_keeps_the_finished_rows(folder, texts):
-    lines = [{"text": f"{index}: {LINES[0]['text'] * 8}"} for index in range(100)]
+    letters_of = [f"{'abcdefghij'[i // 10]}{'klmnopqrst'[i % 10]}" for i in range(100)]
+    lines = [{"text": f"{each} {LINES[0]['text'] * 8}", "name": each} for each in letters_of]
     (texts / "many.jsonl").write_text("\n".join(map(json.dumps, lines)))
     child = subprocess.Popen(
         [
@@ -179,12 +180,14 @@ def test_the_end_of_a_jobs_time_keeps_the_finished_rows(folder, texts):
         ],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    before = []
     for line in child.stderr:
-        if "rows" in line:
+        before.append(line)
+        if line.endswith("rows\n"):
             break
     child.send_signal(signal.SIGTERM)
     said = child.communicate()[1]
-    assert child.returncode == 1
+    assert child.returncode == 1, [*before, said]
     assert "kvsim: error: interrupted; r.sqlite keeps the finished rows" in said
     assert 0 < len(kvsim.load("r.sqlite").closed_loop) < 200
     assert list((texts / "local").iterdir()) == []

@@ -35,7 +35,7 @@ def test_functions_write_the_same_rows_with_scratch(place):
     assert len(kept.replay) == len(frame) and {"curve", "sparsity"} <= set(kept.tables)
     assert names_in(shared) == ["r.sqlite"] and names_in(local) == []
     with pytest.raises(kvsim.UsageError, match="scratch"):
-        kvsim.replay(SAMPLE, "h2o", 8, layer=0, kv_head=0, scratch=local)
+        kvsim.replay(SAMPLE, "h2o", 8, "copied-segment", 0, 0, scratch=local)
 
 
 def test_a_file_that_another_program_changed_is_not_overwritten(place):
