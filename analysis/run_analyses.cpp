@@ -14,7 +14,7 @@
 #include "analysis/unit_table.h"
 #include "policies/parameters/errors.h"
 #include "sim/results/policy_code.h"
-#include "sim/sweep/in_parallel.h"
+#include "sim/sweep/read_ahead.h"
 #include "sim/sweep/run_sweep.h"
 #include "sim/sweep/sharding.h"
 #include "sim/sweep/sweep_jobs.h"
@@ -121,10 +121,10 @@ std::vector<Value> full_row(const Trace& trace, const Unit& unit, const Analysis
 
 /// The tables of one unit.
 std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& planned,
-                               const std::vector<PolicyRun>& runs, const Backend& backend,
-                               LayerStreams& streams, const std::atomic<bool>& interrupted) {
+                               const Unit& unit, const std::vector<PolicyRun>& runs,
+                               const Backend& backend, LayerStreams& streams,
+                               const std::atomic<bool>& interrupted) {
   const Trace& trace = plan.sweep.traces[planned.trace];
-  const Unit unit = trace.read_unit(planned.unit.name);
   AnalysisOptions options{.mode = plan.sweep.request.mode,
                           .seed = plan.sweep.request.seed,
                           .interrupted = &interrupted};
@@ -233,14 +233,22 @@ void run_analyses(AnalysisPlan& plan, const Backend& backend, const std::atomic<
     }
     for (auto unit = first; unit != last; ++unit) runs.try_emplace(&*unit);
     LayerStreams streams(plan.sweep.traces[first->trace], backend);
-    in_parallel(static_cast<std::size_t>(last - first), plan.sweep.request.threads, interrupted,
-                [&](std::size_t i) {
-                  const PlannedUnit& planned = *(first + static_cast<std::ptrdiff_t>(i));
-                  const auto tables =
-                      analyse(plan, planned, runs.at(&planned), backend, streams, interrupted);
-                  const std::lock_guard<std::mutex> lock(reporting);
-                  finished(planned, tables);
-                });
+    const auto planned_of = [&](std::size_t i) -> const PlannedUnit& {
+      return *(first + static_cast<std::ptrdiff_t>(i));
+    };
+    const auto read = [&](std::size_t i) {
+      const PlannedUnit& planned = planned_of(i);
+      return plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+    };
+    const auto look = [&](std::size_t i, const Unit& unit) {
+      const PlannedUnit& planned = planned_of(i);
+      const auto tables =
+          analyse(plan, planned, unit, runs.at(&planned), backend, streams, interrupted);
+      const std::lock_guard<std::mutex> lock(reporting);
+      finished(planned, tables);
+    };
+    in_parallel_with_read(static_cast<std::size_t>(last - first), plan.sweep.request.threads,
+                          interrupted, read, look);
     first = last;
   }
 }

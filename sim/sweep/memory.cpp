@@ -78,15 +78,27 @@ std::size_t sampling_memory(const ReplayShape& shape) {
   return pass_memory(shape) + step + shape.samples * (measured + draws);
 }
 
+/// Tokens, and so many rows of the vectors.
+std::size_t recorded_memory(const ReplayShape& shape, std::size_t rows) {
+  const std::size_t values = shape.reads_values ? shape.value_dim : 0;
+  return rows * ((shape.group_size + 1) * shape.head_dim + values) * kNumber +
+         shape.num_tokens * sizeof(std::int32_t);
+}
+
 }  // namespace
+
+std::size_t read_memory(const ReplayShape& shape) {
+  const bool measures = shape.has_reference || shape.samples > 0;
+  if (!measures) return recorded_memory(shape, 0);
+  const std::size_t weighs = shape.gradient_samples * shape.num_tokens + shape.hidden;
+  return recorded_memory(shape, shape.num_tokens) +
+         shape.group_size * shape.value_dim * weighs * kNumber;
+}
 
 std::size_t replay_memory(const ReplayShape& shape) {
   const std::size_t n = shape.num_tokens;
-  const std::size_t values = shape.reads_values ? shape.value_dim : 0;
   const bool measures = shape.has_reference || shape.samples > 0;
-  const std::size_t rows = measures ? n : std::min(n, kRowsAtOnce);
-  const std::size_t recorded = rows * ((shape.group_size + 1) * shape.head_dim + values) * kNumber +
-                               n * sizeof(std::int32_t);
+  const std::size_t recorded = recorded_memory(shape, measures ? n : std::min(n, kRowsAtOnce));
   // When each token left, plus one copy while a replay finishes.
   std::size_t bytes = recorded + (shape.configurations + 1) * n * sizeof(std::int32_t) +
                       cache_memory(shape) + shape.remembered;

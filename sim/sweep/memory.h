@@ -34,6 +34,9 @@ struct ReplayShape {
 /// attention's size, or four if one weighs other losses.
 std::size_t replay_memory(const ReplayShape& shape);
 
+/// Of that, what reading the unit before its replays takes.
+std::size_t read_memory(const ReplayShape& shape);
+
 /// The resident memory of this process, in bytes; 0 if unknown.
 std::size_t resident_bytes();
 

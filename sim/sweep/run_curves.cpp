@@ -9,24 +9,35 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/curve_table.h"
-#include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
+#include "sim/sweep/read_ahead.h"
 #include "sim/sweep/sharding.h"
 #include "sim/sweep/unit_cost.h"
 
 namespace kvsim {
 namespace {
 
+ReplayShape replay_shape(const CurvePlan& plan, const PlannedUnit& planned) {
+  const TraceHeader& header = plan.sweep.traces[planned.trace].header();
+  const SweepRequest& request = plan.sweep.request;
+  return {.num_tokens = static_cast<std::size_t>(planned.unit.num_tokens),
+          .group_size = static_cast<std::size_t>(header.group_size()),
+          .head_dim = static_cast<std::size_t>(header.head_dim),
+          .value_dim = static_cast<std::size_t>(header.value_dim),
+          .configurations = request.policies.size(),
+          .oracles = std::any_of(request.policies.begin(), request.policies.end(),
+                                 [](const Spec& policy) { return policy.is_oracle(); }),
+          .losses = std::any_of(request.policies.begin(), request.policies.end(),
+                                [](const Spec& policy) { return !has_regret(policy); })};
+}
+
 std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   const TraceHeader& header = plan.sweep.traces[planned.trace].header();
   const SweepRequest& request = plan.sweep.request;
+  const ReplayShape shape = replay_shape(plan, planned);
   const auto n = static_cast<std::size_t>(planned.unit.num_tokens);
   const auto group = static_cast<std::size_t>(header.group_size());
   const auto value_dim = static_cast<std::size_t>(header.value_dim);
-  const bool oracles = std::any_of(request.policies.begin(), request.policies.end(),
-                                   [](const Spec& policy) { return policy.is_oracle(); });
-  const bool losses = std::any_of(request.policies.begin(), request.policies.end(),
-                                  [](const Spec& policy) { return !has_regret(policy); });
   std::size_t errors = 0;
   const auto budgets =
       plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
@@ -38,16 +49,10 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
     errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
   }
   // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
-  const std::size_t plans = oracles ? 16 * n * n : 0;
+  const std::size_t plans = shape.oracles ? 16 * n * n : 0;
   constexpr std::size_t kBytesPerRow = 2048;
-  return replay_memory({.num_tokens = n,
-                        .group_size = group,
-                        .head_dim = static_cast<std::size_t>(header.head_dim),
-                        .value_dim = value_dim,
-                        .configurations = request.policies.size(),
-                        .oracles = oracles,
-                        .losses = losses}) +
-         values + plans + request.policies.size() * (errors + n * kBytesPerRow);
+  return replay_memory(shape) + values + plans +
+         request.policies.size() * (errors + n * kBytesPerRow);
 }
 
 std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit& planned,
@@ -98,10 +103,14 @@ std::int64_t curve_nanoseconds(const CurvePlan& plan, const PlannedUnit& planned
 
 std::size_t CurvePlan::memory_bytes() const {
   std::size_t largest = 0;
+  std::size_t ahead = 0;
   for (const PlannedUnit& unit : sweep.units) {
     largest = std::max(largest, unit_memory(*this, unit));
+    ahead = std::max(ahead, read_memory(replay_shape(*this, unit)));
   }
-  return largest * std::min(static_cast<std::size_t>(sweep.request.threads), sweep.units.size());
+  const int threads = sweep.request.threads;
+  return largest * std::min(static_cast<std::size_t>(threads), sweep.units.size()) +
+         read_ahead_memory(sweep.units.size(), threads, ahead);
 }
 
 NamedSpecs specs_with_curves() {
@@ -134,9 +143,12 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
                 const CurvesFinished& finished) {
   const SweepRequest& request = plan.sweep.request;
   std::mutex reporting;
-  in_parallel(plan.sweep.units.size(), request.threads, interrupted, [&](std::size_t i) {
+  const auto read = [&](std::size_t i) {
     const PlannedUnit& planned = plan.sweep.units[i];
-    const Unit unit = plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+    return plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+  };
+  const auto follow = [&](std::size_t i, const Unit& unit) {
+    const PlannedUnit& planned = plan.sweep.units[i];
     const CurveOptions options{
         .mode = request.mode,
         .seed = static_cast<std::uint64_t>(request.seed),
@@ -146,7 +158,8 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
     const auto rows = rows_of(plan, planned, unit, curves, backend.device());
     const std::lock_guard<std::mutex> lock(reporting);
     finished(planned, curves, rows);
-  });
+  };
+  in_parallel_with_read(plan.sweep.units.size(), request.threads, interrupted, read, follow);
 }
 
 }  // namespace kvsim

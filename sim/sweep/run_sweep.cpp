@@ -5,8 +5,8 @@
 #include <set>
 
 #include "sim/sweep/device_replays.h"
-#include "sim/sweep/in_parallel.h"
 #include "sim/sweep/load_jobs.h"
+#include "sim/sweep/read_ahead.h"
 
 namespace kvsim {
 namespace {
@@ -92,16 +92,20 @@ void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<
   const auto run_all = [&](std::span<const SweepJob> part) {
     const JobLoader loader(plan, part, backend, interrupted);
     const auto groups = group_jobs(plan, part, backend);
-    in_parallel(groups.size(), plan.request.threads, interrupted, [&](std::size_t i) {
+    const auto load = [&](std::size_t i) {
       std::vector<ReplayJob> loaded;
       for (const SweepJob& job : groups[i]) loaded.push_back(loader.load(job));
+      return loaded;
+    };
+    const auto replay = [&](std::size_t i, const std::vector<ReplayJob>& loaded) {
       std::vector<JobOutcomes> outcomes = replay_jobs(loaded, options, backend);
       // Not an OpenMP critical section: `finished` may throw out of it.
       const std::lock_guard<std::mutex> lock(reporting);
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         report(plan, groups[i][j], std::move(outcomes[j]), finished);
       }
-    });
+    };
+    in_parallel_with_read(groups.size(), plan.request.threads, interrupted, load, replay);
   };
   // Jobs that need no measurement of whole sequences first: their rows are kept even if a sequence
   // cannot be read.
