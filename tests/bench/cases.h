@@ -14,6 +14,7 @@ struct Case {
   std::string title;  ///< for people
   std::vector<Configuration> configurations = {};
   std::function<std::vector<Outcome>(const Unit&)> run;  ///< outcomes are per configuration
+  bool reads_trace = false;  ///< reads the head from a file first, in place of the one in memory
 
   /// Multiplications and additions on one head, done the direct way: queries times keys and
   /// attention times values for every pair of a step and a token it sees, and for every

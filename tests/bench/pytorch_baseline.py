@@ -178,7 +178,7 @@ def main():
         processes = Processes(count, threads // count, options.heads.absolute(), shape)
         for case in sweeps["cases"]:
             several = len(case["configurations"]) > 1
-            if not case["configurations"]:
+            if not case["configurations"] or case["reads_trace"]:
                 continue
             num_heads = max(count, shape[0] // 4) if several and options.quick else shape[0]
             for variant in VARIANTS:

@@ -9,6 +9,7 @@ GOALS = [
     ("h2o", "idiomatic", AT_LEAST, 22),
     ("h2o", FASTEST, AT_LEAST, 13),
     ("h2o", "exact", AT_MOST, 1.15),
+    ("h2o_trace", "h2o", AT_MOST, 1.3),
     ("h2o_budgets", FASTEST, AT_LEAST, 35),
     ("policies_budgets", FASTEST, AT_LEAST, 40),
     ("policies_budgets", "h2o", AT_MOST, 2.8),

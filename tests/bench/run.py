@@ -175,7 +175,7 @@ def main():
     sweeps, heads = programs / "sweeps.json", programs / "heads.f32"
     shape = ["--tokens", options.tokens, "--head-dim", options.head_dim, "--heads", options.heads]
     effort = ["--threads", options.threads, "--repeats", options.repeats]
-    files = ["--json", sweeps, "--heads-file", heads]
+    files = ["--json", sweeps, "--heads-file", heads, "--trace-file", programs / "heads.h5"]
     call(programs / "sweeps", *shape, *effort, *files, quiet=True)
     report["sweeps"] = json.loads(sweeps.read_text())
     in_python = measure_python_policies(programs, options)

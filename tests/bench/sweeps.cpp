@@ -2,10 +2,12 @@
 // them, and writes what was measured as JSON.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/sweep_plan.h"
 #include "tests/bench/cases.h"
+#include "tests/bench/recorded_heads.h"
 #include "tests/bench/structured_heads.h"
 
 namespace kvsim::bench {
@@ -32,6 +35,8 @@ struct Options {
   double most_seconds = 60;
   std::string json_file;
   std::string heads_file;
+  std::string trace_file =
+      std::filesystem::temp_directory_path() / fmt::format("kvsim-bench-{}.h5", getpid());
 };
 
 struct Timing {
@@ -66,6 +71,7 @@ std::optional<Options> parse(int argc, char** argv) {
   add("most-seconds", options.most_seconds, "a case that took as long is not repeated");
   add("json", options.json_file, "file to write the measurements to");
   add("heads-file", options.heads_file, "file to write the heads to, as raw float32");
+  add("trace-file", options.trace_file, "file to write the heads to as a trace, and to remove");
   po::variables_map values;
   po::store(po::command_line_parser(argc, argv).options(description).positional({}).run(), values);
   po::notify(values);
@@ -131,6 +137,7 @@ json measured(const Case& what, const Timing& timing, const Shape& shape) {
           {"tokens_heads_configurations_per_s", heads * shape.tokens * count / seconds},
           {"gflop_per_s", 1e-9 * heads * what.flops(shape.tokens, shape.head_dim) / seconds},
           {"trace_bytes_read", trace_bytes},
+          {"reads_trace", what.reads_trace},
           {"configurations", results_of(what, timing)}};
 }
 
@@ -142,11 +149,31 @@ void print(const json& timed) {
       timed["gflop_per_s"].get<double>());
 }
 
+/// A file that is there as long as the object.
+struct ScratchTrace {
+  ScratchTrace(const std::vector<Unit>& heads, const std::filesystem::path& path) : file(path) {
+    write_trace(heads, file);
+  }
+  ~ScratchTrace() {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  }
+  ScratchTrace(const ScratchTrace&) = delete;
+  ScratchTrace& operator=(const ScratchTrace&) = delete;
+
+  std::filesystem::path file;
+};
+
 void run(const Options& options) {
   const std::vector<Unit> heads = structured_heads(options.shape, options.seed);
   if (!options.heads_file.empty()) write_raw(heads, options.heads_file);
   const auto backend = make_cpu_backend();
-  const std::vector<Case> cases = all_cases(options.shape.tokens, *backend);
+  std::vector<Case> cases = all_cases(options.shape.tokens, *backend);
+  const ScratchTrace scratch(heads, options.trace_file);
+  const auto in_memory = std::find_if(cases.begin(), cases.end(),
+                                      [](const Case& listed) { return listed.id == "h2o"; });
+  cases.push_back(
+      with_reading(*in_memory, "h2o_trace", "H2O at 20%, from a trace", Trace(scratch.file)));
   const std::vector<Timing> timings = time_all(cases, heads, options);
   json report = {{"kvsim_version", version()},     {"compiler", KVSIM_BENCH_COMPILER},
                  {"flags", KVSIM_BENCH_FLAGS},     {"threads", options.threads},
