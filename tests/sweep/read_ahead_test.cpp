@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/replay/replay.h"
+#include "sim/sweep/memory.h"
 
 namespace kvsim {
 namespace {
@@ -104,6 +105,19 @@ TEST_CASE("sweep: an interruption ends reading ahead") {
                       1000, 1, interrupted, [&](std::size_t) { ++read; }, work),
                   Interrupted);
   CHECK(read <= 5);
+}
+
+TEST_CASE("sweep: memory counts the vectors of one unit read ahead, where there are more units") {
+  const ReplayShape shape{
+      .num_tokens = 100, .group_size = 4, .head_dim = 8, .value_dim = 6, .hidden = 10};
+  constexpr std::size_t kNumbers = 100 * (5 * 8 + 6) + 4 * 6 * 10;
+  CHECK(read_memory(shape) == 4 * (kNumbers + 100));
+  CHECK(read_ahead_memory(3, 2, 1000) == 1000);
+  CHECK(read_ahead_memory(2, 2, 1000) == 0);
+}
+
+TEST_CASE("sweep: vectors that are read part by part are not read ahead") {
+  CHECK(read_memory({.num_tokens = 100, .head_dim = 8, .has_reference = false}) == 4 * 100);
 }
 
 }  // namespace
