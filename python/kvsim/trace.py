@@ -84,8 +84,8 @@ class Trace:
 
     Opening checks everything but the recorded numbers, which are checked when they are read. Raises
     DataError, which names the file, the dataset, what was expected and what was found. Threads may
-    share a trace. A pickled trace is its path and trace_id, or its bytes if it is in memory; where the
-    path holds another trace, it cannot be read again.
+    share a trace. A pickled trace is its path, or its bytes if it is in memory; another file under
+    that path is a DataError.
 
     Attributes, as in the file: model, num_layers, num_query_heads, num_kv_heads, head_dim,
     value_dim, scale, logit_softcap (or None), recorder, dtype, rope (or None: a dict of inv_freq,

@@ -128,8 +128,10 @@ class Crew:
         """Cancels what has not begun."""
         for future in list(self._keys):
             future.cancel()
-        for pool in [*self._idle, *self._pools.values()]:
+        for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._idle:
+            pool.shutdown()
 
 
 _DEATHS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import cloudpickle
@@ -71,7 +71,7 @@ def _references(traces: list[Trace]) -> list[TraceReference]:
     for trace in traces:
         of_ids.setdefault(trace.trace_id, trace)
     found = [
-        TraceReference(os.path.abspath(trace.path), trace_id, None)
+        TraceReference(str(Path(trace.path).absolute()), trace_id, None)
         if trace.path is not None
         else TraceReference(None, trace_id, trace._opened.image())
         for trace_id, trace in of_ids.items()

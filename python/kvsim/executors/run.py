@@ -55,7 +55,7 @@ def run_parts(
                 report(sweep.done(), sweep.total())
     finally:
         run.close()
-    return run.skipped
+    return run.skipped()
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class _Attempts:
 
 class _Run:
     def __init__(self, executor: Executor, sweep: _engine.PartedSweep, job: Job):
-        self.skipped: list[str] = []
+        self._skipped: list[tuple[int, str, int, int]] = []
         self._in_a_row = 0
         self._sweep = sweep
         self._job = job
@@ -122,15 +122,18 @@ class _Run:
                     self._skip(self._todo.popleft().task)
 
     def _skip(self, task: _engine.SweepTask) -> None:
-        self.skipped += places_of(self._sweep.parts_of(task))
+        self._skipped += _units_of(self._sweep.parts_of(task))
+
+    def skipped(self) -> list[str]:
+        return [_place(unit) for unit in sorted(self._skipped)]
 
     def _error(self, attempt: _Attempts, outcome: Raised | BaseException) -> BaseException:
-        places = places_of(self._sweep.parts_of(attempt.task))
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        units = _units_of(self._sweep.parts_of(attempt.task))
+        more = f" and {len(units) - 1} more" if len(units) > 1 else ""
         error = pickle.loads(outcome.error) if isinstance(outcome, Raised) else outcome
         if isinstance(outcome, Raised):
             error.__cause__ = _TracebackOfWorker(outcome.traceback)
-        policy.add_note(error, f"in a worker, on {places[0]}{more}")
+        policy.add_note(error, f"in a worker, on {_place(units[0])}{more}")
         return error
 
     def close(self) -> None:
@@ -149,10 +152,15 @@ class _TracebackOfWorker(Exception):
         return f"\n{self.args[0]}"
 
 
-def places_of(parts: Parts) -> list[str]:
-    """ "text layer 0 head 1" of each unit."""
+def _units_of(parts: Parts) -> list[tuple[int, str, int, int]]:
+    """(index of the trace, sequence, layer, KV head) of each."""
     return [
-        f"{sequence} layer {layer} head {head}"
-        for _, sequence, units in parts
+        (trace, sequence, layer, head)
+        for trace, sequence, units in parts
         for layer, head, _ in units
     ]
+
+
+def _place(unit: tuple[int, str, int, int]) -> str:
+    _, sequence, layer, head = unit
+    return f"{sequence} layer {layer} head {head}"

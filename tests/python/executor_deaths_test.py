@@ -1,0 +1,146 @@
+"""Sweeps whose workers die."""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import kvsim
+from executor_support import HEADS, LAYERS, Deadly, Slow, same, trace
+
+POLICIES, BUDGETS = ["window", Slow], [6, 9]
+
+
+@pytest.fixture(autouse=True)
+def single_items(monkeypatch):
+    monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 1e-6)
+
+
+@pytest.fixture
+def deadly(tmp_path):
+    class Marked(Deadly):
+        name = "deadly"
+        deaths = str(tmp_path / "deaths")
+
+    return Marked
+
+
+def deaths_by(policy):
+    return len(Path(policy.deaths).read_text().splitlines())
+
+
+class Killer:
+    """Kills one of the children of this process at each of the first reports of progress."""
+
+    def __init__(self, times):
+        self.times = times
+        self.random = random.Random(2)
+
+    def __call__(self, done, total):
+        found = [process.pid for process in multiprocessing.active_children()]
+        if self.times == 0 or not found:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it went down with its pool
+            os.kill(self.random.choice(found), signal.SIGKILL)
+            self.times -= 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_that_are_killed_change_no_row(method):
+    killer = Killer(4)
+    with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+        frame = kvsim.sweep(trace(), POLICIES, BUDGETS, executor=pool, progress=killer)
+    assert killer.times == 0
+    same(frame, kvsim.sweep(trace(), POLICIES, BUDGETS))
+
+
+def test_a_unit_that_kills_its_workers_is_skipped_and_the_rest_is_stored(deadly, tmp_path):
+    file = tmp_path / "results.sqlite"
+    marked = trace((2, 1))
+    with ProcessPoolExecutor(2) as pool, pytest.raises(kvsim.WorkerError) as raised:
+        kvsim.sweep(marked, ["window", deadly], BUDGETS, executor=pool, output=file)
+    assert "sequence layer 2 head 1;" in str(raised.value)
+    assert "4 replays were skipped" in str(raised.value) and "\n" not in str(raised.value)
+    assert deaths_by(deadly) == 4  # once in the pool, where it may have been a neighbour's doing
+    expected = kvsim.sweep(marked, "window", BUDGETS)
+    units = LAYERS * HEADS - 1
+    assert len(kvsim.load(file).replay) == units * 4
+    assert len(raised.value.frame) == units * 4 < 2 * len(expected)
+    assert kvsim.load(file)["run"].finished.tolist() == [0]
+
+
+def test_a_deadly_unit_is_told_from_its_neighbours_in_a_task(deadly, monkeypatch):
+    monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 1)
+    with ProcessPoolExecutor(1) as pool, pytest.raises(kvsim.WorkerError) as raised:
+        kvsim.sweep(trace((0, 1), (3, 0)), deadly, BUDGETS, executor=pool)
+    assert "head 1; sequence layer 3 head 0; all" in str(raised.value)
+    assert len(raised.value.frame) == (LAYERS * HEADS - 2) * 2
+
+
+def test_a_pool_that_is_broken_already_is_replaced():
+    pool = ProcessPoolExecutor(1)
+    pool.submit(os._exit, 1).exception()
+    same(kvsim.sweep(trace(), "h2o", 6, executor=pool), kvsim.sweep(trace(), "h2o", 6))
+
+
+def test_new_workers_are_made_as_those_of_the_pool(tmp_path):
+    file = tmp_path / "workers"
+    killer = Killer(1)
+    with ProcessPoolExecutor(2, initializer=tell, initargs=(file,)) as pool:
+        kvsim.sweep(trace(), Slow, BUDGETS, executor=pool, progress=killer)
+    assert len(file.read_text().splitlines()) > 2
+
+
+def tell(file):
+    with file.open("a") as told:
+        told.write(f"{os.getpid()}\n")
+
+
+class KilledWorker(Exception):
+    """As distributed's, which stands for several deaths."""
+
+
+class UncompletedJobError(Exception):
+    """As submitit's, of one job."""
+
+
+KilledWorker.__module__ = "distributed.scheduler"
+UncompletedJobError.__module__ = "submitit.core.utils"
+
+
+class Doomed:
+    """An executor whose tasks on a layer of `layers` end in an error; it counts all."""
+
+    def __init__(self, layers, error=KilledWorker):
+        self.layers, self.error, self.calls = layers, error, 0
+
+    def submit(self, function, *arguments):
+        self.calls += 1
+        future = Future()
+        if any(unit[0] in self.layers for _, _, units in arguments[2] for unit in units):
+            future.set_exception(self.error())
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+@pytest.mark.parametrize(("error", "attempts"), [(KilledWorker, 2), (UncompletedJobError, 3)])
+def test_what_a_scheduler_gives_up_is_tried_again(error, attempts):
+    executor = Doomed([1], error)
+    with pytest.raises(kvsim.WorkerError, match="layer 1 head 0; sequence layer 1 head 1; all"):
+        kvsim.sweep(trace(), "h2o", 6, executor=executor)
+    assert executor.calls == (LAYERS - 1) * HEADS + attempts * HEADS
+
+
+def test_when_every_unit_kills_its_workers_the_rest_is_not_tried(monkeypatch):
+    monkeypatch.setattr(kvsim.executors.run, "MOST_SKIPPED", 3)
+    monkeypatch.setattr(kvsim.executors.run, "BATCH", 1)
+    executor = Doomed(range(LAYERS))
+    with pytest.raises(kvsim.WorkerError, match=r"8 replays were skipped.* and 3 more"):
+        kvsim.sweep(trace(), "h2o", 6, executor=executor)
+    assert executor.calls < 2 * LAYERS * HEADS
