@@ -51,7 +51,7 @@ demo:
 # brings along. kvpress, for the tests of its presses, names an older transformers than it needs.
 venv:
 	@.ci/venv build/venv '$(PACKAGE)[record,parquet]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
-	  accelerate cachetools datasets fire requests
+	  accelerate cachetools datasets distributed fire requests submitit
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps kvpress==0.5.5
 
 # The wheel is made from the archive, so that it shows that nothing is missing there.

@@ -48,14 +48,6 @@ nb::list listed(const std::vector<SweepPart>& parts) {
   return found;
 }
 
-std::vector<std::vector<std::size_t>> tasks_of_seconds(const std::vector<double>& costs,
-                                                       const std::optional<double>& each) {
-  const auto nanoseconds = [](double seconds) { return std::llround(1e9 * seconds); };
-  std::vector<std::int64_t> given;
-  std::ranges::transform(costs, std::back_inserter(given), nanoseconds);
-  return tasks_of(given, each ? std::optional<std::int64_t>(nanoseconds(*each)) : std::nullopt);
-}
-
 }  // namespace
 
 PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
@@ -92,8 +84,12 @@ SweepTask PartedSweep::task_of(std::vector<std::size_t> items) const {
 }
 
 std::vector<SweepTask> PartedSweep::tasks(const std::optional<double>& each) const {
+  std::vector<std::int64_t> costs;
+  for (const WorkItem& item : items_) costs.push_back(item.nanoseconds);
+  std::optional<std::int64_t> in_nanoseconds;
+  if (each) in_nanoseconds = std::llround(1e9 * *each);
   std::vector<SweepTask> tasks;
-  for (std::vector<std::size_t>& items : tasks_of_seconds(costs(), each)) {
+  for (std::vector<std::size_t>& items : tasks_of(costs, in_nanoseconds)) {
     tasks.push_back(task_of(std::move(items)));
   }
   return tasks;
@@ -103,12 +99,6 @@ std::vector<SweepTask> PartedSweep::items_of(const SweepTask& task) const {
   std::vector<SweepTask> tasks;
   for (const std::size_t item : task.items) tasks.push_back(task_of({item}));
   return tasks;
-}
-
-std::vector<double> PartedSweep::costs() const {
-  std::vector<double> costs;
-  for (const WorkItem& item : items_) costs.push_back(seconds(item.nanoseconds));
-  return costs;
 }
 
 std::vector<SweepPart> PartedSweep::parts_of(const SweepTask& task) const {
@@ -192,7 +182,6 @@ void bind_parted_sweep(nb::module_& module) {
            nb::arg("output").none(), nb::arg("force"), nb::arg("command"))
       .def("tasks", &PartedSweep::tasks, nb::arg("each").none() = nb::none())
       .def("items_of", &PartedSweep::items_of, nb::arg("task"))
-      .def("costs", &PartedSweep::costs)
       .def(
           "parts_of",
           [](const PartedSweep& sweep, const SweepTask& task) {
@@ -210,7 +199,6 @@ void bind_parted_sweep(nb::module_& module) {
       .def("done", &PartedSweep::done)
       .def("notes", &PartedSweep::notes)
       .def("columns", &PartedSweep::columns);
-  module.def("tasks_of", &tasks_of_seconds, nb::arg("costs"), nb::arg("each").none() = nb::none());
 }
 
 }  // namespace kvsim::python

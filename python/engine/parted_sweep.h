@@ -39,9 +39,6 @@ class PartedSweep {
   /// The same work with an item per task.
   std::vector<SweepTask> items_of(const SweepTask& task) const;
 
-  /// What the work items cost by estimate, in seconds.
-  std::vector<double> costs() const;
-
   /// What a worker is told of a task.
   std::vector<SweepPart> parts_of(const SweepTask& task) const;
 

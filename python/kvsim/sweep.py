@@ -55,10 +55,11 @@ def sweep(
         new ones are added as they are finished. Without it nothing is written.
       progress: None, a bar on terminals and in notebooks; True or False; or called with
         (replays done, all replays).
-      executor: of concurrent.futures, as ProcessPoolExecutor(8): units are replayed in its workers,
-        a layer or a sequence at a time, each in one thread unless `threads` says more; this process
-        writes `output`. For policies of Python, of which a process runs one at a time. Workers get
-        the path of a trace, or all of one in memory; classes by cloudpickle.
+      executor: of concurrent.futures, as ProcessPoolExecutor(8), or alike: units are replayed in
+        its workers, 1 to 20 seconds of work at a time, each in one thread unless `threads` says
+        more; this process writes `output`. For many machines, and for policies of Python, of which
+        a process runs one at a time. Workers open the paths of traces, or get those in memory, up
+        to 64 MiB; they get classes by cloudpickle. What a worker leaves that dies is done again.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
         reference, every, device, shard, scratch.
@@ -69,7 +70,8 @@ def sweep(
     `kvsim sweep`, bit for bit.
 
     Raises UsageError for what does not exist or is ruled out, DataError for a trace that cannot be
-    read, KvsimError for what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the
+    read, WorkerError for units that kill every worker, when all others are stored, KvsimError for
+    what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the
     finished units, and the same call does the rest. What a policy of Python raises is raised, with
     a note of the policy, the unit and the step. Issues KvsimWarning where something runs other
     than it was asked for.
