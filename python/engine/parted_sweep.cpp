@@ -134,31 +134,39 @@ std::vector<std::string> PartedSweep::origins() const {
   return {origins.begin(), origins.end()};
 }
 
-void PartedSweep::add(const SweepTask& task, const std::vector<SentRow>& rows) {
-  const auto is_stored = [&](std::size_t item) { return is_stored_[item]; };
-  if (std::ranges::any_of(task.items, is_stored)) return;
+void PartedSweep::check_complete(const SweepTask& task, const std::vector<SentRow>& rows) const {
   std::size_t expected = 0;
   for (const SweepPart& part : parts_of(task)) {
     for (const PartUnit& unit : part.units) expected += unit.replays.size();
   }
-  if (rows.size() != expected) {
-    throw std::runtime_error(
-        fmt::format("executor: expected {} rows of a task, found {}; do all "
-                    "processes run the same kvsim?",
-                    expected, rows.size()));
-  }
+  if (rows.size() == expected) return;
+  throw std::runtime_error(fmt::format(
+      "executor: expected {} rows of a task, found {}; do all processes run the same kvsim?",
+      expected, rows.size()));
+}
+
+void PartedSweep::add(const std::vector<std::pair<SweepTask, std::vector<SentRow>>>& done) {
   using Unit = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Unit, std::vector<Outcome>> of_units;
-  for (const SentRow& row : rows) {
-    Outcome outcome = received(row);
-    Result& result = outcome.result;
-    result.trace = files_.at(result.trace_id);  // a worker may know the file by another path
-    of_units[{result.trace_id, result.sequence, result.layer, result.kv_head}].push_back(
-        std::move(outcome));
+  std::set<std::size_t> items;
+  for (const auto& [task, rows] : done) {
+    const auto is_stored = [&](std::size_t item) { return is_stored_[item]; };
+    if (std::ranges::any_of(task.items, is_stored)) continue;
+    check_complete(task, rows);
+    for (const SentRow& row : rows) {
+      Outcome outcome = received(row);
+      Result& result = outcome.result;
+      result.trace = files_.at(result.trace_id);  // a worker may know the file by another path
+      of_units[{result.trace_id, result.sequence, result.layer, result.kv_head}].push_back(
+          std::move(outcome));
+    }
+    items.insert(task.items.begin(), task.items.end());
   }
-  for (const auto& [unit, outcomes] : of_units) store_unit(outcomes, *store_);
-  for (const std::size_t item : task.items) is_stored_[item] = true;
-  done_ += rows.size();
+  std::vector<std::vector<Outcome>> units;
+  for (auto& [unit, outcomes] : of_units) units.push_back(std::move(outcomes));
+  store_units(units, *store_);
+  for (const std::size_t item : items) is_stored_[item] = true;
+  for (const std::vector<Outcome>& outcomes : units) done_ += outcomes.size();
 }
 
 void PartedSweep::close() {
@@ -191,8 +199,7 @@ void bind_parted_sweep(nb::module_& module) {
       .def("specs", &PartedSweep::specs)
       .def("policies_of", &PartedSweep::policies_of, nb::arg("origin"))
       .def("origins", &PartedSweep::origins)
-      .def("add", &PartedSweep::add, nb::arg("task"), nb::arg("rows"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("add", &PartedSweep::add, nb::arg("done"), nb::call_guard<nb::gil_scoped_release>())
       .def("finish", &PartedSweep::finish, nb::call_guard<nb::gil_scoped_release>())
       .def("close", &PartedSweep::close)
       .def("total", &PartedSweep::total)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/engine/request.h"
@@ -51,9 +52,9 @@ class PartedSweep {
   /// Where policies come from that are not built in: files, or "Python".
   std::vector<std::string> origins() const;
 
-  /// Stores what a worker has replayed for a task, unless its items are stored already. Throws
-  /// std::runtime_error if rows are missing.
-  void add(const SweepTask& task, const std::vector<SentRow>& rows);
+  /// Stores what workers have replayed, all at once, except of items that are stored already.
+  /// Throws std::runtime_error if rows are missing.
+  void add(const std::vector<std::pair<SweepTask, std::vector<SentRow>>>& done);
 
   /// Says in `output` that all was done.
   void finish() { store_->finish_run(); }
@@ -67,6 +68,7 @@ class PartedSweep {
   nanobind::dict columns() const;
 
  private:
+  void check_complete(const SweepTask& task, const std::vector<SentRow>& rows) const;
   SweepTask task_of(std::vector<std::size_t> items) const;
 
   SweepPlan plan_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <set>
 #include <tuple>
 
@@ -10,6 +11,23 @@
 #include "sim/results/regret.h"
 
 namespace kvsim {
+namespace {
+
+/// Earlier rows of another code, and those that are replaced, say nothing about these.
+void check_bounds_of_unit(const std::vector<Outcome>& outcomes, const ResultStore& store) {
+  std::vector<Result> of_unit = store.unit_results(outcomes.front().result);
+  std::erase_if(of_unit, [&](const Result& earlier) {
+    return !is_current(earlier) ||
+           std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
+             return outcome.result.policy == earlier.policy &&
+                    outcome.result.budget == earlier.budget;
+           });
+  });
+  for (const Outcome& outcome : outcomes) of_unit.push_back(outcome.result);
+  check_bounds(of_unit);
+}
+
+}  // namespace
 
 RunLabels labels_of(const SweepPlan& plan, std::string command, std::string device) {
   const Shard& shard = plan.request.shard;
@@ -44,29 +62,33 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
 }
 
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
+  store_units({outcomes}, store);
+}
+
+void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& store) {
   std::vector<Result> rows;
   std::vector<CertificateRow> certificates;
   std::vector<LayerErrorRow> layer_errors;
   std::vector<SampledIntervalRow> intervals;
-  for (const Outcome& outcome : outcomes) {
-    rows.push_back(outcome.result);
-    if (outcome.proof) certificates.push_back({outcome.result, *outcome.proof});
-    if (outcome.layer_error) {
-      layer_errors.push_back({outcome.result, *outcome.layer_error});
+  std::exception_ptr refused;
+  for (const std::vector<Outcome>& outcomes : units) {
+    try {
+      check_bounds_of_unit(outcomes, store);
+    } catch (const BoundExceeded&) {
+      if (!refused) refused = std::current_exception();
+      continue;
     }
-    for (const SampledInterval& sampled : outcome.intervals) {
-      intervals.push_back({outcome.result, sampled});
+    for (const Outcome& outcome : outcomes) {
+      rows.push_back(outcome.result);
+      if (outcome.proof) certificates.push_back({outcome.result, *outcome.proof});
+      if (outcome.layer_error) layer_errors.push_back({outcome.result, *outcome.layer_error});
+      for (const SampledInterval& sampled : outcome.intervals) {
+        intervals.push_back({outcome.result, sampled});
+      }
     }
   }
-  std::vector<Result> of_unit = store.unit_results(rows.front());
-  std::erase_if(of_unit, [&](const Result& earlier) {
-    return !is_current(earlier) || std::any_of(rows.begin(), rows.end(), [&](const Result& row) {
-      return row.policy == earlier.policy && row.budget == earlier.budget;
-    });
-  });
-  of_unit.insert(of_unit.end(), rows.begin(), rows.end());
-  check_bounds(of_unit);
-  store.add(rows, certificates, layer_errors, intervals);
+  if (!rows.empty()) store.add(rows, certificates, layer_errors, intervals);
+  if (refused) std::rethrow_exception(refused);
 }
 
 std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store) {

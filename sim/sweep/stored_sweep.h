@@ -29,6 +29,9 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
 /// these.
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store);
 
+/// The same for several units, all at once: one commit for all that may be stored.
+void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& store);
+
 /// The rows of all replays of the plan that the store holds, ordered by key.
 std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store);
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/results/regret.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
@@ -62,6 +63,24 @@ TEST_CASE("stored sweep: only rows that were asked for come back, finished ones 
   for (const Result& row : stored(request(folder / "t.h5", "lru", {"5"}), store, true)) {
     CHECK(row.run_id != first_run);
   }
+}
+
+TEST_CASE("stored sweep: a unit that beats a bound keeps the units beside it") {
+  const TemporaryFolder folder;
+  write_random_trace(folder / "t.h5", 3);
+  SweepPlan plan = plan_sweep(request(folder / "t.h5", "window;optimal", {"5"}));
+  std::vector<std::vector<Outcome>> units;
+  const std::atomic<bool> interrupted = false;
+  run_sweep(plan, *make_cpu_backend(), interrupted,
+            [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
+              units.push_back(std::move(outcomes));
+            });
+  REQUIRE(units.size() == kUnits);
+  units[1].front().result.attention_recall = 1;
+  units[1].front().result.attention_loss = 0;
+  ResultStore store;
+  CHECK_THROWS_AS(store_units(units, store), BoundExceeded);
+  CHECK(rows_of_sweep(plan, store).size() == 2 * (kUnits - 1));
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ class _Run:
     def __init__(self, executor: Executor, sweep: _engine.PartedSweep, job: Job):
         self._skipped: list[tuple[int, str, int, int]] = []
         self._in_a_row = 0
+        self._done: list[tuple[_engine.SweepTask, list]] = []
         self._sweep = sweep
         self._job = job
         self._crew = Crew(executor)
@@ -101,10 +102,16 @@ class _Run:
             elif isinstance(outcome, (Raised, BaseException)):
                 raised = raised or self._error(attempt, outcome)
             else:
-                self._sweep.add(attempt.task, outcome)
+                self._done.append((attempt.task, outcome))
                 self._in_a_row = 0
+        self._store()
         if raised is not None:
             raise raised
+
+    def _store(self) -> None:
+        """One commit for all that has come back: it takes as long as one for a task."""
+        self._sweep.add(self._done)
+        self._done = []
 
     def _do_again(self, attempt: _Attempts, deaths: int) -> None:
         items = self._sweep.items_of(attempt.task)
@@ -142,7 +149,8 @@ class _Run:
             while (ended := self._crew.ended(wait=False)) is not None:
                 attempt, outcome = ended
                 if isinstance(outcome, list):
-                    self._sweep.add(attempt.task, outcome)
+                    self._done.append((attempt.task, outcome))
+            self._store()
         finally:
             self._crew.close()
 
