@@ -15,7 +15,6 @@
 #include "python/engine/request.h"
 #include "sim/sweep/shard.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "sim/sweep/sweep_tasks.h"
 #include "sim/sweep/work_items.h"
 
 namespace nb = nanobind;
@@ -56,9 +55,6 @@ std::pair<std::size_t, std::vector<Item>> items_of(const std::vector<Trace>& tra
 void bind_scale(nb::module_& module) {
   module.def("work_items", &items_of, nb::arg("traces"), nb::arg("policies"), nb::arg("budgets"),
              nb::arg("options"));
-  module.def(
-      "tasks_of", [](const std::vector<std::int64_t>& costs) { return tasks_of(costs); },
-      nb::arg("nanoseconds"));
   module.def("deal", &deal, nb::arg("nanoseconds"), nb::arg("count"));
 }
 

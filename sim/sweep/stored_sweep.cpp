@@ -98,7 +98,7 @@ std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& stor
   std::vector<Result> asked;
   for (const PlannedUnit& unit : plan.units) {
     for (const PlannedReplay& replay : unit.replays) {
-      describe(plan, unit, replay, asked.emplace_back());
+      set_key(plan, unit, replay, asked.emplace_back());
     }
   }
   const auto by_key = [&](const Result& a, const Result& b) { return key_of(a) < key_of(b); };

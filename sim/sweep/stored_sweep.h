@@ -29,7 +29,8 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
 /// these.
 void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store);
 
-/// The same for several units, all at once: one commit for all that may be stored.
+/// The same for several units, in one transaction. Units that fail the check are not stored; throws
+/// what the first of them threw once the others are.
 void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& store);
 
 /// The rows of all replays of the plan that the store holds, ordered by key.

@@ -165,8 +165,9 @@ std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultSt
   std::map<std::string, std::size_t> of_another_code;
   for (PlannedUnit& unit : plan.units) {
     Result row;
-    describe(plan, unit, unit.replays.front(), row);
+    set_key(plan, unit, unit.replays.front(), row);
     const auto finished = store.finished(row);
+    if (finished.empty()) continue;
     const auto layers = store.finished_layers(row);
     std::erase_if(unit.remaining, [&](const PlannedReplay& replay) {
       describe(plan, unit, replay, row);
@@ -199,10 +200,9 @@ int budget_base(const SelectedUnit& unit, Mode mode) {
   return mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
 }
 
-void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
-              Result& result) {
-  const Trace& trace = plan.traces[unit.trace];
-  result.trace_id = trace.id();
+void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+             Result& result) {
+  result.trace_id = plan.traces[unit.trace].id();
   result.sequence = unit.unit.name.sequence;
   result.layer = unit.unit.name.layer;
   result.kv_head = unit.unit.name.kv_head;
@@ -210,7 +210,12 @@ void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedRepla
   result.budget = replay.budget;
   result.mode = plan.mode();
   result.seed = plan.request.seed;
-  result.trace = trace.file().string();
+}
+
+void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+              Result& result) {
+  set_key(plan, unit, replay, result);
+  result.trace = plan.traces[unit.trace].file().string();
   result.budget_request = replay.budget_request;
   result.kvsim_version = version();
   const std::string& label = plan.policy_of(replay).label();

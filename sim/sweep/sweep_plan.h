@@ -101,6 +101,10 @@ bool update_labels(const SweepPlan& plan, ResultStore& store);
 /// prompt in prefill mode.
 int budget_base(const SelectedUnit& unit, Mode mode);
 
+/// Fills in the key of a row.
+void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,
+             Result& result);
+
 /// Fills in the columns of a row that are known before the replay: all but the measurements and the
 /// device.
 void describe(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

@@ -1,5 +1,7 @@
 """Schedules of the model: small ones by hand, and what must hold of all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from kvsim.scale.conditions import Conditions, Overhead
 from kvsim.scale.limits import limit_of
 from kvsim.scale.schedule import Tasks, end_times, served, with_executor, with_shards
 
-NONE = Overhead(0, 0, 0, 0, 0, 0)
+NONE = Overhead(0, 0, 0, 0, 0, 0, 0)
 
 
 def tasks(*seconds, rows=1):
@@ -82,7 +84,9 @@ def test_one_who_serves_keeps_the_rest_waiting():
 
 
 def test_the_coordinator_bounds_what_workers_reach():
-    overhead = Overhead(worker=0, plan=0.5, submit=0.25, receive=2, store=0.125, collect=1)
+    overhead = Overhead(
+        worker=0, plan=0.5, submit=0.25, receive=1.5, commit=0.5, store=0.125, collect=1
+    )
     work = tasks(*[1] * 10, rows=4)
     planned, submitted, stored, collected = 0.5 * 40, 0.25 * 10, 10 * (2 + 0.125 * 4), 1 * 40
     found = with_executor(work, 1000, conditions(overhead))
@@ -116,15 +120,14 @@ def test_more_workers_are_not_slower_with_equal_tasks():
         {"startup": 5.0},
         {"straggler_share": 0.1, "straggler_factor": 3.0},
         {"life": 500.0, "startup": 1.0},
-        {"overhead": Overhead(1, 0, 0, 0, 0, 0)},
-        {"overhead": Overhead(0, 0, 0, 0, 0.1, 0)},
+        {"overhead": replace(NONE, worker=1.0)},
+        {"overhead": replace(NONE, store=0.1)},
     ],
 )
 def test_what_is_switched_on_costs_time(worse):
     work = tasks(*[2.0] * 400)
     plain, found = (
-        with_executor(work, 20, Conditions(**{"overhead": NONE, **given}))
-        for given in ({}, worse)
+        with_executor(work, 20, Conditions(**{"overhead": NONE, **given})) for given in ({}, worse)
     )
     assert found.makespan > plain.makespan == pytest.approx(40)
 
@@ -137,7 +140,7 @@ def test_limits_are_named_by_what_they_cost():
     assert limit(tasks(*[1] * 640), 64, startup=20.0).cause == "start-up"
     slow = {"straggler_share": 0.25, "straggler_factor": 4.0}
     assert limit(tasks(*[0.1] * 6400), 64, **slow).cause == "stragglers"
-    assert limit(tasks(*[1] * 6400), 64, overhead=Overhead(1, 0, 0, 0, 0, 0)).cause == (
+    assert limit(tasks(*[1] * 6400), 64, overhead=replace(NONE, worker=1.0)).cause == (
         "overhead of tasks"
     )
     assert limit(tasks(*[10] * 640), 64, life=50.0).cause == "deaths"
@@ -158,7 +161,7 @@ def test_shards_end_with_the_one_that_has_most():
 
 
 def test_a_shard_plans_all_and_stores_its_own():
-    overhead = Overhead(worker=9, plan=0.5, submit=9, receive=1, store=0.25, collect=9)
+    overhead = Overhead(worker=9, plan=0.5, submit=9, receive=9, commit=1, store=0.25, collect=9)
     found = with_shards(tasks(4, 4, rows=2), np.array([1, 2]), 2, 1, conditions(overhead))
     assert found.makespan == 0.5 * 4 + 4 + 1 + 0.25 * 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 
 from ..errors import UsageError
 
@@ -14,27 +14,31 @@ class Overhead:
     The coordinator is the process that calls `kvsim.sweep`: it does one thing at a time.
     """
 
-    worker: float = 0.004
+    worker: float = 1e-3
     """Per task, at its worker: to plan the task, to pack its rows."""
-    plan: float = 9e-6
+    plan: float = 1.5e-6
     """Per row, at the coordinator before the first task, and at each shard."""
-    submit: float = 2e-4
+    submit: float = 1e-4
     """Per task, at the coordinator, before it receives the first rows."""
-    receive: float = 1e-3
-    """Per task, at the coordinator: to be told of its end, to commit its rows."""
-    store: float = 5e-5
+    receive: float = 2e-4
+    """Per task, at the coordinator, to be told of its end."""
+    commit: float = 5e-3
+    """Per task, at the coordinator or the shard: the disk."""
+    store: float = 2.5e-5
     """Per row, at the coordinator or the shard: to unpack, check and write it."""
-    collect: float = 2e-5
+    collect: float = 1e-5
     """Per row, at the coordinator after the last task: the frame that `kvsim.sweep` returns."""
 
     def at_worker_only(self) -> Overhead:
         """As if the coordinator took no time."""
-        return Overhead(self.worker, *[0.0] * (len(fields(self)) - 1))
+        return Overhead(**{**dict.fromkeys(asdict(self), 0.0), "worker": self.worker})
 
     def of_smaller_tasks(self, parts: int) -> Overhead:
         """As if a task that is cut into parts cost as much as before."""
-        per_task = {name: getattr(self, name) / parts for name in ("worker", "submit", "receive")}
-        return Overhead(**{**asdict(self), **per_task})
+        per_task = ("worker", "submit", "receive", "commit")
+        return Overhead(
+            **{name: s / parts if name in per_task else s for name, s in asdict(self).items()}
+        )
 
 
 @dataclass(frozen=True)

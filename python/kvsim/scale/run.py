@@ -60,7 +60,7 @@ def scale(
         it; None: the estimate.
       shard_threads: the workers of one shard.
       overhead: seconds per task or per row beside the replays: any of `worker`, `plan`, `submit`,
-        `receive`, `store` and `collect` (kvsim.scale.conditions.Overhead).
+        `receive`, `commit`, `store` and `collect` (kvsim.scale.conditions.Overhead).
       startup: seconds until a worker takes its first task, also after a death.
       stragglers: the share of slow workers, and how many times as long they take.
       deaths: mean hours between the deaths of a worker; None: none.

@@ -53,7 +53,8 @@ def with_executor(tasks: Tasks, workers: int, conditions: Conditions) -> Schedul
     submitted = planned + overhead.submit * np.arange(1, len(tasks) + 1)
     slow = _slowdowns(workers, conditions, rng)
     ends, repeated, given_up = end_times(tasks, submitted, slow, conditions, rng)
-    stored = served(np.maximum(ends, submitted[-1]), overhead.receive + overhead.store * tasks.rows)
+    costs = overhead.receive + overhead.commit + overhead.store * tasks.rows
+    stored = served(np.maximum(ends, submitted[-1]), costs)
     collected = overhead.collect * float(tasks.rows.sum())
     return Schedule(stored + collected, repeated, given_up)
 
@@ -79,7 +80,7 @@ def with_shards(
             continue
         ready = np.full(len(own), planned)
         ends, again, lost = end_times(own, ready, [slow[shard]] * threads, conditions, rng, 0.0)
-        costs = overhead.receive + overhead.store * own.rows
+        costs = overhead.commit + overhead.store * own.rows
         makespan = max(makespan, served(ends, costs * slow[shard]))
         repeated, given_up = repeated + again, given_up + lost
     return Schedule(makespan, repeated, given_up)

@@ -46,7 +46,7 @@ class Work:
         """As the executor groups and orders them."""
         from .. import _engine
 
-        return self._joined(_engine.tasks_of(self.nanoseconds.tolist()))
+        return self._joined(_engine.tasks_of((self.nanoseconds / 1e9).tolist()))
 
     def items(self) -> Tasks:
         return Tasks(self.nanoseconds / 1e9, self.rows)
