@@ -127,10 +127,15 @@ def _executed(workers: int, tasks: Tasks, conditions: Conditions) -> Schedule:
 
 
 def _sharded(shards: int, threads: int, tasks: Tasks, conditions: Conditions) -> Schedule:
+    return with_shards(tasks, dealt(tasks, shards), shards, threads, conditions)
+
+
+def dealt(items: Tasks, shards: int) -> np.ndarray:
+    """[items], the shard of each, 1 to `shards`, as `--shard` deals them out."""
     from .. import _engine
 
-    costs = np.rint(tasks.seconds * 1e9).astype(np.int64).tolist()
-    return with_shards(tasks, np.array(_engine.deal(costs, shards)), shards, threads, conditions)
+    costs = np.rint(items.seconds * 1e9).astype(np.int64).tolist()
+    return np.array(_engine.deal(costs, shards))
 
 
 def _overhead(given: Mapping[str, float]) -> Overhead:

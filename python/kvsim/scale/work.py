@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,15 +44,14 @@ class Work:
     def tasks(self) -> Tasks:
         """As the executor groups and orders them."""
         from .. import _engine
+        from ..executors.run import TASK_SECONDS
 
-        return self._joined(_engine.tasks_of((self.nanoseconds / 1e9).tolist()))
+        groups = _engine.tasks_of((self.nanoseconds / 1e9).tolist(), TASK_SECONDS)
+        seconds = [self.nanoseconds[group].sum() / 1e9 for group in groups]
+        return Tasks(np.array(seconds), np.array([self.rows[group].sum() for group in groups]))
 
     def items(self) -> Tasks:
         return Tasks(self.nanoseconds / 1e9, self.rows)
-
-    def _joined(self, groups: Sequence[Sequence[int]]) -> Tasks:
-        seconds = [self.nanoseconds[group].sum() / 1e9 for group in groups]
-        return Tasks(np.array(seconds), np.array([self.rows[group].sum() for group in groups]))
 
 
 def planned_work(traces: list, policies: str, budgets: str, options: dict[str, object]) -> Work:
