@@ -16,12 +16,10 @@ PAGE = (HERE.parents[1] / "sim" / "sweep" / "cluster.md").read_text()
 SHARDS = 16
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
-def block_with(text, language="sh"):
-    (found,) = [block for block in blocks(language) if text in block]
+def block_with(text):
+    """The commands on the page that have it."""
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    (found,) = [block for block in blocks if text in block]
     return found
 
 
@@ -95,11 +93,3 @@ def test_the_table_of_what_to_expect_is_what_the_command_prints(tmp_path, capsys
         line.split() for line in shown.splitlines() if line.split()[1] in ("workers", "1024")
     ]
     assert printed == of_1024
-
-
-def test_the_scripts_of_executors_compile_and_sweep_into_a_file():
-    scripts = blocks("python")
-    assert len(scripts) == 3
-    for script in scripts:
-        compile(script, "cluster.md", "exec")
-        assert "executor=" in script and 'output="results.sqlite"' in script
