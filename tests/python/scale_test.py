@@ -158,6 +158,7 @@ def test_what_cannot_be_is_refused(wrong, says):
 def test_the_command_says_what_is_wrong_in_a_line(capsys):
     given = [str(SAMPLE), "--budgets", "9", "--policies"]
     assert main([*given, "nosuch"]) == 2
-    with pytest.raises(SystemExit, match="2"):
-        main([*given, "window", "--stragglers", "1"])
+    for wrong in (["--stragglers", "1"], ["--overhead", "store"], ["--workers", "0"]):
+        with pytest.raises(SystemExit, match="2"):
+            main([*given, "window", *wrong])
     assert all(line.startswith("kvsim: error:") for line in capsys.readouterr().err.splitlines())

@@ -54,7 +54,7 @@ def _parser() -> Parser:
         help="mean time between the deaths of a worker (default: none)")  # fmt: skip
     add("--seed", type=natural, default=0, metavar="N", help="of what is drawn (default: 0)")
     for name in _OF_PLAN:
-        add(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS if name != "mode" else "as sweep")
+        add(f"--{name.replace('_', '-')}", metavar="VALUE", help="as kvsim sweep takes it")
     add("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
     return parser
 
@@ -65,11 +65,15 @@ def _counts(text: str) -> list[int]:
 
 def _overhead(text: str) -> dict[str, float]:
     pairs = [each.partition("=") for each in text.split(",")]
+    if not all(value for *_, value in pairs):
+        raise argparse.ArgumentTypeError(f"expected NAME=SECONDS,..., found {text}")
     return {name: nonnegative(value) for name, _, value in pairs}
 
 
 def _stragglers(text: str) -> tuple[float, float]:
     share, _, factor = text.partition(",")
+    if not factor:
+        raise argparse.ArgumentTypeError(f"expected SHARE,FACTOR as 0.01,3, found {text}")
     return nonnegative(share), nonnegative(factor)
 
 
@@ -80,7 +84,7 @@ def _print(found: "pd.DataFrame", form: str) -> None:
         print(found.to_json(orient="records", indent=1))
     else:
         shown = found.assign(
-            makespan=[f"{seconds:.0f} s" for seconds in found.makespan],
+            makespan=[f"{s:.0f} s" if s >= 10 else f"{s:.2g} s" for s in found.makespan],
             efficiency=[f"{100 * share:.1f}%" for share in found.efficiency],
             efficiency_without=[f"{100 * share:.1f}%" for share in found.efficiency_without],
         )
