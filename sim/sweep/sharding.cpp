@@ -4,13 +4,12 @@
 
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "sim/sweep/job_cost.h"
 #include "sim/sweep/sweep_jobs.h"
+#include "sim/sweep/work_items.h"
 #include "traces/sha256.h"
 
 namespace kvsim {
@@ -45,47 +44,17 @@ class Study {
   std::string text_;
 };
 
-/// Items that are dealt out, made of parts of the plan.
-struct Items {
-  std::vector<std::size_t> of_part;  ///< the item that each part belongs to
-  std::vector<std::int64_t> costs;   ///< of each item
-
-  /// Adds a part to the item with this key, or to one of its own.
-  template <class Key>
-  void add(std::map<Key, std::size_t>& known, const std::optional<Key>& key, std::int64_t cost) {
-    std::size_t item = costs.size();
-    if (key) item = known.emplace(*key, item).first->second;
-    if (item == costs.size()) costs.push_back(0);
-    costs[item] += cost;
-    of_part.push_back(item);
+/// The shard of each of these items. Notes in `plan` what the shards share out.
+std::vector<int> deal_out(SweepPlan& plan, const Shard& shard,
+                          const std::vector<std::int64_t>& costs) {
+  std::vector<int> of_items = deal(costs, shard.count);
+  double own = 0;
+  for (std::size_t item = 0; item < costs.size(); ++item) {
+    if (of_items[item] == shard.index) own += static_cast<double>(costs[item]);
   }
-
-  /// The shard of each part. Notes in `plan` what the shards share out.
-  std::vector<int> deal_out(SweepPlan& plan, const Shard& shard) const {
-    const std::vector<int> of_items = deal(costs, shard.count);
-    double own = 0;
-    for (std::size_t item = 0; item < costs.size(); ++item) {
-      if (of_items[item] == shard.index) own += static_cast<double>(costs[item]);
-    }
-    const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
-    plan.dealt = {plan.units.size(), plan.num_replays(), all == 0 ? 0 : own / all};
-    std::vector<int> shards;
-    for (const std::size_t item : of_part) shards.push_back(of_items[item]);
-    return shards;
-  }
-};
-
-/// Jobs that need the same measurements of a sequence are one item.
-Items items_of(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
-  using Sequence = std::pair<std::size_t, std::string>;
-  std::map<Sequence, std::size_t> measured;
-  Items items;
-  for (const SweepJob& job : jobs) {
-    std::optional<Sequence> sequence;
-    if (job.needs_profiles) sequence.emplace(job.trace, job.units.front().name.sequence);
-    items.add(measured, sequence, estimated_nanoseconds(plan, job));
-  }
-  return items;
+  const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
+  plan.dealt = {plan.units.size(), plan.num_replays(), all == 0 ? 0 : own / all};
+  return of_items;
 }
 
 }  // namespace
@@ -93,7 +62,14 @@ Items items_of(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
 void keep_shard(SweepPlan& plan, const Shard& shard) {
   if (shard.is_all()) return;
   const std::vector<SweepJob> jobs = jobs_of(plan);
-  const std::vector<int> shards = items_of(plan, jobs).deal_out(plan, shard);
+  const std::vector<WorkItem> items = work_items(plan, jobs);
+  std::vector<std::int64_t> costs;
+  for (const WorkItem& item : items) costs.push_back(item.nanoseconds);
+  const std::vector<int> of_items = deal_out(plan, shard, costs);
+  std::vector<int> shards(jobs.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    for (const std::size_t job : items[i].jobs) shards[job] = of_items[i];
+  }
   Study study("sweep", plan, shard.count);
   std::vector<std::set<std::pair<std::size_t, int>>> kept(plan.units.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -124,21 +100,24 @@ void keep_shard_of_units(SweepPlan& plan, const Shard& shard, const UnitWork& wo
   if (shard.is_all()) return;
   using Group = std::tuple<std::size_t, std::string, int, int>;
   std::map<Group, std::size_t> groups;
-  Items items;
+  std::vector<std::size_t> group_of;
+  std::vector<std::int64_t> costs;
   for (const PlannedUnit& unit : plan.units) {
     const UnitName& name = unit.unit.name;
     const Group group{unit.trace, name.sequence, work.grain == Grain::sequence ? 0 : name.layer,
                       work.grain == Grain::head ? name.kv_head : 0};
-    items.add(groups, std::optional(group), work.cost(unit));
+    group_of.push_back(groups.emplace(group, costs.size()).first->second);
+    costs.resize(groups.size());
+    costs[group_of.back()] += work.cost(unit);
   }
-  const std::vector<int> shards = items.deal_out(plan, shard);
+  const std::vector<int> of_groups = deal_out(plan, shard, costs);
   Study study(work.what, plan, shard.count);
   std::vector<PlannedUnit> kept;
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
     study.add_unit(plan.units[u]);
     study.add_replays(plan.units[u].replays);
-    study.deal_to(shards[u]);
-    if (shards[u] == shard.index) kept.push_back(plan.units[u]);
+    study.deal_to(of_groups[group_of[u]]);
+    if (of_groups[group_of[u]] == shard.index) kept.push_back(plan.units[u]);
   }
   plan.units = std::move(kept);
   plan.request.shard = shard;

@@ -8,7 +8,14 @@ import pytest
 from kvsim.errors import UsageError
 from kvsim.scale.conditions import Conditions, Overhead
 from kvsim.scale.limits import limit_of
-from kvsim.scale.schedule import Tasks, end_times, served, with_executor, with_shards
+from kvsim.scale.schedule import (
+    Tasks,
+    end_times,
+    served,
+    served_together,
+    with_executor,
+    with_shards,
+)
 
 NONE = Overhead(0, 0, 0, 0, 0, 0, 0)
 
@@ -83,12 +90,21 @@ def test_one_who_serves_keeps_the_rest_waiting():
     assert served(np.array([1.0, 1.0, 2.0]), np.array([2.0, 2.0, 2.0])) == 7
 
 
+def test_who_serves_all_that_have_come_pays_once_for_a_turn():
+    arrivals, costs = np.array([4.0, 1.0, 1.5, 9.0]), np.array([0.5, 1.0, 2.0, 0.5])
+    # From 1: the second, until 3. From 3: the third, until 6. From 6: the first, until 7.5.
+    assert served_together(arrivals, costs, 1.0) == 10.5
+    assert served_together(arrivals[:3], costs[:3], 1.0) == 7.5
+    assert served_together(np.zeros(3), costs[:3], 1.0) == 4.5
+
+
 def test_the_coordinator_bounds_what_workers_reach():
     overhead = Overhead(
         worker=0, plan=0.5, submit=0.25, receive=1.5, commit=0.5, store=0.125, collect=1
     )
     work = tasks(*[1] * 10, rows=4)
-    planned, submitted, stored, collected = 0.5 * 40, 0.25 * 10, 10 * (2 + 0.125 * 4), 1 * 40
+    planned, submitted, collected = 0.5 * 40, 0.25 * 10, 1 * 40
+    stored = 0.5 + 10 * (1.5 + 0.125 * 4)  # one commit for all
     found = with_executor(work, 1000, conditions(overhead))
     # The first have ended when the last one is submitted: it never waits.
     assert found.makespan == planned + submitted + stored + collected

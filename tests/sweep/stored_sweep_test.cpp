@@ -49,26 +49,6 @@ TEST_CASE("stored sweep: rows come back in the order of their key, in memory as 
   }
 }
 
-TEST_CASE("stored sweep: of units that are stored together, one that fails its check is left out") {
-  const TemporaryFolder folder;
-  write_random_trace(folder / "t.h5", 4);
-  SweepPlan plan = plan_sweep(request(folder / "t.h5", "window;optimal", {"4"}));
-  std::vector<std::vector<Outcome>> units;
-  const std::atomic<bool> interrupted = false;
-  run_sweep(
-      plan, *make_cpu_backend(), interrupted,
-      [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) { units.push_back(outcomes); });
-  REQUIRE(units.size() == kUnits);
-  for (Outcome& outcome : units[1]) {
-    if (outcome.result.policy.starts_with("window")) outcome.result.attention_recall = 1.5;
-  }
-  ResultStore store;
-  CHECK_THROWS_AS(store_units(units, store), BoundExceeded);
-  const std::vector<Result> rows = rows_of_sweep(plan, store);
-  CHECK(rows.size() == 2 * (kUnits - 1));
-  for (const Result& row : rows) CHECK(row.attention_recall <= 1);
-}
-
 TEST_CASE("stored sweep: only rows that were asked for come back, finished ones among them") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 2);

@@ -86,9 +86,11 @@ void PackedRows::read_by_library(const H5::DataSet& dataset) {
   Block& block = blocks_.emplace_back(
       Block{selection_.first, 0,
             make_room(block_rows_ * block_columns_ * static_cast<std::size_t>(native.bytes))});
-  dataset.read(block.packed.bytes.get(),
-               is_half ? H5::DataType(half_type()) : H5::DataType(H5::PredType::NATIVE_FLOAT),
-               memory, file);
+  if (is_half) {
+    dataset.read(block.packed.bytes.get(), half_type(), memory, file);
+  } else {
+    dataset.read(block.packed.bytes.get(), H5::PredType::NATIVE_FLOAT, memory, file);
+  }
 }
 
 bool PackedRows::unpack(float* floats) const {

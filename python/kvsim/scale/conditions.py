@@ -23,7 +23,7 @@ class Overhead:
     receive: float = 2e-4
     """Per task, at the coordinator, to be told of its end."""
     commit: float = 5e-3
-    """Per task, at the coordinator or the shard: the disk."""
+    """Per task at a shard; at the coordinator for all tasks that have come meanwhile: the disk."""
     store: float = 2.5e-5
     """Per row, at the coordinator or the shard: to unpack, check and write it."""
     collect: float = 1e-5

@@ -45,7 +45,7 @@ def with_executor(tasks: Tasks, workers: int, conditions: Conditions) -> Schedul
     """Workers that take the next task when they are free, and a coordinator that stores rows.
 
     Tasks are submitted one by one. Workers do not wait until their rows are stored; the coordinator
-    stores them in the order in which they come, after it has submitted all tasks.
+    stores them after it has submitted all tasks: each time all that have come, in one commit.
     """
     overhead = conditions.overhead
     rng = np.random.default_rng(conditions.seed)
@@ -53,8 +53,8 @@ def with_executor(tasks: Tasks, workers: int, conditions: Conditions) -> Schedul
     submitted = planned + overhead.submit * np.arange(1, len(tasks) + 1)
     slow = _slowdowns(workers, conditions, rng)
     ends, repeated, given_up = end_times(tasks, submitted, slow, conditions, rng)
-    costs = overhead.receive + overhead.commit + overhead.store * tasks.rows
-    stored = served(np.maximum(ends, submitted[-1]), costs)
+    costs = overhead.receive + overhead.store * tasks.rows
+    stored = served_together(np.maximum(ends, submitted[-1]), costs, overhead.commit)
     collected = overhead.collect * float(tasks.rows.sum())
     return Schedule(stored + collected, repeated, given_up)
 
@@ -135,6 +135,19 @@ def served(arrivals: np.ndarray, costs: np.ndarray) -> float:
     order = np.argsort(arrivals, kind="stable")
     done = np.cumsum(costs[order])
     return float(done[-1] + np.max(arrivals[order] - (done - costs[order])))
+
+
+def served_together(arrivals: np.ndarray, costs: np.ndarray, per_turn: float) -> float:
+    """The same where one serves all that have come at each turn, which costs something itself."""
+    order = np.argsort(arrivals, kind="stable")
+    arrivals, done = arrivals[order], np.concatenate(([0.0], np.cumsum(costs[order])))
+    now, first = 0.0, 0
+    while first < len(arrivals):
+        now = max(now, arrivals[first])
+        last = int(np.searchsorted(arrivals, now, side="right"))
+        now += per_turn + float(done[last] - done[first])
+        first = last
+    return now
 
 
 def _slowdowns(workers: int, conditions: Conditions, rng: np.random.Generator) -> list[float]:
