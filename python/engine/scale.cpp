@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -13,8 +14,8 @@
 
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
-#include "sim/sweep/shard.h"
 #include "sim/sweep/sweep_jobs.h"
+#include "sim/sweep/sweep_tasks.h"
 #include "sim/sweep/work_items.h"
 
 namespace nb = nanobind;
@@ -55,7 +56,7 @@ std::pair<std::size_t, std::vector<Item>> items_of(const std::vector<Trace>& tra
 void bind_scale(nb::module_& module) {
   module.def("work_items", &items_of, nb::arg("traces"), nb::arg("policies"), nb::arg("budgets"),
              nb::arg("options"));
-  module.def("deal", &deal, nb::arg("nanoseconds"), nb::arg("count"));
+  module.def("tasks_of", &tasks_of, nb::arg("nanoseconds"), nb::arg("each").none() = nb::none());
 }
 
 }  // namespace kvsim::python

@@ -104,9 +104,9 @@ def test_the_coordinator_bounds_what_workers_reach():
     )
     work = tasks(*[1] * 10, rows=4)
     planned, submitted, collected = 0.5 * 40, 0.25 * 10, 1 * 40
-    stored = 0.5 + 10 * (1.5 + 0.125 * 4)  # one commit for all
+    # The first nine have ended when the last one is submitted, and that one while they are stored.
+    stored = 2 * 0.5 + 10 * (1.5 + 0.125 * 4)
     found = with_executor(work, 1000, conditions(overhead))
-    # The first have ended when the last one is submitted: it never waits.
     assert found.makespan == planned + submitted + stored + collected
     assert limit(work, 1000, overhead=overhead).cause == "the coordinator"
 

@@ -46,7 +46,8 @@ class Work:
         from .. import _engine
         from ..executors.run import TASK_SECONDS
 
-        groups = _engine.tasks_of((self.nanoseconds / 1e9).tolist(), TASK_SECONDS)
+        each = None if TASK_SECONDS is None else round(1e9 * TASK_SECONDS)
+        groups = _engine.tasks_of(self.nanoseconds.tolist(), each)
         seconds = [self.nanoseconds[group].sum() / 1e9 for group in groups]
         return Tasks(np.array(seconds), np.array([self.rows[group].sum() for group in groups]))
 
