@@ -130,7 +130,11 @@ void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) 
       return PackedRows(dataset_, format_,
                         {std::move(matrix), first, static_cast<hsize_t>(block.rows()), dim()});
     } catch (const H5::Exception&) {
-      check_filters();
+      try {
+        check_filters();
+      } catch (const H5::Exception&) {  // nor can its properties be read
+        fail_to_read(head);
+      }
       fail_to_read(head);
     }
   };

@@ -6,6 +6,7 @@
 
 #include "python/engine/bindings.h"
 #include "python/engine/run_engine.h"
+#include "python/engine/scratch.h"
 #include "sim/replay/replay.h"
 
 namespace nb = nanobind;
@@ -16,14 +17,16 @@ namespace {
 
 /// ([(table, rows, new rows)], notes of what is missing).
 nb::tuple merge(const std::vector<std::filesystem::path>& parts,
-                const std::filesystem::path& output, const nb::object& progress) {
+                const std::filesystem::path& output, const nb::object& progress,
+                const std::string& scratch) {
   Merged merged;
   run_engine(progress, [&](Work& state) {
     state.total = parts.size();
-    merged = merge_results(parts, output, [&](std::size_t done) {
+    const MergeProgress tell = [&](std::size_t done) {
       state.done = done;
       if (state.interrupted) throw Interrupted("interrupted");
-    });
+    };
+    merged = merge_results(parts, output, tell, scratch_in(scratch));
   });
   nb::list tables;
   for (const MergedTable& each : merged.tables) {
@@ -35,7 +38,7 @@ nb::tuple merge(const std::vector<std::filesystem::path>& parts,
 }  // namespace
 
 void bind_merge(nb::module_& module) {
-  module.def("merge", &merge, "parts"_a, "output"_a, "progress"_a.none());
+  module.def("merge", &merge, "parts"_a, "output"_a, "progress"_a.none(), "scratch"_a = "");
 }
 
 }  // namespace kvsim::python

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -134,39 +135,55 @@ std::vector<std::string> PartedSweep::origins() const {
   return {origins.begin(), origins.end()};
 }
 
-void PartedSweep::check_complete(const SweepTask& task, const std::vector<SentRow>& rows) const {
+std::vector<Outcome> PartedSweep::outcomes_of(const SweepTask& task,
+                                              const std::vector<SentRow>& rows) const {
   std::size_t expected = 0;
   for (const SweepPart& part : parts_of(task)) {
     for (const PartUnit& unit : part.units) expected += unit.replays.size();
   }
-  if (rows.size() == expected) return;
-  throw std::runtime_error(fmt::format(
-      "executor: expected {} rows of a task, found {}; do all processes run the same kvsim?",
-      expected, rows.size()));
+  if (rows.size() != expected) {
+    throw std::runtime_error(fmt::format(
+        "executor: expected {} rows of a task, found {}; do all processes run the same kvsim?",
+        expected, rows.size()));
+  }
+  std::vector<Outcome> outcomes;
+  for (const SentRow& row : rows) {
+    Result& result = outcomes.emplace_back(received(row)).result;
+    const auto file = files_.find(result.trace_id);
+    if (file == files_.end()) {
+      throw std::runtime_error(
+          fmt::format("executor: a task sent rows of trace {}, which is none of the sweep's; do "
+                      "all processes run the same kvsim?",
+                      result.trace_id));
+    }
+    result.trace = file->second;  // a worker may know the file by another path
+  }
+  return outcomes;
 }
 
 void PartedSweep::add(const std::vector<std::pair<SweepTask, std::vector<SentRow>>>& done) {
   using Unit = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   std::map<Unit, std::vector<Outcome>> of_units;
-  std::set<std::size_t> items;
+  std::exception_ptr failed;
   for (const auto& [task, rows] : done) {
     const auto is_stored = [&](std::size_t item) { return is_stored_[item]; };
     if (std::ranges::any_of(task.items, is_stored)) continue;
-    check_complete(task, rows);
-    for (const SentRow& row : rows) {
-      Outcome outcome = received(row);
-      Result& result = outcome.result;
-      result.trace = files_.at(result.trace_id);  // a worker may know the file by another path
-      of_units[{result.trace_id, result.sequence, result.layer, result.kv_head}].push_back(
-          std::move(outcome));
+    try {
+      for (Outcome& outcome : outcomes_of(task, rows)) {
+        const Result& row = outcome.result;
+        of_units[{row.trace_id, row.sequence, row.layer, row.kv_head}].push_back(
+            std::move(outcome));
+      }
+      for (const std::size_t item : task.items) is_stored_[item] = true;
+      done_ += rows.size();
+    } catch (const std::runtime_error&) {
+      if (!failed) failed = std::current_exception();
     }
-    items.insert(task.items.begin(), task.items.end());
   }
   std::vector<std::vector<Outcome>> units;
   for (auto& [unit, outcomes] : of_units) units.push_back(std::move(outcomes));
   store_units(units, *store_);
-  for (const std::size_t item : items) is_stored_[item] = true;
-  for (const std::vector<Outcome>& outcomes : units) done_ += outcomes.size();
+  if (failed) std::rethrow_exception(failed);
 }
 
 void PartedSweep::close() {

@@ -53,7 +53,8 @@ class PartedSweep {
   std::vector<std::string> origins() const;
 
   /// Stores what workers have replayed, all at once, except of items that are stored already.
-  /// Throws std::runtime_error if rows are missing.
+  /// Throws what store_units() throws, and std::runtime_error if a task has not sent its rows; the
+  /// other tasks are stored then.
   void add(const std::vector<std::pair<SweepTask, std::vector<SentRow>>>& done);
 
   /// Says in `output` that all was done.
@@ -68,7 +69,7 @@ class PartedSweep {
   nanobind::dict columns() const;
 
  private:
-  void check_complete(const SweepTask& task, const std::vector<SentRow>& rows) const;
+  std::vector<Outcome> outcomes_of(const SweepTask& task, const std::vector<SentRow>& rows) const;
   SweepTask task_of(std::vector<std::size_t> items) const;
 
   SweepPlan plan_;

@@ -1,5 +1,9 @@
 #include "python/engine/sent_rows.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
 namespace kvsim::python {
 
 SentRow sent(const Outcome& outcome) {
@@ -25,7 +29,12 @@ Outcome received(const SentRow& row) {
   Outcome outcome;
   const auto columns = result_columns();
   const auto& [values, proof, layer_error, intervals] = row;
-  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, values.at(i));
+  if (values.size() != columns.size()) {
+    throw std::runtime_error(fmt::format(
+        "executor: expected {} values in a row, found {}; do all processes run the same kvsim?",
+        columns.size(), values.size()));
+  }
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, values[i]);
   if (proof) {
     const auto& [loss, loss_bound, recall_bound] = *proof;
     outcome.proof = Proof{loss, loss_bound, recall_bound};

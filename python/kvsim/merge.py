@@ -21,6 +21,7 @@ def merge(
     *,
     complete: bool = False,
     progress: Progress = None,
+    scratch: str | Path | None = None,
 ) -> pd.DataFrame:
     """Joins all tables of result files in `output`, as `kvsim merge` does.
 
@@ -31,6 +32,7 @@ def merge(
       output: the result file (SQLite); what it holds already takes part.
       complete: raises DataError if shards are missing or unfinished; the rest is in `output`.
       progress: as for kvsim.sweep, in parts.
+      scratch: a folder on a local disk in which `output` is written, as for kvsim.sweep.
 
     Rows with the same key must be equal, but for `run_id` and `trace`, and are kept once.
 
@@ -50,7 +52,7 @@ def merge(
     files = [os.fspath(file) for file in files]
     output = os.fspath(output)
     with reporter(progress, "parts") as report:
-        tables, missing = _engine.merge(files, output, report)
+        tables, missing = _engine.merge(files, output, report, os.fspath(scratch or ""))
     if complete and missing:
         raise DataError(f"{output} is not complete, as complete=True demands: {'; '.join(missing)}")
     warn_of(missing)

@@ -35,7 +35,7 @@ int run_merge(const Verb& verb, const std::vector<std::string>& arguments) {
                         "the result file (SQLite); what it holds already takes part")(
       "complete", "exit status 3 if shards are missing or unfinished; the rest is written")(
       "quiet,q", "no progress, no notes");
-  options.add(plugin_options());
+  options.add(scratch_options()).add(plugin_options());
   const auto values = parse(verb, arguments, options, {"PART"});
   if (!values) return 0;
   const std::vector<std::string> parts = positionals_from(verb, *values, "PART");
@@ -43,14 +43,15 @@ int run_merge(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   Progress progress(parts.size(), "parts", *values);
+  const MergeProgress tell = [&](std::size_t num_done) {
+    if (interrupted) {
+      throw Interrupted(
+          fmt::format("interrupted after {}; {} is as it was", progress.state(), file));
+    }
+    progress.set(num_done);
+  };
   const Merged merged =
-      merge_results({parts.begin(), parts.end()}, file, [&](std::size_t num_done) {
-        if (interrupted) {
-          throw Interrupted(
-              fmt::format("interrupted after {}; {} is as it was", progress.state(), file));
-        }
-        progress.set(num_done);
-      });
+      merge_results({parts.begin(), parts.end()}, file, tell, scratch_from(*values));
   write_summary(merged, file);
   if (values->count("complete") == 0) {
     print_notes(merged.missing, *values);

@@ -48,8 +48,8 @@ CopyFolder::CopyFolder(fs::path folder, int lock, const fs::path& target)
 CopyFolder::CopyFolder(const fs::path& scratch, const fs::path& target) {
   std::string folder = (scratch / (prefix_of(target) + "XXXXXX")).string();
   if (mkdtemp(folder.data()) == nullptr) {
-    throw std::runtime_error(
-        fmt::format("--scratch: {}: {}", scratch.string(), std::strerror(errno)));
+    throw std::runtime_error(fmt::format("{}: {}; --scratch DIR names a folder on a local disk",
+                                         scratch.string(), std::strerror(errno)));
   }
   folder_ = folder;
   file_ = folder_ / target.filename();
@@ -58,8 +58,7 @@ CopyFolder::CopyFolder(const fs::path& scratch, const fs::path& target) {
   const std::string reason = std::strerror(errno);
   remove();
   throw std::runtime_error(
-      fmt::format("--scratch: {}: cannot lock files ({}); name a folder on a "
-                  "local disk",
+      fmt::format("{}: cannot lock files ({}); --scratch DIR names a folder on a local disk",
                   scratch.string(), reason));
 }
 

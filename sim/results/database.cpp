@@ -45,8 +45,10 @@ Database::Database(std::filesystem::path file, bool writing, const Scratch& scra
     leave_wal(*connection_);
   } catch (const SQLite::Exception& error) {
     connection_.reset();
+    const std::filesystem::path local = copy_ ? copy_->file() : "";
     release_copy();
-    throw_database_error(file_, error);
+    if (local.empty()) throw_database_error(file_, error);
+    throw_database_error(local, error, file_);
   }
 }
 
@@ -79,7 +81,10 @@ std::filesystem::path Database::keep() {
   return place == copy_->target() ? file_ : place;  // as the user wrote it
 }
 
-void Database::fail(const SQLite::Exception& error) const { throw_database_error(file_, error); }
+void Database::fail(const SQLite::Exception& error) const {
+  if (!copy_) throw_database_error(file_, error);
+  throw_database_error(copy_->file(), error, file_);
+}
 
 std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table) {
   SQLite::Statement query(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)");
@@ -97,8 +102,7 @@ void add_missing_columns(SQLite::Database& connection, const std::string& table,
   SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
   const std::vector<StoredColumn> made = columns_of(connection, table);
   for (const auto& [name, type] : columns) {
-    const auto is_there = [&](const StoredColumn& column) { return column.name == name; };
-    if (std::any_of(made.begin(), made.end(), is_there)) continue;
+    if (std::ranges::find(made, name, &StoredColumn::name) != made.end()) continue;
     connection.exec(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", table, name, type));
   }
   transaction.commit();

@@ -22,8 +22,11 @@ bool locking_failed(const SQLite::Exception& error) {
   }
 }
 
-void throw_database_error(const std::filesystem::path& file, const SQLite::Exception& error) {
-  const std::string name = file.string();
+void throw_database_error(const std::filesystem::path& file, const SQLite::Exception& error,
+                          const std::filesystem::path& copy_of) {
+  const std::string name = copy_of.empty()
+                               ? file.string()
+                               : fmt::format("{}: its copy {}", copy_of.string(), file.string());
   const int code = error.getErrorCode();
   const std::string fix =
       "write with --scratch DIR (Python: scratch), a folder on a local disk, or to a local file";

@@ -10,8 +10,10 @@ namespace kvsim {
 bool locking_failed(const SQLite::Exception& error);
 
 /// Throws what SQLite found as a clear line: DataError if the file is not a result file,
-/// std::runtime_error if it cannot be locked, read or written.
+/// std::runtime_error if it cannot be locked, read or written. `copy_of` is the result file of
+/// which `file` is a local copy, if it is one.
 [[noreturn]] void throw_database_error(const std::filesystem::path& file,
-                                       const SQLite::Exception& error);
+                                       const SQLite::Exception& error,
+                                       const std::filesystem::path& copy_of = {});
 
 }  // namespace kvsim

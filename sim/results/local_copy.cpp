@@ -38,6 +38,10 @@ void check_place(const fs::path& target) {
     throw std::runtime_error(
         fmt::format("{}: expected a result file, found something else", target.string()));
   }
+  if (fs::exists(target) && access(target.c_str(), W_OK) != 0) {
+    throw std::runtime_error(
+        fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
+  }
   const fs::path probe = name_of_this_process(target, ".partial-", "");
   const int descriptor = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor < 0) {
@@ -104,6 +108,8 @@ void LocalCopy::take_over(const fs::path& scratch_folder) {
     if (!folder_ && left->is_based_on(base_)) {
       folder_ = std::move(left);
       has_place_ = false;  // it may have rows that the target lacks
+      tell(fmt::format("{}: goes on with the rows of a command that was killed, in {}",
+                       target_.string(), file().string()));
     } else {
       tell(
           fmt::format("{} has rows of a command that was killed, and {} has changed since; kvsim "
@@ -178,9 +184,10 @@ fs::path LocalCopy::keep() {
 
 void LocalCopy::bring_to_place() {
   if (!has_changed()) return;
+  fs::path partial;
   try {
     const std::uint32_t counter = change_counter();
-    const fs::path partial = write_partial(file(), target_);
+    partial = write_partial(file(), target_);
     folder_->set_based_on({base_, fingerprint(partial)});
     bool is_there = put_in_place(partial, place_, base_);
     for (int i = 1; !is_there; ++i) {
@@ -194,11 +201,14 @@ void LocalCopy::bring_to_place() {
                       target_.string(), place_.string(), target_.string(), place_.string()));
     }
     base_ = fingerprint(place_);
+    folder_->set_based_on({base_});
     published_counter_ = counter;
     has_place_ = true;
     is_kept_ = false;
   } catch (const std::exception& error) {
     is_kept_ = true;
+    std::error_code ignored;
+    if (!partial.empty()) fs::remove(partial, ignored);
     throw std::runtime_error(
         fmt::format("{}: cannot be written: {}; all rows are in {}, and the same command brings "
                     "them to their place",

@@ -8,7 +8,7 @@ namespace kvsim {
 /// What tells a file from the one that stood under its name before; "none" if there is none.
 std::string fingerprint(const std::filesystem::path& file);
 
-/// `file` with `.partial-HOST-PID`, or another name that only this process uses.
+/// `file` with `before`, the host, the process and `after`: a name that only this process uses.
 std::filesystem::path name_of_this_process(const std::filesystem::path& file,
                                            const std::string& before, const std::string& after);
 

@@ -25,7 +25,8 @@ struct RunLabels;
 /// columns of a Result, the view `regret` of it (regret.h), the table `certificate` of proven
 /// recall bounds, the table `run` of the commands that wrote rows (run.h), and the tables of
 /// analyses and curves, which the table `about` explains (table_schema.h). Rows survive a crash of
-/// the program once add() or replace() has returned.
+/// the program once add() or replace() has returned, at first on the local disk if Scratch names
+/// one.
 ///
 /// All members throw DataError if the file is not a result file, std::runtime_error if the database
 /// cannot be read or written.

@@ -46,7 +46,7 @@ class ReadAhead {
       is_awaited_ = false;
     }
     if (ahead_) {
-      const Dealt dealt = *ahead_;
+      Dealt dealt = *ahead_;
       ahead_.reset();
       reading_ = false;
       lock.unlock();

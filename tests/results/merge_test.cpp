@@ -204,6 +204,24 @@ TEST_CASE("merge: an end from outside leaves the output as it was", "[merge]") {
   CHECK_FALSE(std::filesystem::exists(folder / "new.sqlite"));
 }
 
+TEST_CASE("merge: an output on a shared disk is written on a local one, and what fails is an error",
+          "[merge]") {
+  const UnsyncedFiles unsynced;
+  const TemporaryFolder folder;
+  const auto a = write(folder / "a.sqlite", {row("h2o")});
+  const auto b = write(folder / "b.sqlite", {row("lru")});
+  const auto shared = folder / "shared";
+  std::filesystem::create_directory(shared);
+  const Scratch scratch{.folder = folder / "local", .tell = {}};
+  merge_results({a}, shared / "all.sqlite", {}, scratch);
+  CHECK(column(shared / "all.sqlite", "replay", "policy").size() == 1);
+  CHECK(std::filesystem::is_empty(scratch.folder));
+  const MergeProgress remove_the_place = [&](std::size_t) { std::filesystem::remove_all(shared); };
+  CHECK_THROWS_WITH(
+      merge_results({b}, shared / "all.sqlite", remove_the_place, scratch),
+      Catch::Contains("all.sqlite: cannot be written") && Catch::Contains(scratch.folder.string()));
+}
+
 TEST_CASE("merge: one that is killed leaves the output as it was, and can be done again",
           "[merge]") {
   const TemporaryFolder folder;

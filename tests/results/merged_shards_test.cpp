@@ -27,8 +27,8 @@ constexpr int kMostShards = 16;
 constexpr const char* kOfAllScopes =
     "window;mine=h2o;tova:scope=layer;spatten;optimal;certificate;lru@persistence";
 const std::vector<std::string> kTables{
-    "replay", "certificate", "layer_error", "regret", "predicted_kl", "sampled_interval",
-    "curve",  "sparsity",    "evictions",   "unit",   "about"};
+    "replay", "certificate", "layer_error", "regret",  "predicted_kl", "sampled_interval",
+    "curve",  "sparsity",    "evictions",   "overlap", "unit",         "about"};
 const std::atomic<bool> kGoOn = false;
 
 void sweep_into(ResultStore& store, SweepRequest request) {
@@ -57,7 +57,7 @@ void curve_into(ResultStore& store, SweepRequest request) {
 
 void analyze_into(ResultStore& store, SweepRequest request) {
   request.policies = parse_specs("h2o;tova:scope=layer");
-  AnalysisPlan plan = plan_analyses(parse_analyses("sparsity,evictions"), request, false);
+  AnalysisPlan plan = plan_analyses(parse_analyses("sparsity,evictions,overlap"), request, false);
   for (const TableSchema& schema : plan.schemas) store.create(schema);
   store.begin_run(labels_of(plan.sweep, "kvsim analyze", "cpu"));
   run_analyses(

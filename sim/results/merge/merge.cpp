@@ -46,9 +46,13 @@ std::string last_run(SQLite::Database& connection) {
 /// Places of columns that the rows of some tables have; none elsewhere.
 struct Places {
   explicit Places(const TableShape& table)
-      : policy(find(table, "policy")),
-        code(find(table, "policy_code")),
-        described(table.name == "about" ? find(table, "table_name") : std::nullopt) {}
+      : code(find(table, "policy_code")),
+        described(table.name == "about" ? find(table, "table_name") : std::nullopt) {
+    if (!code) return;
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].name.ends_with("policy")) policies.push_back(i);
+    }
+  }
 
   static std::optional<std::size_t> find(const TableShape& table, const char* name) {
     const ColumnShape* column = table.find(name);
@@ -56,7 +60,7 @@ struct Places {
     return static_cast<std::size_t>(column - table.columns.data());
   }
 
-  std::optional<std::size_t> policy;
+  std::vector<std::size_t> policies;
   std::optional<std::size_t> code;
   std::optional<std::size_t> described;
 };
@@ -69,20 +73,22 @@ std::string text_of(const Value& value) {
 /// One merge, in a transaction on the output.
 class Merge {
  public:
-  Merge(const fs::path& output, JoinedTables tables)
-      : merged_(output, true), tables_(std::move(tables)) {}
+  Merge(const fs::path& output, const Scratch& scratch, JoinedTables tables)
+      : merged_(output, true, scratch), tables_(std::move(tables)) {}
 
   Merged run(const std::vector<std::string>& files, const MergeProgress& progress) {
     progress_ = progress;
-    return merged_.run([&](SQLite::Database& connection) {
+    Merged merged = merged_.run([&](SQLite::Database& connection) {
       connection.exec("PRAGMA cache_size = -65536");  // KiB
       SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
       take_output(connection);
       for (const std::string& file : files) add(file);
-      Merged merged = finish(connection);
+      Merged all = finish(connection);
       transaction.commit();
-      return merged;
+      return all;
     });
+    merged_.publish();
+    return merged;
   }
 
  private:
@@ -95,18 +101,25 @@ class Merge {
     const std::string run = last_run(connection);
     for (const TableShape& table : tables_of(connection)) {
       const Places places(table);
-      if (places.policy && places.code) {
-        SQLite::Statement codes(connection, fmt::format("SELECT DISTINCT policy, policy_code FROM "
-                                                        "{}",
-                                                        sql_name(table.name)));
-        while (codes.executeStep()) {
-          codes_.add(codes.getColumn(0).getString(), codes.getColumn(1).getString(), file);
-        }
-      }
+      if (!places.policies.empty()) take_codes(connection, table, places);
       if (places.described) {
         SQLite::Statement names(connection, "SELECT DISTINCT table_name FROM about");
         while (names.executeStep()) described_by_[names.getColumn(0).getString()] = run;
       }
+    }
+  }
+
+  void take_codes(SQLite::Database& connection, const TableShape& table, const Places& places) {
+    std::vector<std::string> columns;
+    for (const std::size_t i : places.policies) columns.push_back(sql_name(table.columns[i].name));
+    SQLite::Statement query(
+        connection, fmt::format("SELECT DISTINCT {}, policy_code FROM {}", fmt::join(columns, ", "),
+                                sql_name(table.name)));
+    const int last = static_cast<int>(columns.size());
+    while (query.executeStep()) {
+      std::vector<std::string> policies;
+      for (int i = 0; i < last; ++i) policies.push_back(query.getColumn(i).getString());
+      codes_.add(policies, query.getColumn(last).getString(), merged_.file().string());
     }
   }
 
@@ -129,7 +142,10 @@ class Merge {
     part.run([&](SQLite::Database& connection) {
       const SQLite::Transaction all_at_one_time(connection);
       const std::vector<TableShape> tables = tables_of(connection);
-      if (tables_.add(file, tables)) create_tables();  // it has a table that it had not before
+      if (tables_.add(file, tables)) {
+        throw DataError(
+            fmt::format("{}: it has got another table since the merge began; merge again", file));
+      }
       units_->next_file();
       const std::string run = last_run(connection);
       for (const TableShape& table : tables) add(table, connection, file, run);
@@ -146,8 +162,10 @@ class Merge {
     std::set<std::string> described;
     while (query.executeStep()) {
       std::vector<Value> row = read_row(query, file);
-      if (places.policy && places.code) {
-        codes_.add(text_of(row[*places.policy]), text_of(row[*places.code]), file);
+      if (!places.policies.empty()) {
+        std::vector<std::string> policies;
+        for (const std::size_t i : places.policies) policies.push_back(text_of(row[i]));
+        codes_.add(policies, text_of(row[*places.code]), file);
       }
       std::strong_ordering later = std::strong_ordering::equal;
       if (places.described) {
@@ -224,7 +242,7 @@ class Merge {
 }  // namespace
 
 Merged merge_results(const std::vector<fs::path>& parts, const fs::path& output,
-                     const MergeProgress& progress) {
+                     const MergeProgress& progress, const Scratch& scratch) {
   if (parts.empty()) throw UsageError("expected at least one result file to merge");
   if (output.empty()) throw UsageError("the result file needs a name");
   const std::vector<std::string> files = distinct(parts, output);
@@ -234,7 +252,7 @@ Merged merge_results(const std::vector<fs::path>& parts, const fs::path& output,
   }
   const bool is_new = !fs::exists(output);
   try {
-    return Merge(output, std::move(tables)).run(files, progress);
+    return Merge(output, scratch, std::move(tables)).run(files, progress);
   } catch (...) {
     std::error_code ignored;
     if (is_new && fs::is_empty(output, ignored)) fs::remove(output, ignored);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/results/scratch.h"
+
 namespace kvsim {
 
 /// A table of a merged file.
@@ -28,13 +30,14 @@ using MergeProgress = std::function<void(std::size_t)>;
 /// Joins the tables of result files in `output`, whose rows take part; without one it is made.
 /// Views are those of this version. A row with the key of another is kept once, if RowRules finds
 /// no difference. The output is written in one transaction: on failure it is as it was. A part that
-/// is the output, or is named twice, counts once.
+/// is the output, or is named twice, counts once. `scratch` is for the output, as for ResultStore.
 ///
 /// Throws UsageError without parts or without a name for the output. Throws DataError, which names
 /// both files, for rows or tables that do not fit together (RowsDiffer, JoinedTables), for a policy
 /// with two codes (PolicyCodes), and for rows above a bound (SharedUnits); and if a part is missing
-/// or is no result file.
+/// or is no result file. Throws std::runtime_error if the output cannot be written.
 Merged merge_results(const std::vector<std::filesystem::path>& parts,
-                     const std::filesystem::path& output, const MergeProgress& progress = {});
+                     const std::filesystem::path& output, const MergeProgress& progress = {},
+                     const Scratch& scratch = {});
 
 }  // namespace kvsim

@@ -5,8 +5,12 @@
 #include <map>
 #include <utility>
 
+#include "traces/hdf5/errors.h"
+
 namespace kvsim {
 namespace {
+
+constexpr int kMostShards = 1'000'000;  // as parse_shard()
 
 /// The shards of one command that have a run.
 struct Study {
@@ -53,7 +57,12 @@ std::vector<std::string> missing_shards(SQLite::Database& connection) {
                          "CAST(substr(shard, instr(shard, '/') + 1) AS INTEGER) AS parts FROM run "
                          "WHERE study IS NOT NULL AND shard LIKE '%/%' ORDER BY part, run_id");
   while (runs.executeStep()) {
-    Study& study = studies[{runs.getColumn(0).getString(), runs.getColumn(5).getInt()}];
+    const int count = runs.getColumn(5).getInt();
+    if (count < 1 || count > kMostShards) {
+      throw DataError(fmt::format("table run, shard: expected I/N with N from 1 to {}, found '{}'",
+                                  kMostShards, runs.getColumn(1).getString()));
+    }
+    Study& study = studies[{runs.getColumn(0).getString(), count}];
     if (study.command.empty()) {
       study.command = without_shard(runs.getColumn(2).getString(), runs.getColumn(1).getString());
     }

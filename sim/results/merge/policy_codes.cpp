@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
@@ -23,6 +25,15 @@ void PolicyCodes::add(const std::string& policy, const std::string& code, const 
       "{} has rows of {} with policy_code {}, {} with {}: they come from different code; make the "
       "older file again with the current version (the same command does that), then merge",
       known.file, policy, shown(other), file, shown(code)));
+}
+
+void PolicyCodes::add(const std::vector<std::string>& policies, const std::string& code,
+                      const std::string& file) {
+  std::vector<std::string> codes;
+  std::istringstream joined(code);
+  for (std::string each; std::getline(joined, each, '+');) codes.push_back(each);
+  if (codes.size() != policies.size()) codes.assign(policies.size(), code);
+  for (std::size_t i = 0; i < policies.size(); ++i) add(policies[i], codes[i], file);
 }
 
 }  // namespace kvsim

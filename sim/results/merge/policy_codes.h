@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace kvsim {
 
@@ -12,6 +13,10 @@ class PolicyCodes {
   /// Throws DataError if another file has rows of the policy with another code, or with several: it
   /// names both files. One file alone may have several, as one in which a sweep made some again.
   void add(const std::string& policy, const std::string& code, const std::string& file);
+
+  /// The same for a row of several policies, whose code is theirs, joined by '+'.
+  void add(const std::vector<std::string>& policies, const std::string& code,
+           const std::string& file);
 
  private:
   struct Known {

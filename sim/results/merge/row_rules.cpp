@@ -80,7 +80,7 @@ bool RowRules::join(std::vector<Value>& stored, const std::vector<Value>& given,
     if (rules_[i] == Rule::largest && is_larger(given[i], stored[i])) stored[i] = given[i];
   }
   if (comes_before(given, stored, provenance_)) take(provenance_);
-  if (later > 0 || (later == 0 && comes_before(given, stored, texts_))) take(texts_);
+  if (std::is_gt(later) || (std::is_eq(later) && comes_before(given, stored, texts_))) take(texts_);
   return stored != before;
 }
 
