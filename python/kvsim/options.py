@@ -49,10 +49,11 @@ class Options(TypedDict, total=False):
     """cpu, cuda or auto."""
     shard: str
     """"I/N": the I-th of N shares of the work, of equal estimated cost; kvsim.merge joins their
-    files. Not for replay."""
+    files. Not for replay and labels."""
     scratch: str | Path | None
     """A folder on a local disk: `output` is written there and brought to its place whole, every
-    minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay."""
+    minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay and
+    labels."""
 
 
 def engine_options(options: Options) -> dict[str, object]:
@@ -73,6 +74,15 @@ def engine_options(options: Options) -> dict[str, object]:
     if "eviction_interval" in given:
         given["eviction_interval"] = str(given["eviction_interval"])
     return given
+
+
+def check_scratch(scratch: object, output: object) -> None:
+    """Raises UsageError for a folder of `output` where there is none."""
+    if scratch is not None and output is None:
+        raise UsageError(
+            "scratch: expected output, the result file that is written there, found none; name "
+            "one, or leave scratch out"
+        )
 
 
 def listed(values: object, separator: str) -> str:

@@ -233,7 +233,7 @@ def test_a_block_is_a_whole_number_of_steps(block):
 
 
 def test_options_of_other_verbs_are_refused():
-    for name in ("seed", "allocate", "every", "device"):
+    for name in ("seed", "allocate", "reference", "every", "device"):
         with pytest.raises(kvsim.UsageError, match=f"there is no option {name} here"):
             kvsim.labels(SAMPLE, **{name: 1})
 

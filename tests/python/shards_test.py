@@ -88,9 +88,11 @@ def test_what_is_no_share_is_refused(trace, shard):
             call()
 
 
-def test_a_replay_and_labels_have_no_shards(trace):
+@pytest.mark.parametrize("option", [{"shard": "1/3"}, {"scratch": "local"}])
+def test_a_replay_and_labels_have_no_shards_and_no_result_file(trace, option):
     unit = {"sequence": None, "layer": 0, "kv_head": 0}
-    with pytest.raises(kvsim.UsageError, match="there is no option shard here"):
-        kvsim.replay(trace, "window", 6, **unit, shard="1/3")
-    with pytest.raises(kvsim.UsageError, match="there is no option shard here"):
-        kvsim.labels(trace, 6, shard="1/3")
+    says = f"there is no option {next(iter(option))} here"
+    with pytest.raises(kvsim.UsageError, match=says):
+        kvsim.replay(trace, "window", 6, **unit, **option)
+    with pytest.raises(kvsim.UsageError, match=says):
+        kvsim.labels(trace, 6, **option)
