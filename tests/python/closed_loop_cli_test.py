@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -186,8 +187,46 @@ def test_the_end_of_a_jobs_time_keeps_the_finished_rows(folder, texts):
         if line.endswith("rows\n"):
             break
     child.send_signal(signal.SIGTERM)
-    said = child.communicate()[1]
+    said = child.communicate(timeout=120)[1]
     assert child.returncode == 1, [*before, said]
     assert "kvsim: error: interrupted; r.sqlite keeps the finished rows" in said
     assert 0 < len(kvsim.load("r.sqlite").closed_loop) < 200
     assert list((texts / "local").iterdir()) == []
+
+
+class TerminatedAt:
+    """A finder of modules in which SIGTERM arrives when one is imported."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self._name:
+            signal.raise_signal(signal.SIGTERM)
+
+
+COMMAND = ["zoo", "--text", "story.txt", "--policies", "window", "--budgets", "6"]
+
+
+def test_the_end_of_a_jobs_time_at_the_start_is_a_line_too(texts, monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    name = "kvsim.closed_loop.command"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [TerminatedAt(name), *sys.meta_path])
+    said = run(capsys, *COMMAND, "-o", "r.sqlite", status=1)
+    assert said.err == "kvsim: error: interrupted; nothing is kept\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_command_runs_in_a_thread_and_leaves_signals_alone(texts):
+    before = signal.getsignal(signal.SIGTERM)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(main, [*COMMAND, "--shard", "1/2"]).result() == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_folder_for_no_result_file_is_refused(texts, capsys):
+    said = run(capsys, *COMMAND, "--scratch", "local", status=2)
+    assert said.err.startswith("kvsim: error: --scratch: expected --output, the file")
+    with pytest.raises(kvsim.UsageError, match=r"^scratch: expected output"):
+        kvsim.evaluate("zoo", "a text", "window", 6, scratch="local")

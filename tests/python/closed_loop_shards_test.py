@@ -89,6 +89,9 @@ def test_the_command_line_says_its_share(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr()
     assert "kvsim: shard 1/2: 1 of 2 texts, about 5" in said.err
     assert said.out == "shard 1/2: 1 text in r.sqlite; kvsim merge joins the parts\n"
+    assert main([*command, "--shard", "01/1", "-o", "r.sqlite"]) == 0
+    said = capsys.readouterr()
+    assert "shard" not in said.out + said.err
     assert main([*command, "--shard", "1/2"]) == 2
     assert "expected --output" in capsys.readouterr().err
     assert main([*command, "--shard", "3/2", "-o", "r.sqlite"]) == 2

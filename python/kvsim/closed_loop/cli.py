@@ -1,11 +1,14 @@
 """The command line of python -m kvsim.evaluate, which shows its help without torch."""
 
+import argparse
 import os
 import shlex
 import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..command import (
@@ -91,19 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job's time is a Ctrl-C
-    try:
-        from .command import run
-    except ImportError as error:
-        needed = 'in the source folder: pip install ".[record]"'
-        return fail(f"{error}; {needed}", STATUS_OTHER)
     command = shlex.join(["python", "-m", "kvsim.evaluate", *arguments])
     try:
-        with warnings.catch_warnings():
+        with _terminated_as_interrupted(), warnings.catch_warnings():
             warnings.simplefilter("once", KvsimWarning)
             warnings.simplefilter("once", RecordWarning)
             warnings.showwarning = show_warning
-            run(options, command)
+            _run(options, command)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except (RecordError, DataError) as error:
@@ -111,8 +108,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KvsimError as error:
         return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
-        kept = f"{options.output} keeps the finished rows; the same command does the rest"
-        return fail(f"interrupted; {kept if options.output else 'nothing is kept'}", STATUS_OTHER)
+        return fail(f"interrupted; {_kept(options.output)}", STATUS_OTHER)
     except Exception as error:
         return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Makes SIGTERM, the end of a job's time, a Ctrl-C meanwhile.
+
+    Only the main thread can. What is no handler of Python's cannot be put back, and stays.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(options: argparse.Namespace, command: str) -> None:
+    try:
+        from .command import run  # and torch, which takes seconds
+    except ImportError as error:
+        raise KvsimError(f'{error}; in the source folder: pip install ".[record]"') from error
+    run(options, command)
+
+
+def _kept(output: Path | None) -> str:
+    if output is None or not output.exists():
+        return "nothing is kept"
+    return f"{output} keeps the finished rows; the same command does the rest"

@@ -24,8 +24,11 @@ from .texts import read_lines
 def run(options: argparse.Namespace, command: str) -> None:
     """Executes the command line and prints a summary. Raises what kvsim.evaluate raises."""
     quieten()
-    if options.shard != "1/1" and options.output is None:
+    index, count = _engine.parse_shard(options.shard)
+    if options.output is None and count > 1:
         raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
+    if options.output is None and options.scratch is not None:
+        raise UsageError("--scratch: expected --output, the file that is written there")
     for plugin in options.plugin:
         load_plugin(plugin)
     device = device_named(options.device)
@@ -55,10 +58,10 @@ def run(options: argparse.Namespace, command: str) -> None:
         announce=lambda note: say(f"kvsim: {note}"),
         progress=None if sys.stderr.isatty() else _lines(),
     )
-    if options.shard != "1/1":
+    if count > 1:
         texts = frame["sequence"].nunique()
         there = f"{texts} text{'' if texts == 1 else 's'} in {options.output}"
-        print(f"shard {options.shard}: {there}; kvsim merge joins the parts")
+        print(f"shard {index}/{count}: {there}; kvsim merge joins the parts")
         return
     order = [flags["text"] for flags in _engine.specs(policies, options.allocate)]
     print(printed(summary(frame, order), options.format), end="")

@@ -12,7 +12,7 @@ import torch
 
 from ..model.decoder import model_name
 from ..model.errors import UsageError
-from ..options import warn_of
+from ..options import check_scratch, warn_of
 from ..progress import reporter
 from ..sweep import sweep_as
 from ..trace import Trace
@@ -87,7 +87,8 @@ def evaluate(
       force: makes also the rows that `output` holds already.
       shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
         their files.
-      scratch: a folder on a local disk in which `output` is written, as for kvsim.sweep.
+      scratch: a folder on a local disk in which `output`, which it needs, is written, as for
+        kvsim.sweep.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/README.md), a row per
     text, policy and budget, ordered by key.
@@ -131,6 +132,7 @@ def evaluate_as(
     """
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
+    check_scratch(scratch, output)
     how = How(mode, str(eviction_interval), seed, allocate)
     asked = prepare(
         model, texts, policies, budgets, loop, how,

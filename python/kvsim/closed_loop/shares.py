@@ -41,10 +41,11 @@ def share_of(asked: Asked, shard: str, loop: str, model_id: str) -> Share:
     shards = _engine.deal(costs, count)
     own = [job for job, of in zip(asked.jobs, shards) if of == index]
     part = sum(cost for cost, of in zip(costs, shards) if of == index) / sum(costs)
-    note = f"shard {shard}: {len(own)} of {len(shards)} texts, about {part:.1%} of the work"
+    name = f"{index}/{count}"
+    note = f"shard {name}: {len(own)} of {len(shards)} texts, about {part:.1%} of the work"
     if not own:
-        note = f"shard {shard}: nothing to do, as there are fewer texts than shards"
-    return Share(own, f"{index}/{count}", _study(asked, shards, count, loop, model_id), note)
+        note = f"shard {name}: nothing to do, as there are fewer texts than shards"
+    return Share(own, name, _study(asked, shards, count, loop, model_id), note)
 
 
 def estimated_nanoseconds(asked: Asked, job: Job) -> int:
