@@ -167,6 +167,19 @@ def test_without_its_limit_a_schedule_ends_at_the_time_that_is_said():
     assert found.makespan == pytest.approx(10)
 
 
+def test_more_tasks_make_commits_cheaper_only_where_each_task_has_one():
+    work, own = tasks(*[1] * 65), conditions(replace(NONE, commit=0.5))
+    executor = lambda work, given: with_executor(work, 64, given)  # noqa: E731
+    in_turn = lambda work, given: with_shards(  # noqa: E731
+        work, np.arange(len(work)) % 64 + 1, 64, 1, given
+    )
+    found = limit_of(executor, work, 64, own, executor(work, own).makespan)
+    # In 32 parts each: two turns while they last, of half a second each, and one for the last.
+    assert found.cause == "too few tasks" and found.makespan == 33 / 32 + 0.5
+    found = limit_of(in_turn, work, 64, own, in_turn(work, own).makespan, commit_per_task=True)
+    assert found.cause == "too few tasks" and found.makespan == 33 / 32 + 0.5 / 32
+
+
 def test_shards_end_with_the_one_that_has_most():
     work, shards = tasks(4, 3, 2, 1), np.array([1, 2, 2, 1])
     assert with_shards(work, shards, 2, 1, conditions()).makespan == 5

@@ -44,8 +44,9 @@ def _parser() -> Parser:
     add("--shard-threads", type=positive, default=1, metavar="N",
         help="workers of one shard (default: 1)")  # fmt: skip
     add("--overhead", type=_overhead, default={}, metavar="NAME=S,...",
-        help="seconds beside the replays: worker, submit, receive, commit (per task), plan, store, "
-        "collect (per row); the default is measured")  # fmt: skip
+        help="seconds beside the replays: worker, submit, receive (per task), plan, store, collect "
+        "(per row), commit (of a shard per task, with an executor for all tasks that have come "
+        "meanwhile); the default is measured")  # fmt: skip
     add("--startup", type=nonnegative, default=0.0, metavar="S",
         help="until a worker takes its first task, also after a death (default: 0)")  # fmt: skip
     add("--stragglers", type=_stragglers, default=(0.0, 1.0), metavar="SHARE,FACTOR",

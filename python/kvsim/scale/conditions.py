@@ -23,7 +23,7 @@ class Overhead:
     receive: float = 2e-4
     """Per task, at the coordinator, to be told of its end."""
     commit: float = 5e-3
-    """Per task at a shard; at the coordinator for all tasks that have come meanwhile: the disk."""
+    """Per task at a shard; at the coordinator per turn, for all tasks that have come: the disk."""
     store: float = 2.5e-5
     """Per row, at the coordinator or the shard: to unpack, check and write it."""
     collect: float = 1e-5
@@ -33,9 +33,12 @@ class Overhead:
         """As if the coordinator took no time."""
         return Overhead(**{**dict.fromkeys(asdict(self), 0.0), "worker": self.worker})
 
-    def of_smaller_tasks(self, parts: int) -> Overhead:
-        """As if a task that is cut into parts cost as much as before."""
-        per_task = ("worker", "submit", "receive", "commit")
+    def of_smaller_tasks(self, parts: int, commit_per_task: bool) -> Overhead:
+        """As if a task that is cut into parts cost as much as before.
+
+        A commit that is one of a turn's costs the same, whatever it is for.
+        """
+        per_task = ["worker", "submit", "receive", *(["commit"] if commit_per_task else [])]
         return Overhead(
             **{name: s / parts if name in per_task else s for name, s in asdict(self).items()}
         )

@@ -28,16 +28,25 @@ class Limit:
 
 
 def limit_of(
-    plan: Plan, tasks: Tasks, workers: int, conditions: Conditions, makespan: float
+    plan: Plan,
+    tasks: Tasks,
+    workers: int,
+    conditions: Conditions,
+    makespan: float,
+    commit_per_task: bool = False,
 ) -> Limit:
-    """What limits `plan(tasks, conditions)`, which takes `makespan` seconds."""
+    """What limits `plan(tasks, conditions)`, which takes `makespan` seconds.
+
+    `commit_per_task`: as at a shard; else a commit is for all tasks of a turn.
+    """
     without = {
         cause: plan(tasks, off).makespan
         for cause, off in _conditions_without(conditions).items()
         if off != conditions
     }
     parts = max(2, -(-_PER_WORKER * workers // len(tasks)))
-    small = replace(conditions, overhead=conditions.overhead.of_smaller_tasks(parts))
+    overhead = conditions.overhead.of_smaller_tasks(parts, commit_per_task)
+    small = replace(conditions, overhead=overhead)
     split = plan(_split(tasks, parts), small).makespan
     even = plan(_evened(tasks), conditions).makespan
     # Small tasks are even ones, too: it is their number unless even ones do as well.

@@ -59,8 +59,10 @@ def scale(
       unit_seconds: what a unit takes in the mean with all its configurations, where you measured
         it; None: the estimate.
       shard_threads: the workers of one shard.
-      overhead: seconds per task or per row beside the replays: any of `worker`, `plan`, `submit`,
-        `receive`, `commit`, `store` and `collect` (kvsim.scale.conditions.Overhead).
+      overhead: seconds beside the replays, any of `worker`, `submit` and `receive` per task,
+        `plan`, `store` and `collect` per row, and `commit`: of a shard per task, of the process
+        that stores for an executor per turn, with all tasks that have come meanwhile
+        (kvsim.scale.conditions.Overhead).
       startup: seconds until a worker takes its first task, also after a death.
       stragglers: the share of slow workers, and how many times as long they take.
       deaths: mean hours between the deaths of a worker; None: none.
@@ -111,9 +113,10 @@ def _frame(work: Work, counts: list[int], threads: int, conditions: Conditions) 
 
 def _row(way: str, tasks: Tasks, workers: int, plan: Plan, conditions: Conditions) -> list:
     found = plan(tasks, conditions)
-    limit = limit_of(plan, tasks, workers, conditions, found.makespan)
+    of_shards = way == "shards"
+    limit = limit_of(plan, tasks, workers, conditions, found.makespan, commit_per_task=of_shards)
     # A shard has no coordinator: what is left of its overhead is its own.
-    own = way == "shards" and limit.cause == COORDINATOR
+    own = of_shards and limit.cause == COORDINATOR
     cause = "planning and storing" if own else limit.cause
     ideal = float(tasks.seconds.sum()) / workers
     return [
