@@ -1,5 +1,6 @@
 """The commands of sim/sweep/cluster.md: the page and what works are one."""
 
+import json
 import os
 import re
 import shlex
@@ -78,18 +79,50 @@ def test_the_script_and_a_merge_make_what_one_machine_makes(folder):
     assert one == all_of_them and one.count("\n") == 1 + 3 * 2 * 24
 
 
-@needs_program
-def test_the_table_of_what_to_expect_is_what_the_command_prints(tmp_path, capsys):
+def test_the_process_of_a_job_is_kvsim_and_gets_the_signal_of_its_end(folder):
+    assert "#SBATCH --signal=B:TERM@" in (folder / "sweep.sh").read_text()
+    program = folder / "bin" / "kvsim"
+    program.unlink()
+    program.write_text("#!/bin/bash\necho $$ > process\n")
+    program.chmod(0o755)
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    slurm = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_CPUS_PER_TASK": "1"}
+    job = subprocess.Popen(
+        ["bash", "sweep.sh"], cwd=folder, env={**os.environ, "PATH": path, **slurm}
+    )
+    assert job.wait(timeout=120) == 0
+    assert int((folder / "process").read_text()) == job.pid
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """The command of what to expect, without `python -m kvsim.scale`, of its plan."""
     synth, command = block_with("kvsim.scale").replace("\\\n", " ").splitlines()
     words = shlex.split(synth)
-    plan = tmp_path / "plan.h5"
+    plan = tmp_path_factory.mktemp("plan") / "plan.h5"
     subprocess.run([PROGRAM, *words[1:3], plan, *words[4:]], check=True, capture_output=True)
     words = shlex.split(command)
     assert words[:4] == ["python", "-m", "kvsim.scale", "plan.h5"]
-    assert main([str(plan), *words[4:], "--workers", "1024"]) == 0
+    return [str(plan), *words[4:]]
+
+
+@needs_program
+def test_the_table_of_what_to_expect_is_what_the_command_prints(command, capsys):
+    assert main([*command, "--workers", "64,1024"]) == 0
     (shown,) = re.findall(r"```\n( *way .*?)```", PAGE, re.DOTALL)
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    of_1024 = [
-        line.split() for line in shown.splitlines() if line.split()[1] in ("workers", "1024")
-    ]
-    assert printed == of_1024
+    expected = [line.split() for line in shown.splitlines()]
+    assert printed == [words for words in expected if words[1] in ("workers", "64", "1024")]
+
+
+@needs_program
+def test_what_worse_workers_reach_is_what_the_command_prints(command, capsys):
+    ((given, *shares),) = re.findall(
+        r"\(`(--stragglers [^`]*)`\) the executor still reaches ([0-9.]+)%, shards ([0-9.]+)%",
+        " ".join(PAGE.split()),
+    )
+    assert main([*command, "--workers", "1024", *given.split(), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["way"], f"{100 * row['efficiency']:.1f}") for row in found] == [
+        ("executor", shares[0]), ("shards", shares[1]),
+    ]  # fmt: skip
