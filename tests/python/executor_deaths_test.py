@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import random
 import signal
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,46 +101,27 @@ def tell(file):
         told.write(f"{os.getpid()}\n")
 
 
-class KilledWorker(Exception):
-    """As distributed's, which stands for several deaths."""
+@pytest.mark.parametrize("tasks", [1, 1e-6])
+def test_a_pool_whose_workers_cannot_start_says_so(tasks, monkeypatch):
+    monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", tasks)
+    with ProcessPoolExecutor(2, initializer=fail) as pool, pytest.raises(kvsim.KvsimError) as error:
+        kvsim.sweep(trace(), "h2o", 6, executor=pool)
+    assert "workers cannot start" in str(error.value) and "\n" not in str(error.value)
+    assert not isinstance(error.value, kvsim.WorkerError)
 
 
-class UncompletedJobError(Exception):
-    """As submitit's, of one job."""
+def fail():
+    raise LookupError("no licence")
 
 
-KilledWorker.__module__ = "distributed.scheduler"
-UncompletedJobError.__module__ = "submitit.core.utils"
+def test_workers_that_start_at_last_get_all_of_the_work(tmp_path):
+    file = tmp_path / "started"
+    with ProcessPoolExecutor(1, initializer=fail_twice, initargs=(file,)) as pool:
+        same(kvsim.sweep(trace(), "h2o", 6, executor=pool), kvsim.sweep(trace(), "h2o", 6))
+    assert len(file.read_text().splitlines()) > 2
 
 
-class Doomed:
-    """An executor whose tasks on a layer of `layers` end in an error; it counts all."""
-
-    def __init__(self, layers, error=KilledWorker):
-        self.layers, self.error, self.calls = layers, error, 0
-
-    def submit(self, function, *arguments):
-        self.calls += 1
-        future = Future()
-        if any(unit[0] in self.layers for _, _, units in arguments[2] for unit in units):
-            future.set_exception(self.error())
-        else:
-            future.set_result(function(*arguments))
-        return future
-
-
-@pytest.mark.parametrize(("error", "attempts"), [(KilledWorker, 2), (UncompletedJobError, 3)])
-def test_what_a_scheduler_gives_up_is_tried_again(error, attempts):
-    executor = Doomed([1], error)
-    with pytest.raises(kvsim.WorkerError, match="layer 1 head 0; sequence layer 1 head 1; all"):
-        kvsim.sweep(trace(), "h2o", 6, executor=executor)
-    assert executor.calls == (LAYERS - 1) * HEADS + attempts * HEADS
-
-
-def test_when_every_unit_kills_its_workers_the_rest_is_not_tried(monkeypatch):
-    monkeypatch.setattr(kvsim.executors.run, "MOST_SKIPPED", 3)
-    monkeypatch.setattr(kvsim.executors.run, "BATCH", 1)
-    executor = Doomed(range(LAYERS))
-    with pytest.raises(kvsim.WorkerError, match=r"8 replays were skipped.* and 3 more"):
-        kvsim.sweep(trace(), "h2o", 6, executor=executor)
-    assert executor.calls < 2 * LAYERS * HEADS
+def fail_twice(file):
+    tell(file)
+    if len(file.read_text().splitlines()) <= 2:
+        fail()

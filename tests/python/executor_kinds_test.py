@@ -1,8 +1,10 @@
 """Sweeps in executors of other packages."""
 
+import contextlib
 import os
 import random
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -39,7 +41,8 @@ def test_workers_of_dask_that_are_killed_change_no_row(cluster, single_items):
         found = [nanny.pid for nanny in cluster.cluster.workers.values() if nanny.pid]
         if len(kills) < 4 and found:
             kills.append(chosen.choice(found))
-            os.kill(kills[-1], signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # its nanny has ended it
+                os.kill(kills[-1], signal.SIGKILL)
 
     frame = kvsim.sweep(trace(), POLICIES, BUDGETS, executor=cluster.get_executor(), progress=kill)
     assert len(kills) == 4
@@ -75,6 +78,54 @@ def test_jobs_of_submitit_give_the_same_rows(executor, tmp_path, monkeypatch):
     monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 0.01)
     frame = kvsim.sweep(trace(), ["window", "spatten"], 6, executor=executor(tmp_path))
     same(frame, kvsim.sweep(trace(), ["window", "spatten"], 6))
+
+
+def test_a_job_of_submitit_whose_time_is_over_is_done_again(tmp_path):
+    file = tmp_path / "signals"
+
+    class Interrupted(kvsim.Policy):
+        """Gets the signal that submitit sends at timeout_min, once."""
+
+        def update(self, step, scores):
+            if not file.exists():
+                file.touch()
+                os.kill(os.getpid(), signal.SIGUSR2)
+                time.sleep(0.1)  # until the main thread has seen it
+
+    executor = LocalExecutor(tmp_path)
+    executor.update_parameters(timeout_min=1)  # so short that every signal is one of time
+    frame = kvsim.sweep(trace(), Interrupted, 6, layers="0", executor=executor)
+    assert file.exists() and len(list(tmp_path.glob("*_submitted.pkl"))) == 1 + HEADS
+    same(frame, kvsim.sweep(trace(), Interrupted, 6, layers="0"))
+
+
+class Uncancelled:
+    """An executor of which the second job fails and none can be cancelled, as those of submitit."""
+
+    def __init__(self):
+        self.sent = 0
+
+    def submit(self, function, *arguments):
+        self.sent += 1
+        return Job(self.sent == 2)
+
+
+class Job:
+    def __init__(self, fails):
+        self.done = lambda: fails
+
+    def result(self):
+        raise LookupError("no such job")
+
+    def cancel(self):
+        raise FileNotFoundError("scancel")
+
+
+def test_what_cannot_be_cancelled_hides_no_error(single_items):
+    with pytest.raises(LookupError, match="no such job") as raised:
+        kvsim.sweep(trace(), "h2o", 6, executor=Uncancelled())
+    notes = " ".join(raised.value.__notes__)
+    assert f"{LAYERS * HEADS - 1} tasks could not be cancelled" in notes and "scancel" in notes
 
 
 def test_a_client_of_dask_is_no_executor():

@@ -9,7 +9,7 @@ import pandas as pd
 
 import kvsim
 
-LAYERS, HEADS, TOKENS = 4, 2, 48
+LAYERS, HEADS = 4, 2
 
 
 class Slow(kvsim.Policy):
@@ -33,12 +33,21 @@ class Deadly(kvsim.Policy):
             os._exit(3)
 
 
-def trace(*marked):
-    """In memory; `marked` units (layer, KV head) are deadly."""
-    random = np.random.default_rng(5)
+class Held(kvsim.Policy):
+    """Does not end a unit whose first key is marked before there is the file RELEASED."""
+
+    def update(self, step, scores):
+        scores[:] = step.tokens % 3
+        while step.keys[0, 0] == 1000 and not Path(os.environ["RELEASED"]).exists():
+            time.sleep(0.01)
+
+
+def trace(*marked, tokens=48, seed=5):
+    """In memory; `marked` units (layer, KV head) are deadly, or held."""
+    random = np.random.default_rng(seed)
     layers = {}
     for layer in range(LAYERS):
-        query, key, value = random.normal(size=(3, HEADS, TOKENS, 4))
+        query, key, value = random.normal(size=(3, HEADS, tokens, 4))
         for head in range(HEADS):
             key[head, 0, 0] = 1000 if (layer, head) in marked else 1
         layers[layer] = query, key, value

@@ -63,6 +63,20 @@ def test_large_traces_in_memory_do_not_travel(monkeypatch):
     assert "write the trace to a file that workers can open" in str(raised.value)
 
 
+def test_all_that_travels_at_once_is_bounded_too(monkeypatch):
+    monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 1e-6)
+    monkeypatch.setattr(kvsim.executors.job, "MOST_SENT", 100_000)  # the trace has 12 KiB
+    with ThreadPoolExecutor(1) as threads:
+        kvsim.sweep(trace(), "h2o", 6, executor=threads)  # which gets them one by one
+        with pytest.raises(kvsim.UsageError, match=r"found 8 tasks with .* write the trace to a f"):
+            kvsim.sweep(trace(), "h2o", 6, executor=Other(threads))
+
+
+class Other:
+    def __init__(self, executor):
+        self.submit = executor.submit
+
+
 def test_a_worker_with_another_kvsim_says_so(monkeypatch):
     with ProcessPoolExecutor(1) as pool, pytest.raises(kvsim.KvsimError) as raised:
         pool.submit(os.getpid).result()  # the worker is there before the version changes
@@ -71,13 +85,17 @@ def test_a_worker_with_another_kvsim_says_so(monkeypatch):
     assert "expected kvsim 9.0 in all workers, found 0." in str(raised.value)
 
 
-def threads_of_a_worker(folder, **options):
-    """How many threads have replayed a unit of a task that has eight."""
+def threads_of_a_worker(folder, least=1, **options):
+    """How many threads have replayed a unit of a task that has eight; they wait for `least`."""
 
     class Telling(kvsim.Policy):
         def update(self, step, scores):
             (folder / str(threading.get_native_id())).touch()
-            time.sleep(0.001)
+            end = time.monotonic() + 60
+            while len(list(folder.iterdir())) < least:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"there are fewer than {least} threads")
+                time.sleep(0.001)
 
     folder.mkdir()
     with ProcessPoolExecutor(1, initializer=os.putenv, initargs=("OMP_NUM_THREADS", "4")) as pool:
@@ -87,4 +105,4 @@ def threads_of_a_worker(folder, **options):
 
 def test_a_worker_has_one_thread_unless_it_is_given_more(tmp_path):
     assert threads_of_a_worker(tmp_path / "one") == 1
-    assert threads_of_a_worker(tmp_path / "more", threads=8) > 1
+    assert threads_of_a_worker(tmp_path / "more", least=2, threads=8) > 1

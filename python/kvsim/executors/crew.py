@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from collections.abc import Callable
@@ -43,6 +44,7 @@ class Crew:
         self._keys: dict[Any, object] = {}  # of running futures
         self._ended: queue.SimpleQueue = queue.SimpleQueue()
         self._polled: list[Any] = []
+        self._workers_start = False  # once that was seen
 
     @property
     def running(self) -> int:
@@ -103,16 +105,33 @@ class Crew:
             result = future.result()
         except BrokenExecutor as error:
             if pool is not None:
-                return Died(1)
+                return self._cannot_start() or Died(1)
             return self._given_is_broken(error) or Died(0)
         except CancelledError:
             return KvsimError("executor: a task was cancelled; has the executor been shut down?")
         except BaseException as error:
-            deaths = _DEATHS.get((type(error).__module__.split(".")[0], type(error).__name__))
+            deaths = _deaths_of(error)
             return error if deaths is None else Died(deaths)
         if pool is not None:
             self._idle.append(pool)
+        self._workers_start = True
         return result
+
+    def _cannot_start(self) -> KvsimError | None:
+        """What there is to say if workers die whatever they are to do."""
+        if not self._workers_start:
+            pool = _pool_like(self._kind)
+            try:
+                pool.submit(os.getpid).result()
+            except BrokenExecutor:
+                return KvsimError(
+                    "executor: workers cannot start: they die before they have anything to do; see "
+                    "what the pool's initializer raises, and where workers are spawned, put the "
+                    'call under `if __name__ == "__main__":`'
+                )
+            self._idle.append(pool)
+            self._workers_start = True
+        return None
 
     def _given_is_broken(self, error: BrokenExecutor) -> KvsimError | None:
         """What there is to say if nothing can take its place."""
@@ -124,14 +143,21 @@ class Crew:
             f"finished rows are kept in output, and the same call does the rest ({error})"
         )
 
-    def close(self) -> None:
-        """Cancels what has not begun."""
-        for future in list(self._keys):
-            future.cancel()
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
-        for pool in self._idle:
-            pool.shutdown()
+    def close(self) -> list[Exception]:
+        """Cancels what has not begun, and jobs of submitit. Returns the errors of that."""
+        errors = []
+        try:
+            for future in list(self._keys):
+                try:
+                    future.cancel()
+                except Exception as error:  # as of a scheduler that does not answer
+                    errors.append(error)
+        finally:
+            for pool in self._pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+            for pool in self._idle:
+                pool.shutdown()
+        return errors
 
 
 _DEATHS = {
@@ -139,6 +165,14 @@ _DEATHS = {
     ("distributed", "KilledWorker"): 2,
     ("submitit", "UncompletedJobError"): 1,
 }
+
+
+def _deaths_of(error: BaseException) -> int | None:
+    """None: it is no death."""
+    kind = type(error).__module__.partition(".")[0], type(error).__name__
+    if kind == ("submitit", "FailedJobError"):  # of which the text tells the cause
+        kind = "submitit", "UncompletedJobError" if "UncompletedJobError" in str(error) else ""
+    return _DEATHS.get(kind)
 
 
 def _pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOST_IN_MEMORY = 64 * 2**20
 """Bytes of traces in memory that travel with a task."""
 
+MOST_SENT = 2 * 2**30
+"""Bytes of them in all tasks that are sent at once."""
+
 
 class Job(NamedTuple):
     digest: str
@@ -42,9 +45,13 @@ class TraceReference(NamedTuple):
 
 
 def job_of(
-    sweep: _engine.PartedSweep, traces: list[Trace], budgets: str, options: dict[str, object]
+    sweep: _engine.PartedSweep,
+    traces: list[Trace],
+    budgets: str,
+    options: dict[str, object],
+    copies: int,
 ) -> Job:
-    """Raises UsageError for what cannot travel."""
+    """Raises UsageError for what cannot travel, with `copies` tasks at once."""
     from .. import _engine
 
     # Each worker is one of several. A split over heads is part of the specs; parts name the rest.
@@ -52,7 +59,7 @@ def job_of(
     shared = {name: value for name, value in options.items() if name not in own}
     contents = Contents(
         version=_engine.version(),
-        traces=_references(traces),
+        traces=_references(traces, copies),
         specs=sweep.specs(),
         budgets=budgets,
         options={"threads": 1, **shared},
@@ -66,7 +73,7 @@ def job_of(
     return Job(hashlib.sha256(pickled).hexdigest(), pickled)
 
 
-def _references(traces: list[Trace]) -> list[TraceReference]:
+def _references(traces: list[Trace], copies: int) -> list[TraceReference]:
     of_ids = {}  # a plan counts equal traces once
     for trace in traces:
         of_ids.setdefault(trace.trace_id, trace)
@@ -82,6 +89,12 @@ def _references(traces: list[Trace]) -> list[TraceReference]:
             f"executor: expected at most {MOST_IN_MEMORY >> 20} MiB of traces in memory, which "
             f"travel with every task, found {size >> 20} MiB; write the trace to a file that "
             "workers can open"
+        )
+    if size * copies > MOST_SENT:
+        raise UsageError(
+            f"executor: expected at most {MOST_SENT >> 20} MiB of traces in memory in all tasks, "
+            f"which are sent at once, found {copies} tasks with {size / 2**20:.1f} MiB each; write "
+            "the trace to a file that workers can open"
         )
     return found
 

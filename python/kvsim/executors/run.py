@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .. import policy
+from ..errors import KvsimError, WorkerError
+from ..frames import frame_of
 from ..trace import Trace
+from .attempts import Attempt, Attempts
 from .crew import Crew, Died
 from .job import Job, job_of
 from .worker import Parts, Raised, replay
@@ -19,14 +20,8 @@ from .worker import Parts, Raised, replay
 if TYPE_CHECKING:
     from .. import _engine
 
-MOST_DEATHS = 3
-"""Of workers by one work item, after which it is skipped."""
-
-MOST_SKIPPED = 10
-"""Work items that are skipped one after the other before all that remain are."""
-
 TASK_SECONDS: float | None = None
-"""Of work in a task; None: task_nanoseconds() of sim/sweep/sweep_tasks.h."""
+"""Of work in a task; None: task_nanoseconds() of sim/sweep/shards/sweep_tasks.h."""
 
 BATCH = 256
 """Tasks that are sent between two looks at what has come back."""
@@ -45,46 +40,46 @@ def run_parts(
     Rows are stored as tasks end. Raises what a task raised, with a note of its place; tasks that
     have not begun are cancelled then, and those that have ended are stored. A task whose worker
     died is done again, each of its work items for itself. Returns the places of the items that are
-    skipped because they killed their workers.
+    skipped because they killed their workers. Raises WorkerError if nothing could be replayed.
     """
-    run = _Run(executor, sweep, job_of(sweep, traces, budgets, options))
-    try:
+    tasks = sweep.tasks(TASK_SECONDS)
+    one_by_one = isinstance(executor, (ProcessPoolExecutor, ThreadPoolExecutor))
+    job = job_of(sweep, traces, budgets, options, 1 if one_by_one else len(tasks))
+    with _Run(executor, sweep, job, tasks) as run:
         while run.send():
             run.store_ended()
             if report is not None:
                 report(sweep.done(), sweep.total())
-    finally:
-        run.close()
-    return run.skipped()
-
-
-@dataclass(eq=False)
-class _Attempts:
-    """At a task, or at a work item that is one."""
-
-    task: _engine.SweepTask
-    deaths: int = 0
+    return run.given_up()
 
 
 class _Run:
-    def __init__(self, executor: Executor, sweep: _engine.PartedSweep, job: Job):
-        self._skipped: list[tuple[int, str, int, int]] = []
-        self._in_a_row = 0
+    def __init__(
+        self,
+        executor: Executor,
+        sweep: _engine.PartedSweep,
+        job: Job,
+        tasks: list[_engine.SweepTask],
+    ):
+        self._waits = False
         self._done: list[tuple[_engine.SweepTask, list]] = []
         self._sweep = sweep
         self._job = job
         self._crew = Crew(executor)
-        self._todo = deque(_Attempts(task) for task in sweep.tasks(TASK_SECONDS))
+        self._attempts = Attempts(sweep, tasks)
+
+    def __enter__(self) -> _Run:
+        return self
 
     def send(self) -> bool:
         """Sends tasks; returns whether there is something to wait for."""
         for _ in range(BATCH):
-            if not self._todo or not self._crew.has_room():
+            attempt = self._attempts.next() if self._crew.has_room() else None
+            self._waits = attempt is None
+            if attempt is None:
                 break
-            attempt = self._todo[0]
             parts, ticket = self._sweep.parts_of(attempt.task), uuid.uuid4().hex
             self._crew.start(attempt, replay, self._job.digest, self._job.pickled, parts, ticket)
-            self._todo.popleft()
         return self._crew.running > 0
 
     def store_ended(self) -> None:
@@ -92,49 +87,46 @@ class _Run:
 
         Then raises what a task raised.
         """
-        raised = None
-        wait = not self._todo or not self._crew.has_room()
+        raised, wait = None, self._waits
         while (ended := self._crew.ended(wait)) is not None:
             wait = False
             attempt, outcome = ended
             if isinstance(outcome, Died):
-                self._do_again(attempt, outcome.deaths)
+                self._attempts.died(attempt, outcome.deaths)
             elif isinstance(outcome, (Raised, BaseException)):
                 raised = raised or self._error(attempt, outcome)
             else:
                 self._done.append((attempt.task, outcome))
-                self._in_a_row = 0
+                self._attempts.succeeded(attempt)
         self._store()
         if raised is not None:
             raise raised
 
     def _store(self) -> None:
         """One commit for all that has come back: it takes as long as one for a task."""
-        self._sweep.add(self._done)
-        self._done = []
+        done, self._done = self._done, []  # those that it throws on are not to be added again
+        self._sweep.add(done)
 
-    def _do_again(self, attempt: _Attempts, deaths: int) -> None:
-        items = self._sweep.items_of(attempt.task)
-        if deaths == 0:  # it may have been a task beside it
-            self._todo.append(attempt)
-        elif len(items) > 1:
-            self._todo.extendleft(_Attempts(item) for item in reversed(items))
-        elif attempt.deaths + deaths < MOST_DEATHS:
-            self._todo.appendleft(_Attempts(attempt.task, attempt.deaths + deaths))
-        else:
-            self._skip(attempt.task)
-            self._in_a_row += 1
-            if self._in_a_row >= MOST_SKIPPED:
-                while self._todo:
-                    self._skip(self._todo.popleft().task)
+    def given_up(self) -> list[str]:
+        """What run_parts() returns, or WorkerError."""
+        killers = self._places(self._attempts.skipped)
+        if untried := self._places(self._attempts.untried()):
+            error = WorkerError(
+                "executor: nothing can be replayed: workers died of every task, and of the "
+                f"cheapest units alone, again and again: {_few(killers)}; not tried again: "
+                f"{_few(untried)}; without an executor, the same call on such a unit shows why"
+            )
+            error.frame = frame_of(self._sweep.columns())
+            raise error
+        return killers
 
-    def _skip(self, task: _engine.SweepTask) -> None:
-        self._skipped += _units_of(self._sweep.parts_of(task))
+    def _places(self, tasks: list[_engine.SweepTask]) -> list[str]:
+        units = [unit for task in tasks for unit in _units_of(self._sweep.parts_of(task))]
+        return [_place(unit) for unit in sorted(units)]
 
-    def skipped(self) -> list[str]:
-        return [_place(unit) for unit in sorted(self._skipped)]
-
-    def _error(self, attempt: _Attempts, outcome: Raised | BaseException) -> BaseException:
+    def _error(self, attempt: Attempt, outcome: Raised | BaseException) -> BaseException:
+        if isinstance(outcome, KvsimError):  # of the executor, not of a task
+            return outcome
         units = _units_of(self._sweep.parts_of(attempt.task))
         more = f" and {len(units) - 1} more" if len(units) > 1 else ""
         error = pickle.loads(outcome.error) if isinstance(outcome, Raised) else outcome
@@ -143,7 +135,7 @@ class _Run:
         policy.add_note(error, f"in a worker, on {_place(units[0])}{more}")
         return error
 
-    def close(self) -> None:
+    def __exit__(self, _: object, raised: BaseException | None, __: object) -> None:
         """Stores what has ended, and cancels the rest."""
         try:
             while (ended := self._crew.ended(wait=False)) is not None:
@@ -152,7 +144,13 @@ class _Run:
                     self._done.append((attempt.task, outcome))
             self._store()
         finally:
-            self._crew.close()
+            failures = self._crew.close()
+            if failures and raised is not None:
+                policy.add_note(
+                    raised,
+                    f"executor: {len(failures)} tasks could not be cancelled, and may go on in "
+                    f"vain ({failures[0]})",
+                )
 
 
 class _TracebackOfWorker(Exception):
@@ -172,3 +170,7 @@ def _units_of(parts: Parts) -> list[tuple[int, str, int, int]]:
 def _place(unit: tuple[int, str, int, int]) -> str:
     _, sequence, layer, head = unit
     return f"{sequence} layer {layer} head {head}"
+
+
+def _few(places: list[str]) -> str:
+    return "; ".join(places[:5]) + (f"; and {len(places) - 5} more" if places[5:] else "")

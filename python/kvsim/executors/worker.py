@@ -42,6 +42,8 @@ def replay(digest: str, job: bytes, parts: Parts, ticket: str) -> list | Raised:
             )
         return rows
     except Exception as error:
+        if type(error).__module__.partition(".")[0] == "submitit":
+            raise  # by a signal, as the job's time is over; the task has raised nothing
         policy.add_note(error, f"on {socket.gethostname()}")
         return Raised(_pickled(error), traceback.format_exc())
 
