@@ -145,3 +145,18 @@ def test_a_class_that_cannot_travel_says_what_to_do(pool):
 
     with pytest.raises(kvsim.UsageError, match="cannot send policy locked to workers"):
         swept(Locked, executor=pool)
+
+
+def test_rows_that_cannot_be_stored_are_not_stored_again(monkeypatch):
+    add, given = kvsim._engine.PartedSweep.add, []
+
+    def refuse_first(sweep, done):
+        given.extend(tuple(task.items) for task, _ in done)
+        if len(given) == len(done):
+            raise ArithmeticError("row beats a bound")
+        add(sweep, done)
+
+    monkeypatch.setattr(kvsim._engine.PartedSweep, "add", refuse_first)
+    with ThreadPoolExecutor(2) as threads, pytest.raises(ArithmeticError, match="beats a bound"):
+        swept("h2o", executor=threads)
+    assert given and len(set(given)) == len(given)
