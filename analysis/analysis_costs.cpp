@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "sim/sweep/job_cost.h"
+#include "sim/sweep/shards/job_cost.h"
+#include "sim/sweep/shards/unit_cost.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "sim/sweep/unit_cost.h"
 
 namespace kvsim {
 namespace {

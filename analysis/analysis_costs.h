@@ -8,7 +8,7 @@
 namespace kvsim {
 
 /// Estimates of the time that units' analyses and their replays take on one core, in nanoseconds;
-/// sim/sweep/cost_of_jobs.md says how they were measured. Depends on the plan alone.
+/// sim/sweep/shards/README.md says how they were measured. Depends on the plan alone.
 class AnalysisCosts {
  public:
   /// `replays` says whether the replays of the plan are run. `plan` has to outlive the object.

@@ -16,7 +16,7 @@
 #include "sim/results/policy_code.h"
 #include "sim/sweep/read_ahead.h"
 #include "sim/sweep/run_sweep.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/sweep_jobs.h"
 
 namespace kvsim {

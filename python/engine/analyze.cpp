@@ -11,7 +11,7 @@
 #include "python/engine/scratch.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;

@@ -10,7 +10,7 @@
 #include "python/engine/scratch.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/run_curves.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace nb = nanobind;

@@ -20,9 +20,9 @@
 #include "python/engine/columns.h"
 #include "python/engine/scratch.h"
 #include "sim/sweep/cut_amounts.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
+#include "sim/sweep/shards/sweep_tasks.h"
 #include "sim/sweep/stored_sweep.h"
-#include "sim/sweep/sweep_tasks.h"
 #include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;

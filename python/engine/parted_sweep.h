@@ -13,8 +13,8 @@
 #include "python/engine/request.h"
 #include "python/engine/sent_rows.h"
 #include "sim/results/store.h"
-#include "sim/sweep/sweep_part.h"
-#include "sim/sweep/work_items.h"
+#include "sim/sweep/shards/sweep_part.h"
+#include "sim/sweep/shards/work_items.h"
 
 namespace kvsim::python {
 

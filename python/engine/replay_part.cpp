@@ -13,7 +13,7 @@
 #include "python/engine/run_engine.h"
 #include "python/engine/sent_rows.h"
 #include "sim/sweep/run_sweep.h"
-#include "sim/sweep/sweep_part.h"
+#include "sim/sweep/shards/sweep_part.h"
 
 namespace nb = nanobind;
 

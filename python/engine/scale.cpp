@@ -14,9 +14,9 @@
 
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
+#include "sim/sweep/shards/sweep_tasks.h"
+#include "sim/sweep/shards/work_items.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "sim/sweep/sweep_tasks.h"
-#include "sim/sweep/work_items.h"
 
 namespace nb = nanobind;
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/scratch.h"
 
 namespace kvsim::python {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "python/engine/bindings.h"
-#include "sim/sweep/shard.h"
+#include "sim/sweep/shards/shard.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -10,7 +10,7 @@
 #include "python/engine/scratch.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "sim/sweep/whole_layers.h"
 

@@ -12,7 +12,7 @@
 #include "sim/cli/session.h"
 #include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace kvsim::cli {

@@ -8,7 +8,7 @@
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/sweep/curve_table.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 
 namespace kvsim::cli {

@@ -9,7 +9,7 @@
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/cli/verb.h"
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/scratch.h"
 #include "sim/sweep/request/request_options.h"
 
 namespace kvsim::cli {

@@ -5,7 +5,7 @@
 #include "sim/cli/command_line.h"
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "sim/sweep/whole_layers.h"
 

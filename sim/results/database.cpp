@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "policies/parameters/errors.h"
-#include "sim/results/database_error.h"
-#include "sim/results/local_copy.h"
-#include "sim/results/open_to_read.h"
+#include "sim/results/local_disk/database_error.h"
+#include "sim/results/local_disk/local_copy.h"
+#include "sim/results/local_disk/open_to_read.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {

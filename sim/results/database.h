@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/results/local_disk/scratch.h"
 #include "sim/results/result.h"
-#include "sim/results/scratch.h"
 
 namespace kvsim {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sim/results/layer_error.h"
+#include "sim/results/local_disk/scratch.h"
 #include "sim/results/sampled_interval.h"
-#include "sim/results/scratch.h"
 #include "sim/results/table.h"
 #include "sim/results/table_schema.h"
 

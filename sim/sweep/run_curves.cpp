@@ -11,8 +11,8 @@
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/read_ahead.h"
-#include "sim/sweep/sharding.h"
-#include "sim/sweep/unit_cost.h"
+#include "sim/sweep/shards/sharding.h"
+#include "sim/sweep/shards/unit_cost.h"
 
 namespace kvsim {
 namespace {
@@ -81,7 +81,7 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
   return rows;
 }
 
-/// An estimate of the time that a unit's curves take on one core; see cost_of_jobs.md.
+/// An estimate of the time that a unit's curves take on one core; see shards/README.md.
 std::int64_t curve_nanoseconds(const CurvePlan& plan, const PlannedUnit& planned) {
   const UnitSizes unit = unit_sizes(plan.sweep, planned);
   const SweepRequest& request = plan.sweep.request;

@@ -11,7 +11,7 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
 #include "traces/hdf5/errors.h"

@@ -10,7 +10,7 @@
 #include "sim/replay/replay.h"
 #include "sim/results/store.h"
 #include "sim/sweep/selection.h"
-#include "sim/sweep/shard.h"
+#include "sim/sweep/shards/shard.h"
 
 namespace kvsim {
 

@@ -43,9 +43,13 @@ const std::vector<Room> kRooms = {
     {"sim/attention/",
      Folders{"sim/kernels/", "policies/interface/", "policies/parameters/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
-    {"sim/results/", Folders{"policies/registry/", "policies/parameters/",
-                             "policies/parts/random_bits.h", "sim/kernels/percentile.h"} +
-                         kTraces},
+    {"sim/results/local_disk/", Folders{"policies/parameters/"} + kTraces},
+    {"sim/results/",
+     Folders{"policies/registry/", "policies/parameters/", "policies/parts/random_bits.h",
+             "sim/kernels/percentile.h", "sim/results/local_disk/"} +
+         kTraces},
+    {"sim/results/merge/",
+     Folders{"policies/parameters/", "sim/results/", "sim/results/local_disk/"} + kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
                              "policies/parameters/", "policies/parts/"} +
                          kTraces},

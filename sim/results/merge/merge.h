@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/scratch.h"
 
 namespace kvsim {
 

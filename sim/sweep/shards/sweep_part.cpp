@@ -1,4 +1,4 @@
-#include "sim/sweep/sweep_part.h"
+#include "sim/sweep/shards/sweep_part.h"
 
 #include <fmt/format.h>
 

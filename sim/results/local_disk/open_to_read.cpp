@@ -1,4 +1,4 @@
-#include "sim/results/open_to_read.h"
+#include "sim/results/local_disk/open_to_read.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "sim/results/database_error.h"
+#include "sim/results/local_disk/database_error.h"
 
 namespace kvsim {
 namespace {
@@ -32,10 +32,10 @@ bool left_a_transaction(const fs::path& file) {
   return false;
 }
 
-bool may_be_read_as_it_stands(const SQLite::Exception& error) {
+bool may_be_read_as_it_stands(const fs::path& file, const SQLite::Exception& error) {
   const int code = error.getErrorCode();
   return code == SQLITE_READONLY || code == SQLITE_CANTOPEN || code == SQLITE_PERM ||
-         locking_failed(error);
+         locking_failed(file, error);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::unique_ptr<SQLite::Database> open_to_read(const fs::path& file) {
     connection->tableExists("replay");  // the first use of the file, which locks it
     return connection;
   } catch (const SQLite::Exception& error) {
-    if (!may_be_read_as_it_stands(error)) throw;
+    if (!may_be_read_as_it_stands(absolute, error)) throw;
     if (left_a_transaction(absolute)) {
       throw std::runtime_error(fmt::format(
           "{}: a killed program left a transaction in the file of that name with -journal, which "

@@ -28,7 +28,7 @@ struct UnitSizes {
 /// Without `hidden` and `gradients`.
 UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned);
 
-// Estimates in nanoseconds of one core; cost_of_jobs.md says how they were measured.
+// Estimates in nanoseconds of one core; README.md says how they were measured.
 
 /// Of reading the unit.
 std::int64_t reading_nanoseconds(const UnitSizes& unit);

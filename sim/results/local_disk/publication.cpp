@@ -1,4 +1,4 @@
-#include "sim/results/publication.h"
+#include "sim/results/local_disk/publication.h"
 
 #include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "sim/results/open_to_read.h"
+#include "sim/results/local_disk/open_to_read.h"
 
 namespace kvsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/results/local_copy.h"
+#include "sim/results/local_disk/local_copy.h"
 
 #include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -14,8 +14,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "sim/results/open_to_read.h"
-#include "sim/results/publication.h"
+#include "sim/results/local_disk/open_to_read.h"
+#include "sim/results/local_disk/publication.h"
 
 namespace kvsim {
 namespace {

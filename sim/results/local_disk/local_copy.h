@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "sim/results/copy_folder.h"
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/copy_folder.h"
+#include "sim/results/local_disk/scratch.h"
 
 namespace kvsim {
 

@@ -1,10 +1,10 @@
 // Jobs that another process plans again from what it is told of them.
 
-#include "sim/sweep/sweep_part.h"
+#include "sim/sweep/shards/sweep_part.h"
 
 #include <catch2/catch.hpp>
 
-#include "sim/sweep/work_items.h"
+#include "sim/sweep/shards/work_items.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"

@@ -1,14 +1,14 @@
 // Which shard does what of sweeps and curves.
 
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
-#include "sim/sweep/job_cost.h"
 #include "sim/sweep/run_curves.h"
+#include "sim/sweep/shards/job_cost.h"
 #include "sim/sweep/sweep_jobs.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "sim/sweep/shard.h"
+#include "sim/sweep/shards/shard.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

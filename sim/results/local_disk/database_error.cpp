@@ -1,16 +1,39 @@
-#include "sim/results/database_error.h"
+#include "sim/results/local_disk/database_error.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <limits>
 #include <stdexcept>
 
-#include "sim/results/file_system.h"
+#include "sim/results/local_disk/file_system.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
+namespace {
 
-bool locking_failed(const SQLite::Exception& error) {
+/// Whether a server has no service for locks. SQLite takes that for a lock of someone else.
+bool locks_are_refused(const std::filesystem::path& file) {
+  if (network_file_system(file).empty()) return false;
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct flock lock {};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = std::numeric_limits<off_t>::max() - 1;  // where SQLite has no locks
+  lock.l_len = 1;
+  const bool is_refused = fcntl(descriptor, F_SETLK, &lock) != 0 &&
+                          (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP);
+  close(descriptor);
+  return is_refused;
+}
+
+}  // namespace
+
+bool locking_failed(const std::filesystem::path& file, const SQLite::Exception& error) {
   switch (error.getExtendedErrorCode()) {
     case SQLITE_IOERR_LOCK:
     case SQLITE_IOERR_RDLOCK:
@@ -18,7 +41,8 @@ bool locking_failed(const SQLite::Exception& error) {
     case SQLITE_IOERR_CHECKRESERVEDLOCK:
       return true;
     default:
-      return error.getErrorCode() == SQLITE_PROTOCOL;
+      return error.getErrorCode() == SQLITE_PROTOCOL ||
+             (error.getErrorCode() == SQLITE_BUSY && locks_are_refused(file));
   }
 }
 
@@ -35,7 +59,7 @@ void throw_database_error(const std::filesystem::path& file, const SQLite::Excep
     throw DataError(
         fmt::format("{}: expected a result file (SQLite), found {}", name, error.what()));
   }
-  if (locking_failed(error)) {
+  if (locking_failed(file, error)) {
     const std::string kind = network_file_system(file);
     throw std::runtime_error(fmt::format("{}: {} does not lock files here ({}); {}", name,
                                          kind.empty() ? "its file system" : kind, error.what(),

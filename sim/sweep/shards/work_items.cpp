@@ -1,9 +1,9 @@
-#include "sim/sweep/work_items.h"
+#include "sim/sweep/shards/work_items.h"
 
 #include <map>
 #include <utility>
 
-#include "sim/sweep/job_cost.h"
+#include "sim/sweep/shards/job_cost.h"
 
 namespace kvsim {
 

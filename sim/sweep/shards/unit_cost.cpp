@@ -1,4 +1,4 @@
-#include "sim/sweep/unit_cost.h"
+#include "sim/sweep/shards/unit_cost.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/scratch.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "policies/parameters/errors.h"
-#include "sim/results/file_system.h"
+#include "sim/results/local_disk/file_system.h"
 
 namespace kvsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/results/scratch.h"
+#include "sim/results/local_disk/scratch.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "policies/parameters/errors.h"
-#include "sim/results/file_system.h"
+#include "sim/results/local_disk/file_system.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "sim/sweep/sweep_tasks.h"
+#include "sim/sweep/shards/sweep_tasks.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "sim/results/file_system.h"
+#include "sim/results/local_disk/file_system.h"
 
 #include <sys/vfs.h>
 

@@ -1,4 +1,4 @@
-#include "sim/results/copy_folder.h"
+#include "sim/results/local_disk/copy_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,14 +1,14 @@
-#include "sim/sweep/job_cost.h"
+#include "sim/sweep/shards/job_cost.h"
 
 #include <algorithm>
 #include <map>
 
-#include "sim/sweep/unit_cost.h"
+#include "sim/sweep/shards/unit_cost.h"
 
 namespace kvsim {
 namespace {
 
-// All figures are nanoseconds; cost_of_jobs.md says how they were measured.
+// All figures are nanoseconds; README.md says how they were measured.
 
 using Count = std::int64_t;
 

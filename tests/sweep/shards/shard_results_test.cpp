@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"

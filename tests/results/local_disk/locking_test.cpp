@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/results/database_error.h"
+#include "sim/results/local_disk/database_error.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "sim/sweep/sharding.h"
+#include "sim/sweep/shards/sharding.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/sweep/shards/work_items.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "sim/sweep/work_items.h"
 #include "traces/sha256.h"
 
 namespace kvsim {

@@ -1,8 +1,8 @@
-#include "sim/sweep/job_cost.h"
+#include "sim/sweep/shards/job_cost.h"
 
 #include <catch2/catch.hpp>
 
-#include "sim/sweep/unit_cost.h"
+#include "sim/sweep/shards/unit_cost.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
