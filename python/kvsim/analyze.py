@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .errors import UsageError
 from .frames import frame_of
-from .options import Options, engine_traces, listed, warn_of
+from .options import Options, check_scratch, engine_traces, listed, warn_of
 from .progress import Progress, reporter
 from .sweep import Traces, command_of
 from .verbs import file_name, options_without
@@ -53,6 +53,7 @@ def analyze(
     names = listed(what, ";")
     specs = "" if policies is None else listed(policies, ";")
     amounts = "" if budgets is None else listed(budgets, ",")
+    check_scratch(options.get("scratch"), output)
     given = options_without(("reference", "every"), {"mode": mode, "threads": threads, **options})
     replayed = {} if policies is None else {"policies": specs, "budgets": amounts}
     command = command_of("analyze", trace, {"what": names, **replayed, **given})

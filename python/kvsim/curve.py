@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .frames import frame_of
-from .options import Options, engine_traces, listed, warn_of
+from .options import Options, check_scratch, engine_traces, listed, warn_of
 from .progress import Progress, reporter
 from .sweep import Traces, command_of
 from .verbs import file_name, options_without
@@ -48,6 +48,7 @@ def curve(
     a curve.
     """
     specs, errors = listed(policies, ";"), listed(output_error, ",")
+    check_scratch(options.get("scratch"), output)
     given = options_without(("reference", "every"), {"mode": mode, "threads": threads, **options})
     command = command_of("curve", trace, {"policies": specs, "output_error": errors, **given})
     from . import _engine

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .errors import UsageError, WorkerError
 from .executors import run_parts
 from .frames import frame_of
-from .options import Options, engine_options, listed, opened, warn_of
+from .options import Options, check_scratch, engine_options, listed, opened, warn_of
 from .progress import Progress, reporter
 from .trace import Trace
 
@@ -59,7 +59,8 @@ def sweep(
         its workers, 1 to 20 seconds of work at a time, each in one thread unless `threads` says
         more; this process writes `output`. For many machines, and for policies of Python, of which
         a process runs one at a time. Workers open the paths of traces, or get those in memory, up
-        to 64 MiB; they get classes by cloudpickle. What a worker leaves that dies is done again.
+        to 64 MiB, and 2 GiB over all tasks; they get classes by cloudpickle. What a worker leaves
+        that dies is done again.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
         reference, every, device, shard, scratch.
@@ -71,10 +72,9 @@ def sweep(
 
     Raises UsageError for what does not exist or is ruled out, DataError for a trace that cannot be
     read, WorkerError for units that kill every worker, when all others are stored, KvsimError for
-    what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the
-    finished units, and the same call does the rest. What a policy of Python raises is raised, with
-    a note of the policy, the unit and the step. Issues KvsimWarning where something runs other
-    than it was asked for.
+    what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the finished units, and the
+    same call does the rest. What a policy of Python raises is raised, with a note of the policy,
+    the unit and the step. Issues KvsimWarning where something runs other than it was asked for.
     """
     given = {"mode": mode, "threads": threads, **options}
     frame, notes = sweep_as(
@@ -102,6 +102,7 @@ def sweep_as(
     specs, amounts = listed(policies, ";"), listed(budgets, ",")
     if not specs or not amounts:
         raise UsageError("a sweep takes at least one policy and one budget")
+    check_scratch(options.get("scratch"), output)
     given = engine_options(options)
     arguments = {"policies": specs, "budgets": amounts, **given}
     if output is not None:

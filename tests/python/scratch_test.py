@@ -25,6 +25,15 @@ def place(tmp_path):
     return tmp_path / "shared", tmp_path / "local"
 
 
+def test_a_folder_for_a_result_file_needs_one(tmp_path):
+    with pytest.raises(kvsim.UsageError, match="scratch: expected output"):
+        kvsim.sweep(SAMPLE, "window", "10%", scratch=tmp_path)
+    with pytest.raises(kvsim.UsageError, match="scratch: expected output"):
+        kvsim.curve(SAMPLE, "window", scratch=tmp_path)
+    with pytest.raises(kvsim.UsageError, match="scratch: expected output"):
+        kvsim.analyze(SAMPLE, "sparsity", scratch=tmp_path)
+
+
 def test_functions_write_the_same_rows_with_scratch(place):
     shared, local = place
     options = {"layers": 0, "output": shared / "r.sqlite", "scratch": local}
