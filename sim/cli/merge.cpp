@@ -43,7 +43,7 @@ int run_merge(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   Progress progress(parts.size(), "parts", *values);
-  const MergeProgress tell = [&](std::size_t num_done) {
+  const MergeProgress count_part = [&](std::size_t num_done) {
     if (interrupted) {
       throw Interrupted(
           fmt::format("interrupted after {}; {} is as it was", progress.state(), file));
@@ -51,7 +51,7 @@ int run_merge(const Verb& verb, const std::vector<std::string>& arguments) {
     progress.set(num_done);
   };
   const Merged merged =
-      merge_results({parts.begin(), parts.end()}, file, tell, scratch_from(*values));
+      merge_results({parts.begin(), parts.end()}, file, count_part, scratch_from(*values));
   write_summary(merged, file);
   if (values->count("complete") == 0) {
     print_notes(merged.missing, *values);
