@@ -17,6 +17,7 @@ import pytest
 
 import kvsim
 from kvsim.closed_loop.cli import main
+from kvsim.closed_loop.rows import Rows
 from kvsim.closed_loop.summary import printed, summary
 from record_zoo import build, letters
 
@@ -203,6 +204,27 @@ class TerminatedAt:
     def find_spec(self, name, path=None, target=None):
         if name == self._name:
             signal.raise_signal(signal.SIGTERM)
+
+
+class TerminatedWhenDropped:
+    """In its destructor SIGTERM arrives; Python ignores what is raised there."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_end_of_a_jobs_time_is_not_lost_in_a_destructor(folder, texts, monkeypatch, capsys):
+    add = Rows.add
+
+    def add_and_drop(self, *values):
+        add(self, *values)
+        TerminatedWhenDropped()
+
+    monkeypatch.setattr(Rows, "add", add_and_drop)
+    said = run(capsys, folder, *COMMAND[1:-1], "6,9", "-o", "r.sqlite", status=1)
+    assert "kvsim: error: interrupted; r.sqlite keeps the finished rows" in said.err
+    assert len(kvsim.load("r.sqlite").closed_loop) == 1
 
 
 COMMAND = ["zoo", "--text", "story.txt", "--policies", "window", "--budgets", "6"]

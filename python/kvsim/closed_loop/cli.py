@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -96,11 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     command = shlex.join(["python", "-m", "kvsim.evaluate", *arguments])
     try:
-        with _terminated_as_interrupted(), warnings.catch_warnings():
+        with _terminated_as_interrupted() as check, warnings.catch_warnings():
             warnings.simplefilter("once", KvsimWarning)
             warnings.simplefilter("once", RecordWarning)
             warnings.showwarning = show_warning
-            _run(options, command)
+            _run(options, command, check)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except (RecordError, DataError) as error:
@@ -114,29 +114,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Termination:
+    """A handler that makes SIGTERM a Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._has_come = False
+
+    def __call__(self, number: int, frame: object) -> None:
+        self._has_come = True
+        raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raises it again: Python drops what is raised within a destructor."""
+        if self._has_come:
+            raise KeyboardInterrupt
+
+
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Makes SIGTERM, the end of a job's time, a Ctrl-C meanwhile.
+def _terminated_as_interrupted() -> Iterator[Callable[[], None]]:
+    """Makes SIGTERM, the end of a job's time, a Ctrl-C meanwhile. Call what it gives now and then.
 
     Only the main thread can. What is no handler of Python's cannot be put back, and stays.
     """
     before = signal.getsignal(signal.SIGTERM)
+    termination = _Termination()
     if before is None or threading.current_thread() is not threading.main_thread():
-        yield
+        yield termination.check
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, termination)
     try:
-        yield
+        yield termination.check
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _run(options: argparse.Namespace, command: str) -> None:
+def _run(options: argparse.Namespace, command: str, check: Callable[[], None]) -> None:
     try:
         from .command import run  # and torch, which takes seconds
     except ImportError as error:
         raise KvsimError(f'{error}; in the source folder: pip install ".[record]"') from error
-    run(options, command)
+    run(options, command, check)
 
 
 def _kept(output: Path | None) -> str:

@@ -21,8 +21,11 @@ from .summary import printed, summary
 from .texts import read_lines
 
 
-def run(options: argparse.Namespace, command: str) -> None:
-    """Executes the command line and prints a summary. Raises what kvsim.evaluate raises."""
+def run(options: argparse.Namespace, command: str, check: Callable[[], None]) -> None:
+    """Executes the command line and prints a summary. Raises what kvsim.evaluate raises.
+
+    `check` is called before each row, and raises to end.
+    """
     quieten()
     index, count = _engine.parse_shard(options.shard)
     if options.output is None and count > 1:
@@ -56,6 +59,7 @@ def run(options: argparse.Namespace, command: str) -> None:
         shard=options.shard,
         scratch=options.scratch,
         announce=lambda note: say(f"kvsim: {note}"),
+        check=check,
         progress=None if sys.stderr.isatty() else _lines(),
     )
     if count > 1:

@@ -125,10 +125,12 @@ def evaluate_as(
     shard: str = "1/1",
     scratch: str | Path | None = None,
     announce: Callable[[str], object] | None = None,
+    check: Callable[[], object] = lambda: None,
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words.
 
-    `announce` is told how much of the work a shard is; None: warns if that is nothing.
+    `announce` is told how much of the work a shard is; None: warns if that is nothing. `check` is
+    called before each row, and may raise to end.
     """
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
@@ -154,7 +156,7 @@ def evaluate_as(
                 raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
         rows.begin_run(command, asked.model.device.type, torch.get_num_threads(), share)
         with reporter(progress, "rows") as report:
-            _make(asked, share.jobs, rows, replayed, loop, report)
+            _make(asked, share.jobs, rows, replayed, loop, report, check)
         rows.finish_run()
         return rows.asked()
 
@@ -175,6 +177,7 @@ def _make(
     replayed: Callable[[Trace, Job], pd.DataFrame],
     loop: str,
     report: Callable[[int, int], object] | None,
+    check: Callable[[], object],
 ) -> None:
     """Makes the rows of `jobs` that are missing, text by text."""
     done = 0
@@ -187,6 +190,7 @@ def _make(
             if todo:
                 work = Work(asked.model, job, of_job, full(), plans, todo, asked.how, loop)
                 for plan, values in work.values():
+                    check()
                     rows.add(job, plan, values)
                     done += 1
                     if report is not None:
