@@ -23,7 +23,7 @@ void warn(const std::string& line) {
 Scratch scratch_in(const std::string& folder) {
   Scratch scratch;
   scratch.folder = folder;
-  scratch.tell = warn;
+  scratch.tell = [](const std::string& line) { warn(line); };  // whose type only we know
   return scratch;
 }
 
