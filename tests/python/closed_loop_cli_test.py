@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import kvsim
 from kvsim.closed_loop.cli import main
@@ -193,6 +194,17 @@ def test_the_end_of_a_jobs_time_keeps_the_finished_rows(folder, texts):
     assert "kvsim: error: interrupted; r.sqlite keeps the finished rows" in said
     assert 0 < len(kvsim.load("r.sqlite").closed_loop) < 200
     assert list((texts / "local").iterdir()) == []
+
+
+def test_torch_keeps_to_the_quota(folder, texts, monkeypatch, capsys):
+    monkeypatch.setattr(kvsim._engine, "default_threads", lambda: 1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        run(capsys, folder, *COMMAND[1:], "-o", "r.sqlite")
+    finally:
+        torch.set_num_threads(before)
+    assert set(kvsim.load("r.sqlite").run.threads) == {1}
 
 
 class TerminatedAt:

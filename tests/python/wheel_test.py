@@ -29,7 +29,9 @@ print(*sorted(rows.policy.unique()))
 C_LIBRARY = r"(libc|libm|libdl|libpthread|librt|ld-linux\S*|ld64)\.so\.\d+"
 # What programs are made of, in the names of Debian. Not SQLite and zlib: Python has modules
 # that need them.
-HIDDEN = "hdf5 deflate boost_program_options SQLiteCpp fmt yaml-cpp crypto ssl curl sz aec gomp".split()
+HIDDEN = (
+    "hdf5 deflate boost_program_options SQLiteCpp fmt yaml-cpp crypto ssl curl sz aec gomp".split()
+)
 
 
 def output_of(*command, **options):

@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
+import torch
+
 from .. import _engine, load_plugin
 from ..model.errors import UsageError
 from ..model.loading import (
@@ -32,6 +34,8 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
     if options.output is None and options.scratch is not None:
         raise UsageError("--scratch: expected --output, the file that is written there")
+    # torch sees no quota of a container or job.
+    torch.set_num_threads(min(torch.get_num_threads(), _engine.default_threads()))
     for plugin in options.plugin:
         load_plugin(plugin)
     device = device_named(options.device)
