@@ -41,10 +41,10 @@ int run_merge(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<std::string> parts = positionals_from(verb, *values, "PART");
   const std::string file = required_from(verb, *values, "output");
 
-  const std::atomic<bool>& interrupted = catch_interrupts();
+  const std::atomic<bool>& is_interrupted = catch_interrupts();
   Progress progress(parts.size(), "parts", *values);
   const MergeProgress count_part = [&](std::size_t num_done) {
-    if (interrupted) {
+    if (is_interrupted) {
       throw Interrupted(
           fmt::format("interrupted after {}; {} is as it was", progress.state(), file));
     }
