@@ -2,132 +2,74 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
+#include <cstdint>
 #include <stdexcept>
 
-#include "traces/hdf5/hdf5_type.h"
-#include "traces/sha256.h"
+#include "traces/hdf5/utf8.h"
+#include "traces/integrity/digest_attribute.h"
 
 namespace kvsim {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "the trace_id digests elements as they lie in memory");
-
-constexpr hsize_t kMostRowsPerChunk = 1024;
-constexpr int kGzipLevel = 1;
-
-/// Without the modification time that HDF5 would record in every dataset, equal contents give equal
-/// files.
-H5::DSetCreatPropList without_times() {
-  H5::DSetCreatPropList properties;
-  H5Pset_obj_track_times(properties.getId(), false);
-  return properties;
-}
+hsize_t rows_of(const Matrix& matrix) { return static_cast<hsize_t>(matrix.rows()); }
+hsize_t columns_of(const Matrix& matrix) { return static_cast<hsize_t>(matrix.cols()); }
 
 }  // namespace
 
-void DatasetWriter::write_list(const H5::H5File& file, const std::string& path,
-                               const H5::PredType& type, const void* numbers, std::size_t length) {
+void write_list(const H5::H5File& file, const std::string& path, const H5::DataType& type,
+                const void* numbers, std::size_t length) {
   const hsize_t shape = length;
-  file.createDataSet(path, type, H5::DataSpace(1, &shape), without_times()).write(numbers, type);
-  Sha256 digest;
+  H5::DSetCreatPropList properties;
+  H5Pset_obj_track_times(properties.getId(), false);  // see HeadWriter
+  const H5::DataSet dataset = file.createDataSet(path, type, H5::DataSpace(1, &shape), properties);
+  if (length > 0) dataset.write(numbers, type);
+  Digest digest;
   digest.update(numbers, length * type.getSize());
-  digests_[path] = digest.finish();
+  write_digests(dataset, {digest.value()});
 }
 
-void DatasetWriter::write_texts(const H5::H5File& file, const std::string& path,
-                                const std::vector<std::string>& texts) {
-  H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
-  type.setCset(H5T_CSET_UTF8);
-  std::vector<const char*> pointers;
-  Sha256 digest;
+void write_texts(const H5::H5File& file, const std::string& path,
+                 const std::vector<std::string>& texts) {
+  std::string bytes;
+  std::vector<std::int64_t> offsets{0};
   for (const std::string& text : texts) {
-    pointers.push_back(text.c_str());
-    digest.update(text.c_str(), text.size() + 1);
+    if (!is_utf8(text)) {
+      throw std::invalid_argument(
+          fmt::format("{}: expected UTF-8 at [{}]", path, offsets.size() - 1));
+    }
+    bytes += text;
+    offsets.push_back(static_cast<std::int64_t>(bytes.size()));
   }
-  const hsize_t shape = texts.size();
-  file.createDataSet(path, type, H5::DataSpace(1, &shape), without_times())
-      .write(pointers.data(), type);
-  digests_[path] = digest.finish();
+  write_list(file, path, H5::PredType::STD_U8LE, bytes.data(), bytes.size());
+  write_list(file, path + "_offsets", H5::PredType::STD_I64LE, offsets.data(), offsets.size());
 }
 
-void DatasetWriter::write_heads(const H5::H5File& file, const std::string& path,
-                                const std::vector<Matrix>& heads, ElementType elements) {
-  std::vector<const Matrix*> pointers;
-  for (const Matrix& head : heads) pointers.push_back(&head);
-  write(file, path, {heads.size()}, pointers, kMostRowsPerChunk, elements);
+void write_heads(const H5::H5File& file, const std::string& path, const std::vector<Matrix>& heads,
+                 ElementType elements) {
+  HeadWriter writer(file, path, {heads.size()}, rows_of(heads.front()), columns_of(heads.front()),
+                    elements);
+  for (std::size_t head = 0; head < heads.size(); ++head) writer.write(head, heads[head]);
+  writer.finish();
 }
 
-void DatasetWriter::write_samples(const H5::H5File& file, const std::string& path,
-                                  const std::vector<std::vector<Matrix>>& samples,
-                                  ElementType elements) {
-  std::vector<const Matrix*> pointers;
+void write_samples(const H5::H5File& file, const std::string& path,
+                   const std::vector<std::vector<Matrix>>& samples, ElementType elements) {
+  const Matrix& first = samples.front().front();
+  HeadWriter writer(file, path, {samples.size(), samples.front().size()}, rows_of(first),
+                    columns_of(first), elements);
+  std::size_t index = 0;
   for (const std::vector<Matrix>& heads : samples) {
-    for (const Matrix& head : heads) pointers.push_back(&head);
+    for (const Matrix& head : heads) writer.write(index++, head);
   }
-  write(file, path, {samples.size(), samples.front().size()}, pointers, kMostRowsPerChunk,
-        elements);
+  writer.finish();
 }
 
-void DatasetWriter::write_matrix(const H5::H5File& file, const std::string& path,
-                                 const Matrix& matrix, int rows_per_chunk, ElementType elements) {
-  write(file, path, {}, {&matrix}, static_cast<hsize_t>(rows_per_chunk), elements);
-}
-
-void DatasetWriter::write(const H5::H5File& file, const std::string& path,
-                          const std::vector<hsize_t>& leading,
-                          const std::vector<const Matrix*>& heads, hsize_t rows_per_chunk,
-                          ElementType elements) {
-  const auto rows = static_cast<hsize_t>(heads.front()->rows());
-  const auto dim = static_cast<hsize_t>(heads.front()->cols());
-  const auto shape_of = [&](std::vector<hsize_t> shape, hsize_t shape_rows) {
-    shape.push_back(shape_rows);
-    shape.push_back(dim);
-    return shape;
-  };
-  const std::vector<hsize_t> one(leading.size(), 1);
-  const std::vector<hsize_t> shape = shape_of(leading, rows);
-  const std::vector<hsize_t> head_shape = shape_of(one, rows);
-  const std::vector<hsize_t> chunk = shape_of(one, std::min(rows, rows_per_chunk));
-  const auto rank = static_cast<int>(shape.size());
-  H5::DSetCreatPropList properties = without_times();
-  properties.setChunk(rank, chunk.data());
-  properties.setShuffle();
-  properties.setDeflate(kGzipLevel);
-
-  const bool half = elements == ElementType::float16;
-  const H5::FloatType type = half ? half_type() : H5::FloatType(H5::PredType::IEEE_F32LE);
-  const H5::DataSpace memory(rank, head_shape.data());
-  H5::DataSpace selection(rank, shape.data());
-  const H5::DataSet dataset = file.createDataSet(path, type, selection, properties);
-  Sha256 digest;
-  std::vector<hsize_t> start(rank, 0);
-  for (std::size_t head = 0; head < heads.size(); ++head) {
-    const Matrix& numbers = *heads[head];
-    const HalfMatrix halves = half ? HalfMatrix(numbers.cast<Eigen::half>()) : HalfMatrix();
-    if (!numbers.allFinite() || !halves.cast<float>().allFinite()) {
-      throw std::runtime_error(fmt::format("{}: {}: head {} holds a number that no {} can hold",
-                                           file.getFileName(), path, head,
-                                           half ? "float16" : "float32"));
-    }
-    const void* bytes = half ? static_cast<const void*>(halves.data()) : numbers.data();
-    hsize_t rest = head;
-    for (std::size_t axis = leading.size(); axis-- > 0; rest /= leading[axis]) {
-      start[axis] = rest % leading[axis];
-    }
-    selection.selectHyperslab(H5S_SELECT_SET, head_shape.data(), start.data());
-    dataset.write(bytes, type, memory, selection);
-    digest.update(bytes, rows * dim * type.getSize());
-  }
-  digests_[path] = digest.finish();
-}
-
-std::string DatasetWriter::trace_id() const {
-  std::string lines;
-  for (const auto& [path, digest] : digests_) lines += fmt::format("{} {}\n", path, digest);
-  return sha256(lines);
+void write_matrix(const H5::H5File& file, const std::string& path, const Matrix& matrix,
+                  int rows_per_chunk, ElementType elements) {
+  HeadWriter writer(file, path, {}, rows_of(matrix), columns_of(matrix), elements,
+                    static_cast<hsize_t>(rows_per_chunk));
+  writer.write(0, matrix);
+  writer.finish();
 }
 
 }  // namespace kvsim

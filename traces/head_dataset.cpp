@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/hdf5/packed_rows.h"
+#include "traces/hdf5/stored_size.h"
+#include "traces/integrity/digest_attribute.h"
 
 namespace kvsim {
 
@@ -17,6 +20,7 @@ HeadDataset::HeadDataset(const GroupReader& group, const std::string& name,
     : place_(group.place().child(name)), fix_(group.fix()), dataset_(group.dataset(name)) {
   check_type();
   check_shape(shape);
+  digests_ = read_digests(dataset_, static_cast<std::size_t>(num_heads()), place_, fix_);
   rows_at_once_ = best_rows_at_once();
 }
 
@@ -37,12 +41,33 @@ void HeadDataset::check_shape(const std::vector<hsize_t>& expected) {
   const auto fits = [](hsize_t found, hsize_t wanted) {
     return wanted == kAnySize ? found > 0 : found == wanted;
   };
-  if (std::equal(shape_.begin(), shape_.end(), expected.begin(), expected.end(), fits)) return;
+  if (std::equal(shape_.begin(), shape_.end(), expected.begin(), expected.end(), fits)) {
+    check_counts();
+    return;
+  }
   std::vector<std::string> sizes;
   for (const hsize_t size : expected) {
     sizes.push_back(size == kAnySize ? "any" : fmt::format("{}", size));
   }
   place_.fail(fmt::format("shape [{}]", fmt::join(sizes, ", ")), shape_name(space), fix_);
+}
+
+int HeadDataset::num_heads() const {
+  hsize_t heads = 1;
+  for (std::size_t axis = 0; axis + 2 < shape_.size(); ++axis) heads *= shape_[axis];
+  return static_cast<int>(heads);
+}
+
+// Heads, rows and columns are counted by int.
+void HeadDataset::check_counts() const {
+  constexpr hsize_t kMost = std::numeric_limits<int>::max();
+  hsize_t heads = 1;
+  for (std::size_t axis = 0; axis < shape_.size(); ++axis) {
+    if (axis + 2 < shape_.size() && shape_[axis] <= kMost) heads *= shape_[axis];
+    if (shape_[axis] <= kMost && heads <= kMost) continue;
+    place_.fail(fmt::format("at most {} heads, rows and columns", kMost),
+                shape_name(dataset_.getSpace()), fix_);
+  }
 }
 
 std::vector<hsize_t> HeadDataset::start_of(int head) const {
@@ -69,13 +94,6 @@ bool HeadDataset::chunks_contain(int head, const std::vector<hsize_t>& chunk) co
     return (shape_[axis] + chunk[axis] - 1) / chunk[axis];
   };
 
-  // HDF5 walks over all chunks to find one, so one count settles the usual case.
-  hsize_t written_chunks = 0;
-  H5Dget_num_chunks(dataset_.getId(), H5S_ALL, &written_chunks);
-  hsize_t all_chunks = 1;
-  for (std::size_t axis = 0; axis < shape_.size(); ++axis) all_chunks *= chunks_along(axis);
-  if (written_chunks == all_chunks) return true;
-
   const std::size_t row_axis = shape_.size() - 2;
   const std::size_t dim_axis = shape_.size() - 1;
   hsize_t written = 0;
@@ -83,11 +101,8 @@ bool HeadDataset::chunks_contain(int head, const std::vector<hsize_t>& chunk) co
   for (std::size_t axis = 0; axis < row_axis; ++axis) offset[axis] -= offset[axis] % chunk[axis];
   for (offset[row_axis] = 0; offset[row_axis] < rows(); offset[row_axis] += chunk[row_axis]) {
     for (offset[dim_axis] = 0; offset[dim_axis] < dim(); offset[dim_axis] += chunk[dim_axis]) {
-      unsigned filters = 0;
-      haddr_t address = HADDR_UNDEF;
-      hsize_t bytes = 0;
-      H5Dget_chunk_info_by_coord(dataset_.getId(), offset.data(), &filters, &address, &bytes);
-      if (address != HADDR_UNDEF) ++written;
+      // One by one: a damaged index may have the right number of chunks in the wrong places.
+      if (holds_chunk(dataset_, offset)) ++written;
     }
   }
   const hsize_t all = chunks_along(row_axis) * chunks_along(dim_axis);
@@ -98,15 +113,65 @@ bool HeadDataset::chunks_contain(int head, const std::vector<hsize_t>& chunk) co
   return written != 0;
 }
 
-Matrix HeadDataset::read(int head) const { return read_rows(head, 0, static_cast<int>(rows())); }
+Matrix HeadDataset::read(int head) const {
+  HeadDigest digest;
+  return read_rows(head, 0, static_cast<int>(rows()), digest);
+}
 
 Matrix HeadDataset::read_rows(int head, int first, int count) const {
-  Matrix matrix(count, dim());
-  for (int row = 0; row < count; row += rows_at_once_) {
-    read_block(head, first + row, matrix.middleRows(row, std::min(rows_at_once_, count - row)));
+  return read_rows(head, first, count, nullptr);
+}
+
+Matrix HeadDataset::read_rows(int head, int first, int count, HeadDigest& digest) const {
+  if (digests_.empty()) return read_rows(head, first, count, nullptr);
+  if (first == 0) digest = {};
+  const bool follows = digest.next_row == first;
+  Matrix matrix = read_rows(head, first, count, follows ? &digest.digest : nullptr);
+  if (!follows) return matrix;
+  digest.next_row += count;
+  if (digest.next_row == static_cast<int>(rows())) {
+    check_digest(digests_, static_cast<std::size_t>(head), digest.digest.value(), place_);
   }
+  return matrix;
+}
+
+std::uint64_t HeadDataset::digest_of(int head) const {
+  Digest digest;
+  const int num_rows = static_cast<int>(rows());
+  for (int first = 0; first < num_rows; first += rows_at_once_) {
+    read_rows(head, first, std::min(rows_at_once_, num_rows - first), &digest);
+  }
+  return digest.value();
+}
+
+Matrix HeadDataset::read_rows(int head, int first, int count, Digest* digest) const {
+  Matrix matrix = read_blocks(head, first, count, digest);
   check_finite(matrix, head, first);
   return matrix;
+}
+
+Matrix HeadDataset::read_blocks(int head, int first, int count, Digest* digest) const {
+  Matrix matrix(count, dim());
+  for (int row = 0; row < count; row += rows_at_once_) {
+    read_block(head, first + row, matrix.middleRows(row, std::min(rows_at_once_, count - row)),
+               digest);
+  }
+  return matrix;
+}
+
+void HeadDataset::try_library() const {
+  const auto is_unpacked_by_library = [&] {
+    const Hdf5Lock lock;
+    return !chunk_shape(dataset_).empty() && !PackedRows::filters_of_chunks(dataset_, format_);
+  };
+  if (!is_unpacked_by_library()) return;
+  for (int head = 0; head < num_heads(); ++head) {
+    const auto is_there = [&] {
+      const Hdf5Lock lock;
+      return contains(head);
+    };
+    if (is_there()) read_blocks(head, 0, static_cast<int>(rows()), nullptr);
+  }
 }
 
 // A multiple of the chunk length: chunks are unpacked as a whole, and none should be unpacked
@@ -118,10 +183,12 @@ int HeadDataset::best_rows_at_once() const {
   const std::vector<hsize_t> chunk = chunk_shape(dataset_);
   if (chunk.empty()) return static_cast<int>(enough);
   const hsize_t rows_per_chunk = chunk[chunk.size() - 2];
-  return static_cast<int>((enough + rows_per_chunk - 1) / rows_per_chunk * rows_per_chunk);
+  const hsize_t best = (enough + rows_per_chunk - 1) / rows_per_chunk * rows_per_chunk;
+  return static_cast<int>(std::min(best, std::max(enough, rows())));
 }
 
-void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) const {
+void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block,
+                             Digest* digest) const {
   std::vector<hsize_t> matrix = start_of(head);
   matrix.resize(matrix.size() - 2);
   const auto fetch = [&] {
@@ -130,29 +197,10 @@ void HeadDataset::read_block(int head, hsize_t first, Eigen::Ref<Matrix> block) 
       return PackedRows(dataset_, format_,
                         {std::move(matrix), first, static_cast<hsize_t>(block.rows()), dim()});
     } catch (const H5::Exception&) {
-      try {
-        check_filters();
-      } catch (const H5::Exception&) {  // nor can its properties be read
-        fail_to_read(head);
-      }
       fail_to_read(head);
     }
   };
-  if (!fetch().unpack(block.data())) fail_to_read(head);
-}
-
-void HeadDataset::check_filters() const {
-  const H5::DSetCreatPropList properties = dataset_.getCreatePlist();
-  for (int index = 0; index < properties.getNfilters(); ++index) {
-    std::size_t no_parameters = 0;
-    const H5Z_filter_t filter =
-        H5Pget_filter2(properties.getId(), static_cast<unsigned>(index), nullptr, &no_parameters,
-                       nullptr, 0, nullptr, nullptr);
-    if (H5Zfilter_avail(filter) <= 0) {
-      place_.fail("filters that this HDF5 library has", fmt::format("filter {}", filter),
-                  "install its plugin or pack the file with gzip");
-    }
-  }
+  if (!fetch().unpack(block.data(), digest)) fail_to_read(head);
 }
 
 void HeadDataset::fail_to_read(int head) const {

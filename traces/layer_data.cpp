@@ -100,8 +100,9 @@ std::vector<std::vector<Matrix>> read_gradients(const LayerData& data, int kv_he
 void for_each_rows(const HeadDataset& dataset, const SeeRows& see) {
   const int num_rows = dataset.size(0);
   const int at_once = dataset.rows_at_once();
+  HeadDigest digest;
   for (int first = 0; first < num_rows; first += at_once) {
-    see(dataset.read_rows(0, first, std::min(at_once, num_rows - first)));
+    see(dataset.read_rows(0, first, std::min(at_once, num_rows - first), digest));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "traces/hdf5/hdf5_type.h"
+#include "traces/integrity/digest_attribute.h"
 
 namespace kvsim {
 
@@ -22,8 +23,13 @@ std::vector<float> read_sink_logit(const GroupReader& layer, int query_heads) {
     place.fail(fmt::format("shape [{}], a logit per query head", query_heads), shape_name(space),
                layer.fix());
   }
-  std::vector<float> logits(static_cast<std::size_t>(query_heads));
-  dataset.read(logits.data(), H5::PredType::NATIVE_FLOAT);
+  std::vector<float> logits;
+  if (is_float32(type)) {
+    logits = read_list<float>(dataset, place, layer.fix());
+  } else {
+    const auto halves = read_list<Eigen::half>(dataset, place, layer.fix());
+    logits.assign(halves.begin(), halves.end());
+  }
   for (std::size_t head = 0; head < logits.size(); ++head) {
     if (std::isfinite(logits[head])) continue;
     place.fail("finite numbers", fmt::format("{} at [{}]", logits[head], head), layer.fix());

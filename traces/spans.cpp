@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include "traces/hdf5/hdf5_type.h"
-#include "traces/tokens.h"
+#include "traces/hdf5/stored_size.h"
+#include "traces/hdf5/utf8.h"
+#include "traces/integrity/digest_attribute.h"
+#include "traces/text_list.h"
 
 namespace kvsim {
 namespace {
@@ -35,13 +38,14 @@ std::vector<std::int32_t> tokens_of(const GroupReader& spans, const std::string&
   if (!is_int32(dataset.getDataType())) {
     spans.place().child(name).fail("int32", type_name(dataset.getDataType()), spans.fix());
   }
-  std::vector<std::int32_t> tokens(
-      static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
-  if (!tokens.empty()) dataset.read(tokens.data(), H5::PredType::NATIVE_INT32);
-  return tokens;
+  return read_list<std::int32_t>(dataset, spans.place().child(name), spans.fix());
 }
 
 std::vector<std::string> labels_of(const GroupReader& spans, hssize_t length) {
+  if (!spans.variable_strings()) {
+    check_text_list(spans, "label", static_cast<std::size_t>(length));
+    return read_text_list(spans, "label", static_cast<std::size_t>(length));
+  }
   const H5::DataSet dataset = list(spans, "label", length);
   if (dataset.getTypeClass() != H5T_STRING) {
     spans.place().child("label").fail("strings", type_name(dataset.getDataType()), spans.fix());
@@ -50,36 +54,8 @@ std::vector<std::string> labels_of(const GroupReader& spans, hssize_t length) {
     spans.place().child("label").fail(fmt::format("at most {} bytes each", kMostLabelBytes),
                                       fmt::format("{}", width), spans.fix());
   }
+  require_written(dataset, spans.place().child("label"), spans.fix());
   return length == 0 ? std::vector<std::string>() : read_texts(dataset);
-}
-
-/// The length of the UTF-8 character at the beginning of `text`; 0: there is none.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                           : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    // The second byte has a smaller range where a shorter form exists, for surrogates, and beyond
-    // U+10FFFF.
-    const int least = i > 1 ? 0x80 : lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    const int most = i > 1 ? 0xBF : lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (byte(i) < least || byte(i) > most) return 0;
-  }
-  return length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 void check(const Span& span, std::size_t index, int tokens, const GroupReader& spans) {

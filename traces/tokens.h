@@ -9,11 +9,8 @@
 namespace kvsim {
 
 /// Read the datasets `token_ids` and `token_text` of a sequence, one entry per token; empty if not
-/// recorded. read_sequences() has checked their shapes and types.
+/// recorded. read_sequences() has checked their shapes and types. Throw DataError.
 std::vector<std::int32_t> read_token_ids(const GroupReader& sequence);
-std::vector<std::string> read_token_text(const GroupReader& sequence);
-
-/// Reads a list of strings of fixed or variable length.
-std::vector<std::string> read_texts(const H5::DataSet& dataset);
+std::vector<std::string> read_token_text(const GroupReader& sequence, int tokens);
 
 }  // namespace kvsim

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 
+#include "traces/first_reading.h"
+#include "traces/guard/guard.h"
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/open_hdf5.h"
+#include "traces/integrity/manifest.h"
+#include "traces/layer_cache.h"
 #include "traces/logit_bound.h"
 #include "traces/sha256.h"
 #include "traces/tokens.h"
@@ -18,6 +21,7 @@ namespace kvsim {
 namespace {
 
 const std::string kRecordFileAgain = "record the file again";
+const std::string kCopyOrRecordAgain = "copy it again or " + kRecordFileAgain;
 
 Place layer_place(const std::filesystem::path& file, const UnitName& name) {
   return {file.string(), fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer)};
@@ -36,6 +40,10 @@ struct Trace::File {
   /// Reads all but the recorded numbers. The caller holds the lock.
   void open(const GroupReader& group);
 
+  /// Finds the id, after open(). Apart from it because it takes locks of OpenSSL, which a child
+  /// process must not. The caller holds the lock.
+  void identify();
+
   /// The sequence and its layer. Throws DataError if they are not recorded.
   std::pair<const SequenceInfo*, const LayerInfo*> find(const std::string& name, int index) const;
   /// The same of a unit, whose KV head has to be recorded, too.
@@ -49,7 +57,7 @@ struct Trace::File {
       return read();
     } catch (const H5::Exception& error) {
       Place{path.string(), ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
-                                    "copy it again or " + kRecordFileAgain);
+                                    kCopyOrRecordAgain);
     }
   }
 
@@ -61,25 +69,15 @@ struct Trace::File {
   }
 
   /// Of the layer's output projection, the rows of the unit's query heads; empty if not recorded.
-  std::vector<Matrix> projection(const UnitName& name) const;
-
-  /// The squares of the layer's residual stream; empty if not recorded. All units of a layer share
-  /// them and are mostly read together, so the last ones are kept.
-  std::vector<double> residual_square(const UnitName& name, const LayerData& data);
-
-  struct ResidualSquare {
-    std::string sequence;
-    int layer;
-    std::vector<double> squares;
-  };
+  std::vector<Matrix> projection(const UnitName& name);
 
   std::filesystem::path path;
   std::optional<GroupReader> root;  ///< keeps the file open
   TraceHeader header;
   std::vector<SequenceInfo> sequences;
-  std::deque<ResidualSquare> residual_squares;  ///< those read last, the newest in front
-  std::mutex residual_mutex;
-  std::string id;  ///< empty: the file has not been hashed yet
+  LayerCache cache;
+  std::string manifest;  ///< empty in version 1
+  std::string id;        ///< empty: the file has not been hashed yet
   std::mutex id_mutex;
 };
 
@@ -113,29 +111,27 @@ std::pair<const SequenceInfo*, const LayerInfo*> Trace::File::find(const UnitNam
 
 void Trace::File::open(const GroupReader& group) {
   root = group;
+  const int version = read_version(*root);
+  if (version >= 2) root->refuse_variable_strings();
   header = read_header(*root);
+  header.version = version;
   sequences = read_sequences(*root, header);
-  id = root->attributes().optional_text("trace_id");
+  if (version >= 2) manifest = check_manifest(*root);
 }
 
-std::vector<Matrix> Trace::File::projection(const UnitName& name) const {
+void Trace::File::identify() {
+  id = header.version >= 2 ? check_trace_id(*root, manifest)
+                           : root->attributes().optional_text("trace_id");
+}
+
+std::vector<Matrix> Trace::File::projection(const UnitName& name) {
   const auto dataset = with_hdf5([&] {
     auto opened = open_projection(*root, header, name.layer);
     return ClosedUnderLock<HeadDataset>(opened ? new HeadDataset(*opened) : nullptr);
   });
-  return dataset ? read_projection(*dataset, header, name) : std::vector<Matrix>{};
-}
-
-std::vector<double> Trace::File::residual_square(const UnitName& name, const LayerData& data) {
-  constexpr std::size_t kMostKept = 16;
-  if (!data.residual) return {};
-  const std::lock_guard guard(residual_mutex);
-  for (const ResidualSquare& kept : residual_squares) {
-    if (kept.sequence == name.sequence && kept.layer == name.layer) return kept.squares;
-  }
-  residual_squares.push_front({name.sequence, name.layer, kvsim::residual_squares(*data.residual)});
-  if (residual_squares.size() > kMostKept) residual_squares.pop_back();
-  return residual_squares.front().squares;
+  if (!dataset) return {};
+  cache.check_projection(name.layer, *dataset);
+  return read_projection(*dataset, header, name);
 }
 
 /// The vectors of one unit, whose datasets stay open.
@@ -160,11 +156,13 @@ class Trace::Rows final : public UnitRows {
     const int group_size = file_->header.group_size();
     part.first = first;
     part.query.resize(static_cast<std::size_t>(group_size));
+    query_digests_.resize(part.query.size());
     for (int member = 0; member < group_size; ++member) {
-      part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count);
+      part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count,
+                                                  query_digests_[member]);
     }
-    part.key = data_->key.read_rows(kv_head_, first, count);
-    if (values_) part.value = data_->value.read_rows(kv_head_, first, count);
+    part.key = data_->key.read_rows(kv_head_, first, count, key_digest_);
+    if (values_) part.value = data_->value.read_rows(kv_head_, first, count, value_digest_);
     bound_.add(part.query, part.key);
   }
 
@@ -176,18 +174,36 @@ class Trace::Rows final : public UnitRows {
   int num_tokens_ = 0;
   int at_once_ = 0;
   ClosedUnderLock<LayerData> data_;
+  std::vector<HeadDigest> query_digests_;
+  HeadDigest key_digest_;
+  HeadDigest value_digest_;
 };
 
-Trace::Trace(const std::filesystem::path& file) : file_(std::make_shared<File>(file)) {
-  file_->with_hdf5([&] {
-    file_->open(open_hdf5(file, {.kind = "a trace file",
-                                 .make = "kvsim synth writes a trace to start from",
-                                 .repair = kRecordFileAgain}));
+Trace::Trace(const std::filesystem::path& file) : Trace(file, GuardLimits::of(file)) {}
+
+Trace::Trace(const std::filesystem::path& file, const GuardLimits& limits)
+    : file_(std::make_shared<File>(file)) {
+  const auto open = [&file](File& opened) {
+    opened.with_hdf5([&] {
+      opened.open(open_hdf5(file, {.kind = "a trace file",
+                                   .make = "kvsim synth writes a trace to start from",
+                                   .repair = kRecordFileAgain}));
+    });
+  };
+  try_in_child(file.string(), kCopyOrRecordAgain, limits, [&] {
+    File tried(file);
+    open(tried);
+    read_by_library(*tried.root, tried.header, tried.sequences);
   });
+  open(*file_);
+  file_->with_hdf5([&] { file_->identify(); });
 }
 
 Trace::Trace(const std::function<GroupReader()>& open) : file_(std::make_shared<File>(kInMemory)) {
-  file_->with_hdf5([&] { file_->open(open()); });
+  file_->with_hdf5([&] {
+    file_->open(open());
+    file_->identify();
+  });
 }
 
 Trace Trace::from_image(const std::string& image) {
@@ -195,6 +211,10 @@ Trace Trace::from_image(const std::string& image) {
 }
 
 bool Trace::in_memory() const { return file_->path == kInMemory; }
+
+void Trace::with_root(const std::function<void(const GroupReader& root)>& see) const {
+  file_->with_hdf5([&] { see(*file_->root); });
+}
 
 std::string Trace::image() const {
   return file_->with_hdf5([&] { return file_->root->file_image(); });
@@ -248,14 +268,17 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
     }
     if (parts.projection) {
       unit.output_projection = file_->projection(name);
-      unit.residual_square = file_->residual_square(name, *data);
+      if (data->residual) {
+        unit.residual_square =
+            file_->cache.residual_square(name.sequence, name.layer, *data->residual);
+      }
     }
   }
   file_->with_hdf5([&, &info = *sequence] {
     const std::string& fix = file_->root->fix();
     const GroupReader group = file_->root->group("sequences", fix).group(info.name, fix);
     unit.token_ids = read_token_ids(group);
-    if (parts.text) unit.token_text = read_token_text(group);
+    if (parts.text) unit.token_text = read_token_text(group, info.num_tokens);
   });
   if (parts.vectors) {
     LogitBound(layer_place(file_->path, name), unit.scale).add(unit.query, unit.key);

@@ -12,9 +12,11 @@
 namespace kvsim {
 
 class GroupReader;
+struct GuardLimits;
 
 /// The attributes of the file, which describe one model.
 struct TraceHeader {
+  int version = 2;  ///< of the format; 1 has no digests, so nothing is checked
   std::string model;
   int num_layers = 0;
   int num_query_heads = 0;
@@ -25,6 +27,8 @@ struct TraceHeader {
   std::optional<double> logit_softcap;
   std::string recorder;  ///< empty if the file does not say
   std::string dtype;     ///< empty if the file does not say
+  /// The trace_id of the file of version 1 from which this was converted, or empty.
+  std::string trace_id_v1;
   std::optional<Rope> rope;
 
   int group_size() const { return num_query_heads / num_kv_heads; }
@@ -74,12 +78,18 @@ using SeeRows = std::function<void(const Matrix& rows)>;
 /// A trace file (format: traces/README.md), open for reading.
 ///
 /// Opening checks everything but the recorded numbers: version, attributes, shapes and types of
-/// every dataset. Numbers are checked to be finite when they are read. Both throw DataError. Copies
-/// share the file. Many threads may use one Trace: they fetch bytes one after the other, and unpack
-/// them at the same time.
+/// every dataset, and from version 2 on that the manifest lists just these. Numbers are checked to
+/// be finite and, by the digest of each head, to be those that were recorded when they are read,
+/// which they are not in version 1. Both throw DataError. Copies share the file. A file is first
+/// opened in a child process with limits (traces/guard), so that damage which the library does not
+/// survive is a DataError, too. Many threads may use one Trace: they fetch bytes one after the
+/// other, and unpack them at the same time.
 class Trace {
  public:
+  /// Throws also Interrupted.
   explicit Trace(const std::filesystem::path& file);
+  /// With limits of the child other than GuardLimits::of(file).
+  Trace(const std::filesystem::path& file, const GuardLimits& limits);
   /// A trace in memory, whose root group `open` opens; called under the Hdf5Lock.
   explicit Trace(const std::function<GroupReader()>& open);
   /// A trace in memory, from what image() of another returned.
@@ -89,8 +99,9 @@ class Trace {
   const TraceHeader& header() const;
   const std::vector<SequenceInfo>& sequences() const;  ///< sorted by name
 
-  /// The file's `trace_id` attribute; without one, the SHA-256 of the file in hexadecimal. Reads
-  /// the whole file on the first call in that case.
+  /// The file's `trace_id` attribute: from version 2 on the SHA-256 of its manifest, in
+  /// hexadecimal. A file of version 1 may lack it; then it is the SHA-256 of the file, and the
+  /// first call reads the whole file.
   const std::string& id() const;
 
   /// Reads one KV head, its query heads, and the tokens and spans of the sequence. Throws DataError
@@ -109,6 +120,9 @@ class Trace {
   /// Whether it is no file, but memory. Then file() is kInMemory.
   bool in_memory() const;
   static constexpr const char* kInMemory = "trace in memory";
+
+  /// Calls `see` with the file's root group, under the Hdf5Lock.
+  void with_root(const std::function<void(const GroupReader& root)>& see) const;
 
   /// The bytes of the file.
   std::string image() const;

@@ -8,12 +8,15 @@
 #include <map>
 
 #include "traces/hdf5/hdf5_type.h"
+#include "traces/hdf5/stored_size.h"
+#include "traces/integrity/digest_attribute.h"
 #include "traces/spans.h"
+#include "traces/text_list.h"
 
 namespace kvsim {
 namespace {
 
-constexpr int kFormatVersion = 1;
+constexpr int kNewestVersion = 2;
 const std::string kRecordRopeAgain = "record the file again, or without /rope";
 const std::string kRecordModelAgain = "record the file again, or without /model";
 const std::string kRecordSequenceAgain = "record the sequence again";
@@ -40,8 +43,7 @@ Rope read_rope(const GroupReader& group, int head_dim) {
     place.fail(fmt::format("shape [rotary_dim / 2], at most [{}]", head_dim / 2), shape_name(space),
                group.fix());
   }
-  rope.inverse_frequency.resize(length);
-  dataset.read(rope.inverse_frequency.data(), H5::PredType::NATIVE_DOUBLE);
+  rope.inverse_frequency = read_list<double>(dataset, place, group.fix());
   for (hssize_t index = 0; index < length; ++index) {
     if (!std::isfinite(rope.inverse_frequency[index])) {
       place.fail("finite numbers", fmt::format("{} at [{}]", rope.inverse_frequency[index], index),
@@ -51,23 +53,28 @@ Rope read_rope(const GroupReader& group, int head_dim) {
   return rope;
 }
 
-/// Whether the group has the optional dataset `name`. Throws DataError unless it has the right type
-/// and one entry per token.
-bool has_list(const GroupReader& group, const std::string& name, int tokens,
-              bool right_type(const H5::DataType&), const std::string& type) {
+/// Whether the group has the optional dataset `token_ids`. Throws DataError unless it is int32 with
+/// one entry per token.
+bool has_token_ids(const GroupReader& group, int tokens) {
+  const std::string name = "token_ids";
   if (!group.contains(name)) return false;
   const Place place = group.place().child(name);
   const H5::DataSet dataset = group.dataset(name);
-  if (!right_type(dataset.getDataType())) {
-    place.fail(type, type_name(dataset.getDataType()), group.fix());
+  if (!is_int32(dataset.getDataType())) {
+    place.fail("int32", type_name(dataset.getDataType()), group.fix());
   }
   const std::string expected = fmt::format("[{}]", tokens);
   const std::string found = shape_name(dataset.getSpace());
   if (found != expected) place.fail("shape " + expected, found, group.fix());
+  require_written(dataset, place, group.fix());
   return true;
 }
 
-bool is_string(const H5::DataType& type) { return type.getClass() == H5T_STRING; }
+bool has_token_text(const GroupReader& group, int tokens) {
+  if (!group.contains("token_text")) return false;
+  check_text_list(group, "token_text", static_cast<std::size_t>(tokens));
+  return true;
+}
 
 int layer_index(const GroupReader& layers, const std::string& name, int num_layers) {
   int index = -1;
@@ -145,8 +152,8 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
   info.num_tokens = attributes.integer("num_tokens", 1);
   info.prompt_length = attributes.integer("prompt_length", 0, info.num_tokens);
   info.source = attributes.optional_text("source");
-  info.has_token_ids = has_list(group, "token_ids", info.num_tokens, is_int32, "int32");
-  info.has_token_text = has_list(group, "token_text", info.num_tokens, is_string, "strings");
+  info.has_token_ids = has_token_ids(group, info.num_tokens);
+  info.has_token_text = has_token_text(group, info.num_tokens);
   info.spans = read_spans(group, info.num_tokens);
 
   const GroupReader layers = group.group("layers", kRecordSequenceAgain);
@@ -164,9 +171,24 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
 
 }  // namespace
 
+// With a damaged version the file would be read without its digests.
+int read_version(const GroupReader& root) {
+  const std::string name = "kvtrace_version";
+  const int version = root.attributes().integer(name, 1);
+  if (version > kNewestVersion) {
+    root.place().attribute(name).fail(fmt::format("an integer in 1..{}", kNewestVersion),
+                                      fmt::format("{}", version),
+                                      "use a newer kvsim, or copy the file again");
+  }
+  if (version == 1 && root.contains("manifest")) {
+    root.place().attribute(name).fail("the integer 2, as there is a manifest", "1",
+                                      "copy the file again");
+  }
+  return version;
+}
+
 TraceHeader read_header(const GroupReader& root) {
   const AttributeReader attributes = root.attributes();
-  attributes.integer("kvtrace_version", kFormatVersion, kFormatVersion);
   TraceHeader header;
   header.model = attributes.text("model");
   header.num_layers = attributes.integer("num_layers", 1);
@@ -178,6 +200,7 @@ TraceHeader read_header(const GroupReader& root) {
   if (attributes.has("logit_softcap")) header.logit_softcap = attributes.positive("logit_softcap");
   header.recorder = attributes.optional_text("recorder");
   header.dtype = attributes.optional_text("dtype");
+  header.trace_id_v1 = attributes.optional_text("trace_id_v1");
   if (header.num_query_heads % header.num_kv_heads != 0) {
     root.place()
         .attribute("num_query_heads")

@@ -8,6 +8,9 @@
 
 namespace kvsim {
 
+/// The version of the format, 1 or 2. Throws DataError.
+int read_version(const GroupReader& root);
+
 /// Reads and checks the attributes of the file and the group /rope. Throws DataError.
 TraceHeader read_header(const GroupReader& root);
 

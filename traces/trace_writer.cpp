@@ -7,27 +7,14 @@
 #include <stdexcept>
 
 #include "traces/dataset_writer.h"
+#include "traces/hdf5/attribute_writer.h"
+#include "traces/hdf5/group_writer.h"
 #include "traces/hdf5/hdf5_output.h"
+#include "traces/hdf5/utf8.h"
+#include "traces/integrity/manifest.h"
 
 namespace kvsim {
 namespace {
-
-void write_attribute(const H5::H5Object& object, const std::string& name, int value) {
-  object.createAttribute(name, H5::PredType::STD_I64LE, H5::DataSpace())
-      .write(H5::PredType::NATIVE_INT, &value);
-}
-
-void write_attribute(const H5::H5Object& object, const std::string& name, double value) {
-  object.createAttribute(name, H5::PredType::IEEE_F64LE, H5::DataSpace())
-      .write(H5::PredType::NATIVE_DOUBLE, &value);
-}
-
-void write_attribute(const H5::H5Object& object, const std::string& name,
-                     const std::string& value) {
-  H5::StrType type(H5::PredType::C_S1, H5T_VARIABLE);
-  type.setCset(H5T_CSET_UTF8);
-  object.createAttribute(name, type, H5::DataSpace()).write(type, value);
-}
 
 void require(bool condition, const std::string& message) {
   if (!condition) throw std::invalid_argument(message);
@@ -75,7 +62,6 @@ struct TraceWriter::File {
   Hdf5Output output;
   TraceHeader header;
   ElementType elements;
-  DatasetWriter datasets;
   std::string sequence;  ///< path of the group of the sequence begun last
   int num_tokens = 0;    ///< of that sequence
   std::string layer;     ///< path of the group of the layer written last; empty: none of it yet
@@ -84,7 +70,7 @@ struct TraceWriter::File {
 
 void TraceWriter::File::write_header(H5::H5File& h5) {
   const H5::Group root = h5.openGroup("/");
-  write_attribute(root, "kvtrace_version", 1);
+  write_attribute(root, "kvtrace_version", 2);
   write_attribute(root, "model", header.model);
   write_attribute(root, "num_layers", header.num_layers);
   write_attribute(root, "num_query_heads", header.num_query_heads);
@@ -96,15 +82,16 @@ void TraceWriter::File::write_header(H5::H5File& h5) {
                   std::string(elements == ElementType::float16 ? "float16" : "float32"));
   if (header.logit_softcap) write_attribute(root, "logit_softcap", *header.logit_softcap);
   if (!header.recorder.empty()) write_attribute(root, "recorder", header.recorder);
+  if (!header.trace_id_v1.empty()) write_attribute(root, "trace_id_v1", header.trace_id_v1);
   if (header.rope) {
-    const H5::Group rope = h5.createGroup("/rope");
+    const H5::Group rope = create_group(h5, "/rope");
     write_attribute(rope, "style", header.rope->style);
     write_attribute(rope, "attention_factor", header.rope->attention_factor);
     const std::vector<double>& frequencies = header.rope->inverse_frequency;
-    datasets.write_list(h5, "/rope/inv_freq", H5::PredType::IEEE_F64LE, frequencies.data(),
-                        frequencies.size());
+    write_list(h5, "/rope/inv_freq", H5::PredType::IEEE_F64LE, frequencies.data(),
+               frequencies.size());
   }
-  h5.createGroup("/sequences");
+  create_group(h5, "/sequences");
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& file, const TraceHeader& header,
@@ -120,8 +107,8 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
                                  const std::string& source,
                                  const std::vector<std::int32_t>& token_ids) {
   require(!file_->finished, "begin_sequence: the trace is closed");
-  require(!name.empty() && name.find('/') == std::string::npos,
-          fmt::format("sequence name: expected one without a slash, found \"{}\"", name));
+  require(!name.empty() && name.find('/') == std::string::npos && is_utf8(name),
+          fmt::format("sequence name: expected UTF-8 without a slash, found {}", in_quotes(name)));
   require(token_ids.empty() || token_ids.size() == static_cast<std::size_t>(num_tokens),
           fmt::format("token_ids: expected {} entries", num_tokens));
   const std::uintmax_t bytes = token_ids.size() * sizeof(std::int32_t);
@@ -129,16 +116,23 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
     file_->sequence = "/sequences/" + name;
     file_->num_tokens = num_tokens;
     file_->layer.clear();
-    const H5::Group group = h5.createGroup(file_->sequence);
+    const H5::Group group = create_group(h5, file_->sequence);
     write_attribute(group, "num_tokens", num_tokens);
     write_attribute(group, "prompt_length", prompt_length);
     if (!source.empty()) write_attribute(group, "source", source);
     if (!token_ids.empty()) {
-      file_->datasets.write_list(h5, file_->sequence + "/token_ids", H5::PredType::STD_I32LE,
-                                 token_ids.data(), token_ids.size());
+      write_list(h5, file_->sequence + "/token_ids", H5::PredType::STD_I32LE, token_ids.data(),
+                 token_ids.size());
     }
-    h5.createGroup(file_->sequence + "/layers");
+    create_group(h5, file_->sequence + "/layers");
   });
+}
+
+void TraceWriter::write_token_text(const std::vector<std::string>& texts) {
+  require(!file_->finished && std::ssize(texts) == file_->num_tokens && !texts.empty(),
+          fmt::format("token_text: expected {} entries", file_->num_tokens));
+  file_->output.write(
+      0, [&](H5::H5File& h5) { write_texts(h5, file_->sequence + "/token_text", texts); });
 }
 
 void TraceWriter::write_spans(const std::vector<Span>& spans) {
@@ -158,11 +152,10 @@ void TraceWriter::write_spans(const std::vector<Span>& spans) {
   }
   file_->output.write(0, [&](H5::H5File& h5) {
     const std::string path = file_->sequence + "/spans";
-    h5.createGroup(path);
-    DatasetWriter& datasets = file_->datasets;
-    datasets.write_list(h5, path + "/start", H5::PredType::STD_I32LE, starts.data(), starts.size());
-    datasets.write_list(h5, path + "/end", H5::PredType::STD_I32LE, ends.data(), ends.size());
-    datasets.write_texts(h5, path + "/label", labels);
+    create_group(h5, path);
+    write_list(h5, path + "/start", H5::PredType::STD_I32LE, starts.data(), starts.size());
+    write_list(h5, path + "/end", H5::PredType::STD_I32LE, ends.data(), ends.size());
+    write_texts(h5, path + "/label", labels);
   });
 }
 
@@ -187,11 +180,11 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
       (size(query) + size(key) + size(value) + size(output)) * element_bytes;
   file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = fmt::format("{}/layers/{}", file_->sequence, layer);
-    const H5::Group group = h5.createGroup(path);
+    const H5::Group group = create_group(h5, path);
     if (sliding_window) write_attribute(group, "sliding_window", *sliding_window);
     if (attention_chunk) write_attribute(group, "attention_chunk", *attention_chunk);
     const auto write = [&](const std::string& name, const std::vector<Matrix>& heads) {
-      file_->datasets.write_heads(h5, path + "/" + name, heads, file_->elements);
+      write_heads(h5, path + "/" + name, heads, file_->elements);
     };
     write("query", query);
     write("key", key);
@@ -208,8 +201,8 @@ void TraceWriter::write_sink_logit(const std::vector<float>& logits) {
               std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }),
           fmt::format("sink_logit: expected {} finite numbers, one per query head", heads));
   file_->output.write(0, [&](H5::H5File& h5) {
-    file_->datasets.write_list(h5, file_->layer + "/sink_logit", H5::PredType::IEEE_F32LE,
-                               logits.data(), logits.size());
+    write_list(h5, file_->layer + "/sink_logit", H5::PredType::IEEE_F32LE, logits.data(),
+               logits.size());
   });
 }
 
@@ -225,13 +218,12 @@ void TraceWriter::write_projection(int layer, const Matrix& projection) {
   file_->output.write(file_->bytes_of(projection), [&](H5::H5File& h5) {
     std::string path = "/model";
     for (const std::string& name : {std::string("layers"), fmt::format("{}", layer)}) {
-      if (!h5.nameExists(path)) h5.createGroup(path);
+      if (!h5.nameExists(path)) create_group(h5, path);
       path += "/" + name;
     }
-    if (!h5.nameExists(path)) h5.createGroup(path);
+    if (!h5.nameExists(path)) create_group(h5, path);
     // One head can be read alone.
-    file_->datasets.write_matrix(h5, path + "/output_projection", projection, header.value_dim,
-                                 file_->elements);
+    write_matrix(h5, path + "/output_projection", projection, header.value_dim, file_->elements);
   });
 }
 
@@ -247,8 +239,7 @@ void TraceWriter::write_rows(const std::string& name, const Matrix& rows) {
           fmt::format("{}: expected [{}, any]", name, file_->num_tokens));
   file_->output.write(file_->bytes_of(rows), [&](H5::H5File& h5) {
     constexpr int kRowsPerChunk = 64;
-    file_->datasets.write_matrix(h5, file_->layer + "/" + name, rows, kRowsPerChunk,
-                                 file_->elements);
+    write_matrix(h5, file_->layer + "/" + name, rows, kRowsPerChunk, file_->elements);
   });
 }
 
@@ -272,7 +263,7 @@ void TraceWriter::write_gradients(const std::vector<std::vector<Matrix>>& gradie
       stored.size() * header.num_query_heads * file_->bytes_of(stored.front().front());
   file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = file_->layer + "/output_score_grad";
-    file_->datasets.write_samples(h5, path, stored, file_->elements);
+    write_samples(h5, path, stored, file_->elements);
     const H5::DataSet dataset = h5.openDataSet(path);
     write_attribute(dataset, "scale", scale);
     write_attribute(dataset, "label_seed", label_seed);
@@ -289,7 +280,7 @@ Trace TraceWriter::open() {
 void TraceWriter::finish() {
   require(!file_->finished, "close: the trace is closed");
   file_->output.write(0, [&](H5::H5File& h5) {
-    write_attribute(h5.openGroup("/"), "trace_id", file_->datasets.trace_id());
+    write_manifest(GroupReader({h5.getFileName(), "/"}, h5.openGroup("/"), "write it again"));
   });
   file_->output.commit();
   file_->finished = true;

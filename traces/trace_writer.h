@@ -7,21 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "traces/element_type.h"
 #include "traces/trace.h"
 
 namespace kvsim {
-
-enum class ElementType { float16, float32 };
 
 /// What float16 gradients of a layer are divided by, `largest` being the largest of them: the power
 /// of two that brings it into [2^13, 2^14), far from the largest float16, 65504. Gradients down to
 /// 2^-28 of it then keep all digits of a float16. 1 if all are 0.
 double gradient_scale(float largest);
 
-/// Writes a trace file. The file, with its `trace_id`, appears under its name only when close()
-/// returns; an unfinished file is removed. Throws std::runtime_error if the file cannot be written
-/// or its element type cannot hold a number, std::invalid_argument for arguments that do not fit
-/// the header.
+/// Writes a trace file of version 2. The file, with its manifest and `trace_id`, appears under its
+/// name only when close() returns; an unfinished file is removed. Throws std::runtime_error if the
+/// file cannot be written or its element type cannot hold a number, std::invalid_argument for
+/// arguments that do not fit the header.
 class TraceWriter {
  public:
   TraceWriter(const std::filesystem::path& file, const TraceHeader& header, ElementType elements);
@@ -32,6 +31,9 @@ class TraceWriter {
   /// Starts a sequence. `token_ids` is empty or holds one entry per token.
   void begin_sequence(const std::string& name, int num_tokens, int prompt_length,
                       const std::string& source, const std::vector<std::int32_t>& token_ids);
+
+  /// Writes the texts of the tokens of the sequence begun last, in UTF-8, at most once.
+  void write_token_text(const std::vector<std::string>& texts);
 
   /// Writes the spans of the sequence begun last, at most once.
   void write_spans(const std::vector<Span>& spans);

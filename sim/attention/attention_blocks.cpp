@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policies/interface/interrupt.h"
 #include "sim/kernels/attention_kernels.h"
 
 namespace kvsim {
@@ -11,6 +12,7 @@ void for_each_block(const Unit& unit, int num_steps, const Backend& backend,
   const auto pass = backend.attend(unit);
   AttentionBlock block;
   for (int first = 0; first < num_steps; first += kBlockSteps) {
+    poll_interrupt();
     pass->compute(first, std::min(kBlockSteps, num_steps - first), Outputs::required, block);
     visit(block);
   }

@@ -13,4 +13,12 @@ TemporaryFolder::TemporaryFolder() {
 
 TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
 
+int TemporaryFolder::num_partial(const std::string& name) const {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    found += entry.path().filename().string().starts_with(name + ".partial-");
+  }
+  return found;
+}
+
 }  // namespace kvsim::traces_test

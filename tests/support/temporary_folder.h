@@ -15,6 +15,8 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  /// How many unfinished files of this name there are (traces/output).
+  int num_partial(const std::string& name) const;
 
  private:
   std::filesystem::path path_;

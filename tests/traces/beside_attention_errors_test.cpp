@@ -2,6 +2,7 @@
 #include <functional>
 #include <limits>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
@@ -111,6 +112,7 @@ TEST_CASE("a fault beside attention is rejected by name") {
     INFO(fault.name);
     write_full_trace(file);
     CHECK(error_of_reading(file).empty());
+    make_version_1(file);
     fault.make(edit(file));
     const std::string error = error_of_reading(file);
     CHECK_THAT(error, Catch::StartsWith(file.string() + ": /"));

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
@@ -131,6 +132,7 @@ void write_some_gradients(const H5::H5File& file,
 TEST_CASE("gradients of some heads serve their units, and the layer has none") {
   const FullTrace full;
   write_some_gradients(edit(full.file), {{0, 2}, {1, 2}, {0, 3}, {1, 3}, {0, 0}, {1, 0}});
+  seal_again(full.file);
   const Trace trace(full.file);
   CHECK(trace.sequences().front().layers.front().gradient_samples == 0);
   CHECK(trace.read_unit({"a", 0, 0}).output_score_grad.empty());
@@ -152,6 +154,7 @@ TEST_CASE("what was never written of a whole layer is not there") {
   set_dataset(edit(full.file), kProjection, PredType::IEEE_F32LE, {12, kHidden});
   set_dataset(edit(full.file), kLayer + "/residual", PredType::IEEE_F32LE, {kSmallTokens, kHidden});
   set_dataset(edit(full.file), kActivation, PredType::IEEE_F32LE, {kSmallTokens, 9});
+  seal_again(full.file);
   const LayerInfo layer = Trace(full.file).sequences().front().layers.front();
   CHECK(layer.hidden == 0);
   CHECK_FALSE(layer.has_residual);
@@ -231,6 +234,7 @@ TEST_CASE("sink logits may be float16 in a file, and the trace_id covers them") 
   const std::string id = Trace(full.file).id();
   const float half = 0.5F;
   write_sinks(edit(full.file), half_type(), {-1, half, 3, 2});
+  seal_again(full.file);
   CHECK(Trace(full.file).read_unit({"a", 0, 1}).sink_logit == std::vector<float>{3, 2});
 
   const TraceHeader header = small_header();

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -63,6 +64,7 @@ TEST_CASE("a filter that HDF5 lacks is rejected by number") {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "t.h5";
   write_small_trace(file, small_header());
+  make_version_1(file);
   {
     H5::DSetCreatPropList properties;
     const hsize_t chunk[] = {2, kSmallTokens, 4};

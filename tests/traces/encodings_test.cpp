@@ -1,6 +1,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -47,12 +48,15 @@ void check_encoding(const H5::DataType& type, const H5::DSetCreatPropList& prope
   const TemporaryFolder folder;
   const TraceHeader header = small_header();
   write_small_trace(folder / "t.h5", header);
+  const std::string id = Trace(folder / "t.h5").id();  // of float16
   const std::vector<Matrix> keys = numbered_layer(header, kSmallTokens, 0).key;
   std::vector<float> numbers;
   for (const Matrix& key : keys) numbers.insert(numbers.end(), key.data(), key.data() + key.size());
   set_dataset(edit(folder / "t.h5"), kKey, type, {2, kSmallTokens, 4}, properties)
       .write(numbers.data(), PredType::NATIVE_FLOAT);
+  seal_again(folder / "t.h5");
   const Trace trace(folder / "t.h5");
+  CHECK((trace.id() == id) == (type.getSize() == 2));
   for (int head = 0; head < header.num_kv_heads; ++head) {
     const Unit unit = trace.read_unit({"a", 0, head});
     CHECK(unit.key == keys[head]);
@@ -83,12 +87,13 @@ TEST_CASE("attributes of other widths are read") {
   {
     const H5::H5File file = edit(folder / "t.h5");
     const H5::Group root = file.openGroup("/");
-    set_attribute(root, "kvtrace_version", PredType::STD_U8BE, std::uint8_t{1});
+    set_attribute(root, "kvtrace_version", PredType::STD_U8BE, std::uint8_t{2});
     set_attribute(root, "num_layers", PredType::NATIVE_INT16, std::int16_t{2});
     set_attribute(root, "head_dim", PredType::NATIVE_UINT64, std::uint64_t{4});
     set_attribute(root, "scale", PredType::NATIVE_FLOAT, 0.25f);
     set_attribute(root, "logit_softcap", PredType::NATIVE_INT, 30);
   }
+  seal_again(folder / "t.h5");
   const TraceHeader header = Trace(folder / "t.h5").header();
   CHECK(header.num_layers == 2);
   CHECK(header.head_dim == 4);
@@ -96,9 +101,10 @@ TEST_CASE("attributes of other widths are read") {
   CHECK(header.logit_softcap == 30.0);
 }
 
-TEST_CASE("strings of fixed and variable length are read") {
+TEST_CASE("in version 1 strings of fixed and variable length are read") {
   const TemporaryFolder folder;
   write_small_trace(folder / "t.h5", small_header());
+  make_version_1(folder / "t.h5");
   {
     const H5::H5File file = edit(folder / "t.h5");
     const H5::Group root = file.openGroup("/");

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -44,6 +45,7 @@ struct SmallTrace {
 TEST_CASE("a layer that was not recorded is missing, and the rest can be read") {
   const SmallTrace small;
   edit(small.file).unlink(kLayer);
+  seal_again(small.file);
   const Trace trace(small.file);
   REQUIRE(trace.sequences().front().layers.size() == 1);
   CHECK(trace.sequences().front().layers.front().index == 1);
@@ -57,6 +59,7 @@ TEST_CASE("a KV head without its key, value or a query head is missing") {
   SECTION("key") { write_only(edit(small.file), "key", 2, 4, {1}); }
   SECTION("value") { write_only(edit(small.file), "value", 2, 3, {1}); }
   SECTION("query") { write_only(edit(small.file), "query", 4, 4, {0, 2, 3}); }
+  seal_again(small.file);
   const Trace trace(small.file);
   CHECK(trace.sequences().front().layers.front().kv_heads == std::vector<int>{1});
   CHECK(trace.read_unit({"a", 0, 1}).num_tokens() == kSmallTokens);
@@ -67,6 +70,7 @@ TEST_CASE("a KV head without its key, value or a query head is missing") {
 TEST_CASE("storage that was never written holds no head") {
   const SmallTrace small;
   set_dataset(edit(small.file), kLayer + "/key", PredType::IEEE_F32LE, {2, kSmallTokens, 4});
+  seal_again(small.file);
   CHECK(small.layer().kv_heads.empty());
 }
 
@@ -81,6 +85,7 @@ TEST_CASE("outputs may be missing") {
   const SmallTrace small;
   SECTION("altogether") { edit(small.file).unlink(kLayer + "/output"); }
   SECTION("for one query head") { write_only(edit(small.file), "output", 4, 3, {0, 1, 3}); }
+  seal_again(small.file);
   CHECK_FALSE(small.layer().has_output);
   CHECK_THROWS_WITH(Trace(small.file).read_output({"a", 0, 1}),
                     Contains("/layers/0/output: expected query head 2, found nothing recorded"));

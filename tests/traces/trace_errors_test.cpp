@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
@@ -84,8 +85,9 @@ void bfloat16_key(const H5::H5File& file) {
 
 const std::vector<Fault> kHeaderFaults = {
     {"no version", no_attribute("/", "kvtrace_version"),
-     "/: attribute kvtrace_version: expected the integer 1, found nothing"},
-    {"another version", integer("/", "kvtrace_version", 2), "expected the integer 1, found 2"},
+     "/: attribute kvtrace_version: expected an integer of at least 1, found nothing"},
+    {"a newer version", integer("/", "kvtrace_version", 3),
+     "an integer in 1..2, found 3; use a newer kvsim, or copy the file again"},
     {"no model", no_attribute("/", "model"),
      "/: attribute model: expected a string, found nothing"},
     {"a model that is a number", integer("/", "model", 3), "expected a string, found int64"},
@@ -114,7 +116,7 @@ const std::vector<Fault> kHeaderFaults = {
     {"a recorder that is a number", integer("/", "recorder", 1), "/: attribute recorder"},
     {"a trace_id that is a number", integer("/", "trace_id", 1), "/: attribute trace_id"},
     {"an unknown rotation", text("/rope", "style", "both\n"),
-     "/rope: attribute style: expected half or interleaved, found \"both?\""},
+     "/rope: attribute style: expected half or interleaved, found \"both\\n\""},
     {"no attention factor", no_attribute("/rope", "attention_factor"),
      "/rope: attribute attention_factor: expected a positive number, found nothing"},
     {"no frequencies", nothing_at("/rope/inv_freq"),
@@ -192,6 +194,12 @@ void check_faults(const std::vector<Fault>& faults) {
     INFO(fault.name);
     write_small_trace(file, small_header());
     CHECK(error_of_reading(file).empty());
+    const std::filesystem::path newer = folder / "2.h5";
+    std::filesystem::copy_file(file, newer, std::filesystem::copy_options::overwrite_existing);
+    fault.make(edit(newer));
+    CHECK_FALSE(error_of_reading(newer).empty());  // of the digests, where it has the right form
+
+    make_version_1(file);
     fault.make(edit(file));
     const std::string error = error_of_reading(file);
     CHECK_THAT(error, Catch::StartsWith(file.string() + ": /"));

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "tests/support/hdf5_edit.h"
+#include "tests/support/format_versions.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/sha256.h"
@@ -23,28 +23,6 @@ TEST_CASE("a file is digested as its bytes are") {
   CHECK_THROWS_WITH(sha256_of_file(folder / "none"), Catch::Contains("none: expected a file"));
 }
 
-TEST_CASE("the trace_id is that of the sorted dataset digests") {
-  const TemporaryFolder folder;
-  TraceHeader header = small_header();
-  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
-  header.head_dim = 2;
-  header.value_dim = 1;
-  header.rope.reset();
-  TraceWriter writer(folder / "t.h5", header, ElementType::float16);
-  writer.begin_sequence("a", 1, 0, "", {258});
-  const Matrix one_two = (Matrix(1, 2) << 1, 2).finished();
-  writer.write_layer(0, {one_two}, {2 * one_two}, {Matrix::Constant(1, 1, -0.5f)}, {});
-  writer.close();
-
-  using namespace std::string_literals;
-  const std::string layer = "/sequences/a/layers/0/";
-  CHECK(Trace(folder / "t.h5").id() ==
-        sha256(layer + "key " + sha256("\x00\x40\x00\x44"s) + "\n" +    //
-               layer + "query " + sha256("\x00\x3c\x00\x40"s) + "\n" +  //
-               layer + "value " + sha256("\x00\xb8"s) + "\n" +          //
-               "/sequences/a/token_ids " + sha256("\x02\x01\x00\x00"s) + "\n"));
-}
-
 TEST_CASE("the trace_id follows the numbers alone") {
   const TemporaryFolder folder;
   TraceHeader header = small_header();
@@ -59,10 +37,10 @@ TEST_CASE("the trace_id follows the numbers alone") {
   CHECK(Trace(folder / "three.h5").id() != id);
 }
 
-TEST_CASE("a trace without a trace_id is known by the digest of its file") {
+TEST_CASE("a trace of version 1 without a trace_id is known by the digest of its file") {
   const TemporaryFolder folder;
   write_small_trace(folder / "t.h5", small_header());
-  edit(folder / "t.h5").openGroup("/").removeAttr("trace_id");
+  make_version_1(folder / "t.h5");
   CHECK(Trace(folder / "t.h5").id() == sha256_of_file(folder / "t.h5"));
 }
 

@@ -11,6 +11,8 @@
 namespace kvsim {
 namespace {
 
+constexpr std::size_t kMostBytes = 1 << 14;  // a damaged file may declare any size
+
 std::string range_name(int lowest, int highest) {
   if (highest == std::numeric_limits<int>::max()) {
     return fmt::format("an integer of at least {}", lowest);
@@ -38,8 +40,12 @@ std::string read_fixed_text(const H5::Attribute& attribute, const H5::StrType& t
 
 }  // namespace
 
-AttributeReader::AttributeReader(const H5::H5Object& object, Place place, std::string fix)
-    : object_(object), place_(std::move(place)), fix_(std::move(fix)) {}
+AttributeReader::AttributeReader(const H5::H5Object& object, Place place, std::string fix,
+                                 bool variable_strings)
+    : object_(object),
+      place_(std::move(place)),
+      fix_(std::move(fix)),
+      variable_strings_(variable_strings) {}
 
 bool AttributeReader::has(const std::string& name) const { return object_.attrExists(name); }
 
@@ -50,6 +56,10 @@ H5::Attribute AttributeReader::attribute(const std::string& name,
   const H5::DataSpace space = attribute.getSpace();
   if (space.getSimpleExtentNpoints() != 1) {
     place_.attribute(name).fail(expected, shape_name(space), fix_);
+  }
+  if (const std::size_t size = attribute.getDataType().getSize(); size > kMostBytes) {
+    place_.attribute(name).fail(fmt::format("{} of at most {} bytes", expected, kMostBytes),
+                                fmt::format("{}", size), fix_);
   }
   return attribute;
 }
@@ -89,7 +99,16 @@ std::string AttributeReader::text(const std::string& name) const {
     place_.attribute(name).fail("a string", type_name(found.getDataType()), fix_);
   }
   const H5::StrType type = found.getStrType();
-  return type.isVariableStr() ? read_variable_text(found, type) : read_fixed_text(found, type);
+  if (type.isVariableStr() && !variable_strings_) {
+    place_.attribute(name).fail("a string of fixed length", "one of variable length", fix_);
+  }
+  std::string text =
+      type.isVariableStr() ? read_variable_text(found, type) : read_fixed_text(found, type);
+  if (text.size() > kMostBytes) {
+    place_.attribute(name).fail(fmt::format("a string of at most {} bytes", kMostBytes),
+                                fmt::format("{}", text.size()), fix_);
+  }
+  return text;
 }
 
 std::string AttributeReader::optional_text(const std::string& name) const {

@@ -13,7 +13,9 @@ namespace kvsim {
 /// raises a DataError that names the place and advises `fix`. The caller holds the Hdf5Lock.
 class AttributeReader {
  public:
-  AttributeReader(const H5::H5Object& object, Place place, std::string fix);
+  /// `variable_strings`: whether strings may have a variable length.
+  AttributeReader(const H5::H5Object& object, Place place, std::string fix,
+                  bool variable_strings = true);
 
   bool has(const std::string& name) const;
   /// An integer of any width, within [lowest, highest].
@@ -21,7 +23,7 @@ class AttributeReader {
               int highest = std::numeric_limits<int>::max()) const;
   /// A number of any type, positive and finite.
   double positive(const std::string& name) const;
-  /// A string of fixed or variable length.
+  /// A string of fixed or variable length, at most 16 KiB.
   std::string text(const std::string& name) const;
   /// As text(), but empty if there is no such attribute.
   std::string optional_text(const std::string& name) const;
@@ -32,6 +34,7 @@ class AttributeReader {
   const H5::H5Object& object_;
   Place place_;
   std::string fix_;
+  bool variable_strings_;
 };
 
 }  // namespace kvsim

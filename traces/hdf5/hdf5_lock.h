@@ -6,7 +6,8 @@
 namespace kvsim {
 
 /// Holds the process-wide lock on the HDF5 library, which must not be used by two threads at once,
-/// and keeps the library from printing its error stack. All code that calls HDF5 must hold one.
+/// and keeps the library from printing its error stack and from loading plug-ins. All code that
+/// calls HDF5 must hold one.
 class Hdf5Lock {
  public:
   Hdf5Lock();

@@ -1,11 +1,12 @@
 #include "traces/hdf5/hdf5_output.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cstdio>
+#include <cstdlib>
 
+#include "traces/hdf5/group_writer.h"
 #include "traces/hdf5/open_hdf5.h"
 
 namespace kvsim {
@@ -15,20 +16,15 @@ constexpr std::uintmax_t kRoomForStructure = 1 << 20;  // bytes that HDF5 adds t
 
 }  // namespace
 
-Hdf5Output::Hdf5Output(const std::filesystem::path& file)
-    : file_(file), partial_(file.string() + ".partial") {
-  if (std::filesystem::exists(file) && !std::filesystem::is_regular_file(file)) {
-    fail("there is something else of that name");
-  }
+Hdf5Output::Hdf5Output(const std::filesystem::path& file) : file_(file), partial_(file) {
   require_room(0);
-  if (!std::ofstream(partial_, std::ios::app)) fail(std::strerror(errno));
   const Hdf5Lock lock;
   try {
-    open_.emplace(partial_.string(), H5F_ACC_TRUNC, H5::FileCreatPropList::DEFAULT,
-                  file_locking(FileLocking::where_supported));
+    // Nobody else knows the name, so there is nothing to lock.
+    open_ =
+        std::make_unique<H5::H5File>(partial_->path().string(), H5F_ACC_TRUNC,
+                                     without_times_of_root(), with_checksums(FileLocking::none));
   } catch (const H5::Exception& error) {
-    std::error_code ignored;
-    std::filesystem::remove(partial_, ignored);
     fail(error.getDetailMsg());
   }
 }
@@ -36,7 +32,9 @@ Hdf5Output::Hdf5Output(const std::filesystem::path& file)
 Hdf5Output::Hdf5Output(const InMemory& memory) : file_(memory.name) {
   const Hdf5Lock lock;
   try {
-    open_.emplace(name_in_memory(), H5F_ACC_TRUNC, H5::FileCreatPropList::DEFAULT, in_memory());
+    // Not with_checksums(): HDF5 1.10 makes images of such files with a wrong one.
+    open_ = std::make_unique<H5::H5File>(name_in_memory(), H5F_ACC_TRUNC, without_times_of_root(),
+                                         in_memory());
   } catch (const H5::Exception& error) {
     fail(error.getDetailMsg());
   }
@@ -46,20 +44,30 @@ Hdf5Output::~Hdf5Output() {
   if (!open_) return;
   const Hdf5Lock lock;
   open_.reset();
-  if (partial_.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove(partial_, ignored);
 }
 
 void Hdf5Output::commit() {
-  if (partial_.empty()) return;
+  if (!partial_) return;
   write(0, [](H5::H5File& open) {
     open.flush(H5F_SCOPE_GLOBAL);
     open.close();
   });
-  const Hdf5Lock lock;
-  std::filesystem::rename(partial_, file_);
-  open_.reset();
+  {
+    const Hdf5Lock lock;
+    open_.reset();
+  }
+  partial_->commit();
+}
+
+void Hdf5Output::abandon() {
+  static_cast<void>(open_.release());
+  // At exit the library would write again what it could not write, and crash.
+  on_exit(
+      [](int status, void*) {
+        std::fflush(nullptr);
+        _exit(status);
+      },
+      nullptr);
 }
 
 GroupReader Hdf5Output::root(const std::string& fix) const {
@@ -67,15 +75,7 @@ GroupReader Hdf5Output::root(const std::string& fix) const {
 }
 
 void Hdf5Output::require_room(std::uintmax_t bytes) const {
-  if (partial_.empty()) return;
-  std::error_code unknown;
-  const auto space =
-      std::filesystem::space(std::filesystem::absolute(partial_).parent_path(), unknown);
-  const std::uintmax_t wanted = bytes + kRoomForStructure;
-  if (!unknown && space.available < wanted) {
-    fail(fmt::format("{} KiB are free where up to {} KiB are needed", space.available >> 10,
-                     wanted >> 10));
-  }
+  if (partial_) partial_->reserve(bytes + kRoomForStructure);
 }
 
 void Hdf5Output::fail(const std::string& reason) const {

@@ -4,18 +4,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "traces/hdf5/failed_calls.h"
 #include "traces/hdf5/group_reader.h"
 #include "traces/hdf5/hdf5_lock.h"
+#include "traces/output/partial_file.h"
 
 namespace kvsim {
 
-/// Writes an HDF5 file as FILE.partial, which commit() renames to FILE. Without commit() the
-/// destructor removes the partial file; a killed program leaves it behind. Throws
-/// std::runtime_error, naming the file, if it cannot be written.
+/// Writes an HDF5 file as a PartialFile, which commit() renames. Without commit() the destructor
+/// removes it; a killed program leaves it behind. Throws std::runtime_error, naming the file, if it
+/// cannot be written.
 class Hdf5Output {
  public:
   /// Throws if `file` exists and is not a regular file.
@@ -28,17 +31,23 @@ class Hdf5Output {
   explicit Hdf5Output(const InMemory& memory);
   ~Hdf5Output();
 
-  /// Calls `action` with the open file under the HDF5 lock. First checks that the disk has room for
-  /// `bytes` more, because HDF5 cannot recover from a disk that fills up during a write.
+  /// Calls `action` with the open file under the HDF5 lock. First reserves room for `bytes` more on
+  /// the disk, because HDF5 cannot recover from a disk that fills up during a write. A call that
+  /// fails where nobody sees it, as in the destructor of a dataset, counts as well.
   template <class Action>
   void write(std::uintmax_t bytes, const Action& action) {
     const Hdf5Lock lock;
     require_room(bytes);
+    const FailedCalls failed;
     try {
       action(*open_);
     } catch (const H5::Exception& error) {
+      abandon();
       fail(error.getDetailMsg());
     }
+    if (!failed.any()) return;
+    abandon();
+    fail("a part of the file did not reach the disk");
   }
 
   void commit();
@@ -48,11 +57,13 @@ class Hdf5Output {
 
  private:
   void require_room(std::uintmax_t bytes) const;
+  /// Never closes the file: after a failure the library would write again, or crash.
+  void abandon();
   [[noreturn]] void fail(const std::string& reason) const;
 
   std::filesystem::path file_;
-  std::filesystem::path partial_;   // empty: in memory
-  std::optional<H5::H5File> open_;  // empty once committed
+  std::optional<PartialFile> partial_;  // empty: in memory
+  std::unique_ptr<H5::H5File> open_;    // empty once committed or abandoned
 };
 
 }  // namespace kvsim

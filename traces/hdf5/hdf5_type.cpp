@@ -39,6 +39,10 @@ bool is_int32(const H5::DataType& type) {
   return either(type, H5::PredType::STD_I32LE, H5::PredType::STD_I32BE);
 }
 
+bool is_int64(const H5::DataType& type) {
+  return either(type, H5::PredType::STD_I64LE, H5::PredType::STD_I64BE);
+}
+
 std::string type_name(const H5::DataType& type) {
   const std::size_t bits = 8 * type.getSize();
   switch (type.getClass()) {

@@ -17,6 +17,7 @@ bool is_float16(const H5::DataType& type);  ///< of either byte order
 bool is_float32(const H5::DataType& type);  ///< of either byte order
 bool is_float64(const H5::DataType& type);  ///< of either byte order
 bool is_int32(const H5::DataType& type);    ///< of either byte order
+bool is_int64(const H5::DataType& type);    ///< of either byte order
 
 /// The name of the type in messages: "float16", "int64", "a string".
 std::string type_name(const H5::DataType& type);

@@ -1,10 +1,9 @@
 #include "traces/hdf5/open_hdf5.h"
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
+
+#include "traces/hdf5/input_file.h"
 
 namespace kvsim {
 namespace {
@@ -24,9 +23,9 @@ H5::H5File open_unlocked(const std::filesystem::path& file) {
 
 GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind) {
   const Place place{file.string(), ""};
-  if (!std::filesystem::exists(file)) place.fail(kind.kind, "no such file");
-  if (std::filesystem::is_directory(file)) place.fail(kind.kind, "a directory");
-  if (!std::ifstream(file)) place.fail("a file that can be read", std::strerror(errno));
+  if (const std::string found = found_instead_of_file(file); !found.empty()) {
+    place.fail(kind.kind, found);
+  }
   if (H5Fis_hdf5(file.c_str()) <= 0) place.fail(kind.kind, "one that is not HDF5", kind.make);
   try {
     const H5::H5File opened = open_unlocked(file);
@@ -59,6 +58,12 @@ H5::FileAccPropList file_locking(FileLocking locking) {
 #else
   static_cast<void>(locking);
 #endif
+  return properties;
+}
+
+H5::FileAccPropList with_checksums(FileLocking locking) {
+  H5::FileAccPropList properties = file_locking(locking);
+  H5Pset_libver_bounds(properties.getId(), H5F_LIBVER_V110, H5F_LIBVER_V110);
   return properties;
 }
 

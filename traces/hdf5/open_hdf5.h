@@ -14,8 +14,8 @@ struct FileKind {
   std::string repair;  ///< how to replace a damaged one
 };
 
-/// Opens the root group of an HDF5 file. Throws DataError if the file is missing, not HDF5, damaged
-/// or unreadable. Does not lock the file. The caller holds the Hdf5Lock.
+/// Opens the root group of an HDF5 file. Throws DataError if the file is missing, no regular file,
+/// not HDF5, damaged or unreadable. Does not lock the file. The caller holds the Hdf5Lock.
 GroupReader open_hdf5(const std::filesystem::path& file, const FileKind& kind);
 
 /// The same for the bytes of a file (GroupReader::file_image()), which are copied; `name` is for
@@ -26,6 +26,10 @@ GroupReader open_hdf5_image(const std::string& image, const std::string& name);
 /// environment takes precedence. Libraries before HDF5 1.10.7 always lock.
 enum class FileLocking { none, where_supported };
 H5::FileAccPropList file_locking(FileLocking locking);
+
+/// The same for files that are written: the file format of HDF5 1.10, which has a checksum in every
+/// object header and every index of chunks.
+H5::FileAccPropList with_checksums(FileLocking locking);
 
 /// Properties of a file that lives in memory alone, and a name for it that no other one has, by
 /// which HDF5 tells them apart.

@@ -22,13 +22,19 @@ class PackedRows {
     hsize_t dim = 0;  ///< numbers per row, the dataset's last axis
   };
 
+  /// The filters of a dataset that is fetched chunk by chunk; nothing if the library unpacks it.
+  /// The caller holds the Hdf5Lock.
+  static std::optional<ChunkFilters> filters_of_chunks(const H5::DataSet& dataset,
+                                                       NumberFormat format);
+
   /// Fetches the rows: chunk by chunk where that can be done, otherwise by the library, which then
   /// unpacks them as well. Throws H5::Exception if they cannot be read. The caller holds the
   /// Hdf5Lock.
   PackedRows(const H5::DataSet& dataset, NumberFormat format, Selection rows);
 
-  /// Writes the rows to `floats`, [count, dim]. Returns false if a chunk is damaged. Needs no lock.
-  bool unpack(float* floats) const;
+  /// Writes the rows to `floats`, [count, dim], and gives their bytes, little-endian, to `digest`
+  /// unless it is null. Returns false if a chunk is damaged. Needs no lock.
+  bool unpack(float* floats, Digest* digest = nullptr) const;
 
  private:
   /// A rectangle of the matrix, which may reach beyond the selection and the matrix.
@@ -40,7 +46,8 @@ class PackedRows {
 
   bool fetch_chunks(const H5::DataSet& dataset, const std::vector<hsize_t>& chunk);
   void read_by_library(const H5::DataSet& dataset);
-  void copy_block(const Block& block, const StoredNumbers& numbers, float* floats) const;
+  void copy_block(const Block& block, const StoredNumbers& numbers, float* floats,
+                  Digest* digest) const;
 
   NumberFormat format_;
   Selection selection_;

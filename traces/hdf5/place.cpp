@@ -3,19 +3,9 @@
 #include <fmt/format.h>
 
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim {
-namespace {
-
-std::string on_one_line(std::string text) {
-  for (char& character : text) {
-    if (static_cast<unsigned char>(character) < ' ' || character == '\x7f') character = '?';
-  }
-  return text;
-}
-
-}  // namespace
-
 Place Place::child(const std::string& name) const {
   return {file, path == "/" ? path + name : path + "/" + name};
 }
@@ -27,14 +17,14 @@ Place Place::attribute(const std::string& name) const {
 void Place::fail(const std::string& expected, const std::string& found,
                  const std::string& fix) const {
   throw DataError(
-      on_one_line(fmt::format("{}{}{}: expected {}, found {}{}{}", file, path.empty() ? "" : ": ",
-                              path, expected, found, fix.empty() ? "" : "; ", fix)));
+      printable(fmt::format("{}{}{}: expected {}, found {}{}{}", file, path.empty() ? "" : ": ",
+                            path, expected, found, fix.empty() ? "" : "; ", fix)));
 }
 
 std::string in_quotes(const std::string& text) {
   constexpr std::size_t kLongest = 60;
   const bool fits = text.size() <= kLongest;
-  return fmt::format("\"{}{}\"", on_one_line(text.substr(0, kLongest)), fits ? "" : "...");
+  return fmt::format("\"{}{}\"", printable(text.substr(0, kLongest)), fits ? "" : "...");
 }
 
 }  // namespace kvsim

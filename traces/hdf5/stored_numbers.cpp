@@ -1,5 +1,6 @@
 #include "traces/hdf5/stored_numbers.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -61,22 +62,39 @@ void gather(const StoredNumbers& numbers, std::size_t first, std::size_t length,
 }
 
 template <class Word>
-void convert(const StoredNumbers& numbers, std::size_t first, std::size_t length, float* floats) {
+void convert(const StoredNumbers& numbers, std::size_t first, std::size_t length, float* floats,
+             Digest* digest) {
   Word words[kAtOnce];
   for (std::size_t done = 0; done < length; done += kAtOnce) {
     const std::size_t some = std::min(kAtOnce, length - done);
     gather(numbers, first + done, some, words);
+    if (digest != nullptr) digest->update(words, some * sizeof(Word));
     to_floats(words, some, floats + done);
   }
 }
 
 }  // namespace
 
-void StoredNumbers::read(std::size_t first, std::size_t length, float* floats) const {
+void StoredNumbers::read(std::size_t first, std::size_t length, float* floats,
+                         Digest* digest) const {
   if (format.bytes == 2) {
-    convert<std::uint16_t>(*this, first, length, floats);
+    convert<std::uint16_t>(*this, first, length, floats, digest);
   } else {
-    convert<std::uint32_t>(*this, first, length, floats);
+    convert<std::uint32_t>(*this, first, length, floats, digest);
+  }
+}
+
+void digest_numbers(const float* floats, std::size_t length, int element_bytes, Digest& digest) {
+  if (element_bytes == 4) {
+    digest.update(floats, length * sizeof(float));
+    return;
+  }
+  Eigen::half halves[kAtOnce];  // each float was a half, so nothing is rounded
+  for (std::size_t done = 0; done < length; done += kAtOnce) {
+    const std::size_t some = std::min(kAtOnce, length - done);
+    std::transform(floats + done, floats + done + some, halves,
+                   [](float number) { return Eigen::half(number); });
+    digest.update(halves, some * sizeof(Eigen::half));
   }
 }
 

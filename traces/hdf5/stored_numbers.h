@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "traces/hdf5/digest.h"
+
 namespace kvsim {
 
 /// How a file stores its numbers.
@@ -19,8 +21,12 @@ struct StoredNumbers {
   bool shuffled =
       false;  ///< first bytes of all elements, then the second ones, ...: HDF5's shuffle
 
-  /// Writes the numbers first .. first + length - 1 to `floats`.
-  void read(std::size_t first, std::size_t length, float* floats) const;
+  /// Writes the numbers first .. first + length - 1 to `floats`, and gives their bytes,
+  /// little-endian, to `digest` unless it is null.
+  void read(std::size_t first, std::size_t length, float* floats, Digest* digest = nullptr) const;
 };
+
+/// Gives `digest` the bytes of numbers that were read as floats from elements of so many bytes.
+void digest_numbers(const float* floats, std::size_t length, int element_bytes, Digest& digest);
 
 }  // namespace kvsim

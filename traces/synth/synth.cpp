@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -230,6 +231,27 @@ void synthesize(const std::filesystem::path& file, const SynthOptions& options,
   TraceWriter writer(file, make_header(options), options.elements);
   write_sequence(writer, options, progress);
   writer.close();
+}
+
+std::size_t synth_memory(const SynthOptions& options) {
+  check_options(options);
+  const auto size = [](int number) { return static_cast<std::size_t>(number); };
+  const std::size_t tokens = size(options.tokens);
+  const std::size_t keys = size(options.head_dim);
+  const std::size_t values = size(options.value_dim == 0 ? options.head_dim : options.value_dim);
+  const std::size_t heads = size(options.query_heads);
+  const std::size_t stored =
+      heads * (keys + (options.output ? values : 0)) + size(options.kv_heads) * (keys + values);
+  // In double precision: four parts of a head, keys and values for its outputs, a step's weights.
+  const std::size_t work = 4 * keys + (options.output ? keys + values + 4 : 0);
+  // Each beside a copy that is written; gradients are scaled in one more.
+  const std::size_t beside = std::max({
+      2 * heads * values * size(options.hidden),
+      2 * tokens * size(options.hidden),
+      2 * tokens * size(options.mlp_width),
+      3 * size(options.gradient_samples) * heads * tokens * values,
+  });
+  return (tokens * stored + beside) * sizeof(float) + tokens * work * sizeof(double);
 }
 
 Trace synthesize(const SynthOptions& options, const SynthProgress& progress) {

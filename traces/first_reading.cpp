@@ -1,0 +1,63 @@
+#include "traces/first_reading.h"
+
+#include <memory>
+#include <set>
+
+#include "traces/hdf5/hdf5_lock.h"
+#include "traces/tokens.h"
+#include "traces/trace_layout.h"
+
+namespace kvsim {
+namespace {
+
+void try_library(const LayerData& data) {
+  for (const HeadDataset* dataset : {&data.query, &data.key, &data.value}) dataset->try_library();
+  for (const auto* dataset : {&data.output, &data.gradient, &data.residual, &data.mlp_activation}) {
+    if (*dataset) (*dataset)->try_library();
+  }
+}
+
+void read_all(const GroupReader& root, const TraceHeader& header,
+              const std::vector<SequenceInfo>& sequences) {
+  std::set<int> with_projection;
+  for (const SequenceInfo& sequence : sequences) {
+    {
+      const Hdf5Lock lock;
+      const GroupReader group =
+          root.group("sequences", root.fix()).group(sequence.name, root.fix());
+      read_token_ids(group);
+      read_token_text(group, sequence.num_tokens);
+    }
+    for (const LayerInfo& layer : sequence.layers) {
+      const auto data = [&] {
+        const Hdf5Lock lock;
+        return ClosedUnderLock<LayerData>(
+            new LayerData(open_layer(root, header, sequence, layer.index)));
+      }();
+      try_library(*data);
+      if (layer.hidden > 0) with_projection.insert(layer.index);
+    }
+  }
+  for (const int layer : with_projection) {
+    const auto projection = [&] {
+      const Hdf5Lock lock;
+      auto opened = open_projection(root, header, layer);
+      return ClosedUnderLock<HeadDataset>(opened ? new HeadDataset(*opened) : nullptr);
+    }();
+    if (projection) projection->try_library();
+  }
+}
+
+}  // namespace
+
+void read_by_library(const GroupReader& root, const TraceHeader& header,
+                     const std::vector<SequenceInfo>& sequences) {
+  try {
+    read_all(root, header, sequences);
+  } catch (const H5::Exception& error) {
+    Place{root.place().file, ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
+                                      "copy it again or " + root.fix());
+  }
+}
+
+}  // namespace kvsim

@@ -1,0 +1,51 @@
+#include "traces/integrity/check_trace.h"
+
+#include "traces/hdf5/hdf5_lock.h"
+#include "traces/head_dataset.h"
+#include "traces/integrity/digest_attribute.h"
+#include "traces/integrity/format_tree.h"
+
+namespace kvsim {
+namespace {
+
+/// The heads of a dataset that were written.
+std::vector<int> written_heads(const HeadDataset& dataset) {
+  std::vector<int> heads;
+  for (int head = 0; head < dataset.num_heads(); ++head) {
+    if (dataset.contains(head)) heads.push_back(head);
+  }
+  return heads;
+}
+
+}  // namespace
+
+TraceCheck check_trace(const Trace& trace, const std::function<void()>& between) {
+  TraceCheck check{.version = trace.header().version};
+  if (check.version < 2) return check;
+  std::vector<DatasetName> datasets;
+  trace.with_root([&](const GroupReader& root) { datasets = list_datasets(root); });
+  for (const DatasetName& name : datasets) {
+    ClosedUnderLock<HeadDataset> opened;
+    std::vector<int> heads;
+    trace.with_root([&](const GroupReader& root) {
+      const GroupReader group = root.at(name.group);
+      if (name.head_axes == 0) {
+        read_elements(group.dataset(name.name), group.place().child(name.name), group.fix());
+        return;
+      }
+      opened.reset(new HeadDataset(HeadDataset::of_any_size(group, name.name, name.head_axes)));
+      heads = written_heads(*opened);
+    });
+    for (const int head : heads) {
+      check_digest(opened->digests(), static_cast<std::size_t>(head), opened->digest_of(head),
+                   opened->place());
+      between();
+    }
+    if (!opened) between();
+    ++check.datasets;
+    check.heads += opened ? static_cast<std::int64_t>(heads.size()) : 1;
+  }
+  return check;
+}
+
+}  // namespace kvsim
