@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "policies/interface/interrupt.h"
 #include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
 #include "sim/attention/rescaled_step.h"
@@ -49,10 +50,14 @@ void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>>
     check_interrupted(options.interrupted);
     pass->compute(first, std::min(kBlockSteps, unit.num_tokens() - first), outputs, block);
     for (int row = 0; row < block.num_steps; ++row) {
+      poll_interrupt();
       average_attention(block, row, full_attention);
       for (const auto& replay : replays) replay->advance(block, row, full_attention);
     }
-    for (const auto& replay : replays) replay->finish_block(block);
+    for (const auto& replay : replays) {
+      poll_interrupt();
+      replay->finish_block(block);
+    }
   }
 }
 
@@ -60,6 +65,7 @@ void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>>
 
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend) {
+  const InterruptScope scope(options.interrupted);
   check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
   std::unique_ptr<MeanCentredValues> values;
   if (!options.error_budgets.empty()) values = std::make_unique<MeanCentredValues>(unit);

@@ -117,7 +117,6 @@ Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& opt
   Curve curve;
   curve.steps = unit.num_tokens() - prompt;
   for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
-    check_interrupted(options.interrupted);
     for (int row = 0; row < block.num_steps; ++row) {
       const int step = block.first_step + row;
       for (const HeadAttention& head : block.heads) {

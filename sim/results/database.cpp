@@ -5,10 +5,13 @@
 #include <algorithm>
 
 #include "policies/parameters/errors.h"
+#include "sim/results/integrity/file_version.h"
+#include "sim/results/integrity/kept_digests.h"
 #include "sim/results/local_disk/database_error.h"
 #include "sim/results/local_disk/local_copy.h"
 #include "sim/results/local_disk/open_to_read.h"
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/input_file.h"
 
 namespace kvsim {
 namespace {
@@ -24,14 +27,15 @@ void leave_wal(SQLite::Database& connection) {
 Database::Database(std::filesystem::path file, bool writing, const Scratch& scratch)
     : file_(std::move(file)) {
   if (file_.empty()) throw UsageError("the result file needs a name");
-  if (!writing && !std::filesystem::exists(file_)) {
-    throw DataError(fmt::format("{}: there is no such result file", file_.string()));
+  if (const std::string found = writing ? "" : found_instead_of_file(file_); !found.empty()) {
+    throw DataError(fmt::format("{}: expected a result file, found {}", file_.string(), found));
   }
   try {
     if (!writing) {
       // Readers open for writing too: they may have to roll back the transaction of a killed
       // writer.
       connection_ = open_to_read(file_);
+      format_version(*connection_, file_.string());
       return;
     }
     std::filesystem::path place = std::filesystem::absolute(file_);
@@ -42,7 +46,9 @@ Database::Database(std::filesystem::path file, bool writing, const Scratch& scra
     }
     connection_ = std::make_unique<SQLite::Database>(
         place, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds);
+    format_version(*connection_, file_.string());
     leave_wal(*connection_);
+    digests_ = std::make_unique<KeptDigests>(*connection_);
   } catch (const SQLite::Exception& error) {
     connection_.reset();
     const std::filesystem::path local = copy_ ? copy_->file() : "";
@@ -58,12 +64,26 @@ Database::Database()
           ":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)) {}
 
 Database::~Database() {
+  digests_.reset();
   connection_.reset();
   release_copy();
 }
 
 void Database::release_copy() {
   if (copy_) LocalCopy::release(std::move(copy_));
+}
+
+void Database::begin_change() {
+  if (digests_) digests_->begin(*connection_, file_.string());
+}
+
+void Database::commit(SQLite::Transaction& transaction) {
+  if (digests_) digests_->finish(*connection_);
+  transaction.commit();
+}
+
+void Database::renew_digests() {
+  change([&](SQLite::Database& connection) { digests_->renew(connection); });
 }
 
 void Database::committed() {
@@ -99,13 +119,13 @@ std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::st
 
 void add_missing_columns(SQLite::Database& connection, const std::string& table,
                          const std::vector<std::pair<std::string, std::string>>& columns) {
-  SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
   const std::vector<StoredColumn> made = columns_of(connection, table);
   for (const auto& [name, type] : columns) {
     if (std::ranges::find(made, name, &StoredColumn::name) != made.end()) continue;
-    connection.exec(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", table, name, type));
+    connection.exec(
+        fmt::format("ALTER TABLE {} ADD COLUMN {} {}", sql_name(table), sql_name(name), type));
   }
-  transaction.commit();
+  watch_rows(connection, table);
 }
 
 void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql) {
@@ -122,6 +142,12 @@ Value read_value(const SQLite::Column& column) {
   if (column.isFloat()) return column.getDouble();
   if (column.isNull()) return std::monostate();
   return column.getString();
+}
+
+std::vector<Value> read_values(SQLite::Statement& query) {
+  std::vector<Value> values;
+  for (int i = 0; i < query.getColumnCount(); ++i) values.push_back(read_value(query.getColumn(i)));
+  return values;
 }
 
 void bind_value(SQLite::Statement& statement, int index, const Value& value) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 namespace kvsim {
 
+class KeptDigests;
 class LocalCopy;
 
 /// The SQLite file behind a ResultStore, or a local copy of it (local_copy.h). Transactions have a
@@ -20,7 +22,7 @@ class LocalCopy;
 class Database {
  public:
   /// `scratch` is for writing. Throws UsageError if `file` is empty, DataError if it does not exist
-  /// and `writing` is false.
+  /// and `writing` is false, or if it is the file of another application or of a newer kvsim.
   Database(std::filesystem::path file, bool writing, const Scratch& scratch = {});
   /// In memory.
   Database();
@@ -40,6 +42,27 @@ class Database {
     }
   }
 
+  /// The same in a transaction that writes, and with it the digests of the rows
+  /// (integrity/kept_digests.h). All rows are changed here.
+  template <class Action>
+  auto change(Action action) {
+    return run([&](SQLite::Database& connection) {
+      SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+      begin_change();
+      if constexpr (std::is_void_v<decltype(action(connection))>) {
+        action(connection);
+        commit(transaction);
+      } else {
+        auto result = action(connection);
+        commit(transaction);
+        return result;
+      }
+    });
+  }
+
+  /// Makes all digests anew, from the rows as they are.
+  void renew_digests();
+
   const std::filesystem::path& file() const { return file_; }
 
   /// Members of LocalCopy; they do nothing without one. keep() returns the file that has the rows.
@@ -48,12 +71,15 @@ class Database {
   std::filesystem::path keep();
 
  private:
+  void begin_change();
+  void commit(SQLite::Transaction& transaction);
   void release_copy();
   [[noreturn]] void fail(const SQLite::Exception& error) const;
 
   std::filesystem::path file_;
   std::shared_ptr<LocalCopy> copy_;
   std::unique_ptr<SQLite::Database> connection_;
+  std::unique_ptr<KeptDigests> digests_;  ///< none to read, and in memory
 };
 
 /// A column of a table as SQLite has it.
@@ -68,7 +94,8 @@ struct StoredColumn {
 /// The columns of a table, in order; empty if there is no such table.
 std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table);
 
-/// Adds the columns that a table of an earlier version lacks: names and types.
+/// Adds the columns that a table of an earlier version lacks: names and types. They are NULL in its
+/// rows.
 void add_missing_columns(SQLite::Database& connection, const std::string& table,
                          const std::vector<std::pair<std::string, std::string>>& columns);
 
@@ -76,6 +103,9 @@ void add_missing_columns(SQLite::Database& connection, const std::string& table,
 void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql);
 
 Value read_value(const SQLite::Column& column);
+
+/// All columns of a row of a query.
+std::vector<Value> read_values(SQLite::Statement& query);
 
 /// `index` counts from 1.
 void bind_value(SQLite::Statement& statement, int index, const Value& value);

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
+#include "sim/results/integrity/value_ranges.h"
+
 namespace kvsim {
 namespace {
 
@@ -88,10 +92,13 @@ void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerEr
   const TableSchema schema = layer_error_schema();
   create_table(connection, schema, file);
   renew_view(connection, "predicted_kl", predicted_kl_view());
+  std::map<std::string, TableRows> of_run;
   for (const LayerErrorRow& row : rows) {
-    const std::string& run_id = run != nullptr ? run->run_id : row.row.run_id;
-    insert_rows(connection, {&schema, {values_of(row)}}, run_id);
+    TableRows& table = of_run[run != nullptr ? run->run_id : row.row.run_id];
+    table.schema = &schema;
+    table.rows.push_back(values_of(row));
   }
+  for (const auto& [run_id, table] : of_run) insert_rows(connection, table, run_id);
 }
 
 void remove_outdated_layer_errors(SQLite::Database& connection,
@@ -112,32 +119,46 @@ void remove_outdated_layer_errors(SQLite::Database& connection,
   }
 }
 
-std::vector<LayerErrorRow> layer_errors_of(SQLite::Database& connection,
-                                           const std::string& policy) {
+std::vector<LayerErrorRow> layer_errors_of(SQLite::Database& connection, const std::string& policy,
+                                           const std::string& file) {
   std::vector<LayerErrorRow> rows;
   if (!connection.tableExists("layer_error")) return rows;
+  const std::vector<std::string> names{"trace_id",
+                                       "sequence",
+                                       "layer",
+                                       "policy",
+                                       "budget",
+                                       "mode",
+                                       "seed",
+                                       "steps",
+                                       "budget_request",
+                                       "projected_error",
+                                       "projected_error_relative",
+                                       "predicted_kl",
+                                       "num_layers"};
   SQLite::Statement query(connection,
-                          "SELECT trace_id, sequence, layer, budget, mode, seed, steps, "
-                          "budget_request, projected_error, projected_error_relative, "
-                          "predicted_kl, num_layers FROM layer_error WHERE policy = ? "
-                          "ORDER BY trace_id, sequence, layer, budget, mode, seed");
+                          fmt::format("SELECT {} FROM layer_error WHERE policy = ? "
+                                      "ORDER BY trace_id, sequence, layer, budget, mode, seed",
+                                      fmt::join(names, ", ")));
   query.bind(1, policy);
+  const ValueCheck check(file, "layer_error", columns_named(connection, "layer_error", names));
   const auto number = [&](int column) {
     const SQLite::Column found = query.getColumn(column);
     return found.isNull() ? std::nullopt : std::optional(found.getDouble());
   };
   while (query.executeStep()) {
+    check(read_values(query));
     LayerErrorRow& read = rows.emplace_back();
     read.row.trace_id = query.getColumn(0).getString();
     read.row.sequence = query.getColumn(1).getString();
     read.row.layer = query.getColumn(2).getInt64();
     read.row.policy = policy;
-    read.row.budget = query.getColumn(3).getInt64();
-    read.row.mode = query.getColumn(4).getString();
-    read.row.seed = query.getColumn(5).getInt64();
-    read.row.steps = query.getColumn(6).getInt64();
-    read.row.budget_request = query.getColumn(7).getString();
-    read.error = {number(8), number(9), number(10), query.getColumn(11).getInt()};
+    read.row.budget = query.getColumn(4).getInt64();
+    read.row.mode = query.getColumn(5).getString();
+    read.row.seed = query.getColumn(6).getInt64();
+    read.row.steps = query.getColumn(7).getInt64();
+    read.row.budget_request = query.getColumn(8).getString();
+    read.error = {number(9), number(10), number(11), query.getColumn(12).getInt()};
   }
   return rows;
 }

@@ -24,7 +24,9 @@ void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerEr
                          const Run* run, const std::string& file);
 
 /// All rows of one policy, ordered by key, with what a comparison needs of their `row`.
-std::vector<LayerErrorRow> layer_errors_of(SQLite::Database& connection, const std::string& policy);
+/// Throws as ValueCheck (integrity/value_ranges.h); `file` is for messages.
+std::vector<LayerErrorRow> layer_errors_of(SQLite::Database& connection, const std::string& policy,
+                                           const std::string& file);
 
 /// Removes the rows of the layers of `results` that another code made: their units have new rows.
 void remove_outdated_layer_errors(SQLite::Database& connection, const std::vector<Result>& results);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "sim/results/integrity/kept_digests.h"
+#include "sim/results/integrity/value_ranges.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
@@ -38,6 +40,14 @@ std::set<std::string> stored_names(SQLite::Database& connection) {
   return names;
 }
 
+std::vector<StoredColumn> result_shape() {
+  std::vector<StoredColumn> columns;
+  for (const Column& column : result_columns()) {
+    columns.push_back({column.name, type_name(column), columns.size() < kKeyColumns});
+  }
+  return columns;
+}
+
 /// Rows of an earlier version have no policy_code either, so a sweep makes them again.
 void add_missing_result_columns(SQLite::Database& connection) {
   std::vector<std::pair<std::string, std::string>> columns;
@@ -56,30 +66,45 @@ std::string create_certificate_statement() {
       column_names(kKeyColumns));
 }
 
-/// The value of a column. Throws for NaN: SQLite would store NULL, which means "does not apply".
+/// The value of a column. Throws for infinity, which no reader takes, and for NaN: SQLite would
+/// store NULL, which means "does not apply".
 Value number_or_text(const Column& column, const Result& result) {
   Value value = column.get(result);
   const auto* number = std::get_if<double>(&value);
-  if (number != nullptr && std::isnan(*number)) {
+  if (number != nullptr && !std::isfinite(*number)) {
     throw std::runtime_error(fmt::format(
-        "{} layer {} KV head {}, {} at budget {}: expected a number as {}, found NaN; please "
+        "{} layer {} KV head {}, {} at budget {}: expected a number as {}, found {}; please "
         "report this, with the trace",
-        result.sequence, result.layer, result.kv_head, result.policy, result.budget, column.name));
+        result.sequence, result.layer, result.kv_head, result.policy, result.budget, column.name,
+        std::isnan(*number) ? "NaN" : "infinity"));
   }
   return value;
 }
 
 }  // namespace
 
-void create_replay_table(SQLite::Database& connection) {
+void create_replay_table(SQLite::Database& connection, const std::string& file) {
   connection.exec(create_statement());
-  const SQLite::Statement keys(connection,
-                               fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
+  check_replay_key(connection, file);
   add_missing_result_columns(connection);
+}
+
+void check_replay_key(SQLite::Database& connection, const std::string& file) {
+  std::vector<std::string> keys;
+  for (const StoredColumn& column : columns_of(connection, "replay")) {
+    if (column.is_key) keys.push_back(column.name);
+  }
+  const std::string found = fmt::format("{}", fmt::join(keys, ", "));
+  if (found == column_names(kKeyColumns)) return;
+  throw DataError(
+      fmt::format("{}: expected a result file (SQLite) whose table replay has the key ({}), found "
+                  "the key ({}), which cannot become that; make the rows again in a new file",
+                  file, column_names(kKeyColumns), found));
 }
 
 void create_certificate_table(SQLite::Database& connection) {
   connection.exec(create_certificate_statement());
+  watch_rows(connection, "certificate");
   std::vector<std::string> names;
   for (const StoredColumn& column : columns_of(connection, "certificate")) {
     if (column.name == "gap") return;
@@ -90,6 +115,7 @@ void create_certificate_table(SQLite::Database& connection) {
   connection.exec(fmt::format("INSERT INTO certificate ({0}) SELECT {0} FROM earlier_certificate",
                               fmt::join(names, ", ")));
   connection.exec("DROP TABLE earlier_certificate");
+  watch_rows(connection, "certificate");
 }
 
 std::string column_names(std::size_t count) {
@@ -108,19 +134,20 @@ std::string readable_columns(SQLite::Database& connection) {
 }
 
 std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
+  const ValueCheck check(file.string(), "replay", result_shape());
   std::vector<Result> results;
+  std::vector<Value> row(result_columns().size());
   while (query.executeStep()) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = read_value(query.getColumn(static_cast<int>(i)));
+    }
+    check(row);
     Result& result = results.emplace_back();
-    int index = 0;
-    for (const Column& column : result_columns()) {
-      const SQLite::Column value = query.getColumn(index++);
-      if (value.isNull() && !column.can_be_null()) continue;  // the row is older than the column
-      try {
-        column.set(result, read_value(value));
-      } catch (const std::bad_variant_access&) {
-        throw DataError(fmt::format("{}: table replay, column {}: '{}' is of another type",
-                                    file.string(), column.name, value.getString()));
-      }
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const Column& column = result_columns()[i];
+      const bool is_null = std::holds_alternative<std::monostate>(row[i]);
+      if (is_null && !column.can_be_null()) continue;  // the row is older than the column
+      column.set(result, row[i]);
     }
   }
   return results;

@@ -11,8 +11,11 @@
 namespace kvsim {
 
 /// Creates the table `replay` if it is missing, and adds the columns that one of an earlier version
-/// lacks, with NULL in its rows. A SQLite error if the table has no key like ours.
-void create_replay_table(SQLite::Database& connection);
+/// lacks, with NULL in its rows. Throws as check_replay_key().
+void create_replay_table(SQLite::Database& connection, const std::string& file);
+
+/// Throws DataError if the table `replay` of `file` has another key than ours.
+void check_replay_key(SQLite::Database& connection, const std::string& file);
 
 /// The first columns of result_columns(), separated by commas.
 std::string column_names(std::size_t count);
@@ -21,7 +24,7 @@ std::string column_names(std::size_t count);
 std::string readable_columns(SQLite::Database& connection);
 
 /// The rows of a query for readable_columns(). A member keeps its default where the row is older
-/// than its column. `file` is for messages.
+/// than its column. Throws as ValueCheck (integrity/value_ranges.h); `file` is for messages.
 std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file);
 
 /// A condition for the rows of one unit, mode and seed, and the values of its places.

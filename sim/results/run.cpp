@@ -3,24 +3,14 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <random>
 
 #include "sim/results/database.h"
+#include "sim/results/local_disk/host_name.h"
 #include "sim/results/version.h"
 
 namespace kvsim {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-}  // namespace
-
 Run start_run(RunLabels labels) {
   const std::tm now = fmt::gmtime(std::time(nullptr));
   std::random_device random;

@@ -10,6 +10,9 @@ class Database;
 
 namespace kvsim {
 
+/// RunLabels::shard is 1/1 to this.
+constexpr int kMostShards = 1'000'000;
+
 /// What a command says of itself to a result file: columns of the table `run`.
 struct RunLabels {
   std::string command;

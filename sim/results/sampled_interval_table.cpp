@@ -1,5 +1,11 @@
 #include "sim/results/sampled_interval_table.h"
 
+#include <fmt/format.h>
+
+#include <map>
+
+#include "sim/results/integrity/value_ranges.h"
+
 namespace kvsim {
 namespace {
 
@@ -61,26 +67,35 @@ void insert_sampled_intervals(SQLite::Database& connection,
   if (rows.empty()) return;
   const TableSchema schema = sampled_interval_schema();
   create_table(connection, schema, file);
+  std::map<std::string, TableRows> of_run;
   for (const SampledIntervalRow& row : rows) {
-    const std::string& run_id = run != nullptr ? run->run_id : row.row.run_id;
-    insert_rows(connection, {&schema, {values_of(row)}}, run_id);
+    TableRows& table = of_run[run != nullptr ? run->run_id : row.row.run_id];
+    table.schema = &schema;
+    table.rows.push_back(values_of(row));
   }
+  for (const auto& [run_id, table] : of_run) insert_rows(connection, table, run_id);
 }
 
 std::vector<SampledIntervalRow> sampled_intervals_of(SQLite::Database& connection,
                                                      const std::string& trace_id,
-                                                     const std::string& mode, std::int64_t seed) {
+                                                     const std::string& mode, std::int64_t seed,
+                                                     const std::string& file) {
   std::vector<SampledIntervalRow> rows;
   if (!connection.tableExists("sampled_interval")) return rows;
+  const std::vector<std::string> names{"sequence", "layer",  "kv_head", "policy",
+                                       "budget",   "metric", "low",     "high"};
   SQLite::Statement query(
       connection,
-      "SELECT sequence, layer, kv_head, policy, budget, metric, low, high FROM sampled_interval "
-      "WHERE trace_id = ? AND mode = ? AND seed = ? "
-      "ORDER BY sequence, layer, kv_head, policy, budget, metric");
+      fmt::format("SELECT {} FROM sampled_interval WHERE trace_id = ? AND mode = ? AND seed = ? "
+                  "ORDER BY sequence, layer, kv_head, policy, budget, metric",
+                  fmt::join(names, ", ")));
+  const ValueCheck check(file, "sampled_interval",
+                         columns_named(connection, "sampled_interval", names));
   query.bind(1, trace_id);
   query.bind(2, mode);
   query.bind(3, seed);
   while (query.executeStep()) {
+    check(read_values(query));
     SampledIntervalRow& read = rows.emplace_back();
     read.row.trace_id = trace_id;
     read.row.mode = mode;

@@ -19,9 +19,10 @@ void insert_sampled_intervals(SQLite::Database& connection,
                               const std::string& file);
 
 /// The rows of one trace in this mode and with this seed, ordered by key, with the key of their
-/// `row`.
+/// `row`. Throws as ValueCheck (integrity/value_ranges.h); `file` is for messages.
 std::vector<SampledIntervalRow> sampled_intervals_of(SQLite::Database& connection,
                                                      const std::string& trace_id,
-                                                     const std::string& mode, std::int64_t seed);
+                                                     const std::string& mode, std::int64_t seed,
+                                                     const std::string& file);
 
 }  // namespace kvsim

@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
+#include "traces/guard/guard.h"
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/hdf5/open_hdf5.h"
+#include "traces/hdf5/stored_size.h"
 
 namespace kvsim {
 namespace {
 
 const std::string kHowToWrite = "write it with kvsim replay --per-step for this trace";
+const std::string kWriteAgain = "write it again";
 
 void check_steps(const Place& place, const std::vector<std::int32_t>& evicted_after) {
   const auto num_tokens = static_cast<std::int32_t>(evicted_after.size());
@@ -42,13 +46,53 @@ void check_limits(const Place& place, const std::vector<std::int32_t>& evicted_a
   }
 }
 
+void try_numbers(const GroupReader& unit) {
+  const std::string name = "evicted_after";
+  if (!unit.contains(name)) return;
+  const H5::DataSet dataset = unit.dataset(name);
+  if (!is_int32(dataset.getDataType())) return;
+  require_written(dataset, unit.place().child(name), kWriteAgain);
+  std::vector<std::int32_t> numbers(
+      static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
+  dataset.read(numbers.data(), H5::PredType::NATIVE_INT32);
+}
+
+void try_schedules(const GroupReader& group, std::size_t level) {
+  constexpr std::array kLevels = {"sequences", "layers", "kv_heads"};
+  if (level == kLevels.size()) return try_numbers(group);
+  if (!group.contains(kLevels[level])) return;
+  const GroupReader members = group.group(kLevels[level], kHowToWrite);
+  for (const std::string& name : members.names()) {
+    try_schedules(members.group(name, kHowToWrite), level + 1);
+  }
+}
+
+/// Reads all schedules, unchecked.
+void try_file(const std::filesystem::path& file, const FileKind& kind) {
+  const Hdf5Lock lock;
+  try {
+    const GroupReader root = open_hdf5(file, kind);
+    try_schedules(root, 0);
+    if (!root.contains("budgets")) return;
+    const GroupReader budgets = root.group("budgets", kHowToWrite);
+    for (const std::string& budget : budgets.names()) {
+      try_schedules(budgets.group(budget, kHowToWrite), 0);
+    }
+  } catch (const H5::Exception& error) {
+    Place{file.string(), ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
+                                  "copy it again or " + kWriteAgain);
+  }
+}
+
 }  // namespace
 
 ScheduleFile::ScheduleFile(const std::filesystem::path& file) {
-  const Hdf5Lock lock;
   const FileKind kind{.kind = "a per-step file",
                       .make = "kvsim replay --per-step writes one",
-                      .repair = "write it again"};
+                      .repair = kWriteAgain};
+  try_in_child(file.string(), "copy it again or " + kWriteAgain, GuardLimits::of(file),
+               [&] { try_file(file, kind); });
+  const Hdf5Lock lock;
   root_ = std::make_unique<GroupReader>(open_hdf5(file, kind));
 }
 
@@ -96,11 +140,12 @@ std::vector<std::int32_t> ScheduleFile::read(int budget, const UnitName& unit, i
   const std::string expected = fmt::format("[{}]", num_tokens);
   const std::string found = shape_name(dataset.getSpace());
   if (found != expected) place.fail("shape " + expected, found, kHowToWrite);
+  require_written(dataset, place, kWriteAgain);
   std::vector<std::int32_t> evicted_after(num_tokens);
   try {
     dataset.read(evicted_after.data(), H5::PredType::NATIVE_INT32);
   } catch (const H5::Exception& error) {
-    place.fail("numbers that can be read", error.getDetailMsg(), "write it again");
+    place.fail("numbers that can be read", error.getDetailMsg(), kWriteAgain);
   }
   check_steps(place, evicted_after);
   check_limits(place, evicted_after, limits);

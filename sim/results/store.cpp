@@ -8,6 +8,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "sim/results/database.h"
+#include "sim/results/integrity/value_ranges.h"
 #include "sim/results/layer_error_table.h"
 #include "sim/results/regret.h"
 #include "sim/results/replay_table.h"
@@ -28,21 +29,20 @@ bool has_labels(SQLite::Database& connection) {
 
 ResultStore::ResultStore(const std::filesystem::path& file, Access access, const Scratch& scratch)
     : database_(std::make_unique<Database>(file, access == Access::write, scratch)) {
-  database_->run([&](SQLite::Database& connection) {
-    if (access == Access::write) {
-      create_replay_table(connection);
-      SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  if (access == Access::write) {
+    database_->change([&](SQLite::Database& connection) {
+      create_replay_table(connection, file.string());
       renew_view(connection, "regret", regret_view());
-      transaction.commit();
-    } else if (connection.tableExists("replay")) {
-      SQLite::Statement(connection,
-                        fmt::format("SELECT {} FROM replay", column_names(kKeyColumns)));
-    }
-  });
+    });
+  } else {
+    database_->run([&](SQLite::Database& connection) {
+      if (connection.tableExists("replay")) check_replay_key(connection, file.string());
+    });
+  }
 }
 
 ResultStore::ResultStore() : database_(std::make_unique<Database>()) {
-  database_->run(create_replay_table);
+  database_->run([](SQLite::Database& connection) { create_replay_table(connection, "memory"); });
 }
 
 ResultStore::~ResultStore() = default;
@@ -65,12 +65,12 @@ void ResultStore::check_accepts_unmeasured() const {
 
 void ResultStore::begin_run(const RunLabels& labels) {
   run_ = std::make_unique<Run>(start_run(labels));
-  database_->run([&](SQLite::Database& connection) { insert_run(connection, *run_); });
+  database_->change([&](SQLite::Database& connection) { insert_run(connection, *run_); });
 }
 
 void ResultStore::finish_run() {
   if (run_ != nullptr) {
-    database_->run([&](SQLite::Database& connection) { kvsim::finish_run(connection, *run_); });
+    database_->change([&](SQLite::Database& connection) { kvsim::finish_run(connection, *run_); });
   }
   database_->publish();
 }
@@ -80,9 +80,8 @@ std::filesystem::path ResultStore::keep() { return database_->keep(); }
 std::string ResultStore::run_id() const { return run_ == nullptr ? "" : run_->run_id; }
 
 int ResultStore::set_labels(const std::vector<Result>& results) {
-  return database_->run([&](SQLite::Database& connection) {
+  return database_->change([&](SQLite::Database& connection) {
     int changed = 0;
-    SQLite::Transaction transaction(connection);
     SQLite::Statement update(
         connection, fmt::format("UPDATE replay SET label = ? WHERE ({}) = (?, ?, ?, ?, ?, ?, ?, ?) "
                                 "AND label IS NOT ?",
@@ -98,7 +97,6 @@ int ResultStore::set_labels(const std::vector<Result>& results) {
       changed += update.exec();
       update.reset();
     }
-    transaction.commit();
     return changed;
   });
 }
@@ -107,8 +105,7 @@ void ResultStore::add(const std::vector<Result>& results,
                       const std::vector<CertificateRow>& certificates,
                       const std::vector<LayerErrorRow>& layer_errors,
                       const std::vector<SampledIntervalRow>& intervals) {
-  database_->run([&](SQLite::Database& connection) {
-    SQLite::Transaction transaction(connection);
+  database_->change([&](SQLite::Database& connection) {
     insert_results(connection, results, run_.get());
     insert_certificates(connection, results, certificates, run_.get());
     remove_outdated_layer_errors(connection, results);
@@ -117,7 +114,6 @@ void ResultStore::add(const std::vector<Result>& results,
     if (run_ != nullptr) {
       count_rows(connection, *run_, results.size() + layer_errors.size() + intervals.size());
     }
-    transaction.commit();
   });
   database_->committed();
 }
@@ -131,6 +127,9 @@ std::optional<double> ResultStore::recall_bound(const Result& result) const {
                                 kOfUnit));
     bind_row(query, result);
     if (!query.executeStep() || query.getColumn(0).isNull()) return std::nullopt;
+    const std::vector<StoredColumn> columns =
+        columns_named(connection, "certificate", {"recall_bound"});
+    ValueCheck(database_->file().string(), "certificate", columns)(read_values(query));
     return query.getColumn(0).getDouble();
   });
 }
@@ -185,7 +184,7 @@ std::vector<SampledIntervalRow> ResultStore::sampled_intervals(const std::string
                                                                const std::string& mode,
                                                                std::int64_t seed) const {
   return database_->run([&](SQLite::Database& connection) {
-    return sampled_intervals_of(connection, trace_id, mode, seed);
+    return sampled_intervals_of(connection, trace_id, mode, seed, database_->file().string());
   });
 }
 
@@ -233,28 +232,25 @@ std::vector<Result> ResultStore::policy_results(const std::string& policy) const
 }
 
 std::vector<LayerErrorRow> ResultStore::policy_layer_errors(const std::string& policy) const {
-  return database_->run(
-      [&](SQLite::Database& connection) { return layer_errors_of(connection, policy); });
+  return database_->run([&](SQLite::Database& connection) {
+    return layer_errors_of(connection, policy, database_->file().string());
+  });
 }
 
 void ResultStore::create(const TableSchema& schema) {
-  database_->run([&](SQLite::Database& connection) {
-    SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+  database_->change([&](SQLite::Database& connection) {
     create_table(connection, schema, database_->file().string());
-    transaction.commit();
   });
 }
 
 void ResultStore::replace(const std::vector<TableRows>& tables) {
-  database_->run([&](SQLite::Database& connection) {
-    SQLite::Transaction transaction(connection);
+  database_->change([&](SQLite::Database& connection) {
     std::size_t rows = 0;
     for (const TableRows& table : tables) {
       insert_rows(connection, table, run_ == nullptr ? std::monostate() : Value(run_->run_id));
       rows += table.rows.size();
     }
     if (run_ != nullptr) count_rows(connection, *run_, rows);
-    transaction.commit();
   });
   database_->committed();
 }
@@ -277,11 +273,8 @@ Table ResultStore::table(const std::string& name) const {
     Table table;
     for (int i = 0; i < query.getColumnCount(); ++i)
       table.columns.emplace_back(query.getColumnName(i));
-    while (query.executeStep()) {
-      std::vector<Value>& row = table.rows.emplace_back();
-      for (int i = 0; i < query.getColumnCount(); ++i)
-        row.push_back(read_value(query.getColumn(i)));
-    }
+    const ValueCheck check(database_->file().string(), name, columns_of(connection, name));
+    while (query.executeStep()) check(table.rows.emplace_back(read_values(query)));
     return table;
   });
 }

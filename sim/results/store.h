@@ -119,7 +119,8 @@ class ResultStore {
   /// same key.
   void replace(const std::vector<TableRows>& tables);
 
-  /// Any table or view of the file, ordered by its key. Throws UsageError if it does not exist.
+  /// Any table or view of the file, ordered by its key. Throws UsageError if it does not exist,
+  /// DataError for values that its columns cannot have (integrity/value_ranges.h).
   Table table(const std::string& name) const;
 
  private:

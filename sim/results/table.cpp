@@ -6,11 +6,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string_view>
+
+#include "traces/hdf5/printable.h"
 
 namespace kvsim {
 namespace {
 
-std::string csv_text(const std::string& text) {
+std::string csv_quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) {
@@ -18,6 +21,19 @@ std::string csv_text(const std::string& text) {
     quoted += c;
   }
   return quoted + '"';
+}
+
+/// Whether a spreadsheet may take the text for a formula. Texts that look as if they had been
+/// marked are marked too, so that the mark can be taken away again.
+bool may_be_formula(const std::string& text) {
+  const std::size_t first = text.find_first_not_of('\'');
+  return first != std::string::npos &&
+         std::string_view("=+-@\t\r").find(text[first]) != std::string_view::npos;
+}
+
+std::string csv_text(const std::string& text) {
+  if (may_be_formula(text)) return csv_quoted('\'' + text);
+  return csv_quoted(text);
 }
 
 std::string csv_field(const Value& value) {
@@ -33,7 +49,7 @@ std::string aligned_field(const Value& value) {
     const bool is_short = size == 0 || (size >= 1e-3 && size < 1e6);
     return is_short ? fmt::format("{:.4f}", *number) : fmt::format("{:.1e}", *number);
   }
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* text = std::get_if<std::string>(&value)) return printable(*text);
   if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
   return "-";
 }
@@ -57,7 +73,8 @@ Table to_table(std::span<const Result> results) {
   return table;
 }
 
-void write_csv(std::ostream& out, const Table& table) {
+std::vector<std::string> write_csv(std::ostream& out, const Table& table) {
+  std::vector<std::string> marked;
   std::vector<std::string> names;
   for (const std::string& name : table.columns) names.push_back(csv_text(name));
   out << fmt::format("{}\n", fmt::join(names, ","));
@@ -65,7 +82,14 @@ void write_csv(std::ostream& out, const Table& table) {
     std::vector<std::string> fields;
     for (const Value& value : row) fields.push_back(csv_field(value));
     out << fmt::format("{}\n", fmt::join(fields, ","));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto* text = std::get_if<std::string>(&row[i]);
+      if (text == nullptr || !may_be_formula(*text)) continue;
+      const std::string& name = table.columns[i];
+      if (std::ranges::find(marked, name) == marked.end()) marked.push_back(name);
+    }
   }
+  return marked;
 }
 
 void write_json(std::ostream& out, const Table& table) {
@@ -85,7 +109,9 @@ void write_json(std::ostream& out, const Table& table) {
 
 void write_aligned(std::ostream& out, const Table& table) {
   std::vector<std::size_t> widths;
-  for (const std::string& name : table.columns) widths.push_back(name.size());
+  std::vector<std::string> names;
+  for (const std::string& name : table.columns) names.push_back(printable(name));
+  for (const std::string& name : names) widths.push_back(name.size());
   std::vector<std::vector<std::string>> cells;
   for (const std::vector<Value>& row : table.rows) {
     std::vector<std::string>& line = cells.emplace_back();
@@ -106,7 +132,7 @@ void write_aligned(std::ostream& out, const Table& table) {
     text.erase(text.find_last_not_of(' ') + 1);
     out << text << '\n';
   };
-  write_line(table.columns);
+  write_line(names);
   for (const std::vector<std::string>& line : cells) write_line(line);
 }
 

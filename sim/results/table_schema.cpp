@@ -4,8 +4,10 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/results/database.h"
+#include "sim/results/integrity/kept_digests.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
@@ -46,16 +48,14 @@ std::string create_statement(const TableSchema& schema) {
 }
 
 // Rows of an earlier version have no label, and do not say which code and run they come from.
-void add_missing_columns(SQLite::Database& connection, const TableSchema& schema,
-                         const std::vector<StoredColumn>& made) {
+void add_newer_columns(SQLite::Database& connection, const TableSchema& schema) {
+  std::vector<std::pair<std::string, std::string>> newer;
   for (const StoredColumn& column : stored_columns(schema)) {
-    const bool is_newer =
-        column.name == "label" || column.name == "policy_code" || column.name == "run_id";
-    if (!is_newer) continue;
-    if (std::find(made.begin(), made.end(), column) != made.end()) continue;
-    connection.exec(
-        fmt::format("ALTER TABLE {} ADD COLUMN {} {}", schema.name, column.name, column.type));
+    if (column.name == "label" || column.name == "policy_code" || column.name == "run_id") {
+      newer.emplace_back(column.name, column.type);
+    }
   }
+  add_missing_columns(connection, schema.name, newer);
 }
 
 // Writes the meaning of the table (under an empty column name) and of its columns to `about`.
@@ -64,7 +64,11 @@ void explain(SQLite::Database& connection, const TableSchema& schema) {
       "CREATE TABLE IF NOT EXISTS about (table_name TEXT NOT NULL, column_name TEXT NOT NULL, "
       "meaning TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (table_name, column_name)) "
       "WITHOUT ROWID");
-  SQLite::Statement insert(connection, "INSERT OR REPLACE INTO about VALUES (?, ?, ?, ?)");
+  watch_rows(connection, "about");
+  SQLite::Statement insert(
+      connection,
+      "INSERT INTO about VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET meaning = excluded.meaning, "
+      "source = excluded.source WHERE (meaning, source) <> (excluded.meaning, excluded.source)");
   const auto note = [&](const std::string& column, const std::string& meaning) {
     insert.bind(1, schema.name);
     insert.bind(2, column);
@@ -101,8 +105,9 @@ void create_table(SQLite::Database& connection, const TableSchema& schema,
   const std::vector<StoredColumn> made = columns_of(connection, schema.name);
   if (made.empty()) {
     connection.exec(create_statement(schema));
+    watch_rows(connection, schema.name);
   } else {
-    add_missing_columns(connection, schema, made);
+    add_newer_columns(connection, schema);
     if (columns_of(connection, schema.name) != stored_columns(schema)) {
       throw DataError(fmt::format(
           "{}: the table {} has other columns than those of this version; use a new result file",
@@ -118,7 +123,15 @@ void insert_rows(SQLite::Database& connection, const TableRows& table, const Val
                                                    table.schema->name, fmt::join(places, ", ")));
   for (const std::vector<Value>& row : table.rows) {
     int index = 1;
-    for (const Value& value : row) bind_value(insert, index++, value);
+    for (const Value& value : row) {
+      if (const auto* number = std::get_if<double>(&value); number && std::isinf(*number)) {
+        throw std::runtime_error(fmt::format(
+            "table {}: expected a number as {}, found infinity; please report this, with "
+            "the trace",
+            table.schema->name, table.schema->columns[static_cast<std::size_t>(index) - 1].name));
+      }
+      bind_value(insert, index++, value);
+    }
     bind_value(insert, index, run_id);
     insert.exec();
     insert.reset();

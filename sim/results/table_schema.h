@@ -53,7 +53,8 @@ struct TableRows {
 /// Implements ResultStore::create(); `file` is for messages.
 void create_table(SQLite::Database& connection, const TableSchema& schema, const std::string& file);
 
-/// Inserts rows of a run, in place of those with the same key.
+/// Inserts rows of a run, in place of those with the same key. Throws std::runtime_error for
+/// infinity.
 void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id);
 
 }  // namespace kvsim

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "policies/interface/interrupt.h"
 #include "sim/replay/replay.h"
 #include "sim/sweep/cpu_quota.h"
 
@@ -30,6 +31,7 @@ void in_parallel(std::size_t count, int threads, const std::atomic<bool>& interr
   for (std::size_t i = 0; i < count; ++i) {
     if (failed || interrupted) continue;
     try {
+      const InterruptScope scope(&interrupted);
       work(i);
     } catch (...) {
       failures[i] = std::current_exception();

@@ -116,6 +116,16 @@ std::size_t replay_memory(const ReplayShape& shape) {
   return bytes + tables * (n * (n + 1) / 2) * kNumber + exact_values;
 }
 
+std::size_t table_memory(std::size_t rows) {
+  constexpr std::size_t kBytesPerRow = 11 << 10;
+  return rows * kBytesPerRow;
+}
+
+std::size_t own_memory() {
+  constexpr std::size_t kUntouched = 5 << 20;
+  return resident_bytes() + kUntouched;
+}
+
 std::size_t resident_bytes() {
   std::size_t size = 0;
   std::size_t resident = 0;

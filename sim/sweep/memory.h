@@ -37,7 +37,14 @@ std::size_t replay_memory(const ReplayShape& shape);
 /// Of that, what reading the unit before its replays takes.
 std::size_t read_memory(const ReplayShape& shape);
 
+/// The rows that the program reads at the end to print a table of them.
+std::size_t table_memory(std::size_t rows);
+
 /// The resident memory of this process, in bytes; 0 if unknown.
 std::size_t resident_bytes();
+
+/// What the process takes in the end beside what is estimated, in bytes: what it takes now, and the
+/// code, stacks and pages of the result file that it has not touched yet.
+std::size_t own_memory();
 
 }  // namespace kvsim

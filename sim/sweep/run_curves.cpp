@@ -50,9 +50,12 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   }
   // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
   const std::size_t plans = shape.oracles ? 16 * n * n : 0;
-  constexpr std::size_t kBytesPerRow = 2048;
-  return replay_memory(shape) + values + plans +
-         request.policies.size() * (errors + n * kBytesPerRow);
+  // Rows are made when the curves are there.
+  constexpr std::size_t kBytesPerRow = 1600;
+  const std::size_t read = read_memory(shape);
+  const std::size_t work =
+      replay_memory(shape) - read + values + plans + request.policies.size() * errors;
+  return read + std::max(work, request.policies.size() * n * kBytesPerRow);
 }
 
 std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit& planned,
@@ -155,9 +158,9 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
         .error_budgets = plan.errors.of(unit.num_tokens(), budget_base(planned.unit, request.mode)),
         .interrupted = &interrupted};
     const std::vector<Curve> curves = curves_of(unit, request.policies, options, backend);
-    const auto rows = rows_of(plan, planned, unit, curves, backend.device());
+    auto rows = rows_of(plan, planned, unit, curves, backend.device());
     const std::lock_guard<std::mutex> lock(reporting);
-    finished(planned, curves, rows);
+    finished(planned, curves, std::move(rows));
   };
   in_parallel_with_read(plan.sweep.units.size(), request.threads, interrupted, read, follow);
 }

@@ -26,7 +26,7 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors);
 
 /// Called with the rows of one unit, by one thread at a time.
 using CurvesFinished = std::function<void(const PlannedUnit&, const std::vector<Curve>&,
-                                          const std::vector<std::vector<Value>>& rows)>;
+                                          std::vector<std::vector<Value>> rows)>;
 
 /// Computes the curves, units in parallel. Curves are parallel to the policies of the request; rows
 /// are those of curve_schema(). After a failure or an interruption no further unit begins; finished

@@ -45,6 +45,12 @@ std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
   return groups;
 }
 
+/// What a device's replays leave on the host, of each step and query head: loss, error, norm.
+std::size_t measurement_bytes(const ReplayShape& shape) {
+  constexpr std::size_t kNumbers = 3;
+  return shape.configurations * shape.group_size * shape.num_tokens * kNumbers * sizeof(double);
+}
+
 /// Whether no later unit of the job in the plan is of the same layer: the layer's errors go with
 /// its last unit.
 bool is_last_of_layer(const SweepJob& job, std::size_t unit) {
@@ -83,6 +89,30 @@ ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& i
 }
 
 }  // namespace
+
+std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
+                         const Backend& backend) {
+  const auto groups = group_jobs(plan, jobs, backend);
+  std::size_t largest = 0;
+  std::size_t ahead = 0;
+  for (const std::span<const SweepJob> group : groups) {
+    std::size_t replays = 0;  // of one job at a time; a device's work lies in its own memory
+    std::size_t recorded = 0;
+    std::size_t measured = 0;
+    for (const SweepJob& job : group) {
+      const ReplayShape shape = replay_shape(plan, job);
+      const std::size_t read = read_memory(shape);
+      replays = std::max(replays, job.units.size() * (replay_memory(shape) - read));
+      recorded += job.units.size() * read;
+      if (group.size() > 1) measured += measurement_bytes(shape);
+    }
+    largest = std::max(largest, recorded + replays + measured);
+    ahead = std::max(ahead, recorded);
+  }
+  const int threads = plan.request.threads;
+  return largest * std::min(static_cast<std::size_t>(threads), groups.size()) +
+         read_ahead_memory(groups.size(), threads, ahead);
+}
 
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished) {

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "sim/sweep/sweep_jobs.h"
 #include "sim/sweep/sweep_plan.h"
 
 namespace kvsim {
@@ -16,6 +18,11 @@ using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>
 /// job in the order of jobs_of(), or Interrupted.
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished);
+
+/// An estimate of the memory that running these jobs of the plan takes on the host, in bytes. A
+/// device replays many jobs at once, and as many are read ahead.
+std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
+                         const Backend& backend);
 
 /// The policies of the plan that the CPU replays because the back-end's device cannot; none if the
 /// back-end is the CPU.

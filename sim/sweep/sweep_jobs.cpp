@@ -7,7 +7,6 @@
 
 #include "sim/replay/score_replay.h"
 #include "sim/results/regret.h"
-#include "sim/sweep/read_ahead.h"
 
 namespace kvsim {
 namespace {
@@ -93,19 +92,6 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
     return a.units.size() < b.units.size();
   });
   return jobs;
-}
-
-std::size_t memory_bytes(const SweepPlan& plan, const std::vector<SweepJob>& jobs) {
-  std::size_t largest = 0;
-  std::size_t ahead = 0;
-  for (const SweepJob& job : jobs) {
-    const ReplayShape shape = replay_shape(plan, job);
-    largest = std::max(largest, job.units.size() * replay_memory(shape));
-    ahead = std::max(ahead, job.units.size() * read_memory(shape));
-  }
-  const int threads = plan.request.threads;
-  return largest * std::min(static_cast<std::size_t>(threads), jobs.size()) +
-         read_ahead_memory(jobs.size(), threads, ahead);
 }
 
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {

@@ -28,9 +28,6 @@ struct SweepJob {
 /// The remaining replays of the plan: jobs of few units first, otherwise in the plan's order.
 std::vector<SweepJob> jobs_of(const SweepPlan& plan);
 
-/// An estimate of the memory that running the jobs takes, in bytes.
-std::size_t memory_bytes(const SweepPlan& plan, const std::vector<SweepJob>& jobs);
-
 /// The sizes of one unit's replays in the job.
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job);
 

@@ -4,6 +4,7 @@
 
 #include "sim/attention/attention_blocks.h"
 #include "sim/sweep/in_parallel.h"
+#include "sim/sweep/memory.h"
 
 namespace kvsim {
 namespace {
@@ -31,6 +32,22 @@ const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
 }
 
 }  // namespace
+
+std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads) {
+  const TraceHeader& header = trace.header();
+  std::size_t largest = 0;
+  for (const SelectedUnit& unit : units) {
+    const ReplayShape shape{.num_tokens = static_cast<std::size_t>(unit.num_tokens),
+                            .group_size = static_cast<std::size_t>(header.group_size()),
+                            .head_dim = static_cast<std::size_t>(header.head_dim),
+                            .value_dim = static_cast<std::size_t>(header.value_dim),
+                            .configurations = 0};
+    const std::size_t output =
+        shape.group_size * shape.num_tokens * shape.value_dim * sizeof(float);
+    largest = std::max(largest, replay_memory(shape) + output);
+  }
+  return largest * std::min(static_cast<std::size_t>(std::max(1, threads)), units.size());
+}
 
 std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
                                const Backend& backend, int threads) {

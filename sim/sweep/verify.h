@@ -19,6 +19,9 @@ struct LayerCheck {
   bool agrees() const { return worst_error <= limit; }
 };
 
+/// An estimate of the memory that verifying these units takes, in bytes.
+std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads);
+
 /// Reads every selected unit, which checks its numbers, and compares outputs; one check per
 /// sequence and layer. Throws DataError for data that cannot be read.
 std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,

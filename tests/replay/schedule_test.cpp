@@ -117,7 +117,9 @@ TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[sch
     const char* path = "/sequences/a/layers/0/kv_heads/0/evicted_after";
     file.unlink(path);
     const hsize_t count = 3;
-    file.createDataSet(path, H5::PredType::STD_I32LE, H5::DataSpace(1, &count));
+    const std::int32_t steps[] = {3, 3, 3};
+    file.createDataSet(path, H5::PredType::STD_I32LE, H5::DataSpace(1, &count))
+        .write(steps, H5::PredType::NATIVE_INT32);
     file.close();
     CHECK_THAT(refused(wanted), Catch::Contains(path) && Catch::Contains("shape [40]"));
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/results/integrity/check_results.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
@@ -39,6 +40,12 @@ inline std::filesystem::path write(const std::filesystem::path& file,
 
 inline void edit(const std::filesystem::path& file, const std::string& sql) {
   SQLite::Database(file, SQLite::OPEN_READWRITE).exec(sql);
+}
+
+/// edit(), as if kvsim had written the file so.
+inline void rewrite(const std::filesystem::path& file, const std::string& sql) {
+  edit(file, sql);
+  renew_digests(file);
 }
 
 inline std::string bytes(const std::filesystem::path& file) {

@@ -54,7 +54,7 @@ TEST_CASE("a stored row comes back with every column", "[store]") {
   result.seed = std::numeric_limits<std::int64_t>::min();
   result.cache_bytes = std::numeric_limits<std::int64_t>::max();
   result.attention_loss = std::numeric_limits<double>::denorm_min();
-  result.output_error_max = std::numeric_limits<double>::infinity();
+  result.output_error_max = std::numeric_limits<double>::max();
   result.miss_rate = 1;  // an integer value in a real column
   ResultStore(folder / "r.sqlite", Access::write).add({result});
   const ResultStore store(folder / "r.sqlite", Access::read);

@@ -83,7 +83,8 @@ TEST_CASE("store: rows of tables name their run, too", "[store]") {
 
 TEST_CASE("store: a table of an earlier version gets columns for its provenance", "[store]") {
   const traces_test::TemporaryFolder folder;
-  SQLite::Database(folder.path() / "r.sqlite", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+  { const ResultStore empty(folder.path() / "r.sqlite", ResultStore::Access::write); }
+  SQLite::Database(folder.path() / "r.sqlite", SQLite::OPEN_READWRITE)
       .exec(
           "CREATE TABLE colours (name TEXT NOT NULL, number INTEGER NOT NULL, length REAL, "
           "PRIMARY KEY (name, number)) WITHOUT ROWID; "

@@ -60,6 +60,21 @@ TEST_CASE("text of any kind survives CSV", "[table]") {
   }
 }
 
+TEST_CASE("CSV marks texts that a spreadsheet would run, so that the mark can be taken off",
+          "[table]") {
+  const std::vector<std::pair<std::string, std::string>> texts = {
+      {"=1+1", "'=1+1"}, {"+1", "'+1"},     {"-1", "'-1"},   {"@SUM(A1)", "'@SUM(A1)"},
+      {"\t=1", "'\t=1"}, {"\r=1", "'\r=1"}, {"'=1", "''=1"}, {"=\"a\",b", "'=\"a\",b"},
+      {"'tis", "'tis"},  {"a=1", "a=1"},    {"'", "'"},      {"h2o:recent=0.5", "h2o:recent=0.5"}};
+  for (const auto& [text, written] : texts) {
+    std::ostringstream out;
+    const auto marked = write_csv(out, {{"n", "t"}, {{-1.5, text}, {0.5, text}}});
+    const Lines lines = parse_csv(out.str());
+    CHECK(lines[1] == std::vector<std::string>{"-1.5", written});
+    CHECK(marked == (text == written ? std::vector<std::string>() : std::vector<std::string>{"t"}));
+  }
+}
+
 TEST_CASE("plain text is not quoted in CSV", "[table]") {
   CHECK(csv({{"a", "b"}, {{std::string("x"), std::int64_t{1}}}}) == "a,b\nx,1\n");
   CHECK(csv({{"a", "b"}, {}}) == "a,b\n");

@@ -26,7 +26,7 @@ TEST_CASE("a plan lists every unit with every policy at every budget", "[sweep]"
   REQUIRE(plan.units.size() == kUnits);
   CHECK(plan.num_replays() == kUnits * 4);
   CHECK(plan.num_remaining() == kUnits * 4);
-  CHECK(memory_bytes(plan, jobs_of(plan)) > 0);
+  CHECK(memory_bytes(plan, jobs_of(plan), *make_cpu_backend()) > 0);
   CHECK(name_of(plan.units.front().unit.name) == "a 0 0");
   CHECK(name_of(plan.units.back().unit.name) == "b 1 1");
 }

@@ -26,12 +26,11 @@ std::string prefix_of(const fs::path& target) {
   return "kvsim-" + sha256(target.string()).substr(0, kDigits) + "-";
 }
 
-/// A descriptor of the folder's lock, held; -1 if another process has it or there is none.
-int locked(const fs::path& folder, int flags) {
-  const int descriptor = open((folder / "lock").c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
-  if (descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  close(descriptor);
-  return -1;
+/// The folder's lock, held; not open if another process has it or there is none.
+Descriptor locked(const fs::path& folder, int flags) {
+  Descriptor lock(folder / "lock", O_RDWR | flags, 0600);
+  if (lock.is_open() && flock(lock.number(), LOCK_EX | LOCK_NB) != 0) return {};
+  return lock;
 }
 
 /// Other users may write to a folder for temporary files.
@@ -42,8 +41,8 @@ bool is_own(const fs::path& folder) {
 
 }  // namespace
 
-CopyFolder::CopyFolder(fs::path folder, int lock, const fs::path& target)
-    : folder_(std::move(folder)), file_(folder_ / target.filename()), lock_(lock) {}
+CopyFolder::CopyFolder(fs::path folder, Descriptor lock, const fs::path& target)
+    : folder_(std::move(folder)), file_(folder_ / target.filename()), lock_(std::move(lock)) {}
 
 CopyFolder::CopyFolder(const fs::path& scratch, const fs::path& target) {
   std::string folder = (scratch / (prefix_of(target) + "XXXXXX")).string();
@@ -54,16 +53,12 @@ CopyFolder::CopyFolder(const fs::path& scratch, const fs::path& target) {
   folder_ = folder;
   file_ = folder_ / target.filename();
   lock_ = locked(folder_, O_CREAT);
-  if (lock_ >= 0) return;
+  if (lock_.is_open()) return;
   const std::string reason = std::strerror(errno);
   remove();
   throw std::runtime_error(
       fmt::format("{}: cannot lock files ({}); --scratch DIR names a folder on a local disk",
                   scratch.string(), reason));
-}
-
-CopyFolder::~CopyFolder() {
-  if (lock_ >= 0) close(lock_);
 }
 
 std::vector<std::unique_ptr<CopyFolder>> CopyFolder::left_behind(const fs::path& scratch,
@@ -75,9 +70,9 @@ std::vector<std::unique_ptr<CopyFolder>> CopyFolder::left_behind(const fs::path&
        entry.increment(ended)) {
     const fs::path& folder = entry->path();
     if (!folder.filename().string().starts_with(prefix) || !is_own(folder)) continue;
-    const int lock = locked(folder, O_NOFOLLOW);
-    if (lock < 0) continue;
-    std::unique_ptr<CopyFolder> left(new CopyFolder(folder, lock, target));
+    Descriptor lock = locked(folder, O_NOFOLLOW);
+    if (!lock.is_open()) continue;
+    std::unique_ptr<CopyFolder> left(new CopyFolder(folder, std::move(lock), target));
     // Without this file its process was killed before it began, or has just removed the copy.
     if (fs::exists(folder / kBasedOn) && fs::exists(left->file())) found.push_back(std::move(left));
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/output/descriptor.h"
+
 namespace kvsim {
 
 /// A folder below a scratch folder for the local copy of one result file. It holds the copy, a lock
@@ -14,9 +16,6 @@ class CopyFolder {
  public:
   /// Makes one for the result file `target`. Throws std::runtime_error.
   CopyFolder(const std::filesystem::path& scratch, const std::filesystem::path& target);
-  ~CopyFolder();
-  CopyFolder(const CopyFolder&) = delete;
-  CopyFolder& operator=(const CopyFolder&) = delete;
 
   /// Those that killed processes left for `target`.
   static std::vector<std::unique_ptr<CopyFolder>> left_behind(const std::filesystem::path& scratch,
@@ -32,11 +31,11 @@ class CopyFolder {
   void remove();
 
  private:
-  CopyFolder(std::filesystem::path folder, int lock, const std::filesystem::path& target);
+  CopyFolder(std::filesystem::path folder, Descriptor lock, const std::filesystem::path& target);
 
   std::filesystem::path folder_;
   std::filesystem::path file_;
-  int lock_;  ///< a descriptor
+  Descriptor lock_;
 };
 
 }  // namespace kvsim

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <limits>
@@ -11,6 +10,8 @@
 
 #include "sim/results/local_disk/file_system.h"
 #include "traces/hdf5/errors.h"
+#include "traces/output/descriptor.h"
+#include "traces/output/partial_file.h"
 
 namespace kvsim {
 namespace {
@@ -18,17 +19,15 @@ namespace {
 /// Whether a server has no service for locks. SQLite takes that for a lock of someone else.
 bool locks_are_refused(const std::filesystem::path& file) {
   if (network_file_system(file).empty()) return false;
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  const Descriptor opened(file, O_RDONLY);
+  if (!opened.is_open()) return false;
   struct flock lock {};
   lock.l_type = F_RDLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = std::numeric_limits<off_t>::max() - 1;  // where SQLite has no locks
   lock.l_len = 1;
-  const bool is_refused = fcntl(descriptor, F_SETLK, &lock) != 0 &&
-                          (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP);
-  close(descriptor);
-  return is_refused;
+  return fcntl(opened.number(), F_SETLK, &lock) != 0 &&
+         (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP);
 }
 
 }  // namespace
@@ -70,6 +69,9 @@ void throw_database_error(const std::filesystem::path& file, const SQLite::Excep
         fmt::format("{}: locked for a minute: another program writes to it, or its file system "
                     "does not unlock files; wait for that program, or {}",
                     name, fix));
+  }
+  if (error.getExtendedErrorCode() == SQLITE_IOERR_WRITE && !file_size_limit().empty()) {
+    throw std::runtime_error(fmt::format("{}: cannot be written: {}", name, file_size_limit()));
   }
   throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
 }

@@ -42,14 +42,13 @@ void check_place(const fs::path& target) {
     throw std::runtime_error(
         fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
   }
-  const fs::path probe = name_of_this_process(target, ".partial-", "");
-  const int descriptor = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0) {
-    throw std::runtime_error(
-        fmt::format("{}: cannot be written: {}", target.string(), std::strerror(errno)));
-  }
-  close(descriptor);
-  fs::remove(probe);
+  const PartialFile probe(target);
+}
+
+/// Without the name of the file, where the error has it apart.
+std::string reason_of(const std::exception& error) {
+  const auto* unwritable = dynamic_cast<const UnwritableFile*>(&error);
+  return unwritable == nullptr ? error.what() : unwritable->reason();
 }
 
 }  // namespace
@@ -76,7 +75,7 @@ LocalCopy::LocalCopy(fs::path target, const fs::path& scratch_folder, const Scra
   try {
     begin(scratch_folder);
   } catch (...) {
-    if (header_ >= 0) close(header_);
+    header_ = {};
     if (folder_ && has_place_) folder_->remove();
     throw;
   }
@@ -84,7 +83,7 @@ LocalCopy::LocalCopy(fs::path target, const fs::path& scratch_folder, const Scra
 }
 
 LocalCopy::~LocalCopy() {
-  close(header_);
+  header_ = {};
   if (!is_kept_) folder_->remove();
 }
 
@@ -95,8 +94,8 @@ void LocalCopy::begin(const fs::path& scratch_folder) {
     copy_target();
     folder_->set_based_on({base_});
   }
-  header_ = open(file().c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (header_ < 0) {
+  header_ = Descriptor(file(), O_RDONLY | O_CREAT, 0600);
+  if (!header_.is_open()) {
     throw std::runtime_error(fmt::format("{}: {}", file().string(), std::strerror(errno)));
   }
   published_counter_ = change_counter();
@@ -139,7 +138,7 @@ void LocalCopy::copy_target() {
 std::uint32_t LocalCopy::change_counter() const {
   constexpr off_t kPlace = 24;  // of the counter in the header of a database, four bytes
   std::array<std::uint8_t, 4> bytes{};
-  const ssize_t read = pread(header_, bytes.data(), bytes.size(), kPlace);
+  const ssize_t read = pread(header_.number(), bytes.data(), bytes.size(), kPlace);
   if (read != static_cast<ssize_t>(bytes.size())) return 0;
   std::uint32_t counter = 0;
   for (const std::uint8_t byte : bytes) counter = counter << 8U | byte;
@@ -184,11 +183,10 @@ fs::path LocalCopy::keep() {
 
 void LocalCopy::bring_to_place() {
   if (!has_changed()) return;
-  fs::path partial;
   try {
     const std::uint32_t counter = change_counter();
-    partial = write_partial(file(), target_);
-    folder_->set_based_on({base_, fingerprint(partial)});
+    PartialFile partial = write_partial(file(), target_);
+    folder_->set_based_on({base_, fingerprint(partial.path())});
     bool is_there = put_in_place(partial, place_, base_);
     for (int i = 1; !is_there; ++i) {
       const std::string end = i == 1 ? ".sqlite" : fmt::format("-{}.sqlite", i);
@@ -207,12 +205,10 @@ void LocalCopy::bring_to_place() {
     is_kept_ = false;
   } catch (const std::exception& error) {
     is_kept_ = true;
-    std::error_code ignored;
-    if (!partial.empty()) fs::remove(partial, ignored);
     throw std::runtime_error(
         fmt::format("{}: cannot be written: {}; all rows are in {}, and the same command brings "
                     "them to their place",
-                    target_.string(), error.what(), file().string()));
+                    target_.string(), reason_of(error), file().string()));
   }
 }
 

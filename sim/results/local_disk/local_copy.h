@@ -9,6 +9,7 @@
 
 #include "sim/results/local_disk/copy_folder.h"
 #include "sim/results/local_disk/scratch.h"
+#include "traces/output/descriptor.h"
 
 namespace kvsim {
 
@@ -66,8 +67,8 @@ class LocalCopy {
   std::filesystem::path place_;  ///< the target, or a name beside it
   Scratch scratch_;
   std::unique_ptr<CopyFolder> folder_;
-  std::string base_;  ///< fingerprint of the file at place_ that this copy has all rows of
-  int header_ = -1;   ///< descriptor of the local file: to close one frees SQLite's locks
+  std::string base_;   ///< fingerprint of the file at place_ that this copy has all rows of
+  Descriptor header_;  ///< of the local file: to close one frees SQLite's locks
   std::uint32_t published_counter_ = 0;
   bool has_place_ = true;  ///< the file at place_ has the rows of published_counter_
   bool has_told_ = false;

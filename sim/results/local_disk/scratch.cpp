@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_local_and_writable(const fs::path& folder) {
-  return fs::is_directory(folder) && access(folder.c_str(), W_OK) == 0 &&
+  std::error_code unknown;
+  return fs::is_directory(folder, unknown) && access(folder.c_str(), W_OK) == 0 &&
          network_file_system(folder).empty();
 }
 

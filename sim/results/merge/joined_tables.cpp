@@ -63,7 +63,7 @@ void check_fits(const TableShape& table, const std::string& file, const TableSha
 JoinedTables::JoinedTables() {
   const Database present;
   present.run([&](SQLite::Database& connection) {
-    create_replay_table(connection);
+    create_replay_table(connection, kThisVersion);
     create_run_table(connection);
     create_certificate_table(connection);
     for (const TableSchema& schema :
@@ -123,26 +123,18 @@ bool JoinedTables::add(const std::string& file, const std::vector<TableShape>& t
 void JoinedTables::create(SQLite::Database& connection) const {
   for (const auto& [name, joined] : tables_) {
     if (!joined.is_wanted) continue;
-    std::vector<StoredColumn> made = columns_of(connection, name);
-    if (made.empty()) {
+    if (columns_of(connection, name).empty()) {
       connection.exec(joined.shape.sql);
     } else if (name == "certificate") {
       create_certificate_table(connection);
     }
-    made = columns_of(connection, name);
-    std::vector<ColumnShape> columns = joined.shape.columns;
-    if (!joined.of_this_version) {  // in an order that does not depend on that of the files
-      std::sort(columns.begin(), columns.end(),
-                [](const ColumnShape& a, const ColumnShape& b) { return a.name < b.name; });
+    std::vector<std::pair<std::string, std::string>> columns;
+    for (const ColumnShape& column : joined.shape.columns) {
+      columns.emplace_back(column.name, column.type);
     }
-    for (const ColumnShape& column : columns) {
-      if (std::any_of(made.begin(), made.end(),
-                      [&](const StoredColumn& each) { return each.name == column.name; })) {
-        continue;
-      }
-      connection.exec(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", sql_name(name),
-                                  sql_name(column.name), column.type));
-    }
+    // In an order that does not depend on that of the files.
+    if (!joined.of_this_version) std::sort(columns.begin(), columns.end());
+    add_missing_columns(connection, name, columns);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/results/merge/table_shape.h"
+#include "sim/results/integrity/table_shape.h"
 
 namespace kvsim {
 

@@ -9,6 +9,9 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/results/database.h"
+#include "sim/results/integrity/check_results.h"
+#include "sim/results/integrity/row_digest.h"
+#include "sim/results/integrity/value_ranges.h"
 #include "sim/results/layer_error_table.h"
 #include "sim/results/merge/joined_tables.h"
 #include "sim/results/merge/missing_shards.h"
@@ -30,8 +33,10 @@ std::vector<std::string> distinct(const std::vector<fs::path>& parts, const fs::
   std::set<fs::path> seen;
   std::vector<std::string> files;
   for (const fs::path& part : parts) {
-    const bool is_output = fs::exists(part) && fs::exists(output) && fs::equivalent(part, output);
-    if (is_output || !seen.insert(fs::weakly_canonical(part)).second) continue;
+    std::error_code unknown;  // reading the part will say what is wrong
+    const bool is_output = fs::equivalent(part, output, unknown);
+    const fs::path resolved = fs::weakly_canonical(part, unknown);
+    if (is_output || !seen.insert(unknown ? part : resolved).second) continue;
     files.push_back(part.string());
   }
   return files;
@@ -78,14 +83,13 @@ class Merge {
 
   Merged run(const std::vector<std::string>& files, const MergeProgress& progress) {
     progress_ = progress;
-    Merged merged = merged_.run([&](SQLite::Database& connection) {
+    merged_.run([](SQLite::Database& connection) {
       connection.exec("PRAGMA cache_size = -65536");  // KiB
-      SQLite::Transaction transaction(connection, SQLite::TransactionBehavior::IMMEDIATE);
+    });
+    Merged merged = merged_.change([&](SQLite::Database& connection) {
       take_output(connection);
       for (const std::string& file : files) add(file);
-      Merged all = finish(connection);
-      transaction.commit();
-      return all;
+      return finish(connection);
     });
     merged_.publish();
     return merged;
@@ -97,7 +101,7 @@ class Merge {
     const std::string file = merged_.file().string();
     const std::vector<TableShape> before = tables_of(connection);
     if (!before.empty()) tables_.add(file, before);
-    create_tables();
+    create_tables(connection);
     const std::string run = last_run(connection);
     for (const TableShape& table : tables_of(connection)) {
       const Places places(table);
@@ -123,17 +127,13 @@ class Merge {
     }
   }
 
-  void create_tables() {
-    units_.reset();
-    joins_.clear();
-    merged_.run([&](SQLite::Database& connection) {
-      tables_.create(connection);
-      for (TableShape& table : tables_of(connection)) {
-        if (table.name == "replay") units_.emplace(merged_, table);
-        const std::string name = table.name;
-        joins_[name] = std::make_unique<TableJoin>(merged_, std::move(table));
-      }
-    });
+  void create_tables(SQLite::Database& connection) {
+    tables_.create(connection);
+    for (TableShape& table : tables_of(connection)) {
+      if (table.name == "replay") units_.emplace(merged_, table);
+      const std::string name = table.name;
+      joins_[name] = std::make_unique<TableJoin>(merged_, std::move(table));
+    }
   }
 
   void add(const std::string& file) {
@@ -146,6 +146,8 @@ class Merge {
         throw DataError(
             fmt::format("{}: it has got another table since the merge began; merge again", file));
       }
+      add_digest_functions(connection);
+      check_digests(connection, file, [this] { tell(); });
       units_->next_file();
       const std::string run = last_run(connection);
       for (const TableShape& table : tables) add(table, connection, file, run);
@@ -157,11 +159,15 @@ class Merge {
            const std::string& run) {
     TableJoin& join = *joins_.at(table.name);
     const Places places(join.shape());
+    std::vector<std::string> names;
+    for (const ColumnShape& column : join.shape().columns) names.push_back(column.name);
+    const ValueCheck check(file, table.name, columns_named(connection, table.name, names));
     SQLite::Statement query(connection, join.select_from(table));
     std::size_t count = 0;
     std::set<std::string> described;
     while (query.executeStep()) {
       std::vector<Value> row = read_row(query, file);
+      check(row);
       if (!places.policies.empty()) {
         std::vector<std::string> policies;
         for (const std::size_t i : places.policies) policies.push_back(text_of(row[i]));
@@ -250,7 +256,8 @@ Merged merge_results(const std::vector<fs::path>& parts, const fs::path& output,
   for (const std::string& file : files) {
     tables.add(file, Database(file, false).run(tables_of));
   }
-  const bool is_new = !fs::exists(output);
+  std::error_code unknown;
+  const bool is_new = !fs::exists(output, unknown);
   try {
     return Merge(output, scratch, std::move(tables)).run(files, progress);
   } catch (...) {

@@ -5,12 +5,11 @@
 #include <map>
 #include <utility>
 
+#include "sim/results/run.h"
 #include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
-
-constexpr int kMostShards = 1'000'000;  // as parse_shard()
 
 /// The shards of one command that have a run.
 struct Study {

@@ -84,11 +84,4 @@ bool RowRules::join(std::vector<Value>& stored, const std::vector<Value>& given,
   return stored != before;
 }
 
-std::string shown(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return fmt::format("'{}'", *text);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *number);
-  return "NULL";
-}
-
 }  // namespace kvsim

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/results/merge/table_shape.h"
+#include "sim/results/integrity/table_shape.h"
 #include "sim/results/result.h"
 
 namespace kvsim {
@@ -38,8 +38,5 @@ class RowRules {
   std::vector<std::size_t> provenance_;  ///< run_id, then trace, where there are such columns
   std::vector<std::size_t> texts_;
 };
-
-/// "0.5", "NULL", "'h2o'".
-std::string shown(const Value& value);
 
 }  // namespace kvsim

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/results/database.h"
-#include "sim/results/merge/table_shape.h"
+#include "sim/results/integrity/table_shape.h"
 
 namespace kvsim {
 

@@ -10,13 +10,10 @@
 #include <utility>
 
 #include "policies/parameters/errors.h"
+#include "sim/results/run.h"
 
 namespace kvsim {
-namespace {
-
-constexpr int kMostShards = 1'000'000;
-
-}  // namespace
+namespace {}  // namespace
 
 Shard parse_shard(const std::string& text, const std::string& option) {
   Shard shard;

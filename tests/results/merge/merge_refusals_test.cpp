@@ -113,7 +113,7 @@ TEST_CASE("merge: one run that two files tell differently is refused", "[merge]"
     store.begin_run({.command = "kvsim sweep", .device = "cpu", .threads = 1});
   }
   std::filesystem::copy_file(folder / "a.sqlite", folder / "b.sqlite");
-  edit(folder / "b.sqlite", "UPDATE run SET threads = 2, seconds = 9");
+  rewrite(folder / "b.sqlite", "UPDATE run SET threads = 2, seconds = 9");
   CHECK_THAT(refusal(folder), Contains("table run") && Contains("threads is 1 in"));
 }
 
@@ -163,7 +163,8 @@ TEST_CASE("merge: what is no result file is refused", "[merge]") {
   write(folder / "a.sqlite", {row("h2o")});
   const auto b = folder / "b.sqlite";
   SECTION("it is not there") {
-    CHECK_THAT(refusal(folder), Contains(b.string() + ": there is no such result file"));
+    CHECK_THAT(refusal(folder),
+               Contains(b.string() + ": expected a result file, found no such file"));
   }
   SECTION("another format") {
     std::ofstream(b) << "these are no numbers, and there are more than sixteen characters";
@@ -217,7 +218,7 @@ TEST_CASE("merge: a policy above what a row of another file proves is refused", 
                             "0.8",
                             "a.sqlite", "b.sqlite")));
   // Rows of another code say nothing about it.
-  edit(folder / "b.sqlite", "UPDATE replay SET policy_code = 'another'");
+  rewrite(folder / "b.sqlite", "UPDATE replay SET policy_code = 'another'");
   CHECK(merge_results({folder / "a.sqlite", folder / "b.sqlite"}, folder / "ab.sqlite").parts == 2);
 }
 

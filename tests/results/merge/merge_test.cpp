@@ -151,10 +151,10 @@ TEST_CASE("merge: texts of about are those of the file with the later run", "[me
   for (const std::string run : {"2026-01", "2026-03", "2026-02"}) {
     const auto part = write(folder / run, {row("h2o")});
     add_colour(part, "red", 700);
-    edit(part, "UPDATE about SET meaning = 'as of " + run + "' WHERE column_name = 'name'");
+    rewrite(part, "UPDATE about SET meaning = 'as of " + run + "' WHERE column_name = 'name'");
     ResultStore store(part, Access::write);
     store.begin_run({.command = "kvsim analyze", .device = "cpu", .threads = 1});
-    edit(part, "UPDATE run SET run_id = '" + run + "'");
+    rewrite(part, "UPDATE run SET run_id = '" + run + "'");
     parts.push_back(part);
   }
   std::sort(parts.begin(), parts.end());
@@ -170,9 +170,9 @@ TEST_CASE("merge: parts of an earlier version lack what it lacked", "[merge]") {
   const TemporaryFolder folder;
   const auto present = write(folder / "present.sqlite", {row("h2o")});
   const auto earlier = write(folder / "earlier.sqlite", {row("lru")});
-  edit(earlier, "DROP VIEW regret");
+  rewrite(earlier, "DROP VIEW regret");
   for (const char* name : {"label", "ties", "output_error_sq", "policy_code", "run_id"}) {
-    edit(earlier, fmt::format("ALTER TABLE replay DROP COLUMN {}", name));
+    rewrite(earlier, fmt::format("ALTER TABLE replay DROP COLUMN {}", name));
   }
   const auto fresh = folder / "fresh.sqlite";
   merge_results({earlier, present}, fresh);

@@ -27,7 +27,7 @@ struct TableShape {
   const ColumnShape* find(const std::string& column) const;
 };
 
-/// The tables of a file, without views and SQLite's own, in the order of their names.
+/// The tables of a file, without views, SQLite's own and `digest`, in the order of their names.
 std::vector<TableShape> tables_of(SQLite::Database& connection);
 
 /// A name as SQL takes it.

@@ -1,4 +1,4 @@
-#include "sim/results/merge/table_shape.h"
+#include "sim/results/integrity/table_shape.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +27,8 @@ const ColumnShape* TableShape::find(const std::string& column) const {
 std::vector<TableShape> tables_of(SQLite::Database& connection) {
   std::vector<TableShape> tables;
   SQLite::Statement list(connection,
-                         "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT "
-                         "LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name");
+                         "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> "
+                         "'digest' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name");
   SQLite::Statement columns(connection,
                             "SELECT name, type, pk, \"notnull\" FROM pragma_table_info(?)");
   while (list.executeStep()) {

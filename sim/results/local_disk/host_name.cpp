@@ -1,0 +1,14 @@
+#include "sim/results/local_disk/host_name.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace kvsim {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace kvsim
