@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 namespace {
 
@@ -29,6 +31,7 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
                                                    const std::vector<PolicyRun>& runs,
                                                    const AnalysisOptions& options,
                                                    const Backend& backend) {
+  const InterruptScope scope(options.interrupted);
   const DeviceSummaries* const device = backend.summaries();
   const auto reads_blocks = [&](const AnalysisSpec& spec) {
     return spec.info->reads_attention && (device == nullptr || !spec.info->runs_on_device);

@@ -72,6 +72,22 @@ class Analysis {
   virtual std::vector<AnalysisRow> finish() = 0;
 };
 
+/// The sizes on which the memory of an analysis of one unit depends.
+struct AnalysisSize {
+  std::size_t tokens = 0;
+  std::size_t group = 1;  ///< query heads
+  std::size_t head_dim = 0;
+  std::size_t runs = 0;       ///< replays that it reads
+  std::size_t evictions = 0;  ///< of these replays, at most
+  std::size_t mlp_width = 0;
+};
+
+/// What an analysis of one unit takes beside the unit and its blocks.
+struct AnalysisMemory {
+  std::size_t rows = 0;
+  std::size_t bytes = 0;
+};
+
 /// The declaration of an analysis, from which help, parsing, tests and its table in the result file
 /// are derived.
 struct AnalysisInfo {
@@ -100,6 +116,8 @@ struct AnalysisInfo {
 
   /// Throws UsageError if a text parameter is malformed; may be null.
   void (*check)(const Params& params) = nullptr;
+  /// An upper estimate of its memory; null: little.
+  AnalysisMemory (*memory)(const Params& params, const AnalysisSize& size) = nullptr;
   std::function<std::unique_ptr<Analysis>(const Params& params, const Subject& subject)> make;
 
   /// The file that it comes from, if it was registered when the program ran. Empty: it is built in.

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "analysis/analysis.h"
+#include "policies/interface/interrupt.h"
 
 namespace kvsim {
 
@@ -33,6 +34,7 @@ class RowAnalysis : public Analysis {
   void add(const AttentionBlock& block) final {
     for (int head = 0; head < subject_.unit.group_size(); ++head) {
       for (int row = 0; row < block.num_steps; ++row) {
+        poll_interrupt();
         const int step = block.first_step + row;
         add_row({head, step, first_visible(subject_.unit, step), block.heads[head], row});
       }

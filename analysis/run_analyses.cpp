@@ -9,6 +9,7 @@
 
 #include "analysis/analyse_unit.h"
 #include "analysis/analysis_costs.h"
+#include "analysis/analysis_memory.h"
 #include "analysis/analysis_needs.h"
 #include "analysis/layer_stream.h"
 #include "analysis/unit_table.h"
@@ -107,8 +108,11 @@ std::string code_of(const PolicyCodes& codes, const AnalysisInfo& info, const An
 std::vector<Value> full_row(const Trace& trace, const Unit& unit, const AnalysisInfo& info,
                             const AnalysisRow& row, const PolicyCodes& codes) {
   const UnitName& name = unit.name;
-  std::vector<Value> values{trace.id(), name.sequence, std::int64_t{name.layer},
-                            std::int64_t{name.kv_head * unit.group_size() + row.head}};
+  constexpr std::size_t kCommonColumns = 8;
+  std::vector<Value> values;
+  values.reserve(kCommonColumns + row.values.size());
+  values.insert(values.end(), {Value(trace.id()), name.sequence, std::int64_t{name.layer},
+                               std::int64_t{name.kv_head * unit.group_size() + row.head}});
   const auto first_other = row.values.begin() + num_keys(info);
   values.insert(values.end(), row.values.begin(), first_other);
   values.emplace_back(std::int64_t{name.kv_head});
@@ -136,14 +140,16 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
   if (looks_at_streams(plan.analyses)) {
     options.stream = &streams.at(unit.name.sequence, unit.name.layer);
   }
-  const auto results = analyse_unit(unit, plan.analyses, runs, options, backend);
+  auto results = analyse_unit(unit, plan.analyses, runs, options, backend);
   PolicyCodes codes;
   for (const Spec& policy : plan.sweep.request.policies) codes[policy.text()] = policy_code(policy);
   std::vector<TableRows> tables;
   for (std::size_t i = 0; i < results.size(); ++i) {
     TableRows& table = tables.emplace_back(TableRows{&plan.schemas[i], {}});
-    for (const AnalysisRow& row : results[i]) {
+    table.rows.reserve(results[i].size());
+    for (AnalysisRow& row : results[i]) {
       table.rows.push_back(full_row(trace, unit, *plan.analyses[i].info, row, codes));
+      row.values = {};  // there may be millions
     }
   }
   tables.push_back({&plan.schemas.back(), {unit_row(trace, unit)}});
@@ -153,7 +159,15 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
 }  // namespace
 
 std::size_t AnalysisPlan::memory_bytes() const {
-  const std::size_t of_replays = kvsim::memory_bytes(sweep, jobs_of(sweep)) + stream_bytes(*this);
+  const std::vector<SweepJob> jobs = jobs_of(sweep);
+  std::size_t beyond = 0;
+  for (const SweepJob& job : jobs) {
+    beyond = std::max(beyond, analysis_bytes(*this, job, replay_shape(sweep, job)));
+  }
+  const auto at_once = static_cast<std::size_t>(std::max(1, sweep.request.threads));
+  const std::size_t of_replays = kvsim::memory_bytes(sweep, jobs, *make_cpu_backend()) +
+                                 stream_bytes(*this) +
+                                 beyond * std::min(at_once, sweep.units.size());
   if (!looks_at_replays(*this)) return of_replays;
   // The trajectories of a sequence are kept until its units have been analysed.
   std::map<std::pair<std::size_t, std::string>, std::size_t> of_sequence;

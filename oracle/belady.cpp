@@ -2,6 +2,7 @@
 // access is more than an even share of the attention, as for lru and lfu on full attention.
 
 #include "oracle/simulation.h"
+#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
@@ -14,6 +15,7 @@ class FarthestAccess final : public EvictionRule {
         accesses_(attention.num_tokens()),
         next_(attention.num_tokens(), 0) {
     for (int step = 0; step < attention.num_tokens(); ++step) {
+      poll_interrupt();
       const std::span<const float> row = attention.row(step);
       const float even_share = 1 / static_cast<float>(step + 1);
       for (int token = 0; token <= step; ++token) {

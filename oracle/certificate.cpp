@@ -7,6 +7,7 @@
 #include "oracle/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
+#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
@@ -36,6 +37,7 @@ Relaxation relax(const StepRows& losses, int budget, const std::vector<double>& 
   for (int token = 0; token < n; ++token) stays_until[token] = std::max(token, first);
   Relaxation relaxation;
   for (int step = losses.first_measured(); step < n; ++step) {
+    poll_interrupt();
     const std::span<const float> row = losses.row(step);
     relaxation.bound += row[step];
     if (step <= first) continue;
@@ -72,6 +74,7 @@ class LeastWorth final : public EvictionRule {
       : worth_(losses.num_tokens()) {
     std::vector<double> worth(losses.num_tokens(), 0);
     for (int step = losses.num_tokens() - 1; step >= losses.first_eviction(); --step) {
+      poll_interrupt();
       if (step + 1 < losses.num_tokens()) {
         const std::span<const float> row = losses.row(step + 1);
         for (int token = 0; token <= step; ++token) {
@@ -93,6 +96,7 @@ class LeastWorth final : public EvictionRule {
 double retained(const StepRows& losses, const Schedule& schedule) {
   double sum = 0;
   for (int step = losses.first_measured(); step < losses.num_tokens(); ++step) {
+    poll_interrupt();
     const std::span<const float> row = losses.row(step);
     for (int token = 0; token <= step; ++token) {
       sum += schedule.empty() || schedule[token] >= step ? row[token] : 0;
@@ -109,6 +113,7 @@ std::vector<double> first_prices(const StepRows& losses, int budget) {
   std::vector<double> price(evictions.size(), 0);
   int num_later = 0;
   for (int step = losses.num_tokens() - 1; step >= 0; --step) {
+    poll_interrupt();
     if (evictions[step] == 0) continue;
     ++num_later;
     if (step + 1 == losses.num_tokens()) continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 namespace {
 
@@ -57,8 +59,10 @@ void EvictionAssignment::lower_budget() {
 // Dijkstra's algorithm over the tokens, with reduced costs. A path ends at a token that no step
 // evicts; a token farther than the nearest such token cannot shorten it.
 void EvictionAssignment::add_eviction(int step) {
+  poll_interrupt();
   start(step);
   while (queue_.nearest() < shortest_) {
+    poll_interrupt();
     const double distance = queue_.nearest();
     const int token = queue_.take(distance);
     settled_.emplace_back(token, distance);

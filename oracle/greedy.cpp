@@ -12,6 +12,7 @@
 
 #include "oracle/concave.h"
 #include "oracle/simulation.h"
+#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
@@ -26,6 +27,7 @@ Columns columns_of(const FutureAttention& attention) {
     columns[token].reserve(attention.num_tokens() - token);
   }
   for (int step = 0; step < attention.num_tokens(); ++step) {
+    poll_interrupt();
     const std::span<const float> row = attention.row(step);
     const bool is_measured = step >= attention.first_measured();
     for (int token = 0; token <= step; ++token) {

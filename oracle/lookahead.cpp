@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "oracle/lookahead/beam.h"
+#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 #include "policies/parameters/errors.h"
 #include "sim/replay/planner.h"
@@ -126,6 +127,7 @@ class Lookahead final : public Planner {
         for (LayerCaches& of_budget : caches) of_budget.units[unit].receive(block);
       }
       for (; step < n && (step + settings_.window < received || received == n); ++step) {
+        poll_interrupt();
         for (LayerCaches& of_budget : caches) {
           for (Beam& unit : of_budget.units) unit.evict(step);
         }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 
 RemainingSums::RemainingSums(const StepRows& rows)
@@ -10,6 +12,7 @@ RemainingSums::RemainingSums(const StepRows& rows)
   sums_.resize(offset(rows.num_tokens()));
   std::vector<double> later(rows.num_tokens(), 0);
   for (int step = rows.num_tokens() - 1; step >= 0; --step) {
+    poll_interrupt();
     std::copy(later.begin(), later.begin() + step + 1, sums_.begin() + offset(step));
     if (step < rows.first_measured()) continue;
     const std::span<const float> row = rows.row(step);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 
 Schedule simulate(const EvictionSteps& steps, int budget, EvictionRule& rule) {
@@ -12,6 +14,7 @@ Schedule simulate(const EvictionSteps& steps, int budget, EvictionRule& rule) {
     resident.push_back(step);
     rule.arrive(step);
     for (int count = evictions[step]; count > 0; --count) {
+      poll_interrupt();
       auto victim = resident.begin();
       double least = rule.loss(*victim, step);
       for (auto token = victim + 1; token != resident.end(); ++token) {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
@@ -108,6 +109,7 @@ class KCenter final : public Policy {
     };
     for (const Choice& choice : order_) approach(slot_of(choice.token, step));
     while (!slots.empty()) {
+      poll_interrupt();
       const auto farthest =
           std::max_element(nearest.begin(), nearest.end());  // the first of equals
       const auto next = slots.begin() + (farthest - nearest.begin());

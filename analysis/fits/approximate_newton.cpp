@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 namespace {
 
@@ -30,6 +32,7 @@ Eigen::MatrixXd gram(const Eigen::MatrixXd& a, const Eigen::VectorXd& diagonal) 
   Eigen::MatrixXd sum = Eigen::MatrixXd::Zero(a.cols(), a.cols());
   for (Eigen::Index row = 0; row < a.rows(); ++row) {
     if (diagonal[row] == 0) continue;
+    poll_interrupt();
     sum.selfadjointView<Eigen::Lower>().rankUpdate(a.row(row).transpose(), diagonal[row]);
   }
   return sum;
@@ -49,6 +52,7 @@ NewtonResult approximate_newton(const SoftmaxRegression& regression, const Eigen
   NewtonResult result;
   result.x = x0;
   while (result.iterations < options.iterations && !result.converged) {
+    poll_interrupt();
     ++result.iterations;
     const Eigen::VectorXd diagonal =
         regression.curvature_diagonal(result.x) + regression.w().cwiseAbs2();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 
 std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
@@ -13,6 +15,7 @@ std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
   std::vector<double> radii;
   Eigen::Index centre = 0;
   for (int k = 1; k <= std::min<Eigen::Index>(most_centres, rows.rows()); ++k) {
+    poll_interrupt();
     for (Eigen::Index i = 0; i < rows.rows(); ++i) {
       nearest[i] = std::min(nearest[i], (rows.row(i) - rows.row(centre)).squaredNorm());
     }
@@ -28,6 +31,7 @@ OnlineClusters cluster_online(const Matrix& points, double delta) {
   std::vector<Eigen::Index> first_rows;
   OnlineClusters clusters;
   for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+    poll_interrupt();
     double nearest = std::numeric_limits<double>::infinity();
     for (const Eigen::Index first : first_rows) {
       nearest = std::min(nearest, (rows.row(row) - rows.row(first)).squaredNorm());

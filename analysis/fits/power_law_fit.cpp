@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "policies/interface/interrupt.h"
 #include "traces/synth/random_stream.h"
 
 namespace kvsim {
@@ -57,6 +58,7 @@ std::optional<Tail> nearest_tail(const std::vector<double>& logs) {
   std::optional<Tail> nearest;
   for (const std::size_t begin : starts(logs, spread)) {
     const double rate = static_cast<double>(logs.size() - begin) / spread[begin];
+    poll_interrupt();
     cumulative.clear();
     for (std::size_t i = begin; i < logs.size(); ++i) {
       cumulative.push_back(1 - std::exp(-rate * (logs[i] - logs[begin])));
@@ -72,6 +74,7 @@ double p_value(const std::vector<double>& logs, const Tail& tail, const Bootstra
   std::vector<double> synthetic(logs.size());
   int worse = 0;
   for (int sample = 0; sample < bootstrap.samples; ++sample) {
+    poll_interrupt();
     for (double& log : synthetic) {
       const std::size_t pick = random.below(logs.size());
       log = pick < tail.begin ? logs[pick] : logs[tail.begin] + random.exponential(tail.rate);

@@ -156,6 +156,14 @@ class Repetition final : public AtPositions {
   }
 };
 
+AnalysisMemory memory_of_maps(const Params& params, const AnalysisSize& size) {
+  std::size_t entries = 0;
+  for (const int step : steps_of(params.text("positions"), static_cast<int>(size.tokens))) {
+    entries += size.group * std::min(static_cast<std::size_t>(step) + 1, size.tokens);
+  }
+  return {.rows = entries, .bytes = 2 * entries * sizeof(double)};
+}
+
 void check_positions(const Params& params) { steps_of(params.text("positions"), 1); }
 
 Param positions() {
@@ -183,6 +191,7 @@ AnalysisInfo attention_maps_analysis() {
       .summary = {"significant"},
       .summary_by = {"step"},
       .check = check_positions,
+      .memory = memory_of_maps,
       .make = make_analysis<AttentionMaps>};
 }
 

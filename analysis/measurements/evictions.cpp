@@ -144,6 +144,17 @@ const char* const kEvictionsNotes =
     "attention is the full attention a[t,j] of the query head; it needs the future, and so a pass "
     "of its own";
 
+/// What is found, and sums of the attention, those of later steps twice.
+AnalysisMemory memory_of_found(const Params&, const AnalysisSize& size) {
+  return {
+      .rows = 0,
+      .bytes = size.group * (size.evictions * sizeof(Eviction) + 3 * size.tokens * sizeof(double))};
+}
+
+AnalysisMemory memory_of_list(const Params& params, const AnalysisSize& size) {
+  return {.rows = size.group * size.evictions, .bytes = memory_of_found(params, size).bytes};
+}
+
 }  // namespace
 
 AnalysisInfo evictions_analysis() {
@@ -169,6 +180,7 @@ AnalysisInfo evictions_analysis() {
           .summary_by = {"policy", "budget"},
           .looks_ahead = true,
           .accepts = evicts_exactly,
+          .memory = memory_of_list,
           .make = make_analysis<EvictionList>};
 }
 
@@ -192,6 +204,7 @@ AnalysisInfo anatomy_analysis() {
       .summary_by = {"policy", "budget"},
       .looks_ahead = true,
       .accepts = evicts_exactly,
+      .memory = memory_of_found,
       .make = make_analysis<Anatomy>};
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "analysis/row_analysis.h"
+#include "policies/interface/interrupt.h"
 
 namespace kvsim {
 namespace {
@@ -99,6 +100,7 @@ class GoodDistribution final : public RowAnalysis {
     const std::int64_t most = steps[k - 1];
     std::vector<int> chosen;
     while (static_cast<int>(chosen.size()) < k && !good.empty()) {
+      poll_interrupt();
       steps = steps_of_tokens(good, unit().num_tokens());
       for (const int token : chosen) steps[token] = 0;
       const auto next = std::max_element(steps.begin(), steps.end()) - steps.begin();

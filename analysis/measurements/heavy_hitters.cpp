@@ -153,6 +153,17 @@ class Vocabulary final : public AccumulatedAttention {
   int window_;
 };
 
+AnalysisMemory memory_of_heavy_hitters(const Params&, const AnalysisSize& size) {
+  const std::size_t entries = size.group * size.tokens;
+  return {.rows = entries, .bytes = entries * sizeof(double)};
+}
+
+/// At most as many entries as tokens.
+AnalysisMemory memory_of_vocabulary(const Params&, const AnalysisSize& size) {
+  const std::size_t entries = size.group * size.tokens;
+  return {.rows = entries, .bytes = entries * sizeof(double)};
+}
+
 }  // namespace
 
 AnalysisInfo heavy_hitters_analysis() {
@@ -170,6 +181,7 @@ AnalysisInfo heavy_hitters_analysis() {
                                   "share of all attention on positions of this rank or better; "
                                   "0..1")},
           .summary = {"accumulated_score"},
+          .memory = memory_of_heavy_hitters,
           .make = make_analysis<HeavyHitters>};
 }
 
@@ -218,6 +230,7 @@ AnalysisInfo vocabulary_analysis() {
                               "the same with co_occurrences (the claim of Figure 2b)")},
       .summary = {"occurrence_correlation", "co_occurrence_correlation"},
       .needs_tokens = true,
+      .memory = memory_of_vocabulary,
       .make = make_analysis<Vocabulary>};
 }
 

@@ -184,6 +184,9 @@ AnalysisInfo mlp_heavy_hitters_analysis() {
           .summary = {"active_share", "activation"},
           .reads_attention = false,
           .needs_mlp_activation = true,
+          .memory = [](const Params&, const AnalysisSize& size) -> AnalysisMemory {
+            return {.rows = size.mlp_width, .bytes = 0};
+          },
           .make = make_analysis<MlpHeavyHitters>};
 }
 

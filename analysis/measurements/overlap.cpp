@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/policy_runs.h"
+#include "policies/interface/interrupt.h"
 
 namespace kvsim {
 namespace {
@@ -17,6 +18,7 @@ class Overlap final : public Analysis {
     const std::vector<PolicyRun>& runs = subject_.runs;
     for (std::size_t b = 0; b < runs.size(); ++b) {
       for (std::size_t a = 0; a < b; ++a) {
+        poll_interrupt();
         if (runs[a].budget == runs[b].budget) compare(runs[a], runs[b], rows);
       }
     }

@@ -93,6 +93,11 @@ class Regression final : public RowAnalysis {
   std::vector<AnalysisRow> rows_;
 };
 
+/// The keys in double precision, and three copies of them on the way.
+AnalysisMemory memory_of_regression(const Params&, const AnalysisSize& size) {
+  return {.rows = 0, .bytes = 4 * size.tokens * (size.head_dim + 4) * sizeof(double)};
+}
+
 }  // namespace
 
 AnalysisInfo regression_analysis() {
@@ -141,6 +146,7 @@ AnalysisInfo regression_analysis() {
                   text_column("not_solved", "why not, else empty; numbers are then NULL")},
       .summary = {"weight_asked", "least_eigenvalue", "holds", "converged", "iterations",
                   "sampled_rows", "loss"},
+      .memory = memory_of_regression,
       .make = make_analysis<Regression>};
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "gpu/cuda/cublas.h"
 #include "gpu/cuda/cuda_device.h"
 #include "gpu/cuda/cuda_launch.h"
 #include "gpu/device_backend.h"
@@ -29,6 +30,7 @@ std::unique_ptr<Backend> make_cuda_backend() {
     throw std::runtime_error(fmt::format("no CUDA device is available ({}); use --device cpu",
                                          cudaGetErrorString(status)));
   }
+  gpu::cublas();  // what it lacks is better known before any work
   return gpu::make_device_backend("cuda", gpu::make_cuda_device);
 }
 

@@ -45,7 +45,7 @@ class CudaDevice final : public Device {
     const long long tokens = batch.shape.num_tokens;
     const float one = 1;
     const float zero = 0;
-    check(cublasSgemmStridedBatched(
+    check(cublas().sgemm_strided_batched(
               blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, batch.width(), batch.rows(), dim, &one,
               batch.key, dim, tokens * dim, batch.query + batch.text_row(0, 0) * dim, dim,
               tokens * batch.shape.group_size * dim, &zero, batch.logit, batch.shape.num_tokens,

@@ -10,10 +10,10 @@ Stream make_stream() {
 
 Blas make_blas(cudaStream_t stream) {
   cublasHandle_t handle = nullptr;
-  check(cublasCreate(&handle), "cublasCreate");
+  check(cublas().create(&handle), "cublasCreate");
   Blas blas(handle);
-  check(cublasSetStream(handle, stream), "cublasSetStream");
-  check(cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+  check(cublas().set_stream(handle, stream), "cublasSetStream");
+  check(cublas().set_math_mode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
   return blas;
 }
 

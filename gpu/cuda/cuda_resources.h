@@ -1,17 +1,17 @@
 #pragma once
 
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <memory>
 
+#include "gpu/cuda/cublas.h"
 #include "gpu/cuda/cuda_status.h"
 
 namespace kvsim::gpu {
 
 struct Release {
   void operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
-  void operator()(cublasContext* blas) const { cublasDestroy(blas); }
+  void operator()(cublasContext* blas) const { cublas().destroy(blas); }
 };
 
 using Stream = std::unique_ptr<CUstream_st, Release>;

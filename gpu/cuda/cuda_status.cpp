@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "gpu/cuda/cublas.h"
 #include "gpu/device.h"
 
 namespace kvsim::gpu {
@@ -24,7 +25,7 @@ void check(cudaError_t status, const std::string& call) {
 
 void check(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  fail(call, cublasGetStatusString(status), status == CUBLAS_STATUS_ALLOC_FAILED);
+  fail(call, cublas().status_string(status), status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 }  // namespace kvsim::gpu

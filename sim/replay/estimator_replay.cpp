@@ -1,5 +1,7 @@
 #include "sim/replay/estimator_replay.h"
 
+#include "policies/interface/interrupt.h"
+
 namespace kvsim {
 EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUnit& unit,
                                  const ReplayOptions& options)
@@ -16,6 +18,7 @@ void EstimatorReplay::advance() {
   pending_.clear();
   for (int row = 0; row < block.num_steps; ++row) {
     const int step = block.first_step + row;
+    poll_interrupt();
     const auto entries = steps_.run(step);
     if (step < prompt_) continue;
     for (int head = 0; head < replayed_.unit().group_size(); ++head) {

@@ -1,5 +1,6 @@
 #include "sim/replay/policy_replay.h"
 
+#include "policies/interface/interrupt.h"
 #include "sim/attention/token_kinds.h"
 #include "sim/kernels/score_kernels.h"
 #include "sim/replay/step_vectors.h"
@@ -57,6 +58,7 @@ void PolicyReplay::advance() {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) begin_block(layer, block);
   for (int row = 0; row < block.num_steps; ++row) {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      poll_interrupt();
       steps_->run(layer, block.first_step + row, *this);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policies/interface/interrupt.h"
 #include "policies/parts/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/configuration_replay.h"
@@ -54,6 +55,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,
                                                   const Backend& backend, const Backend* planning) {
+  const InterruptScope scope(options.interrupted);
   const Unit& first = units.front();
   const int num_tokens = first.num_tokens();
   check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
@@ -83,14 +85,16 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   }
   int num_steps = 0;
   for (int step = 0; step < num_tokens; step += num_steps) {
-    check_interrupted(options.interrupted);
+    poll_interrupt();
     num_steps = steps.together(step, kBlockSteps);
     for (const auto& unit : replayed) unit->compute(step, num_steps);
     for (const auto& configuration : replays) {
+      poll_interrupt();
       for (const auto& replay : configuration) replay->advance();
     }
     for (const auto& unit : replayed) unit->compute_outputs();
     for (const auto& configuration : replays) {
+      poll_interrupt();
       for (const auto& replay : configuration) replay->measure();
     }
     if (layer_errors) layer_errors->add_block(step, num_steps, deltas_of(replays));

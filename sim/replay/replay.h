@@ -3,10 +3,10 @@
 #include <atomic>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "policies/interface/estimator.h"
+#include "policies/interface/interrupt.h"
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/attention/mode.h"
@@ -57,12 +57,6 @@ struct Outcome {
   Amounts amounts = {};  ///< of an estimator, at the end of the replay; else empty
 
   std::vector<SampledInterval> intervals = {};  ///< of measured columns; with Reference::sample
-};
-
-/// A run ended because its `interrupted` flag was set.
-class Interrupted : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 /// Throws Interrupted if the flag is there and set.

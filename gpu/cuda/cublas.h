@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cublas_v2.h>
+
+namespace kvsim::gpu {
+
+/// The functions of cuBLAS that kvsim calls. They are found in the library when a device is first
+/// asked for, because the library takes hundreds of megabytes to load.
+struct Cublas {
+  decltype(&cublasCreate) create;
+  decltype(&cublasDestroy) destroy;
+  decltype(&cublasSetStream) set_stream;
+  decltype(&cublasSetMathMode) set_math_mode;
+  decltype(&cublasSgemmStridedBatched) sgemm_strided_batched;
+  decltype(&cublasGetStatusString) status_string;
+};
+
+/// Loads the library at the first call, of the major version that this build was compiled for; it
+/// stays loaded. Throws std::runtime_error if it is missing or lacks a function.
+const Cublas& cublas();
+
+}  // namespace kvsim::gpu
