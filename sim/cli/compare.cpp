@@ -8,12 +8,14 @@
 #include "policies/parameters/nearest.h"
 #include "sim/cli/open_loop.h"
 #include "sim/cli/options.h"
+#include "sim/cli/print_csv.h"
 #include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"
 #include "sim/results/store.h"
 #include "sim/results/table.h"
 #include "sim/sweep/request/lists.h"
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {
@@ -191,8 +193,8 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
   const bool several = policies.size() > 2;
   std::cout << fmt::format(
       "{}{}: A - B, with 95% intervals of the paired bootstrap, {} draws\nA: {}\n", metric,
-      better_sign(preferred(metric)), PairedBootstrap::kDraws, policies.front());
-  if (!several) std::cout << fmt::format("B: {}\n", policies[1]);
+      better_sign(preferred(metric)), PairedBootstrap::kDraws, printable(policies.front()));
+  if (!several) std::cout << fmt::format("B: {}\n", printable(policies[1]));
   std::cout << '\n';
   write_aligned(std::cout, comparison.table());
   if (comparison.over_units()) {
@@ -264,7 +266,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
     }
   }
   if (format == "csv") {
-    write_csv(std::cout, comparison.table());
+    print_csv(comparison.table());
   } else if (format == "json") {
     write_json(std::cout, comparison.table());
   } else {

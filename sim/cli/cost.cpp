@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "policies/parameters/errors.h"
+#include "sim/cli/print_csv.h"
 #include "sim/cli/session.h"
 #include "sim/results/table.h"
 
@@ -257,7 +258,7 @@ int run_cost(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const Table rows = to_rows(answers);
   if (format == "csv") {
-    write_csv(std::cout, rows);
+    print_csv(rows);
   } else if (format == "json") {
     write_json(std::cout, rows);
   } else {

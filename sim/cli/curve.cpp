@@ -61,8 +61,10 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   try {
     run_curves(plan, *backend, interrupted,
                [&](const PlannedUnit& unit, const std::vector<Curve>& curves,
-                   const std::vector<std::vector<Value>>& rows) {
-                 store.replace({{&schema, rows}});
+                   std::vector<std::vector<Value>> rows) {
+                 std::vector<TableRows> tables;
+                 tables.push_back({&schema, std::move(rows)});
+                 store.replace(tables);
                  summary.add(unit, curves);
                  progress.advance(unit.unit.name);
                });

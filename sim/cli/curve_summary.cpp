@@ -7,7 +7,6 @@
 
 #include "sim/cli/open_loop.h"
 #include "sim/cli/short_spec.h"
-#include "sim/cli/sweep_table.h"
 #include "sim/results/table.h"
 
 namespace kvsim::cli {

@@ -6,6 +6,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "sim/cli/options.h"
+#include "sim/cli/print_csv.h"
 #include "sim/results/store.h"
 #include "sim/sweep/request/lists.h"
 
@@ -43,7 +44,7 @@ int run_export(const Verb& verb, const std::vector<std::string>& arguments) {
   if (values->count("without") > 0) {
     leave_out(table, parse_list((*values)["without"].as<std::string>(), "--without"));
   }
-  format == "csv" ? write_csv(std::cout, table) : write_json(std::cout, table);
+  format == "csv" ? print_csv(table) : write_json(std::cout, table);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/cli/options.h"
 #include "sim/results/table.h"
+#include "traces/hdf5/printable.h"
 #include "traces/trace.h"
 
 namespace kvsim::cli {
@@ -43,10 +44,14 @@ void print_header(const Trace& trace) {
   const auto line = [](const char* name, const auto& value) {
     std::cout << fmt::format("{:<14}{}\n", name, value);
   };
-  line("trace", trace.file().string());
-  line("trace id", trace.id());
-  line("model", header.model);
-  if (!header.recorder.empty()) line("recorder", header.recorder);
+  line("trace", printable(trace.file().string()));
+  line("format", header.version >= 2 ? fmt::format("{}, with digests", header.version)
+                                     : std::string("1, without digests: damage goes unnoticed; "
+                                                   "kvsim convert makes it version 2"));
+  line("trace id", printable(trace.id()));
+  if (!header.trace_id_v1.empty()) line("trace id v1", printable(header.trace_id_v1));
+  line("model", printable(header.model));
+  if (!header.recorder.empty()) line("recorder", printable(header.recorder));
   line("layers", header.num_layers);
   line("query heads", header.num_query_heads);
   line("KV heads", header.num_kv_heads);

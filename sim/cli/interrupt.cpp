@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "traces/guard/interrupted.h"
+
 namespace kvsim::cli {
 namespace {
 
@@ -16,6 +18,9 @@ const std::atomic<bool>& catch_interrupts() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  static const InterruptCheck check([] {
+    if (interrupted) throw Interrupted("interrupted");
+  });
   return interrupted;
 }
 

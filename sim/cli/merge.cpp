@@ -9,6 +9,7 @@
 #include "sim/cli/session.h"
 #include "sim/results/table.h"
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {
@@ -20,7 +21,7 @@ void write_summary(const Merged& merged, const std::string& file) {
         {each.name, static_cast<std::int64_t>(each.rows), static_cast<std::int64_t>(each.added)});
   }
   write_aligned(std::cout, table);
-  std::cout << fmt::format("{} in {}\n", counted(merged.parts, "part"), file);
+  std::cout << fmt::format("{} in {}\n", counted(merged.parts, "part"), printable(file));
 }
 
 }  // namespace

@@ -1,19 +1,26 @@
 #include "sim/cli/program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/program_options/errors.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <string_view>
 
 #include "oracle/oracles.h"
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
 #include "sim/cli/options.h"
+#include "sim/cli/printable_errors.h"
 #include "sim/cli/verb.h"
 #include "sim/plugin/load_plugin.h"
 #include "sim/results/version.h"
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 
@@ -23,6 +30,8 @@ std::span<const Verb> verbs() {
       {"verify", "TRACE", "recompute attention and compare it with the recorded output",
        run_verify},
       {"synth", "-o FILE", "write a synthetic trace", run_synth},
+      {"convert", "TRACE -o FILE", "bring a trace to the newest version of the format",
+       run_convert},
       {"policies", "[NAME]", "list the policies, or explain one", run_policies},
       {"replay", "TRACE --policy SPEC --budget B", "replay one policy at one budget", run_replay},
       {"sweep", "TRACE... --policies SPEC;SPEC --budgets B,B -o RESULTS.sqlite",
@@ -37,6 +46,8 @@ std::span<const Verb> verbs() {
       {"compare", "RESULTS.sqlite A B...",
        "the difference between two policies of a result file, with its interval", run_compare},
       {"merge", "PART... -o RESULTS.sqlite", "join result files, as those of shards", run_merge},
+      {"check", "FILE", "compare a result file or trace with the digests written with it",
+       run_check},
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},
@@ -108,18 +119,37 @@ int run(const std::vector<std::string>& given) {
 }
 
 int report(const std::exception& error, ExitStatus status) {
-  std::string message = error.what();
-  for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   std::cout.flush();
-  std::cerr << "kvsim: error: " << message << std::endl;
+  std::cerr << "kvsim: error: " << error_line(error.what()) << std::endl;
   return status;
+}
+
+/// Past the stream and without a string, for which there may be no memory either.
+void report_no_memory() {
+  constexpr std::string_view kLine =
+      "kvsim: error: out of memory; use fewer --threads or fewer budgets at once\n";
+  static_cast<void>(!write(STDERR_FILENO, kLine.data(), kLine.size()));
+}
+
+/// Destructors of libraries take memory, too; where they get none, nothing can be caught.
+[[noreturn]] void end_without_memory() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    report_no_memory();
+    _exit(kFailure);
+  } catch (...) {
+    std::abort();
+  }
+  std::abort();
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::set_terminate(end_without_memory);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  const PrintableErrors printable_errors;
   try {
     add_oracles();
     const int status = run({argv + 1, argv + argc});
@@ -132,8 +162,8 @@ int run_program(int argc, char** argv) {
   } catch (const DataError& error) {
     return report(error, kBadData);
   } catch (const std::bad_alloc&) {
-    return report(std::runtime_error("out of memory; use fewer --threads or fewer budgets at once"),
-                  kFailure);
+    report_no_memory();
+    return kFailure;
   } catch (const std::exception& error) {
     return report(error, kFailure);
   }

@@ -9,6 +9,7 @@
 
 #include "policies/parameters/errors.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/print_csv.h"
 #include "sim/cli/sampled_intervals.h"
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
@@ -37,7 +38,7 @@ void print(Finished finished, const std::string& format) {
     return std::tie(a.sequence, a.layer, a.kv_head) < std::tie(b.sequence, b.layer, b.kv_head);
   });
   if (format == "csv") {
-    write_csv(std::cout, to_table(results));
+    print_csv(to_table(results));
   } else if (format == "json") {
     write_json(std::cout, to_table(results));
   } else if (!results.empty()) {
@@ -46,7 +47,8 @@ void print(Finished finished, const std::string& format) {
   }
 }
 
-void refuse_to_overwrite(const std::filesystem::path& trace, const std::filesystem::path& file) {
+void check_per_step(const std::filesystem::path& trace, const std::filesystem::path& file) {
+  if (file.empty()) throw UsageError("--per-step: the file needs a name");
   std::error_code not_there;
   if (std::filesystem::equivalent(trace, file, not_there)) {
     throw UsageError(fmt::format("--per-step: {} is the trace itself", file.string()));
@@ -78,7 +80,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::string format = choice_from(*values, "format", {"table", "csv", "json"});
 
   if (request.trajectories) {
-    refuse_to_overwrite(request.traces.front(), (*values)["per-step"].as<std::string>());
+    check_per_step(request.traces.front(), (*values)["per-step"].as<std::string>());
   }
   const auto backend = backend_from(*values);
   const SweepPlan plan = plan_sweep(std::move(request));

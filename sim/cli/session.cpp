@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "sim/cli/interrupt.h"
@@ -9,16 +10,18 @@
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/sweep_jobs.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {
 
 void announce(const SweepPlan& plan, const std::vector<SweepJob>& jobs, const Backend& backend) {
   const std::size_t done = plan.num_replays() - plan.num_remaining();
-  std::cerr << fmt::format("kvsim: {} of {}, {} done before; {}\n",
-                           counted(plan.num_replays(), "replay"),
-                           counted(plan.units.size(), "unit"), done,
-                           memory_note(memory_bytes(plan, jobs), plan.request.threads));
+  std::cerr << fmt::format(
+      "kvsim: {} of {}, {} done before; {}\n", counted(plan.num_replays(), "replay"),
+      counted(plan.units.size(), "unit"), done,
+      memory_note(std::max(memory_bytes(plan, jobs, backend), table_memory(plan.num_replays())),
+                  plan.request.threads));
   for (const std::string& cut : cut_amounts(plan)) std::cerr << fmt::format("kvsim: {}\n", cut);
   const std::vector<std::string> on_cpu = policies_on_cpu(plan, backend);
   if (on_cpu.empty()) return;
@@ -38,8 +41,8 @@ po::options_description session_options() {
 }
 
 std::string memory_note(std::size_t bytes, int threads) {
-  return fmt::format("about {} MiB of memory on {} threads",
-                     (resident_bytes() + bytes + (1 << 19)) >> 20, threads);
+  return fmt::format("about {} MiB of memory on {}", (own_memory() + bytes + (1 << 19)) >> 20,
+                     counted(static_cast<std::size_t>(threads), "thread"));
 }
 
 std::string counted(std::size_t count, std::string_view noun) {
@@ -56,8 +59,8 @@ void print_notes(const std::vector<std::string>& notes, const po::variables_map&
 void write_shard(std::ostream& out, const SweepPlan& plan, const std::string& file) {
   const Shard& shard = plan.request.shard;
   out << fmt::format("shard {} of study {}: {} in {}; kvsim merge joins the {} parts\n",
-                     shard_name(shard), plan.study, counted(plan.units.size(), "unit"), file,
-                     shard.count);
+                     shard_name(shard), plan.study, counted(plan.units.size(), "unit"),
+                     printable(file), shard.count);
 }
 
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,

@@ -26,8 +26,7 @@ std::vector<Spec> specs_from(const std::string& list, const po::variables_map& v
 /// "1 row", "2 rows".
 std::string counted(std::size_t count, std::string_view noun);
 
-/// The announced memory: `bytes` plus what the process takes now, as "about 20 MiB of memory on 2
-/// threads".
+/// The announced memory: `bytes` plus own_memory(), as "about 20 MiB of memory on 2 threads".
 std::string memory_note(std::size_t bytes, int threads);
 
 /// What a command prints in place of its table when it was one of several shards, whose units are

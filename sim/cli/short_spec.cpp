@@ -1,9 +1,12 @@
 #include "sim/cli/short_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policies/parameters/split.h"
 #include "policies/registry/registry.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {
@@ -38,7 +41,16 @@ std::string short_spec(const std::string& canonical) {
 }
 
 std::string name_in_tables(const Spec& policy) {
-  return policy.label().empty() ? short_spec(policy.text()) : policy.label();
+  return printable(policy.label().empty() ? short_spec(policy.text()) : policy.label());
+}
+
+std::string legend(const std::vector<Spec>& policies) {
+  std::string lines;
+  for (const Spec& policy : policies) {
+    if (policy.label().empty()) continue;
+    lines += fmt::format("{} = {}\n", policy.label(), printable(policy.text()));
+  }
+  return lines;
 }
 
 }  // namespace kvsim::cli

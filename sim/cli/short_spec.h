@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "policies/registry/spec.h"
 
@@ -10,7 +11,10 @@ namespace kvsim::cli {
 /// "h2o:recent=0.5,score=sum,...". It names the same policy.
 std::string short_spec(const std::string& canonical);
 
-/// The policy's label, or its short spec where it has none.
+/// The policy's label, or its short spec where it has none; printable().
 std::string name_in_tables(const Spec& policy);
+
+/// What the labels of policies stand for: a line "LABEL = SPEC" for each; printable().
+std::string legend(const std::vector<Spec>& policies);
 
 }  // namespace kvsim::cli

@@ -17,6 +17,7 @@
 #include "sim/cli/sampled_intervals.h"
 #include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
+#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {
@@ -230,14 +231,6 @@ std::string about_same(const std::string& budget,
 
 }  // namespace
 
-std::string legend(const std::vector<Spec>& policies) {
-  std::string lines;
-  for (const Spec& policy : policies) {
-    if (!policy.label().empty()) lines += fmt::format("{} = {}\n", policy.label(), policy.text());
-  }
-  return lines;
-}
-
 void write_units(std::ostream& out, const std::vector<Result>& results) {
   Table table{{"sequence", "layer", "KV head"}, {}};
   for (const std::string& name : Mean::columns()) table.columns.push_back(name);
@@ -252,8 +245,9 @@ void write_units(std::ostream& out, const std::vector<Result>& results) {
   all.append_to(table.rows.emplace_back(std::vector<Value>{"all, mean", "", ""}));
   const Result& first = results.front();
   const std::string label = first.label ? *first.label + " = " : "";
-  out << fmt::format("{}{} at budget {} of {}, {} mode, seed {}\n\n", label, first.policy,
-                     first.budget_request, first.trace, first.mode, first.seed);
+  out << fmt::format("{}{} at budget {} of {}, {} mode, seed {}\n\n", label,
+                     printable(first.policy), first.budget_request, printable(first.trace),
+                     first.mode, first.seed);
   write_aligned(out, table);
 }
 

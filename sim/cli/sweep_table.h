@@ -1,15 +1,11 @@
 #pragma once
 
 #include <iosfwd>
-#include <string>
 #include <vector>
 
 #include "sim/sweep/sweep_plan.h"
 
 namespace kvsim::cli {
-
-/// What the labels of policies stand for: a line "LABEL = SPEC" for each.
-std::string legend(const std::vector<Spec>& policies);
 
 /// Prints the results of one policy at one budget: one line per unit, and one with their means.
 void write_units(std::ostream& out, const std::vector<Result>& results);

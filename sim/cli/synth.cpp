@@ -8,6 +8,8 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/options.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/session.h"
+#include "traces/output/partial_file.h"
 
 namespace kvsim::cli {
 namespace {
@@ -61,6 +63,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto values = parse(verb, arguments, synth_options(synth), {});
   if (!values) return 0;
   const std::string file = required_from(verb, *values, "output");
+  if (file.empty()) throw UsageError("--output: the trace file needs a name");
   const bool is_half = choice_from(*values, "dtype", {"float16", "float32"}) == "float16";
   synth.elements = is_half ? ElementType::float16 : ElementType::float32;
   synth.seed = static_cast<std::uint64_t>(checked_seed((*values)["seed"].as<std::int64_t>()));
@@ -68,8 +71,14 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   synth.output = values->count("no-output") == 0;
   const std::atomic<bool>& interrupted = catch_interrupts();
   constexpr std::size_t kWhole = 100;
-  Progress progress(kWhole, "percent", *values);
   try {
+    { const PartialFile refused_if_unwritable(file); }  // before anything is announced
+    print_notes(
+        {fmt::format("{} of {}; {}", counted(static_cast<std::size_t>(synth.layers), "layer"),
+                     counted(static_cast<std::size_t>(synth.tokens), "token"),
+                     memory_note(synth_memory(synth), 1))},
+        *values);
+    Progress progress(kWhole, "percent", *values);
     synthesize(file, synth, [&](double share) {
       if (interrupted) throw Interrupted(fmt::format("interrupted; {} is not written", file));
       progress.set(static_cast<std::size_t>(share * kWhole));

@@ -21,6 +21,7 @@ std::span<const Verb> verbs();
 int run_info(const Verb& verb, const std::vector<std::string>& arguments);
 int run_verify(const Verb& verb, const std::vector<std::string>& arguments);
 int run_synth(const Verb& verb, const std::vector<std::string>& arguments);
+int run_convert(const Verb& verb, const std::vector<std::string>& arguments);
 int run_policies(const Verb& verb, const std::vector<std::string>& arguments);
 int run_replay(const Verb& verb, const std::vector<std::string>& arguments);
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments);
@@ -32,6 +33,7 @@ int run_report(const Verb& verb, const std::vector<std::string>& arguments);
 int run_compare(const Verb& verb, const std::vector<std::string>& arguments);
 int run_completion(const Verb& verb, const std::vector<std::string>& arguments);
 int run_merge(const Verb& verb, const std::vector<std::string>& arguments);
+int run_check(const Verb& verb, const std::vector<std::string>& arguments);
 int run_export(const Verb& verb, const std::vector<std::string>& arguments);
 
 }  // namespace kvsim::cli

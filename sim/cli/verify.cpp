@@ -6,18 +6,39 @@
 #include <iostream>
 
 #include "sim/cli/options.h"
+#include "sim/cli/session.h"
 #include "sim/results/table.h"
 #include "traces/hdf5/errors.h"
+#include "traces/integrity/check_trace.h"
 
 namespace kvsim::cli {
+namespace {
+
+void print(const TraceCheck& check) {
+  if (check.version < 2) {
+    std::cout << "version 1 has no digests to check; kvsim convert makes it version 2\n\n";
+    return;
+  }
+  std::cout << fmt::format("the digests of all {} heads and lists in {} datasets agree\n\n",
+                           check.heads, check.datasets);
+}
+
+}  // namespace
 
 int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
   options.add(selection_options()).add(run_options());
+  options.add_options()("quiet,q", "no notes");
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
   const Trace trace(positional_from(verb, *values, "TRACE"));
   const RequestOptions given = options_from(*values);
+  const std::vector<SelectedUnit> units = select_units(trace, selection_of(given));
+  const int threads = threads_of(given);
+  print_notes({fmt::format("{}; {}", counted(units.size(), "unit"),
+                           memory_note(verify_memory(trace, units, threads), threads))},
+              *values);
+  print(check_trace(trace));
   const auto checks = verify(trace, selection_of(given), *backend_from(*values), threads_of(given));
 
   Table table{{"sequence", "layer", "worst relative error", "limit", "verdict"}, {}};

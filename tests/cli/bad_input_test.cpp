@@ -1,5 +1,7 @@
 // Every mistake ends in one line on standard error and the right exit status.
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -158,6 +160,41 @@ TEST_CASE("cli: input that cannot be used exits with 3 and names the file") {
   CHECK_FALSE(std::filesystem::exists(folder.path() / "r.sqlite"));
 }
 
+TEST_CASE("cli: a name that cannot be followed exits with 3, or 2 if it is an option's") {
+  const traces_test::TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  std::ofstream(folder.path() / "file") << "text";
+  REQUIRE(mkfifo((folder.path() / "fifo").c_str(), 0600) == 0);
+  struct Name {
+    std::string name;
+    std::string found;
+  };
+  const std::string cut = "no file that can be read";
+  const std::vector<Name> names{{std::string(300, 'n'), cut},
+                                {"loop", cut},
+                                {"file/below", "no such file"},
+                                {"", "no such file"},
+                                {"fifo", "no regular file"}};
+  for (const auto& [name, found] : names) {
+    const std::string of_schedule = name.empty() ? "nowhere" : name;
+    const bool is_file = !name.empty();
+    check(folder.path(), {{"info", name}, kBadData, found});
+    check(folder.path(), {{"check", name}, kBadData, found});
+    check(folder.path(), {replay({"--policy", "schedule:file=" + of_schedule, "--budget", "5%"}),
+                          kBadData, found});
+    check(folder.path(), {replay({"--policy", "lru", "--budget", "5%", "--plugin", name}), kBadData,
+                          "expected a plug-in"});
+    const int of_results = is_file ? kBadData : kBadUsage;
+    const std::string said = is_file ? found : "needs a name";
+    check(folder.path(), {{"export", name}, of_results, said});
+    check(folder.path(), {{"merge", name, "-o", "all"}, of_results, said});
+    check(folder.path(), {{"report", name, "-o", "out"}, of_results, said});
+    if (name == "fifo") continue;  // a shell's <(...) is one
+    check(folder.path(), {{"info", "--config", name}, kBadUsage, "--config"});
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "all"));
+}
+
 TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
   const traces_test::TemporaryFolder folder;
   const std::vector<Mistake> mistakes{
@@ -170,6 +207,13 @@ TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
       {{"synth", "-o", "no/such/t.h5"}, kFailure, "no/such/t.h5"},
       {{"synth", "-o", "/dev/null"}, kFailure, "/dev/null"},
       {{"synth", "-o", "."}, kFailure, "something else"},
+      {{"synth", "-o", std::string(300, 'n')}, kFailure, "File name too long"},
+      {{"sweep", sample_trace(), "--policies", "window", "--budgets", "5%", "-o",
+        std::string(300, 'n')},
+       kFailure,
+       "unable to open"},
+      {{"synth", "-o", ""}, kBadUsage, "needs a name"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--per-step", ""}), kBadUsage, "needs a name"},
   };
   for (const Mistake& mistake : mistakes) check(folder.path(), mistake);
 }

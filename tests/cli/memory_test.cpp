@@ -17,23 +17,31 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// Sweeps a trace from `synth` and compares the announced memory with the peak.
-void check_estimate(const std::string& synth, const std::string& sweep) {
+/// Runs a command and compares the announced memory with the peak: it is at least that, and at most
+/// `most` times as much.
+void check_announced(const TemporaryFolder& folder, const std::string& command, double most) {
+  const Ended ended = run(folder.path(), words(command));
+  INFO(command << "\n" << ended.err);
+  REQUIRE(ended.status == 0);
+  std::smatch match;
+  REQUIRE(std::regex_search(ended.err, match, std::regex("about (\\d+) MiB of memory")));
+  const double announced = std::stod(match[1]);
+  CAPTURE(announced, ended.peak_mib);
+  CHECK(announced >= ended.peak_mib - 1);  // it is rounded
+  CHECK(announced <= most * ended.peak_mib);
+}
+
+/// Makes a trace with `synth`, and checks the command on it.
+void check_on(const std::string& synth, const std::string& command, double most = 1.3) {
   const TemporaryFolder folder;
   // In a process of its own: a child's peak counts from its parent's memory at the start.
   REQUIRE(run(folder.path(), words("synth -o t.h5 --no-output --layers 1 " + synth)).status == 0);
-  const Ended swept = run(folder.path(), words("sweep t.h5 -o r.sqlite " + sweep));
-  INFO("synth " << synth << "; sweep " << sweep << "\n" << swept.err);
-  REQUIRE(swept.status == 0);
-  std::smatch match;
-  REQUIRE(std::regex_search(swept.err, match, std::regex("about (\\d+) MiB of memory")));
-  // The memory of an empty run may come on top or not: device libraries are large and are read when
-  // the program ends, before or after it frees its own memory.
-  const double least = run(folder.path(), {"--version"}).peak_mib;
-  const double announced = std::stod(match[1]);
-  CAPTURE(announced, least, swept.peak_mib);
-  CHECK(announced + least >= 0.8 * swept.peak_mib);
-  CHECK(std::max(announced, least) <= 1.2 * swept.peak_mib);
+  check_announced(folder, command, most);
+}
+
+/// The same of a sweep.
+void check_estimate(const std::string& synth, const std::string& sweep) {
+  check_on(synth, "sweep t.h5 -o r.sqlite " + sweep);
 }
 
 TEST_CASE("cli: a sweep of a short text takes about as much memory as it says") {
@@ -69,6 +77,42 @@ TEST_CASE("cli: what policies remember is in the memory that a sweep says it tak
 TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
   check_estimate("--tokens 8000 --query-heads 4 --kv-heads 2",
                  "--policies tova;lru --budgets 256,10% --threads 2");
+}
+
+TEST_CASE("cli: a sweep of many configurations counts the table that it prints") {
+  check_on("--tokens 300 --query-heads 16 --kv-heads 8",
+           "sweep t.h5 -o r.sqlite --policies window;sink --budgets 5..104:1 --threads 1", 1.5);
+}
+
+TEST_CASE("cli: curves take about as much memory as they say") {
+  check_on("--tokens 4000 --query-heads 4 --kv-heads 1",
+           "curve t.h5 -o r.sqlite --policies window;sink;knorm --threads 1");
+}
+
+TEST_CASE("cli: an analysis of many rows counts them") {
+  for (const char* what : {"attention-maps", "heavy-hitters", "regression"}) {
+    check_on("--tokens 5000 --query-heads 4 --kv-heads 1",
+             std::string("analyze t.h5 -o r.sqlite --threads 1 --what ") + what);
+  }
+}
+
+TEST_CASE("cli: an analysis that lists evictions counts them") {
+  check_on("--tokens 1500 --query-heads 4 --kv-heads 1",
+           "analyze t.h5 -o r.sqlite --threads 1 --what evictions --policies lru;tova --budgets "
+           "10%,20%");
+}
+
+TEST_CASE("cli: synth and verify take about as much memory as they say") {
+  const TemporaryFolder folder;
+  check_announced(folder, "synth -o t.h5 --tokens 2500 --layers 1 --query-heads 8 --kv-heads 2",
+                  1.3);
+  check_announced(folder, "verify t.h5 --threads 1", 1.3);
+  CHECK(run(folder.path(), words("verify t.h5 --quiet")).err.empty());
+}
+
+TEST_CASE("cli: a command that computes nothing takes little memory") {
+  const TemporaryFolder folder;
+  CHECK(run(folder.path(), {"--version"}).peak_mib < 60);
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ TEST_CASE("cli: merge refuses in one line, with the status of the error") {
   };
   refused({"-o", "all.sqlite"}, 2, "expected a PART");
   refused({"a.sqlite"}, 2, "--output");
-  refused({"a.sqlite", "b.sqlite", "-o", "all.sqlite"}, 3, "b.sqlite: there is no such result");
+  refused({"a.sqlite", "b.sqlite", "-o", "all.sqlite"}, 3,
+          "b.sqlite: expected a result file, found no such file");
   refused({"text", "a.sqlite", "-o", "all.sqlite"}, 3, "text: expected a result file");
   CHECK_FALSE(std::filesystem::exists(folder / "all.sqlite"));
 }

@@ -66,15 +66,15 @@ TEST_CASE("cli: on a terminal a sweep counts the replays that it announces") {
              Contains("] " + all + " of " + half + " replays"));  // where the first run ended
 }
 
-/// Interrupts the process once the file is there, unless it has ended before.
-void interrupt_once_there(int process, const std::filesystem::path& file) {
+/// Interrupts the process once it writes the file, unless it has ended before.
+void interrupt_once_written(int process, const TemporaryFolder& folder, const std::string& file) {
   const auto has_ended = [&] {
     siginfo_t ended{};
     const int state =
         waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT);
     return state != 0 || ended.si_pid != 0;
   };
-  while (!std::filesystem::exists(file) && !has_ended()) {
+  while (folder.num_partial(file) == 0 && !has_ended()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   kill(process, SIGINT);
@@ -84,7 +84,7 @@ void interrupt_once_there(int process, const std::filesystem::path& file) {
 Ended interrupted_synth(const TemporaryFolder& folder) {
   const int process =
       start(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20000", "--layers", "64"});
-  interrupt_once_there(process, folder / "t.h5.partial");
+  interrupt_once_written(process, folder, "t.h5");
   return wait(folder.path(), process);
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("cli: an interrupted synth leaves no file and keeps the one that was t
   CHECK(ended.status == 1);
   CHECK_THAT(ended.err, Contains("kvsim: error: interrupted; t.h5 is not written"));
   CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
-  CHECK_FALSE(std::filesystem::exists(folder / "t.h5.partial"));
+  CHECK(folder.num_partial("t.h5") == 0);
 
   REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20"}).status == 0);
   const auto size = std::filesystem::file_size(folder / "t.h5");
@@ -111,10 +111,10 @@ TEST_CASE("cli: an interrupted replay leaves the per-step file of an earlier one
   std::ofstream(folder / "steps.h5") << "earlier";
   const int process = start(folder.path(), {"replay", "t.h5", "--policy", "tova", "--budget", "50%",
                                             "--threads", "1", "--per-step", "steps.h5", "--quiet"});
-  interrupt_once_there(process, folder / "steps.h5.partial");
+  interrupt_once_written(process, folder, "steps.h5");
   CHECK(wait(folder.path(), process).status == 1);
   CHECK(std::filesystem::file_size(folder / "steps.h5") == std::string("earlier").size());
-  CHECK_FALSE(std::filesystem::exists(folder / "steps.h5.partial"));
+  CHECK(folder.num_partial("steps.h5") == 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "sim/results/result.h"
 #include "tests/cli/program.h"
 #include "tests/cli/rows.h"
+#include "tests/support/format_versions.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
@@ -98,6 +99,19 @@ TEST_CASE("cli: info shows what is recorded beside attention") {
              Contains("output_projection[12], residual, output_score_grad[3], mlp_activation[24]"));
 }
 
+TEST_CASE("cli: info says what a trace of version 1 lacks, and verify that it checks no digest") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "70"}).status == 0);
+  CHECK_THAT(run(folder.path(), {"info", "t.h5"}).out, Contains("format        2, with digests\n"));
+  CHECK_THAT(run(folder.path(), {"verify", "t.h5"}).out, Contains("all 25 heads and lists in 9 "));
+  traces_test::make_version_1(folder.path() / "t.h5");
+  CHECK_THAT(run(folder.path(), {"info", "t.h5"}).out,
+             Contains("format        1, without digests: damage goes unnoticed; kvsim convert "));
+  const Ended verified = run(folder.path(), {"verify", "t.h5"});
+  CHECK(verified.status == 0);
+  CHECK_THAT(verified.out, Contains("version 1 has no digests to check; kvsim convert "));
+}
+
 TEST_CASE("cli: verify agrees with the bundled trace and with what synth writes") {
   const TemporaryFolder folder;
   CHECK(run(folder.path(), {"verify", sample_trace()}).status == 0);
@@ -118,6 +132,10 @@ TEST_CASE("cli: verify fails where the recorded output is not what the queries a
     const H5::H5File file((folder.path() / "t.h5").string(), H5F_ACC_RDWR);
     traces_test::set_number(file, "/sequences/synthetic/layers/1/output", {3, 40, 0}, 9.0F);
   }
+  const Ended changed = run(folder.path(), {"verify", "t.h5"});
+  CHECK(changed.status == 3);
+  CHECK_THAT(changed.err, Contains("t.h5: /sequences/synthetic/layers/1/output: expected digest "));
+  traces_test::seal_again(folder.path() / "t.h5");
   const Ended spoiled = run(folder.path(), {"verify", "t.h5"});
   CHECK(spoiled.status == 3);
   CHECK_THAT(spoiled.out, Contains("agrees") && Contains("DIFFERS"));
