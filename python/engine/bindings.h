@@ -13,6 +13,7 @@ void bind_replay(nanobind::module_& module);
 void bind_curve(nanobind::module_& module);
 void bind_analyze(nanobind::module_& module);
 void bind_policies(nanobind::module_& module);
+void bind_convert(nanobind::module_& module);
 void bind_synth(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_plugin(nanobind::module_& module);
@@ -25,6 +26,9 @@ void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
 void bind_scale(nanobind::module_& module);
 void bind_shards(nanobind::module_& module);
+void bind_threads(nanobind::module_& module);
+void bind_partial_file(nanobind::module_& module);
 void bind_merge(nanobind::module_& module);
+void bind_check(nanobind::module_& module);
 
 }  // namespace kvsim::python

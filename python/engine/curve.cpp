@@ -47,13 +47,15 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
       run_id = store->run_id();
     }
     state.total = plan.sweep.units.size();
-    run_curves(plan, *backend, state.interrupted,
-               [&](const PlannedUnit&, const std::vector<Curve>&,
-                   const std::vector<std::vector<Value>>& rows) {
-                 if (store) store->replace({{&schema, rows}});
-                 found.insert(found.end(), rows.begin(), rows.end());
-                 ++state.done;
-               });
+    run_curves(
+        plan, *backend, state.interrupted,
+        [&](const PlannedUnit&, const std::vector<Curve>&, std::vector<std::vector<Value>> rows) {
+          std::vector<TableRows> tables;
+          tables.push_back({&schema, std::move(rows)});
+          if (store) store->replace(tables);
+          std::move(tables[0].rows.begin(), tables[0].rows.end(), std::back_inserter(found));
+          ++state.done;
+        });
     if (store) store->finish_run();
   });
   return nb::make_tuple(table_of(schema, std::move(found), run_id), nb::cast(notes));

@@ -3,6 +3,7 @@
 #include "python/engine/bindings.h"
 #include "sim/replay/replay.h"
 #include "traces/hdf5/errors.h"
+#include "traces/hdf5/printable.h"
 
 namespace nb = nanobind;
 
@@ -10,12 +11,9 @@ namespace kvsim::python {
 namespace {
 
 // Errors in Python are one line, as those of the program.
-void raise(const char* type, std::string message) {
-  for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
+void raise(const char* type, const char* message) {
   const nb::object error = nb::module_::import_("kvsim.errors").attr(type);
-  PyErr_SetString(error.ptr(), message.c_str());
+  PyErr_SetString(error.ptr(), error_line(message).c_str());
 }
 
 void translate(const std::exception_ptr& thrown, void*) {

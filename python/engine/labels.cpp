@@ -71,7 +71,7 @@ class LabelPlan {
                               .oracles = has_budgets_};
       largest = std::max(largest, replay_memory(shape) + 2 * labels);
     }
-    return resident_bytes() + largest * std::min<std::size_t>(threads(), size());
+    return own_memory() + largest * std::min<std::size_t>(threads(), size());
   }
 
   /// The labels of units first .. first + count - 1, as many at once as there are threads.

@@ -12,6 +12,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_curve(module);
   kvsim::python::bind_analyze(module);
   kvsim::python::bind_policies(module);
+  kvsim::python::bind_convert(module);
   kvsim::python::bind_synth(module);
   kvsim::python::bind_sweep(module);
   kvsim::python::bind_plugin(module);
@@ -24,5 +25,8 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_labels(module);
   kvsim::python::bind_scale(module);
   kvsim::python::bind_shards(module);
+  kvsim::python::bind_threads(module);
+  kvsim::python::bind_partial_file(module);
   kvsim::python::bind_merge(module);
+  kvsim::python::bind_check(module);
 }

@@ -142,19 +142,15 @@ std::vector<Outcome> PartedSweep::outcomes_of(const SweepTask& task,
     for (const PartUnit& unit : part.units) expected += unit.replays.size();
   }
   if (rows.size() != expected) {
-    throw std::runtime_error(fmt::format(
-        "executor: expected {} rows of a task, found {}; do all processes run the same kvsim?",
-        expected, rows.size()));
+    fail_to_receive(fmt::format("expected {} rows of a task, found {}", expected, rows.size()));
   }
   std::vector<Outcome> outcomes;
   for (const SentRow& row : rows) {
     Result& result = outcomes.emplace_back(received(row)).result;
     const auto file = files_.find(result.trace_id);
     if (file == files_.end()) {
-      throw std::runtime_error(
-          fmt::format("executor: a task sent rows of trace {}, which is none of the sweep's; do "
-                      "all processes run the same kvsim?",
-                      result.trace_id));
+      fail_to_receive(
+          fmt::format("expected rows of the sweep's traces, found trace {}", result.trace_id));
     }
     result.trace = file->second;  // a worker may know the file by another path
   }

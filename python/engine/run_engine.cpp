@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "traces/guard/interrupted.h"
+
 namespace nb = nanobind;
 
 namespace kvsim::python {
@@ -34,6 +36,9 @@ class Engine {
 
  private:
   void run(const std::function<void(Work&)>& work, Work& state) {
+    const InterruptCheck check([&state] {
+      if (state.interrupted) throw Interrupted("interrupted");
+    });
     try {
       work(state);
     } catch (...) {

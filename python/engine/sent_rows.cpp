@@ -30,9 +30,8 @@ Outcome received(const SentRow& row) {
   const auto columns = result_columns();
   const auto& [values, proof, layer_error, intervals] = row;
   if (values.size() != columns.size()) {
-    throw std::runtime_error(fmt::format(
-        "executor: expected {} values in a row, found {}; do all processes run the same kvsim?",
-        columns.size(), values.size()));
+    fail_to_receive(
+        fmt::format("expected {} values in a row, found {}", columns.size(), values.size()));
   }
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i].set(outcome.result, values[i]);
   if (proof) {
@@ -49,6 +48,11 @@ Outcome received(const SentRow& row) {
     if (ends) sampled.interval = {ends->first, ends->second};
   }
   return outcome;
+}
+
+void fail_to_receive(const std::string& expected_and_found) {
+  throw std::runtime_error(
+      fmt::format("executor: {}; do all processes run the same kvsim?", expected_and_found));
 }
 
 }  // namespace kvsim::python

@@ -28,6 +28,10 @@ using SentRow = std::tuple<std::vector<Value>, std::optional<SentProof>,
 
 SentRow sent(const Outcome& outcome);
 
+/// Throws as fail_to_receive() for a row with other columns.
 Outcome received(const SentRow& row);
+
+/// Throws std::runtime_error: another version of the program may have sent what was found.
+[[noreturn]] void fail_to_receive(const std::string& expected_and_found);
 
 }  // namespace kvsim::python

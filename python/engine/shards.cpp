@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "python/engine/bindings.h"
-#include "sim/sweep/in_parallel.h"
 #include "sim/sweep/shards/shard.h"
 
 namespace nb = nanobind;
@@ -22,7 +21,6 @@ void bind_shards(nb::module_& module) {
       },
       "text"_a);
   module.def("deal", &deal, "costs"_a, "count"_a);
-  module.def("default_threads", &default_threads);
 }
 
 }  // namespace kvsim::python

@@ -9,7 +9,9 @@
 
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
+#include "traces/guard/interrupted.h"
 #include "traces/hdf5/errors.h"
+#include "traces/integrity/seal.h"
 #include "traces/trace_writer.h"
 
 namespace nb = nanobind;
@@ -210,11 +212,35 @@ nb::object mlp_activation_of(const Trace& trace, const std::string& sequence, in
   return array_of(std::move(all));
 }
 
+/// KeyboardInterrupt, or what else Python makes of a signal. Called without the GIL.
+void check_signals() {
+  const nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+}
+
+/// Seals a trace, and reads its structure: HDF5 loses errors of writing where objects are closed.
+void seal_written(const std::filesystem::path& file) {
+  seal_trace(file);
+  try {
+    const Trace written(file);
+  } catch (const DataError&) {
+    throw std::runtime_error(file.string() +
+                             ": cannot be written: a part of the file did not reach the disk");
+  }
+}
+
 }  // namespace
 
 void bind_trace(nb::module_& module) {
   nb::class_<Trace>(module, "Trace")
-      .def(nb::init<const std::filesystem::path&>(), "file"_a)
+      .def(
+          "__init__",
+          [](Trace* trace, const std::filesystem::path& file) {
+            const InterruptCheck check([] { check_signals(); });
+            const nb::gil_scoped_release release;
+            new (trace) Trace(file);
+          },
+          "file"_a)
       .def("file", [](const Trace& trace) { return trace.file().string(); })
       .def("in_memory", &Trace::in_memory)
       .def("header", &header_of)
@@ -230,6 +256,7 @@ void bind_trace(nb::module_& module) {
       });
   module.def("trace_of", &trace_of, "header"_a, "name"_a, "prompt_length"_a, "token_ids"_a,
              "layers"_a, "spans"_a, "label_seed"_a, "half_precision"_a);
+  module.def("seal_trace", &seal_written, "file"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("trace_of_image", [](const nb::bytes& image) {
     return Trace::from_image(std::string(image.c_str(), image.size()));
   });

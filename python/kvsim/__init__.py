@@ -13,7 +13,9 @@ from importlib import import_module
 
 from .analyze import analyze
 from .c_function import StepStruct
+from .check import check
 from .comparison import ComparisonWarning, compare
+from .convert import convert
 from .curve import curve
 from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
@@ -57,7 +59,9 @@ __all__ = [
     "UsageError",
     "WorkerError",
     "analyze",
+    "check",
     "compare",
+    "convert",
     "curve",
     "from_kvpress",
     "get_include",

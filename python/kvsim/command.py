@@ -5,6 +5,8 @@ import re
 import sys
 from typing import NoReturn
 
+from .terminal import error_line
+
 STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
 
 DIGITS = re.compile(r"\+?[0-9]{1,18}")
@@ -46,7 +48,7 @@ def nonnegative(text: str) -> float:
 
 def fail(message: str, status: int) -> int:
     """Prints the error and returns the status."""
-    print("kvsim: error:", " ".join(message.split()), file=sys.stderr)
+    print("kvsim: error:", error_line(message), file=sys.stderr)
     return status
 
 

@@ -1,8 +1,13 @@
 """The errors of the package. Their messages are one line, in the words of the program."""
 
+from .terminal import error_line
+
 
 class KvsimError(Exception):
     """The message is one line: what is wrong and, where possible, what to do."""
+
+    def __str__(self) -> str:
+        return error_line(super().__str__())
 
 
 class UsageError(KvsimError):
@@ -24,3 +29,6 @@ class WorkerError(KvsimError):
 
 class KvsimWarning(UserWarning):
     """Something runs other than it was asked for, which the message states in one line."""
+
+    def __str__(self) -> str:
+        return error_line(super().__str__())

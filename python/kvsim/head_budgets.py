@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._partial import written_whole
 from .command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 from .errors import DataError, KvsimError, UsageError
 from .options import opened
+from .terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,18 +195,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = f"kvsim: {path}: {layers} layers x {heads} KV heads"
     if given.trace is None:
         found += ", the highest with curves; name --trace to check them against the model"
-    print(found, file=sys.stderr)
+    say(found)
     return 0
 
 
 def _write(path: Path, budgets: np.ndarray) -> None:
-    partial = Path(f"{path}.partial")
-    try:
-        with partial.open("wb") as file:
-            np.save(file, budgets, allow_pickle=False)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with written_whole(path) as partial, partial.open("wb") as file:
+        np.save(file, budgets, allow_pickle=False)
 
 
 if __name__ == "__main__":

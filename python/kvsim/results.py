@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import KvsimError
+from .paths import exists, is_file
 
 if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
     import pandas as pd
@@ -99,6 +100,13 @@ _RUN = {
     "study": "what all shards of the same work have in common; NULL without shards",
     "finished": "1: the file holds all that its command asked for",
 }
+_DIGEST = {
+    "": "the rows of one unit in one table, as they were written; kvsim check compares",
+    "table_name": "the table or view",
+    "unit": "the model, trace, sequence, layer and head, as JSON; schema: the SQL of the table",
+    "rows": "how many there are",
+    "digest": "the sum of the XXH3-64 of all rows modulo 2^64, in hexadecimal",
+}
 # The table `about` of a result file explains the tables of analyses. These explain the others.
 _MEANINGS = {
     "replay": _REPLAY,
@@ -106,11 +114,13 @@ _MEANINGS = {
     "certificate": {**_REPLAY, **_CERTIFICATE},
     "predicted_kl": _PREDICTED_KL,
     "run": _RUN,
+    "digest": _DIGEST,
 }
+_VIEWED = {"regret": "replay", "predicted_kl": "layer_error"}  # the tables that views show
 
 
 class ResultsError(KvsimError):
-    """The file is missing or is not a result file."""
+    """The file is missing, is not a result file, or has values that cannot be."""
 
 
 class NoSuchTable(KvsimError, AttributeError, KeyError):
@@ -130,20 +140,26 @@ class Results:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        if not self.path.is_file():
+        if not is_file(self.path):
             raise ResultsError(f"{self.path}: there is no such result file")
+        self._check("check_format")
         self._frames: dict[str, pd.DataFrame] = {}
         names = self._query("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         self.tables: tuple[str, ...] = tuple(sorted(names["name"]))
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        """A copy of the table: later accesses do not see your changes. Raises NoSuchTable."""
+        """A copy of the table: later accesses do not see your changes.
+
+        Raises NoSuchTable; ResultsError for a value of another type than its column, for infinity,
+        and for numbers that a column cannot have, as a recall of 2.
+        """
         if table not in self.tables:
             there = ", ".join(self.tables) or "no tables at all"
             raise NoSuchTable(
                 f"{self.path} has no table {table}; it has {there}. {self._made_by(table)}"
             )
         if table not in self._frames:
+            self._check("check_table", _VIEWED.get(table, table))
             frame = self._query(f'SELECT * FROM "{table}"')
             frame.attrs.update(self._about(table, list(frame.columns)))
             self._frames[table] = frame
@@ -195,6 +211,14 @@ class Results:
         meanings = dict(zip(rows["column_name"], rows["meaning"]))
         return about_table(table, columns, meanings, rows["source"].iloc[0] if len(rows) else "")
 
+    def _check(self, what: str, *values: str) -> None:
+        from . import _engine
+
+        try:
+            getattr(_engine, what)(str(self.path), *values)
+        except KvsimError as error:
+            raise ResultsError(str(error)) from error
+
     def _query(self, sql: str, *values: object) -> pd.DataFrame:
         import pandas as pd
 
@@ -226,7 +250,7 @@ def about_table(
 def load(path: str | Path) -> Results:
     """Opens a result file of `kvsim sweep`, `kvsim analyze` or `kvsim.evaluate`.
 
-    Raises ResultsError if the file is missing or is not a result file.
+    Raises ResultsError if the file is missing, is not a result file, or is of a newer kvsim.
     """
     return Results(path)
 
@@ -242,7 +266,7 @@ def _executed(path: Path, sql: str, values: tuple[object, ...]) -> tuple[list[st
         return _executed_at(uri, sql, values)
     except sqlite3.OperationalError as error:
         logs = [Path(f"{path}{end}") for end in ("-journal", "-wal")]
-        if "is locked" in str(error) or any(log.exists() and log.stat().st_size for log in logs):
+        if "is locked" in str(error) or any(exists(log) and log.stat().st_size for log in logs):
             raise
         return _executed_at(uri + "&immutable=1", sql, values)
 

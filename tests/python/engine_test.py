@@ -8,7 +8,7 @@ import pytest
 
 import kvsim
 from conftest import SAMPLE, same, specs_of
-from kvsim.record.trace_id import trace_id
+from trace_format import seal_again
 
 
 def run_and_load(program, folder, *arguments):
@@ -94,7 +94,8 @@ def test_arrays_have_the_numbers_and_the_id_of_a_file(tmp_path):
     ids = np.arange(60, dtype=np.int32)
     path = tmp_path / "trace.h5"
     with h5py.File(path, "w") as file:
-        file.attrs.update(kvtrace_version=1, model="arrays", num_layers=3, num_query_heads=4)
+        file.attrs.update(kvtrace_version=2, num_layers=3, num_query_heads=4)
+        file.attrs["model"] = np.bytes_("arrays")
         file.attrs.update(num_kv_heads=2, head_dim=8, value_dim=6, scale=8**-0.5)
         text = file.create_group("sequences/text")
         text.attrs.update(num_tokens=60, prompt_length=20)
@@ -104,7 +105,7 @@ def test_arrays_have_the_numbers_and_the_id_of_a_file(tmp_path):
             group.attrs["sliding_window"] = 30 + layer
             for name, array in zip(("query", "key", "value"), triple):
                 group[name] = array
-        file.attrs["trace_id"] = trace_id(file)
+    seal_again(path)
     arrays = kvsim.Trace.from_arrays(
         layers, prompt_length=20, name="text", token_ids=ids, sliding_window={0: 30, 2: 32}
     )

@@ -166,7 +166,7 @@ def test_policies_that_mostly_break_ties_are_named(result_file):
     _with_columns(result_file, ties="INTEGER")
     result_file.sweep(["window", "knorm"], ties=0)
     result_file.connection.execute(
-        "UPDATE replay SET ties = evictions * 0.6 WHERE policy = 'knorm'"
+        "UPDATE replay SET ties = evictions * 6 / 10 WHERE policy = 'knorm'"
     )
     result_file.connection.commit()
     (note,) = comparison_of(result_file.path).notes

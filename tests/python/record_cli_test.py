@@ -14,6 +14,7 @@ import torch
 from kvsim.model.texts import read_prompts, read_texts
 from kvsim.record.__main__ import main
 from record_zoo import _config, build, check, fail, letters
+from trace_format import token_texts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,12 +48,12 @@ def test_a_text_becomes_a_trace_that_verifies(folder, work):
     assert "t.h5 is written; check it with: kvsim verify t.h5" in done.stderr
     check(Path("t.h5"), 1e-4)
     with h5py.File("t.h5") as file:
-        assert file.attrs["model"] == "tiny-llama"
-        assert file.attrs["recorder"].startswith("kvsim.record (transformers ")
+        assert file.attrs["model"].decode() == "tiny-llama"
+        assert file.attrs["recorder"].decode().startswith("kvsim.record (transformers ")
         sequence = file["sequences/text"]
-        assert sequence.attrs["source"] == "text.txt"
+        assert sequence.attrs["source"].decode() == "text.txt"
         assert sequence.attrs["prompt_length"] == 28
-        texts = b"".join(sequence["token_text"][:28]).decode()
+        texts = "".join(token_texts(sequence)[:28])
         assert texts == Path("text.txt").read_text()
         assert sorted(sequence["layers"]) == ["0", "1"]
 
@@ -65,7 +66,7 @@ def test_an_untrained_model_has_the_shape_and_weights_of_its_seed(folder, work):
         with h5py.File(f"{name}.h5") as file:
             keys[name] = file["sequences/text/layers/1/key"][()]
             end = f", untrained ({more[1]})" if more else ""
-            assert file.attrs["model"] == f"tiny-llama{end}"
+            assert file.attrs["model"].decode() == f"tiny-llama{end}"
     check(Path("one.h5"), 1e-2)
     assert (keys["one"] == keys["same"]).all()
     assert keys["one"].shape == keys["stored"].shape
@@ -83,8 +84,8 @@ def test_a_batch_gives_the_sequences_of_single_prompts(folder, work):
         for name, sequence in one["sequences"].items():
             ids = sequence["token_ids"][()].tolist()
             assert ids == other["sequences"][name]["token_ids"][()].tolist()
-        assert one["sequences/rain_1"].attrs["source"] == "prompts.jsonl line 3"
-        assert one["sequences/prompt-4"].attrs["source"] == "prompts.jsonl line 4"
+        assert one["sequences/rain_1"].attrs["source"].decode() == "prompts.jsonl line 3"
+        assert one["sequences/prompt-4"].attrs["source"].decode() == "prompts.jsonl line 4"
 
 
 def test_a_warning_is_one_line(folder, work, capsys):

@@ -1,5 +1,6 @@
 """The file that the recorder writes: its name, its trace_id, its size in memory."""
 
+import itertools
 import os
 import re
 import shutil
@@ -14,11 +15,12 @@ import h5py
 import numpy as np
 import pytest
 
+import kvsim
 from conftest import PROGRAM, needs_program
 from kvsim.record import UsageError, recording
 from kvsim.record.trace_file import HeadStream, TraceFile
-from kvsim.record.trace_id import trace_id
 from record_zoo import build, generate, tokens
+from trace_format import checked_id, seal_again
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "traces/sample/tiny-llama.h5"
@@ -33,14 +35,12 @@ def trace(tmp_path_factory):
     return path
 
 
-def id_of(path: Path) -> str:
-    with h5py.File(path) as file:
-        assert file.attrs["trace_id"] == trace_id(file)
-        return trace_id(file)
+def test_the_bundled_trace_has_the_name_that_its_manifest_gives():
+    assert kvsim.Trace(SAMPLE).trace_id == checked_id(SAMPLE)
 
 
-def test_the_bundled_trace_has_the_name_that_its_numbers_give():
-    assert len(id_of(SAMPLE)) == 64
+def test_the_engine_names_a_recording_as_its_manifest_does(trace):
+    assert kvsim.Trace(trace).trace_id == checked_id(trace)
 
 
 @needs_program
@@ -48,7 +48,7 @@ def test_the_bundled_trace_has_the_name_that_its_numbers_give():
 def test_the_program_names_synthetic_traces_alike(options, tmp_path):
     path = tmp_path / "t.h5"
     subprocess.run([PROGRAM, "synth", "-o", path, "--tokens", "70", *options], check=True)
-    id_of(path)
+    assert kvsim.Trace(path).trace_id == checked_id(path)
 
 
 def test_the_trace_id_is_that_of_the_numbers(trace, tmp_path):
@@ -58,17 +58,35 @@ def test_the_trace_id_is_that_of_the_numbers(trace, tmp_path):
         for name, item in old.items():
             old.copy(item, new, name)
         old.visititems(lambda name, item: _repack(new, name, item))
-    assert id_of(packed) == id_of(trace)
+    seal_again(packed)
+    assert kvsim.Trace(packed).trace_id == checked_id(packed) == checked_id(trace)
     with h5py.File(packed, "r+") as file:
         file["sequences/sequence-0/layers/1/key"][1, 3, 2] += 1
-        assert trace_id(file) != file.attrs["trace_id"]
+    with pytest.raises(kvsim.DataError, match=r"layers/1/key: expected digest .* of head 1"):
+        kvsim.Trace(packed).unit("sequence-0", 1, 1)
+    seal_again(packed)
+    assert kvsim.Trace(packed).trace_id == checked_id(packed) != checked_id(trace)
+
+
+def test_a_recording_has_checksums_and_no_string_of_variable_length(trace):
+    def check(name, item):
+        for attribute in item.attrs:
+            kind = h5py.check_string_dtype(item.attrs.get_id(attribute).dtype)
+            assert kind is None or kind.length is not None, (name, attribute)
+        if isinstance(item, h5py.Dataset):
+            assert item.dtype.kind != "O", name
+
+    with h5py.File(trace) as file:
+        check("/", file)
+        file.visititems(check)
+    assert trace.read_bytes()[8] == 3  # the version of the superblock
 
 
 def _repack(file, name, item):
     if isinstance(item, h5py.Dataset) and item.ndim == 3:
         numbers = item[()]
         del file[name]
-        file.create_dataset(name, data=numbers.astype(">f2"), chunks=(2, 7, 16), compression="lzf")
+        file.create_dataset(name, data=numbers.astype(">f2"), chunks=(2, 7, 16), compression="gzip")
 
 
 def test_equal_recordings_are_equal_files(trace, tmp_path):
@@ -95,7 +113,8 @@ def test_texts_with_every_character(tmp_path):
     texts = ["", " the", "\u2019\u00e9\U0001f600", "a\0b", "\udc80"]
     with TraceFile(tmp_path / "t.h5") as file:
         file.write_texts("/texts", texts)
-        stored = [text.decode() for text in file.h5["texts"][()]]
+        offsets, content = file.h5["texts_offsets"][()], file.h5["texts"][()].tobytes()
+        stored = [content[a:b].decode() for a, b in itertools.pairwise(offsets)]
         assert stored == ["", " the", "\u2019\u00e9\U0001f600", "a\u2400b", "?"]
 
 

@@ -13,6 +13,7 @@ from kvsim.model.texts import Text
 from kvsim.record import RecordWarning, UsageError, recording
 from kvsim.record.__main__ import main
 from record_zoo import build, check, fail, generate, letters, tokens
+from trace_format import token_texts
 
 DOCUMENT, ANSWER = "the ships wait for the tide. ", "they wait in the harbour."
 BEGIN, END = 0, 2
@@ -38,9 +39,9 @@ def recorded(path="t.h5"):
     with h5py.File(path) as file:
         return {
             name: (
-                b"".join(group["token_text"]).decode(),
+                "".join(token_texts(group)),
                 int(group.attrs["prompt_length"]),
-                group.attrs["source"],
+                group.attrs["source"].decode(),
             )
             for name, group in file["sequences"].items()
         }

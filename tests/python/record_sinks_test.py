@@ -26,7 +26,7 @@ def test_the_sinks_of_gpt_oss_are_recorded_beside_its_windows(tmp_path):
             assert (layer["sink_logit"][()] == expected).all()
             assert layer["sink_logit"].dtype == np.float32
         assert [layer.attrs.get("sliding_window") for layer in layers.values()] == [8, None, 8]
-        assert file["rope"].attrs["style"] == "half"
+        assert file["rope"].attrs["style"].decode() == "half"
 
 
 def test_the_chunks_of_llama_4_are_recorded_where_it_has_them(tmp_path):

@@ -15,9 +15,9 @@ from kvsim.model.encoding import encode
 from kvsim.model.texts import Text, read_prompts
 from kvsim.record import RecordWarning, UsageError, recording
 from kvsim.record.__main__ import main
-from kvsim.record.trace_id import trace_id
 from kvsim.trace import Span
 from record_zoo import LETTERS, build, check, fail, letters, tokens
+from trace_format import checked_id
 
 TEXT = "the ships wait. where, in the harbour."
 WORDS = ["<s>", "<unk>", "the", " ships", " wait", ".", " where", ",", " in", " harbour"]
@@ -74,9 +74,10 @@ def test_lines_with_spans_become_sequences_with_spans(folder):
     with h5py.File("t.h5") as opened:
         group = opened["sequences/facts/spans"]
         assert [group[name].dtype for name in ("start", "end")] == [np.int32, np.int32]
-        assert h5py.check_string_dtype(group["label"].dtype).encoding == "utf-8"
+        assert group["label"].dtype == np.uint8
+        assert group["label_offsets"].dtype == np.int64
         assert "spans" not in opened["sequences/prompt-2"]
-        assert opened.attrs["trace_id"] == trace_id(opened)
+    assert kvsim.Trace("t.h5").trace_id == checked_id("t.h5")
 
 
 def test_the_trace_id_depends_on_the_spans(folder):

@@ -13,6 +13,7 @@ from kvsim.model.masks import Reach
 from kvsim.model.shape import Shape
 from kvsim.record import RecordWarning, accuracy, recording
 from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_error
+from trace_format import token_texts
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
@@ -43,7 +44,7 @@ def test_a_trace_holds_what_the_model_read_and_generated(name, tmp_path):
         assert dict(sequence.attrs) == {"num_tokens": TOKENS, "prompt_length": PROMPT}
         assert sorted(sequence["layers"]) == ["0", "1", "2"]
         assert file.attrs["num_layers"] == 3
-        assert file.attrs["kvtrace_version"] == 1
+        assert file.attrs["kvtrace_version"] == 2
         for layer in sequence["layers"].values():
             for part, dataset in layer.items():
                 assert dataset.dtype == np.float32
@@ -170,7 +171,9 @@ def test_the_source_is_that_of_every_text(tmp_path):
         model(tokens(5))
         model(tokens(6))
     with h5py.File(path) as file:
-        sources = {name: group.attrs["source"] for name, group in file["sequences"].items()}
+        sources = {
+            name: group.attrs["source"].decode() for name, group in file["sequences"].items()
+        }
     assert sources == {"a": "a book", "sequence-1": "a book"}
 
 
@@ -213,7 +216,7 @@ def test_half_precision_models_pass_verification(kind, dtype, tmp_path):
         generate(model, tokens(PROMPT), NEW)
     check(path, 1e-2)
     with h5py.File(path) as file:
-        assert file["rope"].attrs["style"] == "half"
+        assert file["rope"].attrs["style"].decode() == "half"
         layer = file["sequences/sequence-0/layers/1"]
         assert layer["key"].dtype == dtype and layer["output"].dtype == "float16"
 
@@ -276,8 +279,8 @@ def test_a_trained_model_is_recorded_with_its_texts(tmp_path):
     check(path, 1e-2)
     with h5py.File(path) as file:
         sequence = file["sequences/harbour"]
-        assert sequence.attrs["source"] == "a sentence"
-        assert file.attrs["model"] == "tiny-llama"
-        characters = [text.decode() for text in sequence["token_text"][()]]
+        assert sequence.attrs["source"].decode() == "a sentence"
+        assert file.attrs["model"].decode() == "tiny-llama"
+        characters = token_texts(sequence)
         assert "".join(characters).endswith(tokenizer.decode(generated[0, -40:-1]))
-        assert file["rope"].attrs["style"] == "half"
+        assert file["rope"].attrs["style"].decode() == "half"

@@ -209,7 +209,7 @@ def test_a_layer_that_was_not_replayed_is_wrong_usage_without_a_map_too(result_f
     assert main([path, "-o", str(tmp_path / "out"), "--layer", "1"]) == 0
 
 
-@pytest.mark.parametrize("library", ["pandas", "h5py", "matplotlib", "jinja2", "plotly"])
+@pytest.mark.parametrize("library", ["pandas", "matplotlib", "jinja2", "plotly"])
 def test_a_missing_library_is_said_in_one_line(library, result_file, tmp_path):
     blocked = f"import runpy, sys; sys.modules[{library!r}] = None; "
     blocked += "runpy.run_module('kvsim.report', run_name='__main__')"

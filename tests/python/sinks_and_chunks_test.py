@@ -9,6 +9,7 @@ import pytest
 import kvsim
 from conftest import PROGRAM, needs_program
 from kvsim.report.attention import cells_of, read_head, retained
+from trace_format import seal_again
 
 TOKENS, CHUNK, BUDGET = 50, 18, 7
 SINKS = np.array([-2.0, 0.5, 1.5, 6.0], np.float32)
@@ -165,10 +166,13 @@ def test_verify_recomputes_with_sinks_and_chunks(tmp_path):
     assert f"chunks of {CHUNK}, sink_logit" in shown
     with h5py.File(path, "a") as file:
         file["sequences/synthetic/layers/1/sink_logit"][0] += 1
+    assert "layers/1/sink_logit: expected digest" in verify().stderr
+    seal_again(path)
     assert "1 of 2 layers differ" in verify().stderr
     with h5py.File(path, "a") as file:
         file["sequences/synthetic/layers/1/sink_logit"][0] -= 1
         file["sequences/synthetic/layers/0"].attrs["attention_chunk"] = CHUNK + 1
+    seal_again(path)
     assert "1 of 2 layers differ" in verify().stderr
 
 

@@ -2,12 +2,11 @@
 
 import io
 
-import h5py
 import numpy as np
 import pytest
 
 import kvsim
-from kvsim.record.trace_id import trace_id
+from trace_format import checked_id
 
 
 def arrays():
@@ -19,8 +18,7 @@ def test_a_trace_of_arrays_has_spans_and_the_id_of_a_file():
     trace = kvsim.Trace.from_arrays(*arrays(), spans=spans)
     assert trace.sequences[0].spans == tuple(spans)
     assert trace.sequences[0].spans[1].label == "answer"
-    with h5py.File(io.BytesIO(trace._opened.image())) as file:
-        assert trace_id(file) == trace.trace_id
+    assert checked_id(io.BytesIO(trace._opened.image())) == trace.trace_id
     assert kvsim.Trace.from_arrays(*arrays()).sequences[0].spans == ()
     assert kvsim.Trace.from_arrays(*arrays()).trace_id != trace.trace_id
 

@@ -3,12 +3,9 @@
 import argparse
 import os
 import shlex
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..command import (
@@ -22,7 +19,9 @@ from ..command import (
     show_warning,
 )
 from ..errors import DataError, KvsimError, KvsimWarning, UsageError
+from ..paths import exists
 from ..record import RecordError, RecordWarning
+from ..termination import terminated_as_interrupted
 
 DESCRIPTION = (
     "Evicts inside a model while it reads texts, and compares its predictions with those of the "
@@ -96,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     command = shlex.join(["python", "-m", "kvsim.evaluate", *arguments])
     try:
-        with _terminated_as_interrupted() as check, warnings.catch_warnings():
+        with terminated_as_interrupted() as check, warnings.catch_warnings():
             warnings.simplefilter("once", KvsimWarning)
             warnings.simplefilter("once", RecordWarning)
             warnings.showwarning = show_warning
@@ -114,40 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class _Termination:
-    """A handler that makes SIGTERM a Ctrl-C."""
-
-    def __init__(self) -> None:
-        self._has_come = False
-
-    def __call__(self, number: int, frame: object) -> None:
-        self._has_come = True
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raises it again: Python drops what is raised within a destructor."""
-        if self._has_come:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[Callable[[], None]]:
-    """Makes SIGTERM, the end of a job's time, a Ctrl-C meanwhile. Call what it gives now and then.
-
-    Only the main thread can. What is no handler of Python's cannot be put back, and stays.
-    """
-    before = signal.getsignal(signal.SIGTERM)
-    termination = _Termination()
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield termination.check
-        return
-    signal.signal(signal.SIGTERM, termination)
-    try:
-        yield termination.check
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _run(options: argparse.Namespace, command: str, check: Callable[[], None]) -> None:
     try:
         from .command import run  # and torch, which takes seconds
@@ -157,6 +122,6 @@ def _run(options: argparse.Namespace, command: str, check: Callable[[], None]) -
 
 
 def _kept(output: Path | None) -> str:
-    if output is None or not output.exists():
+    if output is None or not exists(output):
         return "nothing is kept"
     return f"{output} keeps the finished rows; the same command does the rest"

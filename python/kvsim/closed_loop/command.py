@@ -16,8 +16,8 @@ from ..model.loading import (
     load_model,
     load_tokenizer,
     quieten,
-    say,
 )
+from ..terminal import printable, say
 from .run import evaluate_as
 from .summary import printed, summary
 from .texts import read_lines
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
     if count > 1:
         texts = frame["sequence"].nunique()
         there = f"{texts} text{'' if texts == 1 else 's'} in {options.output}"
-        print(f"shard {index}/{count}: {there}; kvsim merge joins the parts")
+        print(printable(f"shard {index}/{count}: {there}; kvsim merge joins the parts"))
         return
     order = [flags["text"] for flags in _engine.specs(policies, options.allocate)]
     print(printed(summary(frame, order), options.format), end="")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..bootstrap import UNIT, Samples
+from ..terminal import printable
 
 MEANS = ["kl_mean", "delta_nll", "top1_agreement", "kept_overlap"]
 SUMS = ["answers", "answers_right_full", "answers_right"]
@@ -46,6 +47,7 @@ def printed(found: pd.DataFrame, form: str) -> str:
         return found.to_csv(index=False)
     if form == "json":
         return found.to_json(orient="records", indent=1) + "\n"
+    found = found.assign(policy=found["policy"].map(printable))
     shown = pd.DataFrame({"policy": found["policy"], "budget": found["budget"]})
     for column, name in (("kl_mean", "KL"), ("delta_nll", "delta NLL")):
         shown[name] = [f"{value:.4f}" for value in found[column]]

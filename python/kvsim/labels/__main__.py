@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, positive
 from ..errors import DataError, KvsimError, UsageError
 from ..progress import reporter
+from ..termination import terminated_as_interrupted
 from .files import check_output, written
 from .run import BLOCK
 from .units import Labelling
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
     given = _parser().parse_args(arguments)
     try:
-        _write(given)
+        with terminated_as_interrupted():
+            _write(given)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except DataError as error:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .._partial import written_whole
 from ..errors import KvsimError, UsageError
+from ..paths import exists
 from .npz import NpzFile
 from .parquet import ParquetFile
 from .units import Labelling
@@ -23,9 +26,9 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.suffix not in _FORMATS:
         raise UsageError(f"--output: expected a file .npz or .parquet, found {path}")
-    if path.exists() and not path.is_file():
+    if exists(path) and not path.is_file():
         raise UsageError(f"--output: {path}: there is something else of that name")
-    if not path.exists() or path.stat().st_size == 0:
+    if not exists(path) or path.stat().st_size == 0:
         return path
     if not _FORMATS[path.suffix].holds_labels(path):
         raise UsageError(
@@ -35,20 +38,21 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def _reason(error: OSError) -> str:
+    """What the system said; pyarrow hides it in its message."""
+    number = error.errno or next(iter(re.findall(r"\[errno (\d+)\]", str(error))), None)
+    return os.strerror(int(number)) if number else str(error)
+
+
 @contextmanager
 def written(path: Path, labelling: Labelling) -> Iterator[NpzFile | ParquetFile]:
     """The file to add units to. On an exception nothing is left, and an earlier file stays."""
-    partial = Path(f"{path}.partial")
     try:
-        file = _FORMATS[path.suffix](partial, labelling)
-        try:
-            yield file
-        finally:
-            file.close()
-        partial.replace(path)
+        with written_whole(path) as partial:
+            file = _FORMATS[path.suffix](partial, labelling)
+            try:
+                yield file
+            finally:
+                file.close()
     except OSError as error:
-        raise KvsimError(
-            f"--output: {path}: cannot be written: {error.strerror or error}"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+        raise KvsimError(f"{path}: cannot be written: {_reason(error)}") from error

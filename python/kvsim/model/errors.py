@@ -1,6 +1,7 @@
 """The errors and the warning of what runs a model."""
 
 from ..errors import KvsimError, UsageError
+from ..terminal import error_line
 
 __all__ = ["RecordError", "RecordWarning", "UsageError"]
 
@@ -11,3 +12,6 @@ class RecordError(KvsimError):
 
 class RecordWarning(UserWarning):
     """The trace has a limitation, which the message states in one line."""
+
+    def __str__(self) -> str:
+        return error_line(super().__str__())

@@ -1,13 +1,14 @@
 """Loads models and tokenizers by name, with errors of one line."""
 
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
+from ..paths import is_folder
+from ..terminal import say
 from .errors import RecordError, UsageError
 
 
@@ -16,10 +17,6 @@ def quieten() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it logs every attempt
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def load_config(name: str) -> Any:
@@ -54,7 +51,7 @@ def untrained_model(name: str, dtype: str, device: torch.device, seed: int) -> A
     kind = config.dtype if dtype == "auto" else getattr(torch, dtype)
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=kind)
-    known = Path(name).resolve().name if Path(name).is_dir() else name
+    known = Path(name).resolve().name if is_folder(name) else name
     model.config._name_or_path = f"{known}, untrained ({seed})"  # what a trace calls the model
     model.to(device).eval()
     model.generation_config.cache_implementation = None
@@ -81,9 +78,9 @@ def _require_folder(model: str) -> None:
     The hub would complain about an invalid name instead.
     """
     is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
-    if is_path and not Path(model).is_dir():
+    if is_path and not is_folder(model):
         raise RecordError(f"{model}: there is no such folder")
-    if not Path(model).is_dir():
+    if not is_folder(model):
         say(f"{model} is no folder here; asking the hub, which takes a while where there is none")
 
 

@@ -16,6 +16,7 @@ from ..command import (
     nonnegative,
     positive,
 )
+from ..termination import terminated_as_interrupted
 
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
@@ -77,13 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
+        from ..errors import KvsimError
         from ..model.errors import RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install ".[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
-        with warnings.catch_warnings(record=True) as noted:
+        with terminated_as_interrupted(), warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always", RecordWarning)
             run(options)
         for note in noted:
@@ -93,6 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error), STATUS_USAGE)
     except RecordError as error:
         return fail(str(error), STATUS_DATA)
+    except KvsimError as error:
+        return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
         return fail("interrupted; no trace was written", STATUS_OTHER)
     except Exception as error:

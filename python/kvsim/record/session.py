@@ -76,7 +76,7 @@ def recording(
     ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
     extras = Also.of(also, gradient_samples, label_seed)
     header: dict[str, Attribute] = {
-        "kvtrace_version": 1,
+        "kvtrace_version": 2,
         "model": model_name(model),
         "recorder": f"kvsim.record ({_versions()})",
         "num_layers": num_layers,

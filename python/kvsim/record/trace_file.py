@@ -1,6 +1,8 @@
 """Writes a trace while it grows. traces/README.md defines the format."""
 
+import itertools
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -8,17 +10,23 @@ from types import TracebackType
 import h5py
 import numpy as np
 
+from .._engine import PartialFile, seal_trace
 from .._spans import Span
-from ..model.errors import UsageError
+from ..errors import KvsimError, UsageError
+from ..paths import is_file
 from ..trace_reading import read_hdf5
-from .trace_id import trace_id
+from .lost_errors import LostErrors
 
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
 BYTES_PER_CHUNK = 1 << 16
 GZIP_LEVEL = 1  # as small as the higher ones within 1.2%, and faster: traces/README.md
 
+# Of HDF5 1.10: object headers and indexes of chunks have checksums.
+FILE_FORMAT = ("v110", "v110")
+
 Attribute = int | float | str
+_REFUSED = re.compile(r"errno = \d+, error message = '([^']*)'")
 
 
 def rows_per_chunk(row_bytes: int, rows: int = MOST_ROWS_PER_CHUNK) -> int:
@@ -78,36 +86,50 @@ class TraceFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._partial = Path(f"{self.path}.partial")
-        if self.path.exists() and not self.path.is_file():
-            raise UsageError(f"{self.path}: there is something else of that name")
-        if self.path.exists() and not _may_be_replaced(self.path):
+        if is_file(self.path) and not _may_be_replaced(self.path):
             raise UsageError(
                 f"{self.path}: there is a file of that name that is no trace; remove it first, or "
                 "name another"
             )
         try:
-            # Chunks are written whole, so HDF5 needs no chunk cache per dataset.
-            self.h5 = h5py.File(self._partial, "w", rdcc_nbytes=0, locking="best-effort")
+            self._partial = PartialFile(os.fspath(self.path))
+        except KvsimError as error:
+            raise UsageError(str(error)) from error
+        # Chunks are written whole, so HDF5 needs no chunk cache per dataset. Nobody else knows the
+        # name, so there is nothing to lock.
+        try:
+            self.h5 = h5py.File(
+                self._partial.path, "w", rdcc_nbytes=0, locking=False, libver=FILE_FORMAT
+            )
         except OSError as error:
+            self._partial.discard()
             reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
             raise UsageError(f"{self.path}: cannot be written: {reason}") from error
+        self._lost = LostErrors()
         self.h5.create_group("sequences")
 
     def write_attributes(self, path: str, attributes: dict[str, Attribute]) -> None:
-        """Writes numbers with 64 bits and strings as UTF-8."""
+        """Writes numbers with 64 bits and strings as UTF-8 of fixed length."""
         for name, value in attributes.items():
-            wide = value if isinstance(value, str) else np.asarray(value)
-            self.h5[path].attrs.create(name, wide)
+            if isinstance(value, str):
+                text = value.encode("utf-8", "replace")
+                type_ = h5py.string_dtype("utf-8", max(len(text), 1))
+                self.h5[path].attrs.create(name, np.array(text, type_), dtype=type_)
+            else:
+                self.h5[path].attrs.create(name, np.asarray(value))
 
     def write_list(self, path: str, numbers: np.ndarray) -> None:
         self.h5.create_dataset(path, data=numbers, track_times=False)
 
     def write_texts(self, path: str, texts: list[str]) -> None:
-        """Writes UTF-8 strings. HDF5 ends a string at a zero byte, so U+2400 replaces U+0000."""
+        """Writes UTF-8 strings: all bytes, and where each begins and the last one ends.
+
+        U+2400 replaces U+0000, at which many readers end a string.
+        """
         clean = [text.replace("\0", "\u2400").encode("utf-8", "replace") for text in texts]
-        type_ = h5py.string_dtype("utf-8")
-        self.h5.create_dataset(path, data=np.array(clean, object), dtype=type_, track_times=False)
+        offsets = list(itertools.accumulate(map(len, clean), initial=0))
+        self.write_list(path, np.frombuffer(b"".join(clean), np.uint8))
+        self.write_list(f"{path}_offsets", np.array(offsets, np.int64))
 
     def write_spans(self, path: str, spans: Iterable[Span]) -> None:
         """Writes labelled parts of a sequence: the tokens in `start` and `end`, half open."""
@@ -117,13 +139,15 @@ class TraceFile:
         self.write_texts(f"{path}/label", list(labels))
 
     def commit(self) -> None:
-        """Writes the trace_id, closes the file and renames it to its final name."""
-        self.h5.flush()
-        self.h5["/"].attrs["trace_id"] = trace_id(self.h5)
+        """Writes digests, manifest and trace_id, and renames the file to its final name."""
         self.h5.close()
-        self._partial.replace(self.path)
+        if self._lost.messages:
+            raise OSError(self._lost.messages[0])
+        seal_trace(self._partial.path)
+        self._partial.commit()
 
     def __enter__(self) -> "TraceFile":
+        self._lost.__enter__()
         return self
 
     def __exit__(
@@ -134,8 +158,17 @@ class TraceFile:
     ) -> None:
         try:
             self.h5.close()
+        except (OSError, RuntimeError) as failed:
+            error = error or failed
         finally:
-            self._partial.unlink(missing_ok=True)
+            self._lost.__exit__(kind, error, trace)
+            self._partial.discard()
+        # HDF5 says what the system refused in the midst of what it was about.
+        refused = _REFUSED.search(str(error))
+        if refused:
+            raise KvsimError(f"{self.path}: cannot be written: {refused[1]}") from error
+        if error is not None and kind is None:
+            raise error
 
 
 def _may_be_replaced(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 from ..results import ResultsError, load
+from ..termination import terminated_as_interrupted
 from .choice import Choice, ChoiceError
 
 
@@ -103,12 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .frames import Comparison
         from .page import write_report
 
-        written = write_report(
-            Comparison(load(options.results), choice),
-            Path(options.output),
-            command=shlex.join(["kvsim", "report", *arguments]),
-            progress=iter if options.quiet else announced,
-        )
+        with terminated_as_interrupted():
+            written = write_report(
+                Comparison(load(options.results), choice),
+                Path(options.output),
+                command=shlex.join(["kvsim", "report", *arguments]),
+                progress=iter if options.quiet else announced,
+            )
     except ImportError as error:
         return fail(f"{error}; in the source folder: pip install .", STATUS_OTHER)
     except ResultsError as error:

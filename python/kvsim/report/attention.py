@@ -1,6 +1,5 @@
 """Recomputes the attention of one head from its trace file."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import KvsimError
-from ..trace_reading import read_hdf5
+from ..trace import Trace
 
 _BLOCK = 256  # steps computed at a time
 
@@ -73,44 +72,31 @@ def find_trace(named: str, beside: Path, trace_id: str) -> Path:
 def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
     """Reads one query head and its keys. Raises TraceError if the trace lacks the head."""
     try:
-        with read_hdf5(path) as file:
-            text = file["sequences"][sequence]
-            group = text["layers"][str(layer)]
-            share = int(file.attrs["num_query_heads"]) // int(file.attrs["num_kv_heads"])
-            window, chunk = (
-                group.attrs.get(name) for name in ("sliding_window", "attention_chunk")
-            )
-            sinks = group.get("sink_logit")
-            softcap = file.attrs.get("logit_softcap")
-            return Head(
-                query=group["query"][query_head].astype(np.float32),
-                key=group["key"][query_head // share].astype(np.float32),
-                scale=float(file.attrs["scale"]),
-                softcap=None if softcap is None else float(softcap),
-                window=None if window is None else int(window),
-                prompt_length=int(text.attrs["prompt_length"]),
-                chunk=None if chunk is None else int(chunk),
-                sink=None if sinks is None else float(sinks[query_head]),
-            )
-    except (OSError, KeyError, IndexError, ValueError) as error:
+        trace = Trace(path)
+        share = trace.num_query_heads // trace.num_kv_heads
+        unit = trace.unit(sequence, layer, query_head // share)
+    except KvsimError as error:
         raise TraceError(
             f"{path} has no layer {layer}, query head {query_head} of {sequence}: {error}"
         ) from error
+    sinks = unit.sink_logit
+    return Head(
+        query=unit.query[query_head % share],
+        key=unit.key,
+        scale=unit.scale,
+        softcap=unit.logit_softcap,
+        window=unit.sliding_window,
+        prompt_length=unit.prompt_length,
+        chunk=unit.attention_chunk,
+        sink=None if sinks is None else float(sinks[query_head % share]),
+    )
 
 
 def _id(path: Path) -> str:
     try:
-        with read_hdf5(path) as file:
-            name = file.attrs.get("trace_id")
-    except OSError as error:
+        return Trace(path).trace_id
+    except KvsimError as error:
         raise TraceError(f"{path} is no trace: {error}") from error
-    if name is not None:
-        return name.decode() if isinstance(name, bytes) else str(name)
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Writes the figure files and the page that shows them."""
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,6 +12,7 @@ from matplotlib.markers import MarkerStyle
 from plotly.offline import get_plotlyjs
 
 from .. import __version__
+from .._partial import folder_aside, put_in_place
 from ..bootstrap import DRAWS, FEWEST_SAMPLES
 from .averages import WITH_INTERVAL
 from .figures import (
@@ -63,12 +63,12 @@ def write_report(
     shown = plans(comparison)
     folder.mkdir(parents=True, exist_ok=True)
     # Draw everything in a temporary folder: an interrupted run leaves the earlier report intact.
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".kvsim-") as aside:
+    with folder_aside(folder, "report") as aside:
         drawings = [plan for plan in shown if isinstance(plan, Drawing)]
-        pictures = [(drawing, write_files(drawing, Path(aside))) for drawing in progress(drawings)]
-        (Path(aside) / _LIBRARY).write_text(get_plotlyjs(), encoding="utf-8")
+        pictures = [(drawing, write_files(drawing, aside)) for drawing in progress(drawings)]
+        (aside / _LIBRARY).write_text(get_plotlyjs(), encoding="utf-8")
         page = _page(comparison, shown, pictures, command)
-        (Path(aside) / "index.html").write_text(page, encoding="utf-8")
+        (aside / "index.html").write_text(page, encoding="utf-8")
         (folder / "figures").mkdir(exist_ok=True)
         written = [folder / "index.html", folder / _LIBRARY]
         for plan in shown:
@@ -78,8 +78,7 @@ def write_report(
             else:
                 for file in files:
                     file.unlink(missing_ok=True)
-        for file in reversed(written):
-            (Path(aside) / file.name).replace(file)
+        put_in_place((aside / file.name, file) for file in reversed(written))
         return written
 
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 
+from ..terminal import printable
 from .claims import Claim, Finding
 
 WIDTHS = (46, 50, 26)
@@ -65,7 +66,7 @@ def _told(claim: Claim) -> list[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width) or []
+    return textwrap.wrap(printable(text), width) or []
 
 
 def _row(*cells: Sequence[str]) -> str:

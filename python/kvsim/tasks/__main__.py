@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .._partial import written_whole
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
+from ..terminal import printable, say
 from .few_shot import BETWEEN, TEMPLATE
 
 DESCRIPTION = (
@@ -89,8 +91,9 @@ def _make(options: argparse.Namespace) -> None:
         template=Template(options.template, options.between),
     )  # fmt: skip
     lines = [json.dumps(text, ensure_ascii=False) + "\n" for text in texts]
-    options.output.write_text("".join(lines), "utf-8")
-    print(f"kvsim: {len(lines)} texts in {options.output}", file=sys.stderr)
+    with written_whole(options.output) as partial:
+        partial.write_text("".join(lines), "utf-8")
+    say(f"kvsim: {len(lines)} texts in {options.output}")
 
 
 def _score(options: argparse.Namespace) -> None:
@@ -111,7 +114,8 @@ def _score(options: argparse.Namespace) -> None:
     elif options.format == "json":
         print(found.to_json(orient="records", indent=1))
     else:
-        print(found.to_string(index=False, float_format="{:.3f}".format))
+        shown = found.map(lambda cell: printable(cell) if isinstance(cell, str) else cell)
+        print(shown.to_string(index=False, float_format="{:.3f}".format))
 
 
 if __name__ == "__main__":

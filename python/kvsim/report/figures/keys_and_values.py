@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ...trace_reading import read_hdf5
+from ...errors import KvsimError
+from ...trace import Trace
 from ..attention import TraceError, find_trace
 from ..embedding import PCA, greedy_centres, plane
 from ..frames import Comparison
@@ -86,22 +87,24 @@ def _relative_radius(rows: pd.DataFrame, of: str) -> float:
 def _tokens(path: Path, sequence: str) -> tuple[np.ndarray, int]:
     """The tokens to draw, evenly spaced, and how many there are."""
     try:
-        with read_hdf5(path) as file:
-            total = int(file["sequences"][sequence].attrs["num_tokens"])
-    except (OSError, KeyError) as error:
-        raise TraceError(f"{path} has no sequence {sequence}: {error}") from error
+        lengths = {text.name: text.num_tokens for text in Trace(path).sequences}
+    except KvsimError as error:
+        raise TraceError(f"{path} is no trace: {error}") from error
+    if sequence not in lengths:
+        raise TraceError(f"{path} has no sequence {sequence}")
+    total = lengths[sequence]
     return np.linspace(0, total - 1, min(total, _MOST_TOKENS)).round().astype(int), total
 
 
 def _panels(path: Path, sequence: str, heads: list, shown: np.ndarray, embed) -> list[_Panel]:
     panels = []
-    with read_hdf5(path) as file:
-        layers = file["sequences"][sequence]["layers"]
-        for of in ("key", "value"):
-            for layer, kv_head in heads:
-                points = layers[str(layer)][of][kv_head].astype(np.float32)[shown]
-                centres = greedy_centres(points, _CENTRES)
-                panels.append(_Panel(of, layer, kv_head, embed(points), centres))
+    trace = Trace(path)
+    units = {head: trace.unit(sequence, *head) for head in heads}
+    for of in ("key", "value"):
+        for layer, kv_head in heads:
+            points = getattr(units[layer, kv_head], of)[shown]
+            centres = greedy_centres(points, _CENTRES)
+            panels.append(_Panel(of, layer, kv_head, embed(points), centres))
     return panels
 
 

@@ -1,0 +1,49 @@
+#include "traces/output/partial_file.h"
+
+#include <nanobind/stl/string.h>
+
+#include <memory>
+
+#include "python/engine/bindings.h"
+#include "traces/output/partial_name.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace kvsim::python {
+namespace {
+
+/// A PartialFile that Python ends when it wants, not when it collects garbage.
+class OwnFile {
+ public:
+  explicit OwnFile(const std::string& target) : file_(std::make_unique<PartialFile>(target)) {}
+
+  std::string path() const { return file_->path(); }
+  void reserve(std::uint64_t bytes) const { file_->reserve(bytes); }
+  void commit() { file_->commit(); }
+  /// After commit() it does nothing.
+  void discard() { file_.reset(); }
+
+ private:
+  std::unique_ptr<PartialFile> file_;
+};
+
+}  // namespace
+
+void bind_partial_file(nb::module_& module) {
+  const auto alone = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<OwnFile>(module, "PartialFile")
+      .def(nb::init<const std::string&>(), "target"_a)
+      .def_prop_ro("path", &OwnFile::path)
+      .def("reserve", &OwnFile::reserve, "bytes"_a)
+      .def("commit", &OwnFile::commit, alone)
+      .def("discard", &OwnFile::discard);
+  module.def(
+      "own_partial_prefix", [](const std::string& target) { return own_partial_prefix(target); },
+      "target"_a);
+  module.def(
+      "remove_left_behind", [](const std::string& target) { remove_left_behind(target); },
+      "target"_a);
+}
+
+}  // namespace kvsim::python

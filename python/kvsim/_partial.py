@@ -1,0 +1,66 @@
+"""Files that are written whole, as the engine writes them: traces/output/README.md."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The path of an own, empty file beside `path`, which gets that name at the end.
+
+    On an exception nothing is left, and an earlier file stays. Raises KvsimError if a file cannot
+    be made there, or not be brought down to the disk.
+    """
+    from ._engine import PartialFile
+
+    partial = PartialFile(os.fspath(path))
+    try:
+        yield Path(partial.path)
+        partial.commit()
+    finally:
+        partial.discard()
+
+
+@contextmanager
+def folder_aside(folder: Path, name: str) -> Iterator[Path]:
+    """An own, empty folder in `folder` for what is to be called `name` there.
+
+    It is removed at the end. What killed processes of this machine left is removed first.
+    """
+    from ._engine import own_partial_prefix, remove_left_behind
+
+    remove_left_behind(os.fspath(folder / name))
+    prefix = Path(own_partial_prefix(os.fspath(folder / name))).name
+    with tempfile.TemporaryDirectory(dir=folder, prefix=prefix) as aside:
+        yield Path(aside)
+
+
+def put_in_place(files: Iterable[tuple[Path, Path]]) -> None:
+    """Renames each first file to the second, all of them brought down to the disk. Raises OSError.
+
+    The second files are on the file system of the first.
+    """
+    folders = {}
+    for aside, file in files:
+        _bring_to_disk(aside)
+        aside.replace(file)
+        folders[file.parent] = None
+    for folder in folders:
+        _bring_to_disk(folder)
+
+
+def _bring_to_disk(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:  # not every file system can
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(opened)

@@ -1,0 +1,29 @@
+"""What stands under a name, False where the file system refuses the name.
+
+pathlib raises OSError for a name that is too long; opening the file says so in one line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    return _asked(Path.exists, path)
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    return _asked(Path.is_file, path)
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    return _asked(Path.is_dir, path)
+
+
+def _asked(question: Callable[[Path], bool], path: str | os.PathLike[str]) -> bool:
+    try:
+        return question(Path(path))
+    except OSError:
+        return False
