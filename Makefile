@@ -12,13 +12,15 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python bench notebooks lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python faults fuzz bench notebooks lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
 	@echo 'make test ROOM=... build and run the tests of one room, the quick loop: ROOM=cache, or another of'
 	@echo '                   $(ROOMS)'
+	@echo 'make fuzz          fuzz the reader, the parsers and the kernels, a minute each; MINUTES=60 for more'
+	@echo 'make faults        the tests of faults with every failure, which takes hours'
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
 	@echo 'make lint          check formats and lint: clang-format, clang-tidy (not the tests), ruff'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
@@ -68,6 +70,19 @@ package:
 test-python: venv
 	@KVSIM_PROGRAM=$(CURDIR)/build/venv/bin/kvsim KVSIM_WHEEL=$(filter %.whl,$(PACKAGE)) OMP_NUM_THREADS=1 \
 	  build/venv/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/python
+
+MINUTES ?= 1
+
+# libFuzzer comes with clang. Finds are named with the command that repeats them.
+fuzz:
+	@.ci/dependencies clang libclang-rt-dev libomp-dev
+	@cmake --preset fuzz >/dev/null
+	@$(ALONE) cmake --build --preset fuzz -j $(JOBS) -- --quiet
+	@tests/faults/fuzz/run $(MINUTES)
+
+faults: export KVSIM_FAULTS = all
+faults: build
+	@ctest --test-dir build -j $(JOBS) -L '^faults$$' --output-on-failure --timeout 86400
 
 notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
 notebooks: venv

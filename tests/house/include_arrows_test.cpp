@@ -23,7 +23,7 @@ Folders operator+(Folders folders, const Folders& more) {
 
 const Folders kPolicies = {"policies/interface/", "policies/parameters/", "policies/parts/",
                            "policies/registry/"};
-const Folders kTraces = {"traces/", "traces/hdf5/"};
+const Folders kTraces = {"traces/", "traces/hdf5/", "traces/guard/", "traces/output/"};
 const Folders kBelowReplay =
     kPolicies + kTraces +
     Folders{"sim/outputs/", "sim/results/", "sim/attention/", "sim/cache/", "sim/kernels/"};
@@ -31,8 +31,10 @@ const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim
 
 // From the bottom up. A folder stands for its own files, not for those of the folders in it.
 const std::vector<Room> kRooms = {
-    {"traces/hdf5/", {}},
-    {"traces/", {"traces/hdf5/"}},
+    {"traces/output/", {}},
+    {"traces/hdf5/", {"traces/output/"}},
+    {"traces/guard/", {"traces/hdf5/", "policies/parameters/errors.h"}},
+    {"traces/", {"traces/hdf5/", "traces/guard/", "traces/output/"}},
     {"traces/synth/", kTraces},
     {"policies/parameters/", {}},
     {"policies/parts/", {"policies/parameters/"}},
@@ -61,7 +63,8 @@ const std::vector<Room> kRooms = {
     {"oracle/lookahead/", kBelowReplay + Folders{"sim/replay/"}},
     {"oracle/", kBelowReplay + Folders{"sim/replay/", "oracle/lookahead/"}},
     {"oracle/labels/", kBelowReplay + Folders{"sim/replay/"}},
-    {"analysis/fits/", {"traces/unit.h", "traces/synth/random_stream.h"}},
+    {"analysis/fits/",
+     {"policies/interface/interrupt.h", "traces/unit.h", "traces/synth/random_stream.h"}},
     {"analysis/cost/", {}},
     {"analysis/", kEngine},
     {"analysis/measurements/", kEngine + Folders{"analysis/", "analysis/fits/"}},
