@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -41,18 +42,36 @@ def folder_aside(folder: Path, name: str) -> Iterator[Path]:
         yield Path(aside)
 
 
-def put_in_place(files: Iterable[tuple[Path, Path]]) -> None:
-    """Renames each first file to the second, all of them brought down to the disk. Raises OSError.
+def put_in_place(
+    files: Iterable[tuple[Path, Path]], aside: Path, removed: Iterable[Path] = ()
+) -> None:
+    """Renames each first file to the second, and removes the others: all of it, or nothing.
 
-    The second files are on the file system of the first.
+    The first files are in `aside`, on the file system of the second. On an exception the earlier
+    files are put back. What is in place has been brought down to the disk. Raises OSError.
     """
-    folders = {}
-    for aside, file in files:
-        _bring_to_disk(aside)
-        aside.replace(file)
-        folders[file.parent] = None
-    for folder in folders:
-        _bring_to_disk(folder)
+    files, removed = list(files), [file for file in removed if file.exists()]
+    changed = [file for _, file in files] + removed
+    for new, _ in files:
+        _bring_to_disk(new)
+    with tempfile.TemporaryDirectory(dir=aside) as folder:
+        earlier = {file: Path(folder, f"{i}") for i, file in enumerate(changed) if file.exists()}
+        for file, copy in earlier.items():
+            shutil.copy2(file, copy)
+        try:
+            for new, file in files:
+                new.replace(file)
+            for file in removed:
+                file.unlink()
+            for folder_of_files in {file.parent: None for file in changed}:
+                _bring_to_disk(folder_of_files)
+        except BaseException:
+            for file in changed:
+                if file in earlier:
+                    earlier[file].replace(file)
+                else:
+                    file.unlink(missing_ok=True)
+            raise
 
 
 def _bring_to_disk(path: Path) -> None:

@@ -15,22 +15,6 @@
 namespace kvsim::cli {
 namespace {
 
-/// Reads what verbs read of a trace without digests, which checks that numbers are finite.
-void read_all(const Trace& trace, const std::function<void()>& between) {
-  for (const SequenceInfo& sequence : trace.sequences()) {
-    for (const LayerInfo& layer : sequence.layers) {
-      if (layer.mlp_width > 0) {
-        trace.read_mlp_activation(sequence.name, layer.index, [&](const Matrix&) { between(); });
-      }
-      for (const int head : layer.kv_heads) {
-        between();
-        trace.read_unit({sequence.name, layer.index, head});
-        if (layer.has_output) trace.read_output({sequence.name, layer.index, head});
-      }
-    }
-  }
-}
-
 Table table_of(const Trace& trace, const std::string& verdict) {
   Table table{{"sequence", "tokens", "layers", "KV heads", "verdict"}, {}};
   for (const SequenceInfo& sequence : trace.sequences()) {
@@ -56,7 +40,7 @@ int check_trace_file(const std::string& file, bool renews) {
     if (is_interrupted) throw Interrupted(fmt::format("interrupted; {} is as it was", file));
   };
   if (trace.header().version < 2) {
-    read_all(trace, between);
+    read_every_unit(trace, between);
     write_aligned(std::cout, table_of(trace, "no digests; finite"));
     std::cout << fmt::format(
         "{}: trace of version 1, which has no digests: its structure is sound and its numbers are "

@@ -81,6 +81,17 @@ Value number_or_text(const Column& column, const Result& result) {
   return value;
 }
 
+/// Throws DataError for a row without recall, unless nothing was measured in its mode: tables of
+/// means count on it.
+void check_is_measured(const Result& row, const std::filesystem::path& file) {
+  if (row.attention_recall || row.mode.find("reference=none") != std::string::npos) return;
+  throw DataError(fmt::format(
+      "{}: table replay, {} layer {} KV head {}, {} at budget {}, mode {}: attention_recall: "
+      "expected a number, found NULL; the file is damaged or was changed: restore it, or make its "
+      "rows again in a new file",
+      file.string(), row.sequence, row.layer, row.kv_head, row.policy, row.budget, row.mode));
+}
+
 }  // namespace
 
 void create_replay_table(SQLite::Database& connection, const std::string& file) {
@@ -149,6 +160,7 @@ std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::
       if (is_null && !column.can_be_null()) continue;  // the row is older than the column
       column.set(result, row[i]);
     }
+    check_is_measured(result, file);
   }
   return results;
 }

@@ -76,6 +76,18 @@ TEST_CASE("cli: values out of range end export, compare and merge in one line") 
   CHECK_FALSE(std::filesystem::exists(folder / "all.sqlite"));
 }
 
+TEST_CASE("cli: a recall that is gone ends a sweep in one line") {
+  const TemporaryFolder folder;
+  sweep(folder);
+  edit(folder, "UPDATE replay SET attention_recall = NULL WHERE layer = 1 AND policy = 'window'");
+  const Ended refused = run(folder.path(), {"sweep", "t.h5", "--policies", "window;h2o",
+                                            "--budgets", "6", "-q", "-o", "r.sqlite"});
+  CHECK(refused.status == 3);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Contains("layer 1 KV head 0, window at budget 6, mode stream: "
+                                   "attention_recall: expected a number, found NULL; "));
+}
+
 TEST_CASE("cli: CSV marks what a spreadsheet would run, and says so") {
   const TemporaryFolder folder;
   sweep(folder);

@@ -1,12 +1,14 @@
 """kvsim.check, and what Python does with values that no row can have."""
 
+import shutil
 import sqlite3
 
+import h5py
 import numpy as np
 import pytest
 
 import kvsim
-from conftest import H2O
+from conftest import H2O, SAMPLE
 from kvsim.report.__main__ import main as report
 
 
@@ -37,8 +39,30 @@ def test_check_counts_rows_and_units_and_names_a_changed_unit(tmp_path):
         kvsim.check(file)
     assert set(kvsim.check(file, renew_digests=True).verdict) == {"agrees"}
     for name, found in (("none", "no such file"), ("n" * 300, "no file that can be read")):
-        with pytest.raises(kvsim.DataError, match=f"expected a result file, found {found}"):
+        with pytest.raises(kvsim.DataError, match=f"expected a .* or a trace, found {found}"):
             kvsim.check(tmp_path / name)
+
+
+def test_check_reads_all_of_a_trace_and_names_a_changed_head(tmp_path):
+    file = tmp_path / "t.h5"
+    shutil.copy(SAMPLE, file)
+    frame = kvsim.check(file)
+    assert list(frame.columns) == ["sequence", "tokens", "layers", "kv_heads", "verdict"]
+    assert set(frame.verdict) == {"agrees"}
+    assert set(frame.sequence) == {each.name for each in kvsim.Trace(file).sequences}
+    with pytest.raises(kvsim.UsageError, match="expected a result file to renew digests of"):
+        kvsim.check(file, renew_digests=True)
+    with h5py.File(file, "r+") as opened:
+        opened.visititems(change_first_key)
+    with pytest.raises(kvsim.DataError, match="expected digest"):
+        kvsim.check(file)
+
+
+def change_first_key(name, found):
+    if not isinstance(found, h5py.Dataset) or not name.endswith("key"):
+        return None
+    found[0, 0, 0] += 1
+    return found
 
 
 @pytest.mark.parametrize(

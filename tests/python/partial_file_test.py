@@ -70,7 +70,7 @@ def test_a_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     with folder_aside(tmp_path, "report") as aside:
         assert names(tmp_path) == [aside.name]
         (aside / "f").write_text("whole")
-        put_in_place([(aside / "f", tmp_path / "f")])
+        put_in_place([(aside / "f", tmp_path / "f")], aside)
     assert names(tmp_path) == ["f"]
 
 

@@ -48,4 +48,19 @@ TraceCheck check_trace(const Trace& trace, const std::function<void()>& between)
   return check;
 }
 
+void read_every_unit(const Trace& trace, const std::function<void()>& between) {
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    for (const LayerInfo& layer : sequence.layers) {
+      if (layer.mlp_width > 0) {
+        trace.read_mlp_activation(sequence.name, layer.index, [&](const Matrix&) { between(); });
+      }
+      for (const int head : layer.kv_heads) {
+        between();
+        trace.read_unit({sequence.name, layer.index, head});
+        if (layer.has_output) trace.read_output({sequence.name, layer.index, head});
+      }
+    }
+  }
+}
+
 }  // namespace kvsim

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..bootstrap import UNIT, Samples
+from ..csv_text import csv_text
 from ..terminal import printable
 
 MEANS = ["kl_mean", "delta_nll", "top1_agreement", "kept_overlap"]
@@ -44,7 +45,7 @@ def summary(frame: pd.DataFrame, order: Sequence[str] = ()) -> pd.DataFrame:
 def printed(found: pd.DataFrame, form: str) -> str:
     """The summary as a table, csv or json, with a newline at the end."""
     if form == "csv":
-        return found.to_csv(index=False)
+        return csv_text(found)
     if form == "json":
         return found.to_json(orient="records", indent=1) + "\n"
     found = found.assign(policy=found["policy"].map(printable))

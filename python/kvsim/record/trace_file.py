@@ -10,11 +10,10 @@ from types import TracebackType
 import h5py
 import numpy as np
 
-from .._engine import PartialFile, seal_trace
+from .._engine import PartialFile, Trace, seal_trace
 from .._spans import Span
 from ..errors import KvsimError, UsageError
 from ..paths import is_file
-from ..trace_reading import read_hdf5
 from .lost_errors import LostErrors
 
 MOST_ROWS_PER_CHUNK = 1024
@@ -88,8 +87,8 @@ class TraceFile:
         self.path = Path(path)
         if is_file(self.path) and not _may_be_replaced(self.path):
             raise UsageError(
-                f"{self.path}: there is a file of that name that is no trace; remove it first, or "
-                "name another"
+                f"{self.path}: there is a file of that name that is no trace, or damaged; remove "
+                "it first, or name another"
             )
         try:
             self._partial = PartialFile(os.fspath(self.path))
@@ -176,7 +175,7 @@ def _may_be_replaced(path: Path) -> bool:
     if path.stat().st_size == 0:
         return True
     try:
-        with read_hdf5(path) as file:
-            return "kvtrace_version" in file.attrs
-    except OSError:
+        Trace(os.fspath(path))
+    except KvsimError:
         return False
+    return True

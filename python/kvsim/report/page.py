@@ -58,7 +58,8 @@ def write_report(
 
     `command` is what the page says that it was drawn by. `progress` passes on the figures while
     they are drawn. The page embeds its figures. Figures of an earlier report that are not drawn now
-    are removed. Returns the paths of the files, the page first. Raises OSError if it cannot write.
+    are removed. Returns the paths of the files, the page first. Raises OSError if it cannot write:
+    the earlier report is then as it was.
     """
     shown = plans(comparison)
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,15 +71,11 @@ def write_report(
         page = _page(comparison, shown, pictures, command)
         (aside / "index.html").write_text(page, encoding="utf-8")
         (folder / "figures").mkdir(exist_ok=True)
-        written = [folder / "index.html", folder / _LIBRARY]
+        written, removed = [folder / "index.html", folder / _LIBRARY], []
         for plan in shown:
             files = [folder / "figures" / name for name in file_names(plan.name).values()]
-            if isinstance(plan, Drawing):
-                written += files
-            else:
-                for file in files:
-                    file.unlink(missing_ok=True)
-        put_in_place((aside / file.name, file) for file in reversed(written))
+            (written if isinstance(plan, Drawing) else removed).extend(files)
+        put_in_place([(aside / file.name, file) for file in reversed(written)], aside, removed)
         return written
 
 

@@ -15,6 +15,7 @@ from ..command import (
     nonnegative,
     positive,
 )
+from ..csv_text import csv_text
 from ..errors import DataError, KvsimError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _stragglers(text: str) -> tuple[float, float]:
 
 def _print(found: "pd.DataFrame", form: str) -> None:
     if form == "csv":
-        print(found.to_csv(index=False), end="")
+        print(csv_text(found), end="")
     elif form == "json":
         print(found.to_json(orient="records", indent=1))
     else:

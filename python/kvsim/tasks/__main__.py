@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .._partial import written_whole
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
+from ..csv_text import csv_text
 from ..terminal import printable, say
 from .few_shot import BETWEEN, TEMPLATE
 
@@ -110,7 +111,7 @@ def _score(options: argparse.Namespace) -> None:
             f"{options.texts}: expected texts of few-shot --choices: {error}"
         ) from error
     if options.format == "csv":
-        print(found.to_csv(index=False), end="")
+        print(csv_text(found), end="")
     elif options.format == "json":
         print(found.to_json(orient="records", indent=1))
     else:

@@ -1,0 +1,69 @@
+"""Lets one call after another fail in a script: tests/faults/preload/failing_calls.c.
+
+A script calls each_end(), a test run().
+"""
+
+import ctypes
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+PRELOAD = Path(__file__).parents[1] / "faults" / "preload"
+COMPILER = shutil.which("cc") or "gcc"
+
+
+def run(script: str, folder: Path, kind: str, stride: int = 1) -> None:
+    """Runs a script with the arguments `files kind stride`, which prints how many ends it saw.
+
+    Calls count for the files of `files`, a new folder below `folder`. KVSIM_FAULTS=all makes every
+    stride 1.
+    """
+    library, files = folder / "failing_calls.so", folder / "files"
+    files.mkdir()
+    flags = ["-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-o", library]
+    subprocess.run([COMPILER, *flags, PRELOAD / "failing_calls.c"], check=True)
+    environment = dict(
+        os.environ,
+        LD_PRELOAD=str(library),
+        KVSIM_FAIL_UNDER=f"{files}/",
+        KVSIM_FAIL_TALLY=str(folder / "tally"),
+        PYTHONPATH=os.pathsep.join([*sys.path, str(Path(__file__).parent)]),
+    )
+    stride = 1 if os.environ.get("KVSIM_FAULTS") == "all" else stride
+    done = subprocess.run(
+        [sys.executable, "-c", script, files, kind, str(stride)],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1
+
+
+def each_end(work: Callable[[], object], kind: str, stride: int) -> Iterator[tuple[int, int]]:
+    """The number N of the call that fails, and the status of a process in which it did.
+
+    That is 0 if `work` returned, 1 if it raised, negative for a signal. The last one is of a
+    process in which no call failed any more.
+    """
+    calls = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    calls.kvsim_fail_calls.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+    tally = Path(os.environ["KVSIM_FAIL_TALLY"])
+    at, failed = 1, True
+    while failed:
+        child = os.fork()  # HDF5 may end a process in which a write failed
+        if child == 0:
+            calls.kvsim_fail_calls(kind.encode(), at)
+            try:
+                work()
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        failed = struct.unpack("<qq", tally.read_bytes())[1] > 0
+        yield at, status
+        at += stride

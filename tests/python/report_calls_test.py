@@ -1,0 +1,65 @@
+"""Whichever call fails while a report is drawn anew, all of it is the earlier or the later one."""
+
+import pytest
+
+from comparison_test import LONG
+from conftest import ResultFile
+from failing_calls import run
+
+# Three figures, drawn once, then taken from memory: what may fail is their way to the disk.
+SCRIPT = """
+import functools, shutil, sys
+from pathlib import Path
+from failing_calls import each_end
+from kvsim.report import page, pictures
+from kvsim.report.choice import Choice
+from kvsim.report.figures import Drawing, Missing
+from kvsim.report.frames import Comparison
+from kvsim.results import load
+
+files, kind, stride = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+all_plans, pictures.render = page.plans, functools.cache(pictures.render)
+report, aside = files / "report", files.parent / "earlier"
+
+def planned(name, is_missing):
+    comparison = Comparison(load(files.parent / name), Choice())
+    plans = [plan for plan in all_plans(comparison) if isinstance(plan, Drawing)][:3]
+    if is_missing:
+        plans[2] = Missing(plans[2].name, plans[2].title, "", "")
+    return comparison, plans
+
+def write(comparison, plans):
+    page.plans = lambda _: plans
+    page.write_report(comparison, report)
+
+def contents():
+    return {file: file.read_bytes() for file in report.rglob("*") if file.is_file()}
+
+earlier, later = planned("earlier.sqlite", False), planned("later.sqlite", True)
+write(*later)
+after = contents()
+shutil.rmtree(report)
+write(*earlier)
+before = contents()
+assert len(after) < len(before)
+shutil.copytree(report, aside)
+ends = 0
+for at, status in each_end(lambda: write(*later), kind, stride):
+    found = contents()
+    if status >= 0:
+        assert found == (before if status else after), (at, status)
+        assert {file.name for file in files.iterdir()} == {"report"}, at
+    shutil.rmtree(report)
+    shutil.copytree(aside, report)
+    ends += 1
+print(ends)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "stride"), [("write", 3), ("sync", 1), ("rename", 1), ("open", 3), ("memory", 4001)]
+)
+def test_whichever_call_fails_a_report_is_the_earlier_one_or_the_later(tmp_path, kind, stride):
+    ResultFile(tmp_path / "earlier.sqlite").sweep(["full", "window", LONG])
+    ResultFile(tmp_path / "later.sqlite").sweep(["full", "window"])
+    run(SCRIPT, tmp_path, kind, stride)
