@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kvsim.closed_loop import evicting
+from kvsim.model.cache import cache_argument, returned_cache
 from record_zoo import build, generate, padded, tokens
 
 
@@ -13,8 +14,10 @@ def steps(model, ids, first, mask=None):
     with torch.no_grad():
         for end in range(first, ids.shape[1] + 1):
             options = {} if mask is None else dict(attention_mask=mask[:, :end])
-            output = model(ids[:, start:end], past_key_values=cache, use_cache=True, **options)
-            cache, start = output.past_key_values, end
+            output = model(
+                ids[:, start:end], **cache_argument(model, cache), use_cache=True, **options
+            )
+            cache, start = returned_cache(output), end
             rows.append(output.logits)
     return torch.cat(rows, 1), cache
 
@@ -68,7 +71,7 @@ def test_a_padded_batch_generates_the_same(name):
     with evicting(model, "tova", 6, drop=True) as dropped:
         found = generate(model, ids, attention_mask=mask, return_dict_in_generate=True)
     assert torch.equal(found.sequences, expected)
-    assert [layer.keys.shape[2] for layer in found.past_key_values.layers] == [6] * 3
+    assert [layer.keys.shape[2] for layer in returned_cache(found).layers] == [6] * 3
     for layer in range(3):
         for one, other in zip(masked.kept(layer, 0), dropped.kept(layer, 0)):
             assert one.tolist() == other.tolist()
@@ -83,7 +86,7 @@ def test_rows_stay_until_all_members_hold_equally_many():
     with evicting(model, "window", "50%", mode="prefill", drop=True) as cache:
         expected = generate(model, ids, attention_mask=mask, return_dict_in_generate=True)
         assert set(cache.storage.values()) == {"masked"}  # 10 and 2
-    assert expected.past_key_values.layers[0].keys.shape[2] == 31
+    assert returned_cache(expected).layers[0].keys.shape[2] == 31
 
 
 @pytest.mark.parametrize(
@@ -105,5 +108,5 @@ def test_a_text_after_another_begins_with_all_rows():
         first, cache = steps(model, ids, 20)
         cache.reset()
         with torch.no_grad():
-            again = model(ids, past_key_values=cache).logits
+            again = model(ids, **cache_argument(model, cache)).logits
     torch.testing.assert_close(again, first, atol=1e-4, rtol=1e-4)

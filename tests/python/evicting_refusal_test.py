@@ -6,6 +6,7 @@ import transformers
 
 import kvsim
 from kvsim.closed_loop import evicting
+from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, recording
 from record_zoo import _config, build, generate, tokens
 
@@ -103,28 +104,28 @@ def test_a_mask_that_hides_a_token():
 def test_a_cache_from_before():
     model = build("llama")
     with torch.no_grad():
-        cache = model(tokens(12), use_cache=True).past_key_values
+        cache = returned_cache(model(tokens(12), use_cache=True))
     refuse(
         "the cache holds 12 tokens", RecordError,
-        lambda model: model(tokens(3), past_key_values=cache), model=model,
+        lambda model: model(tokens(3), **cache_argument(model, cache)), model=model,
     )  # fmt: skip
 
 
 def test_a_text_does_not_go_on_after_a_failed_step():
     def run(model):
         with torch.no_grad():
-            cache = model(tokens(5), use_cache=True).past_key_values
+            cache = returned_cache(model(tokens(5), use_cache=True))
             hook = model.model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                model(tokens(1), past_key_values=cache)
+                model(tokens(1), **cache_argument(model, cache))
             hook.remove()
             model(tokens(7))  # a new text may begin
-            cache = model(tokens(5), use_cache=True).past_key_values
+            cache = returned_cache(model(tokens(5), use_cache=True))
             hook = model.model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                model(tokens(1), past_key_values=cache)
+                model(tokens(1), **cache_argument(model, cache))
             hook.remove()
-            model(tokens(1), past_key_values=cache)
+            model(tokens(1), **cache_argument(model, cache))
 
     refuse("the forward pass before this one failed", RecordError, run)
 

@@ -6,6 +6,7 @@ import torch
 
 import kvsim
 from kvsim.closed_loop import evicting
+from kvsim.model.cache import cache_argument, returned_cache
 from plain_model import plain_loop
 from record_zoo import CONFIGS, build, generate, padded, tokens
 
@@ -26,9 +27,9 @@ def logits(model, ids, sizes=None, **options):
     with torch.no_grad():
         for size in sizes or [ids.shape[1]]:
             if cache is not None:
-                options["past_key_values"] = cache
+                options |= cache_argument(model, cache)
             output = model(ids[:, start : start + size], use_cache=True, **options)
-            cache, start = output.past_key_values, start + size
+            cache, start = returned_cache(output), start + size
             rows.append(output.logits)
     return torch.cat(rows, 1)
 
@@ -170,7 +171,7 @@ def test_a_chat_goes_on_with_its_cache():
     with evicting(model, "h2o", 10) as cache:
         first = generate(model, ids, 6, return_dict_in_generate=True)
         turn = torch.cat([first.sequences, tokens(5, seed=1)], 1)
-        second = generate(model, turn, 6, past_key_values=first.past_key_values)
+        second = generate(model, turn, 6, **cache_argument(model, returned_cache(first)))
         assert cache.num_begun == 1
     _, caches = plain_loop(model, second[0, :-1], "h2o", 10)
     for layer, head in UNITS:

@@ -4,6 +4,7 @@ import pytest
 import torch
 import transformers
 
+from kvsim.model.cache import cache_argument
 from kvsim.record import RecordError, recording
 from record_zoo import build, generate, tokens
 
@@ -31,7 +32,7 @@ def test_a_cache_that_rounds_its_keys_is_refused(bits, tmp_path):
     model = build("llama")
     changed = pytest.raises(RecordError, match="layer 0: the cache changed since the last step")
     with changed, recording(model, path):
-        generate(model, tokens(4), 12, past_key_values=ChangingCache(rounded))
+        generate(model, tokens(4), 12, **cache_argument(model, ChangingCache(rounded)))
     assert list(path.parent.iterdir()) == []
 
 
@@ -42,4 +43,4 @@ def test_keys_that_differ_by_the_rounding_of_a_product_are_recorded(tmp_path):
     path = tmp_path / "t.h5"
     model = build("llama")
     with recording(model, path):
-        generate(model, tokens(4), 12, past_key_values=ChangingCache(computed_again))
+        generate(model, tokens(4), 12, **cache_argument(model, ChangingCache(computed_again)))

@@ -4,6 +4,7 @@ import pytest
 import torch
 import transformers
 
+from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, RecordWarning, UsageError, recording
 from record_zoo import _config, build, generate, padded, tokens, verify_with_program
 
@@ -192,10 +193,10 @@ def test_ways_to_generate_that_change_the_cache_are_refused(options, reason, pat
 def test_a_cache_from_before_the_recording_is_refused(path):
     model = build("llama")
     with torch.no_grad():
-        cache = model(tokens(12), use_cache=True).past_key_values
+        cache = returned_cache(model(tokens(12), use_cache=True))
 
     def run(model):
-        model(tokens(3), past_key_values=cache)
+        model(tokens(3), **cache_argument(model, cache))
 
     refuse(model, path, "the cache holds 12 tokens", run)
 
@@ -255,12 +256,12 @@ def test_gradient_checkpointing_is_refused_by_its_name(path):
 def test_after_a_failed_step_the_same_text_cannot_go_on(path):
     def run(model):
         with torch.no_grad():
-            cache = model(tokens(5), use_cache=True).past_key_values
+            cache = returned_cache(model(tokens(5), use_cache=True))
             hook = model.model.layers[1].register_forward_pre_hook(lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                model(tokens(1), past_key_values=cache)
+                model(tokens(1), **cache_argument(model, cache))
             hook.remove()
-            model(tokens(1), past_key_values=cache)
+            model(tokens(1), **cache_argument(model, cache))
 
     refuse(build("llama"), path, "the forward pass before this one failed", run)
 

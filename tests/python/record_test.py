@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 
+from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.model.masks import Reach
 from kvsim.model.shape import Shape
 from kvsim.record import RecordWarning, accuracy, recording
@@ -136,7 +137,9 @@ def test_a_text_fed_token_by_token_is_whole_and_has_no_prompt(tmp_path):
     with recording(model, path), torch.no_grad():
         cache = None
         for column in ids.T:
-            cache = model(column[:, None], past_key_values=cache, use_cache=True).past_key_values
+            cache = returned_cache(
+                model(column[:, None], **cache_argument(model, cache), use_cache=True)
+            )
     assert list(texts(path).values()) == ids.tolist()
     with h5py.File(path) as file:
         assert file["sequences/sequence-0"].attrs["prompt_length"] == 0
@@ -148,9 +151,9 @@ def test_a_loop_of_ones_own_tells_the_prompt_and_its_end_tokens(tmp_path):
     ids[:, 1], ids[0, 4] = 9, 9
     with recording(model, path, end_tokens=[9]) as recorder, torch.no_grad():
         recorder.label(["a", "b"], prompt_length=3)
-        cache = model(ids[:, :3], use_cache=True).past_key_values
+        cache = returned_cache(model(ids[:, :3], use_cache=True))
         for column in ids.T[3:]:
-            model(column[:, None], past_key_values=cache)
+            model(column[:, None], **cache_argument(model, cache))
     assert texts(path) == {"a": ids[0, :4].tolist(), "b": ids[1].tolist()}
     with h5py.File(path) as file:
         assert file["sequences/a"].attrs["prompt_length"] == 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..model.cache import cache_argument, returned_cache
 from .evicting_model import EvictingModel
 from .geometry import Geometry, geometry_of
 from .loops import How, Job, Outcome, Plan
@@ -83,8 +84,8 @@ def token_by_token(model: torch.nn.Module, ids: torch.Tensor, prompt: int) -> to
     logits, cache, start = None, None, 0
     while start < ids.shape[1]:
         end = max(prompt, start + 1)
-        output = model(input_ids=ids[:, start:end], past_key_values=cache, use_cache=True)
-        cache = output.past_key_values
+        output = model(input_ids=ids[:, start:end], use_cache=True, **cache_argument(model, cache))
+        cache = returned_cache(output)
         if logits is None:
             logits = output.logits.new_empty(*ids.shape, output.logits.shape[2])
         logits[:, start:end] = output.logits

@@ -20,7 +20,7 @@ class DroppingLayer(DynamicLayer):
 
     def __init__(self, layer: DynamicLayer) -> None:
         super().__init__()
-        self.dtype, self.device = layer.dtype, layer.device
+        self.dtype, self.device = layer.keys.dtype, layer.keys.device
         self.keys, self.values = layer.keys, layer.values
         self.is_initialized = True
         self.columns = layer.get_seq_length()  # of the text, padding included

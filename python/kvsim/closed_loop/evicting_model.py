@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..model.attention import Call, Result
+from ..model.cache import returned_cache
 from ..model.errors import RecordError, UsageError
 from ..model.follower import Follower
 from ..model.masks import Reach
@@ -243,7 +244,7 @@ class EvictingModel(Follower):
             from .. import _engine
 
             _engine.end_forward([sequence.caches for sequence in self.batch])
-        cache = step.cache if step.cache is not None else getattr(output, "past_key_values", None)
+        cache = step.cache if step.cache is not None else returned_cache(output)
         if self._dropper is None or cache is None:
             return
         if not all(sequence.caches.is_plain for sequence in self.batch):

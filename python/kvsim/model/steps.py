@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import transformers
 
+from .cache import given_cache
 from .errors import RecordError
 from .masks import Reach, is_expressible
 
@@ -54,7 +55,8 @@ def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     if tokens is None:
         raise RecordError("the model was called without input_ids and without inputs_embeds")
     batch, new = tokens.shape[:2]
-    seen = _seen(given.get("past_key_values"))
+    cache = given_cache(given)
+    seen = _seen(cache)
     mask = given.get("attention_mask")
     real = torch.ones(batch, seen + new, dtype=torch.bool)
     if isinstance(mask, torch.Tensor) and mask.dim() == 2:
@@ -71,7 +73,7 @@ def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         real=real,
         seen=seen,
         positions_known=_positions_known(given.get("position_ids"), real, seen),
-        cache=given.get("past_key_values"),
+        cache=cache,
     )
 
 
