@@ -223,9 +223,9 @@ void seal_written(const std::filesystem::path& file) {
   seal_trace(file);
   try {
     const Trace written(file);
-  } catch (const DataError&) {
-    throw std::runtime_error(file.string() +
-                             ": cannot be written: a part of the file did not reach the disk");
+  } catch (const DataError& error) {
+    throw std::runtime_error(std::string("cannot be written, for it cannot be read: ") +
+                             error.what());
   }
 }
 

@@ -6,6 +6,7 @@ A script calls each_end(), a test run().
 import ctypes
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -47,8 +48,9 @@ def run(script: str, folder: Path, kind: str, stride: int = 1) -> None:
 def each_end(work: Callable[[], object], kind: str, stride: int) -> Iterator[tuple[int, int]]:
     """The number N of the call that fails, and the status of a process in which it did.
 
-    That is 0 if `work` returned, 1 if it raised, negative for a signal. The last one is of a
-    process in which no call failed any more.
+    That is 0 if `work` returned, 1 if it raised, negative for a signal, SIGALRM if it hung; 255 or
+    a signal is what libraries may end with when a call fails. The last one is of a process in which
+    no call failed any more.
     """
     calls = ctypes.CDLL(os.environ["LD_PRELOAD"])
     calls.kvsim_fail_calls.argtypes = [ctypes.c_char_p, ctypes.c_int64]
@@ -57,6 +59,7 @@ def each_end(work: Callable[[], object], kind: str, stride: int) -> Iterator[tup
     while failed:
         child = os.fork()  # HDF5 may end a process in which a write failed
         if child == 0:
+            signal.alarm(60)
             calls.kvsim_fail_calls(kind.encode(), at)
             try:
                 work()

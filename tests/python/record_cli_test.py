@@ -1,7 +1,6 @@
 """python -m kvsim.record, as a user meets it."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,8 +14,6 @@ from kvsim.model.texts import read_prompts, read_texts
 from kvsim.record.__main__ import main
 from record_zoo import _config, build, check, fail, letters
 from trace_format import token_texts
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,7 @@ def test_a_text_becomes_a_trace_that_verifies(folder, work):
     done = subprocess.run(
         [sys.executable, "-m", "kvsim.record", folder, "--text", "text.txt", "--max-new-tokens",
          "10", "--dtype", "float32", "--layers", "0-1", "--device", "cpu", "-o", "t.h5"],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -196,7 +193,7 @@ runpy.run_module("kvsim.record", run_name="__main__")
 def test_without_torch_one_line_says_what_to_install(arguments, status, says, work):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == status
     assert says in done.stderr and done.stderr.count("\n") == (status != 0)

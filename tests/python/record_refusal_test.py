@@ -41,9 +41,9 @@ def test_an_encoder_decoder_is_refused(path):
     refuse(model, path, "T5Model is an encoder-decoder", read)
 
 
-@pytest.mark.parametrize("kind", ["BloomConfig", "FalconConfig", "GPTJConfig"])
+@pytest.mark.parametrize("kind", ["BloomConfig", "FalconConfig", "MptConfig"])
 def test_models_without_the_interface_are_refused(kind, path):
-    model = from_config(kind, rotary_dim=8)
+    model = from_config(kind)
     refuse(model, path, "does not use transformers' AttentionInterface", read)
 
 

@@ -55,10 +55,10 @@ void seal_list(const GroupReader& group, const std::string& name) {
 void seal_trace(const std::filesystem::path& file) {
   const auto locked = [&](const auto& action) { return with_hdf5(file, action); };
   std::vector<DatasetName> datasets;
-  const auto open = locked([&] {
-    auto opened = ClosedUnderLock<OpenFile>(new OpenFile(file.string()));
-    datasets = list_datasets(opened->root);
-    return opened;
+  ClosedUnderLock<OpenFile> open;  // outlives the lock, also where list_datasets() throws
+  locked([&] {
+    open.reset(new OpenFile(file.string()));
+    datasets = list_datasets(open->root);
   });
   for (const DatasetName& name : datasets) {
     const auto heads = locked([&]() -> ClosedUnderLock<HeadDataset> {
