@@ -38,7 +38,7 @@ def folder_aside(folder: Path, name: str) -> Iterator[Path]:
 
     remove_left_behind(os.fspath(folder / name))
     prefix = Path(own_partial_prefix(os.fspath(folder / name))).name
-    with tempfile.TemporaryDirectory(dir=folder, prefix=prefix) as aside:
+    with _own_folder(folder, prefix) as aside:
         yield Path(aside)
 
 
@@ -54,7 +54,7 @@ def put_in_place(
     changed = [file for _, file in files] + removed
     for new, _ in files:
         _bring_to_disk(new)
-    with tempfile.TemporaryDirectory(dir=aside) as folder:
+    with _own_folder(aside, "earlier") as folder:
         earlier = {file: Path(folder, f"{i}") for i, file in enumerate(changed) if file.exists()}
         for file, copy in earlier.items():
             shutil.copy2(file, copy)
@@ -72,6 +72,11 @@ def put_in_place(
                 else:
                     file.unlink(missing_ok=True)
             raise
+
+
+def _own_folder(folder: Path, prefix: str) -> tempfile.TemporaryDirectory:
+    """A folder that is removed at the end, or by the next process where that fails."""
+    return tempfile.TemporaryDirectory(dir=folder, prefix=prefix, ignore_cleanup_errors=True)
 
 
 def _bring_to_disk(path: Path) -> None:
