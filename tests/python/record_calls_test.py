@@ -1,7 +1,5 @@
 """Whichever call for a file or for memory fails while a trace is recorded, no trace is wrong."""
 
-import pytest
-
 from failing_calls import run
 
 SCRIPT = """
@@ -12,7 +10,7 @@ from failing_calls import each_end
 from kvsim.record import recording
 from record_zoo import build, tokens
 
-folder, kind, stride = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+folder = Path(sys.argv[1])
 model = build("llama")
 
 def record(path):
@@ -23,7 +21,7 @@ record(folder / "expected.h5")
 expected = (folder / "expected.h5").read_bytes()
 found = folder / "t.h5"
 ends = 0
-for at, status in each_end(lambda: record(found), kind, stride):
+for at, status in each_end(lambda: record(found)):
     left = {path.name for path in folder.iterdir()} - {"expected.h5", "t.h5"}
     assert status != -signal.SIGALRM, at
     has_died = status < 0 or status == 255  # the next one removes what this one left
@@ -36,8 +34,5 @@ print(ends)
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "stride"), [("write", 1), ("sync", 1), ("rename", 1), ("open", 1), ("memory", 997)]
-)
-def test_whichever_call_fails_while_a_trace_is_recorded_no_trace_is_wrong(tmp_path, kind, stride):
-    run(SCRIPT, tmp_path, kind, stride)
+def test_whichever_call_fails_while_a_trace_is_recorded_no_trace_is_wrong(tmp_path):
+    run(SCRIPT, tmp_path, {"write": 1, "sync": 1, "rename": 1, "open": 1, "memory": 997})

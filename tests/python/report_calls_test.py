@@ -1,7 +1,5 @@
 """Whichever call fails while a report is drawn anew, all of it is the earlier or the later one."""
 
-import pytest
-
 from comparison_test import LONG
 from conftest import ResultFile
 from failing_calls import run
@@ -18,7 +16,7 @@ from kvsim.report.frames import Comparison
 from kvsim.results import load
 
 os.environ["SOURCE_DATE_EPOCH"] = "0"  # which the page shows
-files, kind, stride = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+files = Path(sys.argv[1])
 all_plans, draw, drawn = page.plans, pictures.render, {}
 report, aside = files / "report", files.parent / "earlier"
 
@@ -54,7 +52,7 @@ before = contents()
 assert len(after) < len(before)
 shutil.copytree(report, aside)
 ends = 0
-for at, status in each_end(lambda: write(*later), kind, stride):
+for at, status in each_end(lambda: write(*later)):
     found = contents()
     assert status != -signal.SIGALRM, at
     if status in (0, 1):
@@ -66,10 +64,7 @@ print(ends)
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "stride"), [("write", 3), ("sync", 1), ("rename", 1), ("open", 3), ("memory", 4001)]
-)
-def test_whichever_call_fails_a_report_is_the_earlier_one_or_the_later(tmp_path, kind, stride):
+def test_whichever_call_fails_a_report_is_the_earlier_one_or_the_later(tmp_path):
     ResultFile(tmp_path / "earlier.sqlite").sweep(["full", "window", LONG])
     ResultFile(tmp_path / "later.sqlite").sweep(["full", "window"])
-    run(SCRIPT, tmp_path, kind, stride)
+    run(SCRIPT, tmp_path, {"write": 3, "sync": 1, "rename": 1, "open": 3, "memory": 4001})
