@@ -65,7 +65,7 @@ TEST_CASE("cli: a sweep against a sample of steps takes about as much memory as 
 }
 
 TEST_CASE("cli: a sweep against the full attention takes about as much memory as it says") {
-  check_estimate("--tokens 12000 --query-heads 4 --kv-heads 1",
+  check_estimate("--tokens 6000 --query-heads 4 --kv-heads 1",
                  "--policies window;h2o --budgets 10% --threads 1");
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("cli: what policies remember is in the memory that a sweep says it tak
 }
 
 TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
-  check_estimate("--tokens 8000 --query-heads 4 --kv-heads 2",
+  check_estimate("--tokens 5000 --query-heads 4 --kv-heads 2",
                  "--policies tova;lru --budgets 256,10% --threads 2");
 }
 
