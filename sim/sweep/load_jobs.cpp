@@ -7,7 +7,6 @@
 #include <set>
 
 #include "policies/parameters/errors.h"
-#include "sim/results/schedule_file.h"
 #include "sim/sweep/in_parallel.h"
 
 namespace kvsim {
@@ -19,11 +18,16 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
   std::map<SequenceKey, std::set<int>> last_steps;
   for (const SweepJob& job : jobs) {
     for (const PlannedReplay& replay : job.replays) {
-      const Allocation allocation = plan.policy_of(replay).allocation();
+      const Spec& policy = plan.policy_of(replay);
+      if (policy.policy().follows_schedule) {
+        auto& file = schedules_[policy.schedule_file()];
+        if (!file) file = std::make_unique<ScheduleFile>(policy.schedule_file());
+      }
+      const Allocation allocation = policy.allocation();
       if (allocation == Allocation::uniform) continue;
       is_measured[sequence_of(job)] |= needs_measurement(allocation);
       if (allocation != Allocation::adaptive) continue;
-      const PolicyWindow window = window_of(plan.policy_of(replay), replay.budget);
+      const PolicyWindow window = window_of(policy, replay.budget);
       last_steps[sequence_of(job)].insert(window.voting_steps);
     }
   }
@@ -84,7 +88,7 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
     configuration.budgets = budgets_of(job, replay, units.front());
   }
   if (!policy.policy().follows_schedule) return configuration;
-  const ScheduleFile file(policy.schedule_file());
+  const ScheduleFile& file = *schedules_.at(policy.schedule_file());
   const bool is_prefill = plan_.request.mode == Mode::prefill;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int budget = policy.tokens_of(configuration.budget_of(i));

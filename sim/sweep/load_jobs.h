@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <span>
+#include <string>
 
+#include "sim/results/schedule_file.h"
 #include "sim/sweep/allocate.h"
 #include "sim/sweep/replay_jobs.h"
 #include "sim/sweep/sweep_jobs.h"
@@ -14,8 +17,9 @@ namespace kvsim {
 /// schedules.
 class JobLoader {
  public:
-  /// Measures the units that the allocations of these jobs depend on, in parallel. `plan` has to
-  /// outlive the object. Throws DataError for a unit that cannot be read, and Interrupted.
+  /// Opens schedules, and measures the units that the allocations of these jobs depend on, in
+  /// parallel. `plan` has to outlive the object. Throws DataError for a unit or a file of schedules
+  /// that cannot be read, and Interrupted.
   JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
             const std::atomic<bool>& interrupted);
 
@@ -35,6 +39,8 @@ class JobLoader {
   const SweepPlan& plan_;
   // Of sequences whose budgets are split.
   std::map<SequenceKey, std::vector<UnitProfile>> profiles_;
+  // By path. Opened once, before threads work: each is read by a child process first.
+  std::map<std::string, std::unique_ptr<const ScheduleFile>> schedules_;
 };
 
 }  // namespace kvsim
