@@ -1,6 +1,7 @@
 #include "sim/cli/config.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -31,6 +32,31 @@ std::string key_of(const std::string& argument) {
     key += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
   return key;
+}
+
+/// Takes no note of what a document holds.
+class IgnoredEvents final : public YAML::EventHandler {
+ public:
+  using Mark = YAML::Mark;
+  using Anchor = YAML::anchor_t;
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark&, Anchor) override {}
+  void OnAlias(const Mark&, Anchor) override {}
+  void OnScalar(const Mark&, const std::string&, Anchor, const std::string&) override {}
+  void OnSequenceStart(const Mark&, const std::string&, Anchor, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark&, const std::string&, Anchor, Style) override {}
+  void OnMapEnd() override {}
+};
+
+/// yaml-cpp's LoadAll() would make documents for ever of a text that is ",".
+bool has_several_documents(const std::string& text) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  IgnoredEvents events;
+  return parser.HandleNextDocument(events) && parser.HandleNextDocument(events);
 }
 
 class Config {
@@ -87,11 +113,8 @@ class Config {
     if (in) text << in.rdbuf();
     if (!in) fail("no such file, or it cannot be read");
     try {
-      const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
-      if (documents.size() > 1) {
-        fail(fmt::format("expected one document, found {}; join them", documents.size()));
-      }
-      return documents.empty() ? YAML::Node() : documents.front();
+      if (has_several_documents(text.str())) fail("expected one document, found more; join them");
+      return YAML::Load(text.str());
     } catch (const YAML::Exception& error) {
       const bool has_grid = text.str().find("={") != std::string::npos;
       fail(fmt::format("line {}: neither YAML nor JSON: {}{}", error.mark.line + 1, error.msg,
