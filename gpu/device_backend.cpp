@@ -5,6 +5,7 @@
 
 #include "gpu/batch_replay.h"
 #include "gpu/device_pass.h"
+#include "gpu/device_pool.h"
 #include "gpu/summaries.h"
 
 namespace kvsim::gpu {
@@ -13,12 +14,12 @@ namespace {
 class DeviceBackend final : public Backend, public DeviceReplays, public DeviceSummaries {
  public:
   DeviceBackend(std::string name, std::function<std::unique_ptr<Device>()> make_device)
-      : name_(std::move(name)), make_device_(std::move(make_device)) {}
+      : name_(std::move(name)), devices_(DevicePool::make(std::move(make_device))) {}
 
   std::string device() const override { return name_; }
 
   std::unique_ptr<AttentionPass> attend(const Unit& unit) const override {
-    return make_device_pass(make_device_(), unit);
+    return make_device_pass(devices_->take(), unit);
   }
 
   const DeviceReplays* replays() const override { return this; }
@@ -27,22 +28,22 @@ class DeviceBackend final : public Backend, public DeviceReplays, public DeviceS
   bool can_replay(const Rules& rules) const override { return gpu::can_replay(rules); }
 
   std::vector<std::int64_t> count_small(const Unit& unit, double threshold) const override {
-    return gpu::count_small(*make_device_(), unit, threshold);
+    return gpu::count_small(*devices_->take(), unit, threshold);
   }
 
   std::vector<std::vector<PivotalSteps>> pivotal_steps(
       const Unit& unit, const PivotalThreshold& threshold) const override {
-    return gpu::pivotal_steps(*make_device_(), unit, threshold);
+    return gpu::pivotal_steps(*devices_->take(), unit, threshold);
   }
 
   FutureSums future_sums(const Unit& unit, int first_measured) const override {
-    return gpu::future_sums(*make_device_(), unit, first_measured);
+    return gpu::future_sums(*devices_->take(), unit, first_measured);
   }
 
   // A tenth of the free memory is left for CUDA and cuBLAS.
   std::size_t units_at_once(const ReplayShape& shape, std::span<const Rules> rules,
                             int threads) const override {
-    const std::size_t free_bytes = make_device_()->free_bytes() / 10 * 9;
+    const std::size_t free_bytes = devices_->take()->free_bytes() / 10 * 9;
     return gpu::units_at_once(shape, rules, free_bytes / static_cast<std::size_t>(threads));
   }
 
@@ -52,16 +53,16 @@ class DeviceBackend final : public Backend, public DeviceReplays, public DeviceS
                                            const ReplayOptions& options) const override {
     try {
       const std::shared_lock<std::shared_mutex> lock(batches_);
-      return replay_on(*make_device_(), units, options);
+      return replay_on(*devices_->take(), units, options);
     } catch (const OutOfDeviceMemory&) {
     }
     const std::unique_lock<std::shared_mutex> lock(batches_);
-    return replay_on(*make_device_(), units, options);
+    return replay_on(*devices_->take(), units, options);
   }
 
  private:
   std::string name_;
-  std::function<std::unique_ptr<Device>()> make_device_;
+  std::shared_ptr<DevicePool> devices_;
   mutable std::shared_mutex batches_;
 };
 

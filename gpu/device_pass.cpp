@@ -10,7 +10,7 @@ static_assert(kBlockSteps <= kSteps);
 
 class DevicePass final : public AttentionPass {
  public:
-  DevicePass(std::unique_ptr<Device> device, const Unit& unit)
+  DevicePass(std::shared_ptr<Device> device, const Unit& unit)
       : unit_(unit),
         longest_value_(longest_values(unit)),
         device_(std::move(device)),
@@ -75,13 +75,13 @@ class DevicePass final : public AttentionPass {
 
   const Unit& unit_;
   std::vector<double> longest_value_;
-  std::unique_ptr<Device> device_;
+  std::shared_ptr<Device> device_;
   BatchMemory memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<AttentionPass> make_device_pass(std::unique_ptr<Device> device, const Unit& unit) {
+std::unique_ptr<AttentionPass> make_device_pass(std::shared_ptr<Device> device, const Unit& unit) {
   return std::make_unique<DevicePass>(std::move(device), unit);
 }
 

@@ -9,6 +9,6 @@ namespace kvsim::gpu {
 
 /// Computes the full attention of `unit`, which has to outlive it, on `device`. Throws
 /// OutOfDeviceMemory if one unit and a block of steps do not fit.
-std::unique_ptr<AttentionPass> make_device_pass(std::unique_ptr<Device> device, const Unit& unit);
+std::unique_ptr<AttentionPass> make_device_pass(std::shared_ptr<Device> device, const Unit& unit);
 
 }  // namespace kvsim::gpu
