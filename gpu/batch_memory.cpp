@@ -48,6 +48,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.query, units * tokens * heads * size.shape.head_dim);
   placer.place(batch.key, units * tokens * size.shape.head_dim);
   placer.place(batch.value, units * tokens * dims);
+  placer.place(batch.longest_value, replays == 0 ? 0 : units * tokens);
   placer.place(batch.sink_logit, units * heads);
   placer.place(batch.arrival_score, size.num_arrival_rows * tokens);
   placer.place(batch.logit, units * rows * tokens);
@@ -64,6 +65,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.remembered, size.remembered);
   placer.place(batch.evicted_after, replays * tokens);
   placer.place(batch.num_ties, replays);
+  placer.place(batch.peak_held, replays);
   placer.place(batch.missing, replays * batch.words());
   placer.place(batch.kept, replays * rows);
   placer.place(batch.offset, replays * rows);
@@ -82,6 +84,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.evicted_sum, replays * rows * dims);
   placer.place(batch.output_norm, units * tokens * heads);
   placer.place(batch.difference, replays * tokens * heads);
+  placer.place(batch.totals, replays);
   const auto entries = [&](Summary summary, std::size_t count) {
     return size.summary == summary ? count : 0;
   };
@@ -148,9 +151,11 @@ void BatchMemory::upload_units(std::span<const UnitTask> tasks,
 }
 
 void BatchMemory::upload_replays(std::span<const ReplayTask> tasks,
-                                 std::span<const double> arrival_scores) {
+                                 std::span<const double> arrival_scores,
+                                 std::span<const double> longest_values) {
   upload(tasks, batch_.replays);
   upload(arrival_scores, batch_.arrival_score);
+  upload(longest_values, batch_.longest_value);
 }
 
 }  // namespace kvsim::gpu

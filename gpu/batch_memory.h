@@ -41,7 +41,10 @@ class BatchMemory {
   Batch& batch() { return batch_; }
 
   void upload_units(std::span<const UnitTask> tasks, std::span<const Unit* const> units);
-  void upload_replays(std::span<const ReplayTask> tasks, std::span<const double> arrival_scores);
+
+  /// `longest_values` are those of all units, one after the other.
+  void upload_replays(std::span<const ReplayTask> tasks, std::span<const double> arrival_scores,
+                      std::span<const double> longest_values);
 
   /// `count` items of one of the batch's arrays, from `from` on.
   template <class T>

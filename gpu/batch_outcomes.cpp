@@ -1,65 +1,62 @@
 #include "gpu/batch_outcomes.h"
 
-#include <algorithm>
+#include <limits>
 
-#include "sim/outputs/output_difference.h"
-#include "sim/replay/unit_record.h"
+#include "sim/outputs/measured_steps.h"
 
 namespace kvsim::gpu {
 namespace {
 
-/// Measurements that all replays of a unit share: [steps, heads].
-struct UnitMeasurements {
-  std::vector<std::int32_t> num_pivotal;
-  std::vector<double> output_norm;
-  std::vector<double> longest_value;  // per step
-};
-
-/// Measurements of one replay: [steps, heads].
-struct ReplayMeasurements {
-  std::vector<double> attention_loss;
-  std::vector<std::int32_t> num_misses;
-  std::vector<double> difference;
-  std::vector<std::int32_t> evicted_after;  // per token
-  std::int32_t num_ties;
-};
-
-// The most tokens held after a step that may evict.
-std::size_t peak_tokens(const std::vector<std::int32_t>& evicted_after, int prompt_length) {
-  const auto num_tokens = static_cast<int>(evicted_after.size());
-  std::vector<int> num_left(evicted_after.size() + 1, 0);
-  for (const std::int32_t step : evicted_after) ++num_left[static_cast<std::size_t>(step)];
-  int held = 0;
-  int most = 0;
-  for (int step = 0; step < num_tokens; ++step) {
-    held += 1 - num_left[static_cast<std::size_t>(step)];
-    if (step + 1 >= prompt_length) most = std::max(most, held);
-  }
-  return static_cast<std::size_t>(most);
+// The columns that Metrics::summarize() and UnitRecord::finish() write on the CPU.
+Result result_of(const Unit& unit, const MeasuredSteps& steps, const ReplayTotals& totals) {
+  const double num_rows = static_cast<double>(steps.count()) * unit.group_size();
+  const double num_errors = static_cast<double>(steps.num_errors()) * unit.group_size();
+  const auto bytes_per_token = static_cast<std::int64_t>(unit.key.cols() * unit.key_bytes +
+                                                         unit.value.cols() * unit.value_bytes);
+  Result result;
+  result.steps = steps.count();
+  result.attention_loss = totals.attention_loss / num_rows;
+  result.attention_recall = 1 - *result.attention_loss;
+  result.token_accesses = totals.accesses;
+  result.token_misses = totals.misses;
+  result.miss_rate =
+      totals.accesses == 0 ? 0 : static_cast<double>(totals.misses) / totals.accesses;
+  result.output_error_mean = totals.error / num_errors;
+  result.output_error_p50 = totals.error_p50;
+  result.output_error_p95 = totals.error_p95;
+  result.output_error_max = totals.largest_error;
+  result.output_error_sq = totals.squared / num_errors;
+  result.bound_mean = totals.bound / num_errors;
+  result.bound_violations = totals.violations;
+  result.evictions = totals.evictions;
+  result.peak_tokens = totals.peak_held;
+  result.cache_bytes = totals.peak_held * bytes_per_token;
+  result.ties = totals.ties;
+  return result;
 }
 
-Outcome outcome_of(const Unit& unit, int prompt_length, const ReplayOptions& options,
-                   const UnitMeasurements& of_unit, ReplayMeasurements of_replay) {
-  UnitRecord record(unit, prompt_length, options);
-  const int num_heads = unit.group_size();
-  for (int step = prompt_length; step < unit.num_tokens(); ++step) {
+Trajectory trajectory_of(BatchMemory& memory, int replay, const MeasuredSteps& steps) {
+  const Batch& batch = memory.batch();
+  const int num_heads = batch.shape.group_size;
+  const std::size_t first = batch.tokens_of(replay);
+  const std::size_t tokens = batch.tokens_of(1);
+  const auto loss = memory.download(batch.attention_loss + first * num_heads, tokens * num_heads);
+  const auto error = memory.download(batch.difference + first * num_heads, tokens * num_heads);
+  Trajectory trajectory;
+  trajectory.evicted_after = memory.download(batch.evicted_after + first, tokens);
+  trajectory.attention_recall.resize(num_heads, steps.count());
+  trajectory.output_error.resize(num_heads, steps.count());
+  for (int step = steps.first(); step < batch.shape.num_tokens; ++step) {
     for (int head = 0; head < num_heads; ++head) {
       const std::size_t row = static_cast<std::size_t>(step) * num_heads + head;
-      Measurement measurement;
-      measurement.attention_loss = of_replay.attention_loss[row];
-      measurement.accesses = of_unit.num_pivotal[row];
-      measurement.misses = of_replay.num_misses[row];
-      set_error(of_replay.difference[row], of_unit.output_norm[row], of_unit.longest_value[step],
-                measurement);
-      record.add(head, step, measurement);
+      const int column = step - steps.first();
+      trajectory.attention_recall(head, column) = static_cast<float>(1 - loss[row]);
+      trajectory.output_error(head, column) = steps.takes_error(step)
+                                                  ? static_cast<float>(error[row])
+                                                  : std::numeric_limits<float>::quiet_NaN();
     }
   }
-  const std::size_t peak = peak_tokens(of_replay.evicted_after, prompt_length);
-  const auto bytes_per_token = static_cast<std::size_t>(unit.key.cols() * unit.key_bytes +
-                                                        unit.value.cols() * unit.value_bytes);
-  Outcome outcome = std::move(record).finish(
-      {std::move(of_replay.evicted_after), peak, peak * bytes_per_token, of_replay.num_ties}, true);
-  return outcome;
+  return trajectory;
 }
 
 }  // namespace
@@ -68,24 +65,16 @@ std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
                                               std::span<const UnitReplays> units,
                                               const ReplayOptions& options) {
   const Batch& batch = memory.batch();
-  const auto tokens = static_cast<std::size_t>(batch.shape.num_tokens);
-  const std::size_t rows = tokens * static_cast<std::size_t>(batch.shape.group_size);
+  const auto totals = memory.download(batch.totals, static_cast<std::size_t>(batch.num_replays));
+  const MeasuredSteps steps(options.measuring, batch.shape.prompt_length, batch.shape.num_tokens);
   std::vector<std::vector<Outcome>> outcomes;
-  std::size_t replay = 0;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    const Unit& unit = *units[i].unit;
-    const UnitMeasurements of_unit{memory.download(batch.num_pivotal + i * rows, rows),
-                                   memory.download(batch.output_norm + i * rows, rows),
-                                   longest_values(unit)};
+  int replay = 0;
+  for (const UnitReplays& replays : units) {
     std::vector<Outcome>& of_configurations = outcomes.emplace_back();
-    for (std::size_t c = 0; c < units[i].configurations.size(); ++c, ++replay) {
-      of_configurations.push_back(
-          outcome_of(unit, batch.shape.prompt_length, options, of_unit,
-                     {memory.download(batch.attention_loss + replay * rows, rows),
-                      memory.download(batch.num_misses + replay * rows, rows),
-                      memory.download(batch.difference + replay * rows, rows),
-                      memory.download(batch.evicted_after + replay * tokens, tokens),
-                      memory.download(batch.num_ties + replay, 1).front()}));
+    for (std::size_t i = 0; i < replays.configurations.size(); ++i, ++replay) {
+      Outcome& outcome = of_configurations.emplace_back();
+      outcome.result = result_of(*replays.unit, steps, totals[static_cast<std::size_t>(replay)]);
+      if (options.trajectories) outcome.trajectory = trajectory_of(memory, replay, steps);
     }
   }
   return outcomes;

@@ -8,8 +8,8 @@
 
 namespace kvsim::gpu {
 
-/// Downloads a batch's measurements, once its last block is done, and summarises them as the CPU
-/// does. Outcomes are per unit and configuration, in the order of `units`.
+/// Downloads what the replays of a batch come to, after total_replay(), and the trajectories only
+/// if they are asked for. Outcomes are per unit and configuration, in the order of `units`.
 std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
                                               std::span<const UnitReplays> units,
                                               const ReplayOptions& options);

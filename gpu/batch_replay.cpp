@@ -78,11 +78,17 @@ void add_arrival_scores(const Configuration& configuration, const Unit& unit,
   }
 }
 
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
 void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
   std::vector<UnitTask> unit_tasks;
   std::vector<const Unit*> recorded;
   std::vector<ReplayTask> replay_tasks;
   std::vector<double> arrival_scores;
+  std::vector<double> longest;
   std::size_t remembered = 0;
   for (const UnitReplays& replays : units) {
     UnitTask unit = task_of(*replays.unit);
@@ -101,11 +107,12 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
       memory.batch().num_selecting += static_cast<int>(task.selects);
       replay_tasks.push_back(task);
     }
+    append(longest, longest_values(*replays.unit));
     unit_tasks.push_back(unit);
     recorded.push_back(replays.unit);
   }
   memory.upload_units(unit_tasks, recorded);
-  memory.upload_replays(replay_tasks, arrival_scores);
+  memory.upload_replays(replay_tasks, arrival_scores, longest);
 }
 
 void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
@@ -121,19 +128,16 @@ void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
     }
     device.wait();  // so that an interruption is noticed within one block
   }
+  device.run(Kernel::total_replay, batch);
 }
 
 std::vector<std::vector<Outcome>> replay_batch(Device& device, Units units,
                                                const ReplayOptions& options) {
   BatchMemory memory(device, size_of(units, options));
   upload(units, options, memory);
+  memory.batch().error_stride = options.measuring.error_stride;
   run_blocks(device, memory.batch(), options);
   return outcomes_of(memory, units, options);
-}
-
-template <class T>
-void append(std::vector<T>& to, std::vector<T> from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
 std::vector<std::vector<Outcome>> replay_or_split(Device& device, Units units,

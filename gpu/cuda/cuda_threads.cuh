@@ -16,6 +16,9 @@ struct CudaThreads {
     return object;
   }
 
+  /// Adds 1 to a number in shared memory, also if other threads do at the same time.
+  __device__ static void increment(int& number) { atomicAdd(&number, 1); }
+
   /// The word of the lane `distance` above in the warp, or the lane's own word if there is none.
   /// Called by all lanes.
   __device__ static unsigned from_lane_above(unsigned word, int distance) {

@@ -60,6 +60,24 @@ enum class Loss : std::uint8_t {
 /// the cache, its bitwise complement if it is missing from the parent.
 using Term = std::int32_t;
 
+/// What a replay comes to over the query heads and the measured steps: sums, and what Result and
+/// CacheUsage say beside them.
+struct ReplayTotals {
+  double attention_loss;
+  double error;
+  double squared;
+  double bound;
+  double largest_error;
+  double error_p50;
+  double error_p95;
+  std::int64_t accesses;
+  std::int64_t misses;
+  std::int64_t violations;
+  std::int64_t evictions;
+  std::int64_t peak_held;
+  std::int64_t ties;
+};
+
 /// Parents in the tree of caches that are not replays: the cache of all tokens and that of none.
 inline constexpr int kFullCache = -1;
 inline constexpr int kEmptyCache = -2;
@@ -74,12 +92,14 @@ struct Batch {
   int first_step = 0;     ///< of the block
   int num_steps = 0;      ///< at most kSteps
   int capacity = 0;       ///< C: slots of a cache
+  int error_stride = 1;   ///< see MeasureOptions
 
   const UnitTask* units = nullptr;        ///< [U]
   const ReplayTask* replays = nullptr;    ///< [R]
   const float* query = nullptr;           ///< [U, n, H, head_dim]
   const float* key = nullptr;             ///< [U, n, head_dim]
   const float* value = nullptr;           ///< [U, n, value_dim]
+  const double* longest_value = nullptr;  ///< [U, n]: the largest |v_i| of tokens i <= j
   const float* sink_logit = nullptr;      ///< [U, H]; minus infinity: no sink
   const double* arrival_score = nullptr;  ///< [A, n] for A replays of the kind `newest`
 
@@ -105,6 +125,7 @@ struct Batch {
   // Written by replay_steps(); loss and misses of replays that select by select_tokens().
   std::int32_t* evicted_after = nullptr;  ///< [R, n]; n: never
   std::int32_t* num_ties = nullptr;       ///< [R]: evictions so far that equal scores decided
+  std::int32_t* peak_held = nullptr;   ///< [R]: most tokens held so far after a step that may evict
   std::uint64_t* missing = nullptr;    ///< [R, words()]: a bit per token evicted before the block
   double* kept = nullptr;              ///< [R, S, H]: of the weights attended to and the sink's
   float* offset = nullptr;             ///< [R, S, H]: see Loss::nearly_all
@@ -127,7 +148,8 @@ struct Batch {
   double* term_sum = nullptr;     ///< [R, S, H, value_dim], over the terms, then all missing tokens
   double* evicted_sum = nullptr;  ///< [R, S, H, value_dim], over the evicted tokens
   double* output_norm = nullptr;  ///< [U, n, H]: |o|
-  double* difference = nullptr;   ///< [R, n, H]: |o - o'|
+  double* difference = nullptr;   ///< [R, n, H]: |o - o'|; total_replay() divides it by |o|
+  ReplayTotals* totals = nullptr;  ///< [R]; written by total_replay()
 
   // Summaries of attention. A batch holds the arrays of at most one of them.
   double small_threshold = 0;         ///< share of a row's largest attention

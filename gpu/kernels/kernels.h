@@ -4,6 +4,7 @@
 #include "gpu/kernels/cache_tree.h"
 #include "gpu/kernels/output_differences.h"
 #include "gpu/kernels/replay_steps.h"
+#include "gpu/kernels/replay_totals.h"
 #include "gpu/kernels/select_tokens.h"
 #include "gpu/kernels/sum_values.h"
 #include "gpu/kernels/weigh_row.h"
@@ -11,8 +12,9 @@
 namespace kvsim::gpu {
 
 /// Each kernel and its number of thread blocks. First the kernels of a replay, in the order in
-/// which they run on every block of steps; then those of summaries, each of which runs after
-/// weigh_row, except sum_remaining, which runs once after the last block.
+/// which they run on every block of steps, and total_replay, which runs once after the last block;
+/// then those of summaries, each of which runs after weigh_row, except sum_remaining, which runs
+/// once after the last block.
 #define KVSIM_KERNELS(KERNEL)                                                              \
   KERNEL(weigh_row, batch.rows() * batch.num_units)                                        \
   KERNEL(replay_steps, batch.num_replays)                                                  \
@@ -21,6 +23,7 @@ namespace kvsim::gpu {
   KERNEL(sum_values, num_sums(batch) * row_tiles(batch) * dim_tiles(batch))                \
   KERNEL(output_differences, batch.rows() * batch.num_units)                               \
   KERNEL(select_tokens, batch.num_selecting > 0 ? batch.num_replays * batch.num_steps : 0) \
+  KERNEL(total_replay, batch.num_replays)                                                  \
   KERNEL(count_small, batch.rows() * batch.num_units)                                      \
   KERNEL(note_pivotal, (batch.num_units * batch.shape.group_size))                         \
   KERNEL(average_heads, (batch.num_units * batch.num_steps))                               \

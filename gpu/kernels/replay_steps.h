@@ -41,7 +41,9 @@ class CacheReplay {
       admit(step);
       for (int head = 0; head < num_heads_; ++head) attend(step, row * num_heads_ + head, head);
       const Lowest lowest = score(step);
-      if (evicts_after(step)) evict(step, lowest);
+      if (!evicts_after(step)) continue;
+      evict(step, lowest);
+      if (slots_.num_held > peak_held_) peak_held_ = slots_.num_held;
     }
     store();
   }
@@ -87,6 +89,7 @@ class CacheReplay {
       slots_.num_held = slots_.count = batch_.num_held[index_];
     }
     num_ties_ = batch_.first_step == 0 ? 0 : batch_.num_ties[index_];
+    peak_held_ = batch_.first_step == 0 ? 0 : batch_.peak_held[index_];
     block_.each(slots_.count, [&](int slot) {
       slots_.token[slot] = batch_.held_token[first + slot];
       slots_.score[slot] = batch_.held_score[first + slot];
@@ -105,6 +108,7 @@ class CacheReplay {
 
   // select_tokens() measures the loss of a replay that selects.
   KVSIM_DEVICE void keep_all() {
+    peak_held_ = batch_.width();
     block_.each(batch_.rows(),
                 [&](int row) { batch_.loss[batch_.block_row(index_, row)] = Loss::nothing; });
     store();
@@ -261,6 +265,7 @@ class CacheReplay {
     block_.once([&] {
       batch_.num_held[index_] = slots_.num_held;
       batch_.num_ties[index_] = num_ties_;
+      batch_.peak_held[index_] = peak_held_;
     });
   }
 
@@ -272,6 +277,7 @@ class CacheReplay {
   std::int32_t* evicted_after_;
   Slots slots_ = {};
   int num_ties_ = 0;
+  int peak_held_ = 0;
   RememberedScores<Block> remembered_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpu/kernels/attended.h"
+#include "gpu/kernels/find_ranked_key.h"
 #include "sim/attention/pivotal.h"
 #include "sim/attention/rescaled_step.h"
 
@@ -52,34 +53,17 @@ class TokenSelection {
     const int places = chosen - first - newest;
     least_ = kNever;
     if (places == 0) return;
-    least_ = largest_that(31, [&](std::uint32_t least) {
-      return count_if([&](int token) { return bits_of(token) >= least; }) >= places;
-    });
-    const int above = count_if([&](int token) { return bits_of(token) > least_; });
-    first_equal_ = static_cast<int>(largest_that(31, [&](std::uint32_t first_equal) {
-      return count_if([&](int token) {
-               return bits_of(token) == least_ && static_cast<std::uint32_t>(token) >= first_equal;
-             }) >= places - above;
-    }));
-  }
-
-  // The largest number of `num_bits` bits for which `holds`, a condition that holds from 0 up to
-  // some number, is true. A binary search.
-  template <class Holds>
-  KVSIM_DEVICE static std::uint32_t largest_that(int num_bits, Holds holds) {
-    std::uint32_t largest = 0;
-    for (int bit = num_bits - 1; bit >= 0; --bit) {
-      const std::uint32_t larger = largest | (std::uint32_t{1} << bit);
-      if (holds(larger)) largest = larger;
-    }
-    return largest;
-  }
-
-  template <class Holds>
-  KVSIM_DEVICE int count_if(Holds holds) {
-    return block_.reduce(
-        end_candidate_ - first_candidate_, 0,
-        [&](int i) { return static_cast<int>(holds(first_candidate_ + i)); }, Sum());
+    const int num_candidates = end_candidate_ - first_candidate_;
+    const auto lowest = find_ranked_key<std::uint32_t>(
+        block_, num_candidates, places - 1, [&](int i) { return bits_of(first_candidate_ + i); });
+    least_ = lowest.key;
+    const int equal_places = places - lowest.num_larger;
+    // Among equals the later tokens are kept: the keys are positions, counted from 1, 0 for others.
+    const auto first_equal =
+        find_ranked_key<std::uint32_t>(block_, num_candidates, equal_places - 1, [&](int i) {
+          return bits_of(first_candidate_ + i) == least_ ? static_cast<std::uint32_t>(i) + 1 : 0U;
+        });
+    first_equal_ = first_candidate_ + static_cast<int>(first_equal.key) - 1;
   }
 
   // Non-negative floats have the same order as their bits.

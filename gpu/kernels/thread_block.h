@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "gpu/kernels/find_ranked_key.h"
 #include "gpu/kernels/sum_values.h"
 
 namespace kvsim::gpu {
@@ -11,8 +12,8 @@ namespace kvsim::gpu {
 /// before is visible to all threads afterwards.
 ///
 /// `Threads` is what the hardware offers: the thread's `index()` among kThreads, a barrier, memory
-/// shared by the block, and for warps of 32 threads a shuffle, a ballot and a step of a matrix
-/// product. gpu/cuda/cuda_threads.cuh defines each member.
+/// shared by the block, a counter for all threads, and for warps of 32 threads a shuffle, a ballot
+/// and a step of a matrix product. gpu/cuda/cuda_threads.cuh defines each member.
 template <class Threads>
 class ThreadBlock {
  public:
@@ -79,6 +80,38 @@ class ThreadBlock {
     return num_taken;
   }
 
+  /// Items are in bins 0 .. kBins - 1, or in none: then bin(i) is negative. Finds the bin of the
+  /// item of rank `rank`, rank 0 being an item of the last bin that has any; there must be more
+  /// than `rank` items. Each call of bin() is made as each() calls work().
+  template <class Bin>
+  KVSIM_DEVICE RankedBin find_ranked(int count, int rank, Bin bin) {
+    static_assert(kThreads == kBins);
+    int* counts = Threads::template shared<BinCounts>().counts;
+    counts[Threads::index()] = 0;
+    Threads::synchronize();
+    for (int i = Threads::index(); i < count; i += kThreads) {
+      const int of_item = bin(i);
+      if (of_item >= 0) Threads::increment(counts[of_item]);
+    }
+    Threads::synchronize();
+    const int own = counts[Threads::index()];
+    int from_here = own;  // items in bins from this thread's on: first those of its warp
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int further = from_lane_above(from_here, distance);
+      if (lane() + distance < 32) from_here += further;
+    }
+    turn_ = 1 - turn_;
+    int* of_warps = Threads::template shared<PerWarp<int>>().items[turn_];
+    if (lane() == 0) of_warps[warp()] = from_here;
+    Threads::synchronize();
+    for (int w = warp() + 1; w < kWarps; ++w) from_here += of_warps[w];
+    auto& found = Threads::template shared<RankedBin>();
+    const int num_above = from_here - own;
+    if (num_above <= rank && rank < from_here) found = {Threads::index(), num_above};
+    Threads::synchronize();
+    return found;
+  }
+
   /// Fast memory of the block (CUDA: dynamic shared memory), uninitialised and aligned for double;
   /// null if the block has fewer bytes.
   KVSIM_DEVICE void* on_chip(std::size_t bytes) {
@@ -134,6 +167,10 @@ class ThreadBlock {
   template <class T>
   struct PerWarp {
     T items[2][kWarps];
+  };
+
+  struct BinCounts {
+    int counts[kBins];
   };
 
   KVSIM_DEVICE static int lane() { return Threads::index() % 32; }

@@ -79,16 +79,6 @@ Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& outpu
   return output - sum / kept.weight_sum;
 }
 
-void set_error(double difference, double output_norm, double longest_value,
-               Measurement& measurement) {
-  // An output of exactly 0 has no relative error; the smallest normal double keeps it finite.
-  const double norm = std::max(output_norm, std::numeric_limits<double>::min());
-  measurement.error = difference / norm;
-  measurement.squared = difference * difference;
-  measurement.bound = 2 * longest_value * measurement.attention_loss / norm;
-  measurement.bound_slack = kDoubleRounding * longest_value / norm;
-}
-
 void set_error(double difference, const AttentionBlock& block, int head, int row,
                Measurement& measurement) {
   set_error(difference, block.heads[head].output_norm[row], block.longest_value[row], measurement);

@@ -9,9 +9,6 @@
 
 namespace kvsim {
 
-/// Rounding error of differences of fp64 sums, relative to the longest value.
-inline constexpr double kDoubleRounding = 1e-12;
-
 /// o - o' of query head `head` at row `row` of a block, in fp64. o' attends to `tokens`
 /// (ascending); their weights in the full attention and the sink's sum to `weight_sum`.
 Eigen::VectorXd output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
@@ -25,13 +22,8 @@ double rounding_of_sum(const AttentionBlock& block, int head, int row, double sh
 Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& output,
                                   const RescaledStep& kept);
 
-/// Sets the errors and their bound (Scissorhands Lemma B.4, with the factor 2 that its proof
-/// reaches and its statement leaves out). `difference` is |o - o'|, `output_norm` |o|, and
-/// `longest_value` the largest |v_j| so far.
-void set_error(double difference, double output_norm, double longest_value,
-               Measurement& measurement);
-
-/// The same for query head `head` at row `row` of a block.
+/// Sets the errors and their bound for query head `head` at row `row` of a block; `difference` is
+/// |o - o'|.
 void set_error(double difference, const AttentionBlock& block, int head, int row,
                Measurement& measurement);
 

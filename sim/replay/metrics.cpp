@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "sim/kernels/percentile.h"
-#include "sim/kernels/tolerances.h"
 
 namespace kvsim {
 
@@ -18,8 +17,7 @@ void Metrics::add(const Measurement& measurement) {
   squared_ += measurement.squared;
   predicted_kl_ += measurement.predicted_kl;
   errors_.push_back(measurement.error);
-  const double allowed = measurement.bound * (1 + kBoundTolerance) + measurement.bound_slack;
-  if (measurement.error > allowed) ++violations_;
+  if (measurement.violates_bound()) ++violations_;
 }
 
 void Metrics::summarize(int group_size, Result& result) {

@@ -45,10 +45,12 @@ std::vector<std::span<const SweepJob>> group_jobs(const SweepPlan& plan,
   return groups;
 }
 
-/// What a device's replays leave on the host, of each step and query head: loss, error, norm.
-std::size_t measurement_bytes(const ReplayShape& shape) {
-  constexpr std::size_t kNumbers = 3;
-  return shape.configurations * shape.group_size * shape.num_tokens * kNumbers * sizeof(double);
+/// The trajectories that a device's replays leave on the host: recall and error of each step and
+/// query head, and when each token left.
+std::size_t trajectory_bytes(const ReplayShape& shape) {
+  if (!shape.trajectories) return 0;
+  const std::size_t per_token = 2 * shape.group_size * sizeof(float) + sizeof(std::int32_t);
+  return shape.configurations * shape.num_tokens * per_token;
 }
 
 /// Whether no later unit of the job in the plan is of the same layer: the layer's errors go with
@@ -98,15 +100,15 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
   for (const std::span<const SweepJob> group : groups) {
     std::size_t replays = 0;  // of one job at a time; a device's work lies in its own memory
     std::size_t recorded = 0;
-    std::size_t measured = 0;
+    std::size_t recorded_steps = 0;
     for (const SweepJob& job : group) {
       const ReplayShape shape = replay_shape(plan, job);
       const std::size_t read = read_memory(shape);
       replays = std::max(replays, job.units.size() * (replay_memory(shape) - read));
       recorded += job.units.size() * read;
-      if (group.size() > 1) measured += measurement_bytes(shape);
+      if (group.size() > 1) recorded_steps += trajectory_bytes(shape);
     }
-    largest = std::max(largest, recorded + replays + measured);
+    largest = std::max(largest, recorded + replays + recorded_steps);
     ahead = std::max(ahead, recorded);
   }
   const int threads = plan.request.threads;

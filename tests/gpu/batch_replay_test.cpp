@@ -291,6 +291,19 @@ TEST_CASE("device: errors are taken at the steps asked for") {
   }
 }
 
+TEST_CASE("device: totals do not depend on whether trajectories are asked for") {
+  const ManyUnits many;
+  HostDevice device;
+  const auto without = gpu::replay_on(device, many.replays(), {});
+  const auto with = gpu::replay_on(device, many.replays(), {.trajectories = true});
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    for (std::size_t c = 0; c < with[i].size(); ++c) {
+      CHECK(test_support::identical(without[i][c].result, with[i][c].result));
+      CHECK(without[i][c].trajectory.evicted_after.empty());
+    }
+  }
+}
+
 TEST_CASE("device: an interrupted replay ends") {
   const ManyUnits many;
   const std::atomic<bool> interrupted = true;

@@ -1,6 +1,7 @@
 #include "tests/gpu/emulated_threads.h"
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <memory>
 #include <thread>
@@ -57,6 +58,8 @@ const std::array<Warp::Shown, kLanes>& show(const Warp::Shown& shown) {
 int EmulatedThreads::index() { return own_index; }
 
 void EmulatedThreads::synchronize() { block_meeting().arrive_and_wait(); }
+
+void EmulatedThreads::increment(int& number) { ++std::atomic_ref<int>(number); }
 
 unsigned EmulatedThreads::from_lane_above(unsigned word, int distance) {
   const auto& shown = show({word, 0, 0});

@@ -16,6 +16,7 @@ struct EmulatedThreads {
     return object;
   }
 
+  static void increment(int& number);
   static unsigned from_lane_above(unsigned word, int distance);
   static unsigned ballot(bool yes);
   static void multiply_add(double (&sum)[2], double a, double b);

@@ -1,7 +1,9 @@
 #include "tests/gpu/host_device.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace kvsim::gpu_test {
@@ -44,6 +46,18 @@ class HostBlock {
     }
     for (int place = static_cast<int>(held.size()); place-- > 0;) take(held[place], place);
     return static_cast<int>(held.size());
+  }
+
+  template <class Bin>
+  gpu::RankedBin find_ranked(int count, int rank, Bin bin) {
+    std::vector<int> bins;
+    for (int i = count; i-- > 0;) {
+      if (const int of_item = bin(i); of_item >= 0) bins.push_back(of_item);
+    }
+    std::sort(bins.begin(), bins.end(), std::greater<>());
+    const int found = bins.at(static_cast<std::size_t>(rank));
+    const auto above = std::find(bins.begin(), bins.end(), found) - bins.begin();
+    return {found, static_cast<int>(above)};
   }
 
   void* on_chip(std::size_t bytes) {

@@ -1,9 +1,12 @@
 #include "gpu/kernels/thread_block.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <numeric>
 
 #include "gpu/batch_replay.h"
+#include "policies/parts/random_bits.h"
 #include "tests/gpu/emulated_threads.h"
 #include "tests/gpu/host_device.h"
 #include "tests/support/compare.h"
@@ -61,6 +64,33 @@ TEST_CASE("thread block: what is selected is taken once, in ascending places") {
     });
     CHECK(num_taken == (count + 1) / 3);
     for (int place = 0; place < num_taken; ++place) CHECK(taken[place] == 3 * place + 1);
+  }
+}
+
+TEST_CASE("thread block: the key of a rank is that of the sorted keys") {
+  for (const int count : {1, 31, 300, 700}) {
+    const auto key_of = [](int i) {
+      const std::uint64_t key = random_bits(7, static_cast<std::uint64_t>(i % 260));
+      return i % 3 == 0 ? key % 5 : i % 3 == 1 ? key >> 40 : key;
+    };
+    std::vector<std::uint64_t> sorted;
+    for (int i = 0; i < count; ++i) sorted.push_back(key_of(i));
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (const int rank : {0, count / 3, count / 2, count - 1}) {
+      CAPTURE(count, rank);
+      gpu::RankedKey<std::uint64_t> found{};
+      std::vector<int> wrong(Block::kThreads, 0);
+      run_emulated([&] {
+        Block block(nullptr, 0);
+        const auto of_thread = gpu::find_ranked_key<std::uint64_t>(block, count, rank, key_of);
+        wrong[EmulatedThreads::index()] = of_thread.key != sorted[rank];
+        block.once([&] { found = of_thread; });
+      });
+      CHECK(found.key == sorted[rank]);
+      CHECK(found.num_larger ==
+            std::find(sorted.begin(), sorted.end(), sorted[rank]) - sorted.begin());
+      CHECK(std::accumulate(wrong.begin(), wrong.end(), 0) == 0);
+    }
   }
 }
 
