@@ -51,6 +51,7 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   placer.place(batch.longest_value, replays == 0 ? 0 : units * tokens);
   placer.place(batch.sink_logit, units * heads);
   placer.place(batch.arrival_score, size.num_arrival_rows * tokens);
+  placer.place(batch.replay_order, 2 * replays);
   placer.place(batch.logit, units * rows * tokens);
   placer.place(batch.weight, units * rows * tokens);
   placer.place(batch.sink_weight, units * rows);
@@ -151,9 +152,11 @@ void BatchMemory::upload_units(std::span<const UnitTask> tasks,
 }
 
 void BatchMemory::upload_replays(std::span<const ReplayTask> tasks,
+                                 std::span<const std::int32_t> order,
                                  std::span<const double> arrival_scores,
                                  std::span<const double> longest_values) {
   upload(tasks, batch_.replays);
+  upload(order, batch_.replay_order);
   upload(arrival_scores, batch_.arrival_score);
   upload(longest_values, batch_.longest_value);
 }

@@ -42,8 +42,9 @@ class BatchMemory {
 
   void upload_units(std::span<const UnitTask> tasks, std::span<const Unit* const> units);
 
-  /// `longest_values` are those of all units, one after the other.
-  void upload_replays(std::span<const ReplayTask> tasks, std::span<const double> arrival_scores,
+  /// `order` is that of ReplayGroups; `longest_values` are those of all units, one after the other.
+  void upload_replays(std::span<const ReplayTask> tasks, std::span<const std::int32_t> order,
+                      std::span<const double> arrival_scores,
                       std::span<const double> longest_values);
 
   /// `count` items of one of the batch's arrays, from `from` on.

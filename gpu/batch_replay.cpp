@@ -5,6 +5,7 @@
 
 #include "gpu/batch_memory.h"
 #include "gpu/batch_outcomes.h"
+#include "gpu/replay_groups.h"
 #include "sim/replay/arrival_score.h"
 
 namespace kvsim::gpu {
@@ -83,7 +84,8 @@ void append(std::vector<T>& to, std::vector<T> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
-void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
+// Returns the groups in which the replays run.
+ReplayGroups upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
   std::vector<UnitTask> unit_tasks;
   std::vector<const Unit*> recorded;
   std::vector<ReplayTask> replay_tasks;
@@ -99,7 +101,8 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
       ReplayTask task = replay_task_of(configuration, rules, replays.unit->num_tokens(), options);
       task.unit = static_cast<int>(unit_tasks.size());
       task.remembered = remembered;
-      remembered += aligned(remembered_bytes(task.rule, memory.batch().shape));
+      task.remembered_bytes = aligned(remembered_bytes(task.rule, memory.batch().shape));
+      remembered += task.remembered_bytes;
       if (task.rule.kind == ScoreRule::Kind::newest) {
         task.arrival_row = static_cast<int>(arrival_scores.size()) / replays.unit->num_tokens();
         add_arrival_scores(configuration, *replays.unit, options, arrival_scores);
@@ -111,20 +114,35 @@ void upload(Units units, const ReplayOptions& options, BatchMemory& memory) {
     unit_tasks.push_back(unit);
     recorded.push_back(replays.unit);
   }
+  const Shape& shape = memory.batch().shape;
+  share_prompts(shape, arrival_scores, replay_tasks);
+  ReplayGroups groups(shape, replay_tasks);
   memory.upload_units(unit_tasks, recorded);
-  memory.upload_replays(replay_tasks, arrival_scores, longest);
+  memory.upload_replays(replay_tasks, groups.order(), arrival_scores, longest);
+  return groups;
 }
 
-void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
+void run_blocks(Device& device, const ReplayGroups& groups, Batch& batch,
+                const ReplayOptions& options) {
   const int num_tokens = batch.shape.num_tokens;
+  const int prompt_length = batch.shape.prompt_length;
   for (batch.first_step = 0; batch.first_step < num_tokens; batch.first_step += kSteps) {
     check_interrupted(options.interrupted);
     batch.num_steps = std::min(kSteps, num_tokens - batch.first_step);
     device.multiply_keys(batch);
-    for (const Kernel kernel :
-         {Kernel::weigh_row, Kernel::replay_steps, Kernel::link_caches, Kernel::list_terms,
-          Kernel::sum_values, Kernel::output_differences, Kernel::select_tokens}) {
-      device.run(kernel, batch);
+    device.run(Kernel::weigh_row, batch);
+    const bool is_prompt_end = batch.first_step < prompt_length && prompt_length <= batch.width();
+    if (is_prompt_end && batch.first_step > 0) device.run(Kernel::share_prompts, batch);
+    for (const ReplayGroup& group : groups.of_block(batch.first_step, batch.num_steps)) {
+      batch.group = group;
+      device.run(Kernel::replay_steps, batch);
+    }
+    // Steps of the prompt are not measured.
+    if (prompt_length < batch.width()) {
+      for (const Kernel kernel : {Kernel::link_caches, Kernel::list_terms, Kernel::sum_values,
+                                  Kernel::output_differences, Kernel::select_tokens}) {
+        device.run(kernel, batch);
+      }
     }
     device.wait();  // so that an interruption is noticed within one block
   }
@@ -134,9 +152,9 @@ void run_blocks(Device& device, Batch& batch, const ReplayOptions& options) {
 std::vector<std::vector<Outcome>> replay_batch(Device& device, Units units,
                                                const ReplayOptions& options) {
   BatchMemory memory(device, size_of(units, options));
-  upload(units, options, memory);
+  const ReplayGroups groups = upload(units, options, memory);
   memory.batch().error_stride = options.measuring.error_stride;
-  run_blocks(device, memory.batch(), options);
+  run_blocks(device, groups, memory.batch(), options);
   return outcomes_of(memory, units, options);
 }
 

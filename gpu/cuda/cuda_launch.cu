@@ -6,12 +6,18 @@
 namespace kvsim::gpu {
 namespace {
 
-using CudaBlock = ThreadBlock<CudaThreads>;
+// Thread blocks that a multiprocessor should hold at least, which bounds the registers of a thread;
+// 0: as many as the compiler likes. Steps of a replay wait for memory and for each other.
+constexpr int least_blocks(Kernel kernel, int threads) {
+  if (kernel != Kernel::replay_steps) return 0;
+  return threads == kWarpThreads ? 24 : 3;
+}
 
-template <Kernel kKernel>
-__global__ void __launch_bounds__(CudaBlock::kThreads) run(Batch batch, std::size_t on_chip_bytes) {
+template <Kernel kKernel, int kThreads>
+__global__ void __launch_bounds__(kThreads, least_blocks(kKernel, kThreads))
+    run(Batch batch, std::size_t on_chip_bytes) {
   extern __shared__ double on_chip[];
-  CudaBlock block(on_chip, on_chip_bytes);
+  ThreadBlock<CudaThreads, kThreads> block(on_chip, on_chip_bytes);
   run_thread_block<kKernel>(block, batch, static_cast<int>(blockIdx.x));
 }
 
@@ -27,28 +33,37 @@ std::size_t most_on_chip(const void* function) {
   return static_cast<std::size_t>(bytes) - attributes.sharedSizeBytes;
 }
 
+template <Kernel kKernel, int kThreads>
+void start(const Batch& batch, cudaStream_t stream) {
+  std::size_t on_chip_bytes = on_chip_wanted(kKernel, batch);
+  if (on_chip_bytes > 0) {
+    const auto* function = reinterpret_cast<const void*>(run<kKernel, kThreads>);
+    if (on_chip_bytes > most_on_chip(function)) on_chip_bytes = 0;
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(most_on_chip(function))),
+          "cudaFuncSetAttribute");
+  }
+  const int num_blocks = num_thread_blocks(kKernel, batch);
+  run<kKernel, kThreads><<<num_blocks, kThreads, on_chip_bytes, stream>>>(batch, on_chip_bytes);
+  check(cudaGetLastError(), name_of(kKernel));
+}
+
 }  // namespace
 
 void launch(Kernel kernel, const Batch& batch, cudaStream_t stream) {
-  const int num_blocks = num_thread_blocks(kernel, batch);
-  if (num_blocks == 0) return;
+  if (num_thread_blocks(kernel, batch) == 0) return;
+  const bool is_warp = num_threads(kernel, batch) == kWarpThreads;
   dispatch(kernel, [&]<Kernel kKernel>() {
-    std::size_t on_chip_bytes = on_chip_wanted(kernel, batch);
-    if (on_chip_bytes > 0) {
-      const auto* function = reinterpret_cast<const void*>(run<kKernel>);
-      if (on_chip_bytes > most_on_chip(function)) on_chip_bytes = 0;
-      check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(most_on_chip(function))),
-            "cudaFuncSetAttribute");
+    if constexpr (kKernel == Kernel::replay_steps) {
+      if (is_warp) return start<kKernel, kWarpThreads>(batch, stream);
     }
-    run<kKernel><<<num_blocks, CudaBlock::kThreads, on_chip_bytes, stream>>>(batch, on_chip_bytes);
-    check(cudaGetLastError(), name_of(kernel));
+    start<kKernel, kMostThreads>(batch, stream);
   });
 }
 
 cudaError_t code_status() {
   cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, run<Kernel::weigh_row>);
+  return cudaFuncGetAttributes(&attributes, run<Kernel::weigh_row, kMostThreads>);
 }
 
 }  // namespace kvsim::gpu

@@ -12,6 +12,14 @@ namespace kvsim::gpu {
 /// Steps per block. A batch goes through the text block by block.
 inline constexpr int kSteps = 64;
 
+/// Threads of a block, but of one that replays a small cache.
+inline constexpr int kMostThreads = 256;
+inline constexpr int kWarpThreads = 32;
+
+/// The most slots of a cache that one warp replays; beside 32 of them there is room on a Hopper
+/// multiprocessor for no more.
+inline constexpr int kSmallCache = 448;
+
 /// The shape that all units of a batch share.
 struct Shape {
   int num_tokens = 0;
@@ -46,7 +54,16 @@ struct ReplayTask {
   bool selects = false;  ///< evicts nothing; selects at each step the tokens to attend to
   ScoreRule rule = {};
   std::size_t remembered = 0;  ///< offset of its RememberedScores in Batch::remembered, in bytes
-  int arrival_row = 0;         ///< row of Batch::arrival_score, for rules of the kind `newest`
+  std::size_t remembered_bytes = 0;
+  int prompt_of = 0;    ///< the replay that goes through the prompt for this one; may be its own
+  int arrival_row = 0;  ///< row of Batch::arrival_score, for rules of the kind `newest`
+};
+
+/// Replays that one launch of replay_steps() takes together.
+struct ReplayGroup {
+  int first = 0;  ///< in Batch::replay_order
+  int count = 0;
+  int slots = 0;  ///< of the largest cache among them during the block, gaps included
 };
 
 /// What one row of a replay misses, which decides how its output difference is computed.
@@ -93,15 +110,17 @@ struct Batch {
   int num_steps = 0;      ///< at most kSteps
   int capacity = 0;       ///< C: slots of a cache
   int error_stride = 1;   ///< see MeasureOptions
+  ReplayGroup group;      ///< of the next replay_steps()
 
-  const UnitTask* units = nullptr;        ///< [U]
-  const ReplayTask* replays = nullptr;    ///< [R]
-  const float* query = nullptr;           ///< [U, n, H, head_dim]
-  const float* key = nullptr;             ///< [U, n, head_dim]
-  const float* value = nullptr;           ///< [U, n, value_dim]
-  const double* longest_value = nullptr;  ///< [U, n]: the largest |v_i| of tokens i <= j
-  const float* sink_logit = nullptr;      ///< [U, H]; minus infinity: no sink
-  const double* arrival_score = nullptr;  ///< [A, n] for A replays of the kind `newest`
+  const UnitTask* units = nullptr;             ///< [U]
+  const ReplayTask* replays = nullptr;         ///< [R]
+  const float* query = nullptr;                ///< [U, n, H, head_dim]
+  const float* key = nullptr;                  ///< [U, n, head_dim]
+  const float* value = nullptr;                ///< [U, n, value_dim]
+  const double* longest_value = nullptr;       ///< [U, n]: the largest |v_i| of tokens i <= j
+  const float* sink_logit = nullptr;           ///< [U, H]; minus infinity: no sink
+  const double* arrival_score = nullptr;       ///< [A, n] for A replays of the kind `newest`
+  const std::int32_t* replay_order = nullptr;  ///< [2 R]: where groups find their replays
 
   // The block's full attention. Written by multiply_keys() and weigh_row().
   float* logit = nullptr;   ///< [U, S, H, n]: first <query, key>, then l[t,j]

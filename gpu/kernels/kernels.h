@@ -6,6 +6,7 @@
 #include "gpu/kernels/replay_steps.h"
 #include "gpu/kernels/replay_totals.h"
 #include "gpu/kernels/select_tokens.h"
+#include "gpu/kernels/share_prompts.h"
 #include "gpu/kernels/sum_values.h"
 #include "gpu/kernels/weigh_row.h"
 
@@ -17,7 +18,8 @@ namespace kvsim::gpu {
 /// once after the last block.
 #define KVSIM_KERNELS(KERNEL)                                                              \
   KERNEL(weigh_row, batch.rows() * batch.num_units)                                        \
-  KERNEL(replay_steps, batch.num_replays)                                                  \
+  KERNEL(share_prompts, batch.num_replays)                                                 \
+  KERNEL(replay_steps, batch.group.count)                                                  \
   KERNEL(link_caches, batch.num_units)                                                     \
   KERNEL(list_terms, batch.num_replays)                                                    \
   KERNEL(sum_values, num_sums(batch) * row_tiles(batch) * dim_tiles(batch))                \
@@ -57,9 +59,16 @@ inline int num_thread_blocks(Kernel kernel, const Batch& batch) {
   return 0;
 }
 
+/// Threads of a thread block: one warp for small caches, whose steps would otherwise be all
+/// waiting.
+inline int num_threads(Kernel kernel, const Batch& batch) {
+  const bool is_small = kernel == Kernel::replay_steps && batch.group.slots <= kSmallCache;
+  return is_small ? kWarpThreads : kMostThreads;
+}
+
 /// Bytes of on-chip memory that speed up a thread block; it works without them too.
 inline std::size_t on_chip_wanted(Kernel kernel, const Batch& batch) {
-  if (kernel == Kernel::replay_steps) return kBytesPerSlot * batch.capacity;
+  if (kernel == Kernel::replay_steps) return kBytesPerSlot * batch.group.slots;
   return kernel == Kernel::select_tokens ? sizeof(std::int32_t) * batch.width() : 0;
 }
 

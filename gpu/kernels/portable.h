@@ -10,6 +10,13 @@
 #define KVSIM_DEVICE
 #endif
 
+/// Unrolls the loop that follows on the device, so that arrays indexed in it stay in registers.
+#ifdef __CUDACC__
+#define KVSIM_UNROLL _Pragma("unroll")
+#else
+#define KVSIM_UNROLL
+#endif
+
 namespace kvsim::gpu {
 
 KVSIM_DEVICE inline int count_bits(std::uint64_t word) {

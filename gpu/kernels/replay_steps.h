@@ -1,11 +1,7 @@
 #pragma once
 
-#include <cmath>
-
-#include "gpu/kernels/attended.h"
+#include "gpu/kernels/cache_attention.h"
 #include "gpu/kernels/remembered_scores.h"
-#include "sim/attention/pivotal.h"
-#include "sim/attention/rescaled_step.h"
 #include "sim/kernels/score_kernels.h"
 
 namespace kvsim::gpu {
@@ -24,8 +20,8 @@ class CacheReplay {
         batch_(batch),
         index_(index),
         task_(batch.replays[index]),
-        num_heads_(batch.shape.group_size),
         evicted_after_(batch.evicted_after + batch.tokens_of(index)),
+        attention_(block, batch, index),
         remembered_(block, batch, task_) {
     use_slots();
   }
@@ -39,7 +35,7 @@ class CacheReplay {
     for (int row = 0; row < batch_.num_steps; ++row) {
       const int step = batch_.first_step + row;
       admit(step);
-      for (int head = 0; head < num_heads_; ++head) attend(step, row * num_heads_ + head, head);
+      attention_.attend(step, row * batch_.shape.group_size, slots_);
       const Lowest lowest = score(step);
       if (!evicts_after(step)) continue;
       evict(step, lowest);
@@ -55,14 +51,6 @@ class CacheReplay {
     int count;  // candidates with this score
   };
 
-  /// How the attention of one query head, divided by the number of heads, follows from weights.
-  struct HeadWeights {
-    const float* weight;  // by token; the logits if is_rescaled
-    float scale;
-    float offset;
-    bool is_rescaled;
-  };
-
   KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff, 0}; }
 
   KVSIM_DEVICE static Lowest lower(const Lowest& a, const Lowest& b) {
@@ -73,11 +61,12 @@ class CacheReplay {
   KVSIM_DEVICE void use_slots() {
     const std::size_t first = static_cast<std::size_t>(index_) * batch_.capacity;
     slots_ = {batch_.slot_token + first, batch_.slot_score + first, batch_.slot_attention + first};
-    auto* on_chip = static_cast<double*>(block_.on_chip(kBytesPerSlot * batch_.capacity));
+    const int num_slots = batch_.group.slots;
+    auto* on_chip = static_cast<double*>(block_.on_chip(kBytesPerSlot * num_slots));
     if (on_chip == nullptr) return;
     slots_.score = on_chip;
-    slots_.token = reinterpret_cast<std::int32_t*>(on_chip + batch_.capacity);
-    slots_.attention = reinterpret_cast<float*>(slots_.token + batch_.capacity);
+    slots_.token = reinterpret_cast<std::int32_t*>(on_chip + num_slots);
+    slots_.attention = reinterpret_cast<float*>(slots_.token + num_slots);
   }
 
   KVSIM_DEVICE void load() {
@@ -117,82 +106,12 @@ class CacheReplay {
   KVSIM_DEVICE void admit(int step) {
     const bool is_scored_now = task_.rule.kind == ScoreRule::Kind::newest;
     const std::size_t scores = batch_.tokens_of(task_.arrival_row);
-    block_.once([&] {
+    block_.on_owner(slots_.count, [&] {
       slots_.token[slots_.count] = step;
       slots_.score[slots_.count] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
     });
     ++slots_.count;
     ++slots_.num_held;
-  }
-
-  KVSIM_DEVICE void attend(int step, int row, int head) {
-    const std::size_t of_unit = batch_.block_row(task_.unit, row);
-    const float* weight = batch_.weight + of_unit * batch_.shape.num_tokens;
-    const float* logit = batch_.logit + of_unit * batch_.shape.num_tokens;
-    const double full_sum = batch_.weight_sum[of_unit];
-    const int begin = batch_.first_visible(task_.unit, step);
-    Attended attended = block_.reduce(
-        slots_.count, Attended{0, 0, 0},
-        [&](int slot) -> Attended {
-          if (slots_.score[slot] == kEvictedScore) return {0, 0, 0};
-          const int token = slots_.token[slot];
-          return {weight[token], is_pivotal(weight[token], full_sum, step), token >= begin};
-        },
-        Sum());
-    attended.weight_sum += batch_.sink_weight[of_unit];
-    const bool is_missing = attended.num_visible < step + 1 - begin;
-    double kept = is_missing ? attended.weight_sum : full_sum;
-    float offset = 0;
-    const bool is_rescaled = is_missing && attended.weight_sum < kMinWeightSum;
-    if (is_rescaled) {
-      const float sink = batch_.sink_of(task_.unit, row);
-      offset = Larger()(largest_logit(logit, begin), sink);
-      kept = rescaled_weight_sum(logit, begin, offset) + weight_of_sink(sink, offset);
-    }
-    const bool full = task_.sees_full_attention;
-    const HeadWeights weights{is_rescaled && !full ? logit : weight,
-                              attention_scale(full ? full_sum : kept, num_heads_), offset,
-                              is_rescaled && !full};
-    if (task_.rule.reads_attention()) add_attention(weights, begin, head == 0);
-    const std::size_t in_block = batch_.block_row(index_, row);
-    block_.once([&] {
-      batch_.kept[in_block] = kept;
-      batch_.offset[in_block] = offset;
-      batch_.loss[in_block] = is_rescaled  ? Loss::nearly_all
-                              : is_missing ? Loss::tokens
-                                           : Loss::nothing;
-      record_loss(batch_, index_, row, attended, is_missing);
-    });
-  }
-
-  KVSIM_DEVICE float largest_logit(const float* logit, int begin) {
-    return block_.reduce(
-        slots_.count, -INFINITY,
-        [&](int slot) {
-          const bool counts = slots_.score[slot] != kEvictedScore && slots_.token[slot] >= begin;
-          return counts ? logit[slots_.token[slot]] : -INFINITY;
-        },
-        Larger());
-  }
-
-  KVSIM_DEVICE double rescaled_weight_sum(const float* logit, int begin, float largest) {
-    return block_.reduce(
-        slots_.count, 0.0,
-        [&](int slot) -> double {
-          const bool counts = slots_.score[slot] != kEvictedScore && slots_.token[slot] >= begin;
-          return counts ? std::exp(logit[slots_.token[slot]] - largest) : 0.0F;
-        },
-        Sum());
-  }
-
-  KVSIM_DEVICE void add_attention(const HeadWeights& weights, int begin, bool is_first) {
-    block_.each(slots_.count, [&](int slot) {
-      const int token = slots_.token[slot];
-      float weight = weights.weight[token];
-      if (weights.is_rescaled) weight = token < begin ? 0.0F : std::exp(weight - weights.offset);
-      const float attention = weight * weights.scale;
-      slots_.attention[slot] = is_first ? attention : slots_.attention[slot] + attention;
-    });
   }
 
   KVSIM_DEVICE bool is_candidate(int slot) const {
@@ -237,7 +156,7 @@ class CacheReplay {
       num_equal = lowest.score == last ? num_equal + 1 : 1;
       last = lowest.score;
       if (remaining == 1 && lowest.count > 1) num_ties_ += num_equal;
-      block_.once([&] {
+      block_.on_owner(lowest.slot, [&] {
         slots_.score[lowest.slot] = kEvictedScore;
         evicted_after_[slots_.token[lowest.slot]] = step;
       });
@@ -273,17 +192,17 @@ class CacheReplay {
   const Batch& batch_;
   int index_;
   ReplayTask task_;
-  int num_heads_;
   std::int32_t* evicted_after_;
   Slots slots_ = {};
   int num_ties_ = 0;
   int peak_held_ = 0;
+  CacheAttention<Block> attention_;
   RememberedScores<Block> remembered_;
 };
 
 template <class Block>
 KVSIM_DEVICE void replay_steps(Block& block, const Batch& batch, int index) {
-  CacheReplay<Block>(block, batch, index).run();
+  CacheReplay<Block>(block, batch, batch.replay_order[batch.group.first + index]).run();
 }
 
 }  // namespace kvsim::gpu

@@ -8,16 +8,17 @@
 namespace kvsim::gpu {
 
 /// What a thread block can do; the kernels are written in these operations. All threads of a block
-/// call each member, with the same counts, and each member synchronises them: what a thread wrote
-/// before is visible to all threads afterwards.
+/// call each member, with the same counts. Each member whose name does not say `own` synchronises
+/// them: what a thread wrote before is visible to all threads afterwards.
 ///
-/// `Threads` is what the hardware offers: the thread's `index()` among kThreads, a barrier, memory
+/// A block has `num_threads` threads, a multiple of 32; find_ranked() and Tile take kMostThreads.
+/// `Threads` is what the hardware offers: the thread's `index()` among them, a barrier, memory
 /// shared by the block, a counter for all threads, and for warps of 32 threads a shuffle, a ballot
 /// and a step of a matrix product. gpu/cuda/cuda_threads.cuh defines each member.
-template <class Threads>
+template <class Threads, int num_threads = kMostThreads>
 class ThreadBlock {
  public:
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = num_threads;
   static constexpr int kWarps = kThreads / 32;
 
   KVSIM_DEVICE ThreadBlock(void* on_chip, std::size_t on_chip_bytes)
@@ -28,6 +29,18 @@ class ThreadBlock {
   KVSIM_DEVICE void each(int count, Work work) {
     for (int i = Threads::index(); i < count; i += kThreads) work(i);
     Threads::synchronize();
+  }
+
+  /// The same without synchronising: what work(i) writes is only for the thread that has i.
+  template <class Work>
+  KVSIM_DEVICE void each_own(int count, Work work) {
+    for (int i = Threads::index(); i < count; i += kThreads) work(i);
+  }
+
+  /// Calls work() on the thread that has i in each(), without synchronising.
+  template <class Work>
+  KVSIM_DEVICE void on_owner(int i, Work work) {
+    if (Threads::index() == i % kThreads) work();
   }
 
   /// Calls work() on one thread.

@@ -41,6 +41,8 @@ struct ScoreRule {
   bool adds = false;
   float sign = 1;  ///< of attention in sum and mean; -1 evicts the most attended first
 
+  bool operator==(const ScoreRule&) const = default;
+
   constexpr bool needs_history() const {
     return kind == Kind::unimportance || kind == Kind::votes || kind == Kind::key_difference;
   }

@@ -164,6 +164,21 @@ TEST_CASE("device: replays agree after a prompt") {
              Mode::prefill, {1, 30, 100});
 }
 
+TEST_CASE("device: replays that share a prompt of several blocks agree") {
+  const int prompt = GENERATE(128, 150);
+  check_unit(random_unit({.tokens = 200, .group = 2, .prompt_length = prompt}, prompt),
+             Mode::prefill, {1, 30, 140, 190}, GENERATE(1, 70));
+}
+
+TEST_CASE("device: caches of very different sizes are replayed side by side") {
+  const Unit unit = random_unit({.tokens = 1000, .group = 5, .prompt_length = 600}, 4);
+  std::vector<Configuration> configurations;
+  for (const char* policy : {"h2o", "window", "snapkv"}) {
+    for (const int budget : {900, 20, 430}) configurations.push_back({Spec(policy), budget});
+  }
+  check_unit(unit, GENERATE(Mode::stream, Mode::prefill), configurations);
+}
+
 TEST_CASE("device: replays agree where caches evict at intervals or only the prompt is cut") {
   const Unit unit = random_unit({.tokens = 150, .group = 2, .prompt_length = 70}, 9);
   check_unit(unit, Mode::stream, {1, 30}, 9);

@@ -18,8 +18,8 @@ constexpr int kLanes = 32;
 
 thread_local int own_index = 0;
 
-std::barrier<>& block_meeting() {
-  static std::barrier<> meeting(Block::kThreads);
+std::unique_ptr<std::barrier<>>& block_meeting() {
+  static std::unique_ptr<std::barrier<>> meeting;
   return meeting;
 }
 
@@ -57,7 +57,7 @@ const std::array<Warp::Shown, kLanes>& show(const Warp::Shown& shown) {
 
 int EmulatedThreads::index() { return own_index; }
 
-void EmulatedThreads::synchronize() { block_meeting().arrive_and_wait(); }
+void EmulatedThreads::synchronize() { block_meeting()->arrive_and_wait(); }
 
 void EmulatedThreads::increment(int& number) { ++std::atomic_ref<int>(number); }
 
@@ -84,9 +84,10 @@ void EmulatedThreads::multiply_add(double (&sum)[2], double a, double b) {
   }
 }
 
-void run_emulated(const std::function<void()>& work) {
+void run_emulated(const std::function<void()>& work, int num_threads) {
+  block_meeting() = std::make_unique<std::barrier<>>(num_threads);
   std::vector<std::thread> threads;
-  for (int i = 0; i < Block::kThreads; ++i) {
+  for (int i = 0; i < num_threads; ++i) {
     threads.emplace_back([&work, i] {
       own_index = i;
       work();

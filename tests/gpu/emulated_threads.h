@@ -22,7 +22,7 @@ struct EmulatedThreads {
   static void multiply_add(double (&sum)[2], double a, double b);
 };
 
-/// Runs `work` on all threads of one block; one block at a time.
-void run_emulated(const std::function<void()>& work);
+/// Runs `work` on all threads of one block, at most 256; one block at a time.
+void run_emulated(const std::function<void()>& work, int num_threads = 256);
 
 }  // namespace kvsim::gpu_test

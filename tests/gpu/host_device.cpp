@@ -20,6 +20,16 @@ class HostBlock {
   }
 
   template <class Work>
+  void each_own(int count, Work work) {
+    each(count, work);
+  }
+
+  template <class Work>
+  void on_owner(int, Work work) {
+    work();
+  }
+
+  template <class Work>
   void once(Work work) {
     work();
   }
