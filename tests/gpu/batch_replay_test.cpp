@@ -39,22 +39,6 @@ std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& bud
   return configurations;
 }
 
-TEST_CASE("device: score-based policies run there, at any of their parameters that rules know") {
-  for (const std::string spec :
-       {"window", "sink", "random", "h2o", "h2o:recent=0.1,score=full", "h2o:score=mean",
-        "h2o:keep=light", "tova", "lru", "lfu", "scissorhands", "knorm", "keydiff", "snapkv",
-        "strided", "fixed", "topk", "h2o+protect:first=4"}) {
-    CAPTURE(spec);
-    CHECK(gpu::can_replay(Spec(spec).rules({.budget = 8})));
-  }
-  for (const std::string spec :
-       {"h2o:overlap=yes", "scissorhands:rank=any", "strided:h2=0.5", "tova:scope=layer",
-        "topk:h2=0.5", "h2o+quant:bits=4", "full", "spatten"}) {
-    CAPTURE(spec);
-    CHECK_FALSE(gpu::can_replay(Spec(spec).rules({.budget = 8})));
-  }
-}
-
 /// The first step after which one of two replays has evicted a token that the other has not.
 std::int32_t first_difference(const std::vector<std::int32_t>& a,
                               const std::vector<std::int32_t>& b) {
@@ -325,19 +309,6 @@ TEST_CASE("device: an interrupted replay ends") {
   HostDevice device;
   CHECK_THROWS_AS(gpu::replay_on(device, many.replays(), {.interrupted = &interrupted}),
                   Interrupted);
-}
-
-TEST_CASE("device: as many units at once as keep it busy and have room") {
-  const ReplayShape shape{.num_tokens = 1000, .head_dim = 64, .value_dim = 64};
-  const std::vector<Rules> rules(40, Spec("h2o").rules({.budget = 100}));
-  CHECK(gpu::units_at_once(shape, rules, 0) == 1);
-  const std::size_t busy = gpu::units_at_once(shape, rules, std::size_t{1} << 40);
-  CHECK(busy > 20);
-  const std::size_t fewer = gpu::units_at_once(shape, rules, std::size_t{1} << 28);
-  CHECK(fewer > 1);
-  CHECK(fewer < busy);
-  const std::vector<Rules> remembering(40, Spec("scissorhands").rules({.budget = 100}));
-  CHECK(gpu::units_at_once(shape, remembering, std::size_t{1} << 28) < fewer);
 }
 
 }  // namespace

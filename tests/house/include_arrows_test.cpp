@@ -69,7 +69,7 @@ const std::vector<Room> kRooms = {
     {"analysis/", kEngine},
     {"analysis/measurements/", kEngine + Folders{"analysis/", "analysis/fits/"}},
     {"analysis/bounds/", kEngine + Folders{"analysis/", "analysis/fits/"}},
-    {"gpu/kernels/", {"sim/kernels/", "sim/attention/"}},
+    {"gpu/kernels/", {"sim/kernels/", "sim/attention/", "sim/outputs/measurement.h"}},
     {"gpu/", kEngine + Folders{"gpu/kernels/"}},
     {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/", "sim/sweep/request/"}},
     {"sim/plugin/", kEngine + Folders{"oracle/", "analysis/"}},
