@@ -28,9 +28,17 @@ class Device {
   /// Throws OutOfDeviceMemory.
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
 
-  /// Both return when the copy is complete.
+  /// Host memory that the device copies to at its full speed; as allocate() otherwise.
+  virtual std::shared_ptr<std::byte> allocate_host(std::size_t bytes) = 0;
+
+  /// These return when the copy is complete.
   virtual void upload(const void* host, std::size_t bytes, void* to) = 0;
   virtual void download(const void* from, std::size_t bytes, void* host) = 0;
+
+  /// Downloads the first `bytes` of each row; rows begin `stride` bytes apart on the device and
+  /// follow each other on the host.
+  virtual void download_rows(const void* from, std::size_t stride, std::size_t bytes,
+                             std::size_t rows, void* host) = 0;
 
   /// logit[u, s, h, j] = <query[u, t, h], key[u, j]> for the steps of the block and j < width, in
   /// fp32.

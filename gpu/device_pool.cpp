@@ -12,13 +12,20 @@ class PooledDevice final : public Device {
   std::size_t free_bytes() const override { return device_->free_bytes() + pool_.kept_bytes(); }
 
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
-    if (Memory kept = take_kept(bytes); kept.address) return lend(std::move(kept));
+    if (Memory kept = take(kept_, bytes); kept.address) return lend(std::move(kept), kept_);
     try {
-      return lend({device_->allocate(bytes), bytes});
+      return lend({device_->allocate(bytes), bytes}, kept_);
     } catch (const OutOfDeviceMemory&) {
       pool_.release_kept();
     }
-    return lend({device_->allocate(bytes), bytes});
+    return lend({device_->allocate(bytes), bytes}, kept_);
+  }
+
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override {
+    if (Memory kept = take(kept_on_host_, bytes); kept.address) {
+      return lend(std::move(kept), kept_on_host_);
+    }
+    return lend({device_->allocate_host(bytes), bytes}, kept_on_host_);
   }
 
   void upload(const void* host, std::size_t bytes, void* to) override {
@@ -26,6 +33,10 @@ class PooledDevice final : public Device {
   }
   void download(const void* from, std::size_t bytes, void* host) override {
     device_->download(from, bytes, host);
+  }
+  void download_rows(const void* from, std::size_t stride, std::size_t bytes, std::size_t rows,
+                     void* host) override {
+    device_->download_rows(from, stride, bytes, rows, host);
   }
   void multiply_keys(const Batch& batch) override { device_->multiply_keys(batch); }
   void run(Kernel kernel, const Batch& batch) override { device_->run(kernel, batch); }
@@ -36,7 +47,7 @@ class PooledDevice final : public Device {
     return kept_.bytes;
   }
 
-  void release_kept() { exchange_kept({}); }
+  void release_kept() { exchange(kept_, {}); }
 
  private:
   struct Memory {
@@ -44,25 +55,25 @@ class PooledDevice final : public Device {
     std::size_t bytes = 0;
   };
 
-  Memory exchange_kept(Memory memory) {
+  Memory exchange(Memory& kept, Memory memory) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(kept_, std::move(memory));
+    return std::exchange(kept, std::move(memory));
   }
 
   // The kept memory, unless it is too small or more than twice as large as needed: then it is
   // freed.
-  Memory take_kept(std::size_t bytes) {
-    Memory kept = exchange_kept({});
-    if (bytes <= kept.bytes && kept.bytes / 2 <= bytes) return kept;
+  Memory take(Memory& kept, std::size_t bytes) {
+    Memory taken = exchange(kept, {});
+    if (bytes <= taken.bytes && taken.bytes / 2 <= bytes) return taken;
     return {};
   }
 
   // Work that an exception left behind may still use the memory, but comes before all later work of
   // this device.
-  std::shared_ptr<std::byte> lend(Memory memory) {
+  std::shared_ptr<std::byte> lend(Memory memory, Memory& kept) {
     std::byte* const address = memory.address.get();
-    return {address, [this, memory = std::move(memory)](std::byte*) mutable {
-              exchange_kept(std::move(memory));
+    return {address, [this, &kept, memory = std::move(memory)](std::byte*) mutable {
+              exchange(kept, std::move(memory));
             }};
   }
 
@@ -70,6 +81,7 @@ class PooledDevice final : public Device {
   DevicePool& pool_;
   std::mutex mutex_;
   Memory kept_;
+  Memory kept_on_host_;
 };
 
 std::shared_ptr<DevicePool> DevicePool::make(std::function<std::unique_ptr<Device>()> make_device) {

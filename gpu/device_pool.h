@@ -12,9 +12,9 @@ namespace kvsim::gpu {
 class PooledDevice;
 
 /// Devices that the calls of a back-end take in turn. Making one is slow (a stream, a cuBLAS
-/// handle), and so is its memory: a device keeps the last memory that it got back, for the next
-/// allocation of about that size. All of it is released with the pool. Several threads may use a
-/// pool at once.
+/// handle), and so is its memory: a device keeps the last memory that it got back, its own and the
+/// host's, for the next allocation of about that size. All of it is released with the pool. Several
+/// threads may use a pool at once.
 class DevicePool : public std::enable_shared_from_this<DevicePool> {
  public:
   /// A pool without devices; `make_device` makes one whenever all are taken.

@@ -27,6 +27,12 @@ class CudaDevice final : public Device {
     return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); }};
   }
 
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+    return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFreeHost(p); }};
+  }
+
   void upload(const void* host, std::size_t bytes, void* to) override {
     check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_.get()),
           "cudaMemcpyAsync to the device");
@@ -36,6 +42,14 @@ class CudaDevice final : public Device {
   void download(const void* from, std::size_t bytes, void* host) override {
     check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_.get()),
           "cudaMemcpyAsync from the device");
+    wait();
+  }
+
+  void download_rows(const void* from, std::size_t stride, std::size_t bytes, std::size_t rows,
+                     void* host) override {
+    check(cudaMemcpy2DAsync(host, bytes, from, stride, bytes, rows, cudaMemcpyDeviceToHost,
+                            stream_.get()),
+          "cudaMemcpy2DAsync from the device");
     wait();
   }
 

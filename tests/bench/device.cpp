@@ -44,11 +44,18 @@ class TimedDevice final : public gpu::Device {
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
     return device_->allocate(bytes);
   }
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override {
+    return device_->allocate_host(bytes);
+  }
   void upload(const void* host, std::size_t bytes, void* to) override {
     time("upload", [&] { device_->upload(host, bytes, to); });
   }
   void download(const void* from, std::size_t bytes, void* host) override {
     time("download", [&] { device_->download(from, bytes, host); });
+  }
+  void download_rows(const void* from, std::size_t stride, std::size_t bytes, std::size_t rows,
+                     void* host) override {
+    time("download", [&] { device_->download_rows(from, stride, bytes, rows, host); });
   }
   void multiply_keys(const gpu::Batch& batch) override {
     time("multiply_keys", [&] {

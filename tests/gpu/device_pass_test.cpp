@@ -88,6 +88,23 @@ TEST_CASE("device: equal logits give equal weights and exact counts") {
   }
 }
 
+TEST_CASE("device: outputs that are optional are left out, and the rest is the same") {
+  const Unit unit = random_unit({.tokens = 40, .group = 2}, 3);
+  for (const TestedDevice& device : tested_devices()) {
+    const auto backend = device.backend();
+    AttentionBlock with = poisoned(unit, 0, 32);
+    AttentionBlock without = poisoned(unit, 0, 32);
+    backend->attend(unit)->compute(0, 32, Outputs::required, with);
+    backend->attend(unit)->compute(0, 32, Outputs::optional, without);
+    for (int head = 0; head < unit.group_size(); ++head) {
+      CHECK(without.heads[head].output.rows() == 0);
+      CHECK(without.heads[head].output_norm.empty());
+      CHECK(without.heads[head].weight == with.heads[head].weight);
+      CHECK(without.heads[head].weight_sum == with.heads[head].weight_sum);
+    }
+  }
+}
+
 TEST_CASE("device: passes of several threads do not disturb each other") {
   for (const TestedDevice& device : tested_devices()) {
     const auto backend = device.backend();

@@ -124,12 +124,25 @@ std::shared_ptr<std::byte> HostDevice::allocate(std::size_t bytes) {
   return {memory, [](std::byte* p) { ::operator delete(p, std::align_val_t(kAlignment)); }};
 }
 
+std::shared_ptr<std::byte> HostDevice::allocate_host(std::size_t bytes) {
+  const std::shared_ptr<std::byte[]> memory(new std::byte[bytes]);
+  return {memory, memory.get()};
+}
+
 void HostDevice::upload(const void* host, std::size_t bytes, void* to) {
   std::memcpy(to, host, bytes);
 }
 
 void HostDevice::download(const void* from, std::size_t bytes, void* host) {
   std::memcpy(host, from, bytes);
+}
+
+void HostDevice::download_rows(const void* from, std::size_t stride, std::size_t bytes,
+                               std::size_t rows, void* host) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::memcpy(static_cast<std::byte*>(host) + row * bytes,
+                static_cast<const std::byte*>(from) + row * stride, bytes);
+  }
 }
 
 void HostDevice::multiply_keys(const gpu::Batch& batch) {

@@ -17,8 +17,11 @@ class HostDevice : public gpu::Device {
 
   std::size_t free_bytes() const override { return free_bytes_; }
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
   void upload(const void* host, std::size_t bytes, void* to) override;
   void download(const void* from, std::size_t bytes, void* host) override;
+  void download_rows(const void* from, std::size_t stride, std::size_t bytes, std::size_t rows,
+                     void* host) override;
   void multiply_keys(const gpu::Batch& batch) override;
   void run(gpu::Kernel kernel, const gpu::Batch& batch) override;
   void wait() override {}
