@@ -19,7 +19,7 @@ int size_class(int slots) {
 
 bool have_same_prompt(const Shape& shape, std::span<const double> arrival_scores,
                       const ReplayTask& a, const ReplayTask& b) {
-  if (a.unit != b.unit || a.selects || b.selects || a.rule != b.rule) return false;
+  if (a.selects || b.selects || a.rule != b.rule) return false;
   if (a.sees_full_attention != b.sees_full_attention) return false;
   if (a.rule.kind != ScoreRule::Kind::newest) return true;
   const auto tokens = static_cast<std::size_t>(shape.num_tokens);
@@ -72,12 +72,14 @@ std::vector<ReplayGroup> ReplayGroups::of_block(int first_step, int num_steps) c
 
 void share_prompts(const Shape& shape, std::span<const double> arrival_scores,
                    std::span<ReplayTask> tasks) {
+  std::size_t first = 0;  // of the unit
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const auto before = tasks.first(i);
+    if (tasks[i].unit != tasks[first].unit) first = i;
+    const auto before = tasks.subspan(first, i - first);
     const auto same = std::find_if(before.begin(), before.end(), [&](const ReplayTask& task) {
       return have_same_prompt(shape, arrival_scores, task, tasks[i]);
     });
-    tasks[i].prompt_of = static_cast<int>(same - before.begin());
+    tasks[i].prompt_of = static_cast<int>(first + (same - before.begin()));
   }
 }
 

@@ -28,7 +28,8 @@ class ReplayGroups {
 };
 
 /// Fills in ReplayTask::prompt_of: of each unit, the first replay with the same rule and, of the
-/// kind `newest`, the same scores. `arrival_scores` is [arrival_row, num_tokens].
+/// kind `newest`, the same scores. `arrival_scores` is [arrival_row, num_tokens]; the tasks of a
+/// unit follow each other.
 void share_prompts(const Shape& shape, std::span<const double> arrival_scores,
                    std::span<ReplayTask> tasks);
 
