@@ -1,11 +1,10 @@
 #include "sim/kernels/score_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "sim/kernels/attention_kernels.h"
+#include "sim/kernels/float_lanes.h"
 #include "sim/kernels/transpose_tile.h"
-#include "sim/kernels/vector_targets.h"
 
 namespace kvsim {
 namespace {
@@ -26,19 +25,15 @@ KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float sc
 
 // Slots that are reduced together, before their lowest scores are compared with those so far.
 constexpr std::size_t kGroup = 32;
-constexpr std::size_t kScores = 8;
 
-using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
-using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
-
-KVSIM_INLINE void load(Scores& scores, const double* from) {
-  std::memcpy(&scores, from, sizeof scores);
-}
-
-KVSIM_INLINE void lower(Scores& scores, const Scores& by) { scores = by < scores ? by : scores; }
-
-// Per lane, the lowest score and the first group that has it. Groups are scanned in order.
+// Per lane of a vector, the lowest score and the first group that has it. Groups are scanned in
+// order.
+template <class Target>
 class LowestByLane {
+  using Scores = typename Vectors<Target>::Doubles;
+  using Places = typename Vectors<Target>::Longs;
+  static constexpr std::size_t kScores = kDoubles<Target>;
+
  public:
   KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Places{} + std::int64_t(begin)) {}
 
@@ -76,6 +71,10 @@ class LowestByLane {
   }
 
  private:
+  KVSIM_INLINE static void lower(Scores& scores, const Scores& by) {
+    scores = by < scores ? by : scores;
+  }
+
   Scores low_ = Scores{} + kEvictedScore;
   Places group_;
 };
@@ -98,12 +97,12 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
   }
 }
 
-template <ScoreRule::Kind kKind>
+template <class Target, ScoreRule::Kind kKind>
 KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step,
                                    const Slots& slots, std::size_t begin, std::size_t end) {
   const double* score = slots.scores.data();
   update_range<kKind>(rule, step, slots, 0, begin);
-  LowestByLane lowest(begin);
+  LowestByLane<Target> lowest(begin);
   std::size_t i = begin;
   for (; i + kGroup <= end; i += kGroup) {
     update_range<kKind>(rule, step, slots, i, i + kGroup);
@@ -118,23 +117,23 @@ KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, c
                                 std::size_t begin, std::size_t end) {
   switch (rule.kind) {
     case ScoreRule::Kind::attention:
-      return update_by<ScoreRule::Kind::attention>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::attention>(rule, step, slots, begin, end);
     case ScoreRule::Kind::sum:
-      return update_by<ScoreRule::Kind::sum>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::sum>(rule, step, slots, begin, end);
     case ScoreRule::Kind::mean:
-      return update_by<ScoreRule::Kind::mean>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::mean>(rule, step, slots, begin, end);
     case ScoreRule::Kind::recency:
-      return update_by<ScoreRule::Kind::recency>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::recency>(rule, step, slots, begin, end);
     case ScoreRule::Kind::frequency:
-      return update_by<ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
     case ScoreRule::Kind::random:
-      return update_by<ScoreRule::Kind::random>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::random>(rule, step, slots, begin, end);
     case ScoreRule::Kind::columns:
-      return update_by<ScoreRule::Kind::columns>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::columns>(rule, step, slots, begin, end);
     case ScoreRule::Kind::blocks:
-      return update_by<ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
     default:
-      return update_by<ScoreRule::Kind::newest>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::newest>(rule, step, slots, begin, end);
   }
 }
 
@@ -143,19 +142,32 @@ KVSIM_KERNEL(std::size_t, update,
               std::size_t end),
              (rule, step, slots, begin, end))
 
-using StepSums = double __attribute__((vector_size(kBlockSteps * sizeof(double))));
-using StepRow = float __attribute__((vector_size(kBlockSteps * sizeof(float))));
-
 template <class Target>
 KVSIM_INLINE void sum_rows(const float* rows, const std::int32_t* tokens, std::size_t count,
                            double sign, double* sum) {
-  StepSums sums = {};
-  for (std::size_t i = 0; i < count; ++i) {
-    StepRow row;
-    std::memcpy(&row, rows + static_cast<std::ptrdiff_t>(tokens[i]) * kBlockSteps, sizeof row);
-    sums += __builtin_convertvector(row, StepSums);
+  using Doubles = typename Vectors<Target>::Doubles;
+  // A part of the steps, whose sums stay in registers.
+  constexpr int kVectors = std::min(8, kBlockSteps / kDoubles<Target>);
+  constexpr int kSteps = kVectors * kDoubles<Target>;
+  for (int step = 0; step < kBlockSteps; step += kSteps) {
+    Doubles sums[kVectors] = {};
+    for (std::size_t i = 0; i < count; ++i) {
+      const float* row = rows + static_cast<std::ptrdiff_t>(tokens[i]) * kBlockSteps + step;
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        Doubles doubles;
+        load_as_doubles<Target>(doubles, row + v * kDoubles<Target>);
+        sums[v] += doubles;
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      double of_steps[kDoubles<Target>];
+      store(sums[v], of_steps);
+      double* to = sum + step + v * kDoubles<Target>;
+      for (int i = 0; i < kDoubles<Target>; ++i) to[i] += sign * of_steps[i];
+    }
   }
-  for (int step = 0; step < kBlockSteps; ++step) sum[step] += sign * sums[step];
 }
 KVSIM_KERNEL(void, sum_rows,
              (const float* rows, const std::int32_t* tokens, std::size_t count, double sign,
@@ -164,7 +176,7 @@ KVSIM_KERNEL(void, sum_rows,
 
 template <class Target>
 KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
-  LowestByLane lowest(0);
+  LowestByLane<Target> lowest(0);
   std::size_t i = 0;
   for (; i + kGroup <= count; i += kGroup) lowest.scan(score, i, kGroup);
   return lowest.finish(score, i, count);
