@@ -8,6 +8,7 @@
 #include "policies/interface/policy.h"
 #include "sim/cache/cache.h"
 #include "sim/cache/token_set.h"
+#include "sim/kernels/score_kernels.h"
 
 namespace kvsim {
 
@@ -61,7 +62,8 @@ class SlotCache {
     return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
   }
   void close_gaps();
-  std::size_t find_lowest();
+  LowestScore find_lowest();
+  bool is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const;
   void evict_several(int count, int step);
   void remove(std::size_t slot, int step);
 
@@ -76,7 +78,7 @@ class SlotCache {
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   TokenSet held_;
-  std::size_t lowest_ = 0;           // slot of the lowest candidate after score()
+  LowestScore lowest_ = {};          // of the candidates, after score()
   std::vector<double> group_bound_;  // per group of slots: a lower bound of its scores, for rules
                                      // of the kind `newest`
   std::vector<std::int32_t> evicted_after_;

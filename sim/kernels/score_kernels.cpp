@@ -26,18 +26,18 @@ KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float sc
 // Slots that are reduced together, before their lowest scores are compared with those so far.
 constexpr std::size_t kGroup = 32;
 
-// Per lane of a vector, the lowest score and the first group that has it. Groups are scanned in
-// order.
+// Per lane of a vector, the lowest score, the first group that has it, and whether another group
+// has it. Groups are scanned in order.
 template <class Target>
 class LowestByLane {
   using Scores = typename Vectors<Target>::Doubles;
-  using Places = typename Vectors<Target>::Longs;
+  using Longs = typename Vectors<Target>::Longs;
   static constexpr std::size_t kScores = kDoubles<Target>;
 
  public:
-  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Places{} + std::int64_t(begin)) {}
+  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Longs{} + std::int64_t(begin)) {}
 
-  /// `count` is a multiple of kScores.
+  /// `count` is a multiple of kScores, at most kGroup.
   KVSIM_INLINE void scan(const double* score, std::size_t begin, std::size_t count) {
     Scores next;
     load(next, score + begin);
@@ -46,28 +46,36 @@ class LowestByLane {
       load(more, score + begin + i);
       lower(next, more);
     }
-    group_ = next < low_ ? Places{} + std::int64_t(begin) : group_;
+    const Longs is_lower = next < low_;
+    group_ = is_lower ? Longs{} + std::int64_t(begin) : group_;
+    is_tied_ = ~is_lower & (is_tied_ | (next == low_));
     lower(low_, next);
   }
 
-  /// Scans the rest, begin .. end - 1, and returns the first of the lowest scores.
-  KVSIM_INLINE std::size_t finish(const double* score, std::size_t begin, std::size_t end) {
+  /// Scans the rest, begin .. end - 1.
+  KVSIM_INLINE LowestScore finish(const double* score, std::size_t begin, std::size_t end) {
     for (; begin + kScores <= end; begin += kScores) scan(score, begin, kScores);
     double low = low_[0];
-    std::int64_t group = group_[0];
-    for (std::size_t lane = 1; lane < kScores; ++lane) {
-      if (low_[lane] > low || (low_[lane] == low && group_[lane] > group)) continue;
-      low = low_[lane];
-      group = group_[lane];
+    for (std::size_t lane = 1; lane < kScores; ++lane) low = low_[lane] < low ? low_[lane] : low;
+    std::size_t lowest = end;
+    std::size_t times = 0;
+    for (std::size_t lane = 0; lane < kScores; ++lane) {
+      if (low_[lane] != low) continue;
+      if (is_tied_[lane] != 0) ++times;
+      const auto group = static_cast<std::size_t>(group_[lane]);
+      for (std::size_t i = group + lane; i < std::min(group + kGroup, begin); i += kScores) {
+        if (score[i] != low) continue;
+        lowest = std::min(lowest, i);
+        ++times;
+      }
     }
-    auto lowest = static_cast<std::size_t>(group);
     for (std::size_t i = begin; i < end; ++i) {
-      if (score[i] >= low) continue;
+      if (score[i] > low) continue;
+      if (score[i] < low || times == 0) lowest = i;
+      times = score[i] < low ? 1 : times + 1;
       low = score[i];
-      lowest = i;
     }
-    while (lowest < end && score[lowest] != low) ++lowest;
-    return lowest;
+    return {lowest, times > 1};
   }
 
  private:
@@ -76,7 +84,8 @@ class LowestByLane {
   }
 
   Scores low_ = Scores{} + kEvictedScore;
-  Places group_;
+  Longs group_;
+  Longs is_tied_ = {};
 };
 
 template <ScoreRule::Kind kKind>
@@ -93,12 +102,13 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
     const double score = scores[i];
     const float attention = rule.reads_attention() ? weight[i] * slots.scale : 0;
     const double next = next_score(rule, step, token[i], score, attention);
-    scores[i] = score == kEvictedScore ? kEvictedScore : next;
+    // Finite attention leaves an infinite sum as it is.
+    scores[i] = kKind != ScoreRule::Kind::sum && score == kEvictedScore ? kEvictedScore : next;
   }
 }
 
 template <class Target, ScoreRule::Kind kKind>
-KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step,
+KVSIM_INLINE LowestScore update_by(const ScoreRule& rule, const ScoredStep& step,
                                    const Slots& slots, std::size_t begin, std::size_t end) {
   const double* score = slots.scores.data();
   update_range<kKind>(rule, step, slots, 0, begin);
@@ -113,7 +123,7 @@ KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step
 }
 
 template <class Target>
-KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+KVSIM_INLINE LowestScore update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                                 std::size_t begin, std::size_t end) {
   switch (rule.kind) {
     case ScoreRule::Kind::attention:
@@ -137,7 +147,7 @@ KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, c
   }
 }
 
-KVSIM_KERNEL(std::size_t, update,
+KVSIM_KERNEL(LowestScore, update,
              (const ScoreRule& rule, const ScoredStep& step, const Slots& slots, std::size_t begin,
               std::size_t end),
              (rule, step, slots, begin, end))
@@ -175,13 +185,13 @@ KVSIM_KERNEL(void, sum_rows,
              (rows, tokens, count, sign, sum))
 
 template <class Target>
-KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
+KVSIM_INLINE LowestScore find_lowest(const double* score, std::size_t count) {
   LowestByLane<Target> lowest(0);
   std::size_t i = 0;
   for (; i + kGroup <= count; i += kGroup) lowest.scan(score, i, kGroup);
   return lowest.finish(score, i, count);
 }
-KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
+KVSIM_KERNEL(LowestScore, find_lowest, (const double* score, std::size_t count), (score, count))
 
 template <class Target>
 KVSIM_INLINE std::size_t count_score(const double* scores, std::size_t count, double score) {
@@ -202,12 +212,12 @@ void add_attention(std::span<const float> weight, float scale, float* mean) {
   best_add_scaled(weight.data(), weight.size(), scale, mean);
 }
 
-std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+LowestScore update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                           std::size_t begin, std::size_t end) {
   return best_update(rule, step, slots, begin, end);
 }
 
-std::size_t lowest(std::span<const double> scores) {
+LowestScore lowest(std::span<const double> scores) {
   return best_find_lowest(scores.data(), scores.size());
 }
 
