@@ -14,18 +14,24 @@ SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
       rule_(*rules.score),
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
-      // Rules of the kind `newest` gather no weights by slot, so closing gaps costs little.
-      max_slots_per_token_(rule_.kind == ScoreRule::Kind::newest ? 1 : 2),
       held_(num_tokens),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
-  if (num_slots_ > max_slots_per_token_ * static_cast<std::size_t>(num_held_)) close_gaps();
+  if (num_slots_ > most_slots()) close_gaps();
   evictions_.clear();
   for (int i = 0; i < count; ++i) {
     tokens_.push_back(first + i);
     scores_.push_back(0);
   }
+}
+
+// From the first gap that is closed on, weights have to be gathered by slot, which is worth it once
+// half of the slots are gaps. Then few gaps are better. Rules of the kind `newest` gather nothing.
+std::size_t SlotCache::most_slots() const {
+  const auto held = static_cast<std::size_t>(num_held_);
+  if (rule_.kind == ScoreRule::Kind::newest) return held;
+  return slots_are_tokens_ ? 2 * held : held + held / 8;
 }
 
 void SlotCache::admit() {

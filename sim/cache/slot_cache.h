@@ -14,7 +14,7 @@ namespace kvsim {
 
 /// Like Cache, for policies that drop one token at a time and do not prune. An evicted token leaves
 /// a gap with score kEvictedScore, so that kernels run over all slots without branches.
-/// begin_block() closes the gaps once they outnumber the tokens.
+/// begin_block() closes the gaps once they are many.
 class SlotCache {
  public:
   SlotCache(int num_tokens, int budget, const Rules& rules);
@@ -61,6 +61,7 @@ class SlotCache {
   std::size_t candidates_end() const {
     return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
   }
+  std::size_t most_slots() const;
   void close_gaps();
   LowestScore find_lowest();
   bool is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const;
@@ -71,7 +72,6 @@ class SlotCache {
   ScoreRule rule_;
   std::size_t protect_first_;
   std::size_t protect_newest_;
-  std::size_t max_slots_per_token_;
   int num_held_ = 0;
   std::size_t num_slots_ = 0;
   bool slots_are_tokens_ = true;
