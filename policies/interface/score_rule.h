@@ -47,6 +47,13 @@ struct ScoreRule {
     return kind == Kind::unimportance || kind == Kind::votes || kind == Kind::key_difference;
   }
 
+  /// Whether a score depends on that of the step before. If not, scores matter only at steps that
+  /// evict.
+  constexpr bool reads_score() const {
+    return kind == Kind::newest || kind == Kind::sum || kind == Kind::mean ||
+           kind == Kind::recency || kind == Kind::frequency;
+  }
+
   constexpr bool reads_attention() const {
     return kind != Kind::newest && kind != Kind::random && kind != Kind::columns &&
            kind != Kind::blocks && kind != Kind::key_difference;

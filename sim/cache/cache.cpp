@@ -80,8 +80,9 @@ void Cache::evict_lowest(int step) {
   const std::span<const double> scores = scores_;
   const std::size_t begin = candidates_begin();
   const auto candidates = scores.subspan(begin, candidates_end() - begin);
-  const auto slot = static_cast<std::ptrdiff_t>(begin + lowest(candidates));
-  if (count_equal(candidates, scores_[slot]) > 1) ++num_ties_;
+  const LowestScore found = lowest(candidates);
+  const auto slot = static_cast<std::ptrdiff_t>(begin + found.slot);
+  if (found.is_tied) ++num_ties_;
   record_eviction(tokens_[slot], step);
   tokens_.erase(tokens_.begin() + slot);
   scores_.erase(scores_.begin() + slot);

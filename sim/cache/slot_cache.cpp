@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/kernels/score_kernels.h"
-
 namespace kvsim {
 namespace {
 
@@ -16,18 +14,24 @@ SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
       rule_(*rules.score),
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
-      // Rules of the kind `newest` gather no weights by slot, so closing gaps costs little.
-      max_slots_per_token_(rule_.kind == ScoreRule::Kind::newest ? 1 : 2),
       held_(num_tokens),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
-  if (num_slots_ > max_slots_per_token_ * static_cast<std::size_t>(num_held_)) close_gaps();
+  if (num_slots_ > most_slots()) close_gaps();
   evictions_.clear();
   for (int i = 0; i < count; ++i) {
     tokens_.push_back(first + i);
     scores_.push_back(0);
   }
+}
+
+// From the first gap that is closed on, weights have to be gathered by slot, which is worth it once
+// half of the slots are gaps. Then few gaps are better. Rules of the kind `newest` gather nothing.
+std::size_t SlotCache::most_slots() const {
+  const auto held = static_cast<std::size_t>(num_held_);
+  if (rule_.kind == ScoreRule::Kind::newest) return held;
+  return slots_are_tokens_ ? 2 * held : held + held / 8;
 }
 
 void SlotCache::admit() {
@@ -44,10 +48,8 @@ void SlotCache::evict(int step, int most_held) {
   const int count = num_held_ > most_held ? num_held_ - budget_ : 0;
   if (count > 1) return evict_several(count, step);
   if (count < 1) return;
-  const std::size_t slot = rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_;
-  const std::span<const double> scores(scores_);
-  const auto candidates = scores.subspan(candidates_begin(), candidates_end() - candidates_begin());
-  if (count_equal(candidates, scores_[slot]) > 1) ++num_ties_;
+  const auto [slot, is_tied] = rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_;
+  if (is_tied) ++num_ties_;
   remove(slot, step);
 }
 
@@ -74,11 +76,12 @@ void SlotCache::evict_several(int count, int step) {
 
 // For fixed scores, the lowest score of a group stays a lower bound after evictions. Only groups
 // with a bound below the lowest score found so far have to be searched.
-std::size_t SlotCache::find_lowest() {
+LowestScore SlotCache::find_lowest() {
   const std::size_t begin = candidates_begin();
   const std::size_t end = candidates_end();
   const auto lowest_of = [&](std::size_t first, std::size_t last) {
-    return first + lowest(std::span(scores_).subspan(first, last - first));
+    const LowestScore found = lowest(std::span(scores_).subspan(first, last - first));
+    return LowestScore{first + found.slot, found.is_tied};
   };
   const std::size_t first_group = (begin + kGroupSlots - 1) / kGroupSlots;
   const std::size_t num_groups = end / kGroupSlots;
@@ -87,7 +90,7 @@ std::size_t SlotCache::find_lowest() {
   std::size_t found = end;
   const auto search = [&](std::size_t first, std::size_t last) {
     if (first == last) return kEvictedScore;
-    const std::size_t slot = lowest_of(first, last);
+    const std::size_t slot = lowest_of(first, last).slot;
     const bool is_first = found == end || scores_[slot] < scores_[found] ||
                           (scores_[slot] == scores_[found] && slot < found);
     if (is_first) found = slot;
@@ -97,14 +100,30 @@ std::size_t SlotCache::find_lowest() {
   search(num_groups * kGroupSlots, end);
   const std::span<const double> bounds(group_bound_.data() + first_group, num_groups - first_group);
   while (true) {
-    const std::size_t group = first_group + lowest(bounds);
+    const std::size_t group = first_group + lowest(bounds).slot;
     const bool can_be_first =
         found == end || group_bound_[group] < scores_[found] ||
         (group_bound_[group] == scores_[found] && group * kGroupSlots < found);
     const bool is_known = found / kGroupSlots == group && found != end;
-    if (!can_be_first || is_known) return found;
+    if (!can_be_first || is_known) return {found, is_tied(found, first_group, num_groups)};
     group_bound_[group] = search(group * kGroupSlots, (group + 1) * kGroupSlots);
   }
+}
+
+// Whether another candidate has the score of `slot`, the lowest. A group whose bound is higher has
+// none.
+bool SlotCache::is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const {
+  const double score = scores_[slot];
+  const auto times = [&](std::size_t first, std::size_t last) {
+    return count_equal(std::span(scores_).subspan(first, last - first), score);
+  };
+  std::size_t equal = times(candidates_begin(), first_group * kGroupSlots) +
+                      times(num_groups * kGroupSlots, candidates_end());
+  for (std::size_t group = first_group; group < num_groups && equal < 2; ++group) {
+    if (group_bound_[group] > score) continue;
+    equal += times(group * kGroupSlots, (group + 1) * kGroupSlots);
+  }
+  return equal > 1;
 }
 
 void SlotCache::remove(std::size_t slot, int step) {

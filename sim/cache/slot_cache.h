@@ -8,12 +8,13 @@
 #include "policies/interface/policy.h"
 #include "sim/cache/cache.h"
 #include "sim/cache/token_set.h"
+#include "sim/kernels/score_kernels.h"
 
 namespace kvsim {
 
 /// Like Cache, for policies that drop one token at a time and do not prune. An evicted token leaves
 /// a gap with score kEvictedScore, so that kernels run over all slots without branches.
-/// begin_block() closes the gaps once they outnumber the tokens.
+/// begin_block() closes the gaps once they are many.
 class SlotCache {
  public:
   SlotCache(int num_tokens, int budget, const Rules& rules);
@@ -60,8 +61,10 @@ class SlotCache {
   std::size_t candidates_end() const {
     return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
   }
+  std::size_t most_slots() const;
   void close_gaps();
-  std::size_t find_lowest();
+  LowestScore find_lowest();
+  bool is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const;
   void evict_several(int count, int step);
   void remove(std::size_t slot, int step);
 
@@ -69,14 +72,13 @@ class SlotCache {
   ScoreRule rule_;
   std::size_t protect_first_;
   std::size_t protect_newest_;
-  std::size_t max_slots_per_token_;
   int num_held_ = 0;
   std::size_t num_slots_ = 0;
   bool slots_are_tokens_ = true;
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
   TokenSet held_;
-  std::size_t lowest_ = 0;           // slot of the lowest candidate after score()
+  LowestScore lowest_ = {};          // of the candidates, after score()
   std::vector<double> group_bound_;  // per group of slots: a lower bound of its scores, for rules
                                      // of the kind `newest`
   std::vector<std::int32_t> evicted_after_;

@@ -9,16 +9,17 @@
 namespace kvsim {
 namespace {
 
-// The product of some queries and one panel of keys. The sums stay in registers.
-template <int kQueries>
+// The product of some queries and two vectors of keys of a panel. The sums stay in registers.
+template <class Target, int kQueries>
 KVSIM_INLINE void multiply_tile(const float* panel, const float* query, int dim, float* logit,
                                 int stride) {
-  Lanes sum[kQueries][2] = {};
+  using Floats = typename Vectors<Target>::Floats;
+  Floats sum[kQueries][2] = {};
   for (int k = 0; k < dim; ++k) {
-    Lanes first;
-    Lanes second;
+    Floats first;
+    Floats second;
     load(first, panel + k * kBlockSteps);
-    load(second, panel + k * kBlockSteps + kLanes);
+    load(second, panel + k * kBlockSteps + kFloats<Target>);
 #pragma GCC unroll 8
     for (int q = 0; q < kQueries; ++q) {
       sum[q][0] += first * query[q * dim + k];
@@ -28,20 +29,29 @@ KVSIM_INLINE void multiply_tile(const float* panel, const float* query, int dim,
 #pragma GCC unroll 8
   for (int q = 0; q < kQueries; ++q) {
     store(sum[q][0], logit + q * stride);
-    store(sum[q][1], logit + q * stride + kLanes);
+    store(sum[q][1], logit + q * stride + kFloats<Target>);
   }
 }
 
 template <class Target>
 KVSIM_INLINE void multiply_panel(const float* panel, const float* query, int dim, int num_steps,
                                  float* logit, int stride) {
-  constexpr int kQueries = Target::kFloatRegisters / 64;
-  int step = 0;
-  for (; step + kQueries <= num_steps; step += kQueries) {
-    multiply_tile<kQueries>(panel, query + step * dim, dim, logit + step * stride, stride);
-  }
-  for (; step < num_steps; ++step) {
-    multiply_tile<1>(panel, query + step * dim, dim, logit + step * stride, stride);
+  // Most of the registers hold sums: of 16 twelve, of 32 sixteen.
+  constexpr int kQueries = Target::kRegisters == 16 ? 6 : 8;
+  for (int key = 0; key < kBlockSteps; key += 2 * kFloats<Target>) {
+    int step = 0;
+    for (; step + kQueries <= num_steps; step += kQueries) {
+      multiply_tile<Target, kQueries>(panel + key, query + step * dim, dim,
+                                      logit + step * stride + key, stride);
+    }
+    for (; step + 2 <= num_steps; step += 2) {
+      multiply_tile<Target, 2>(panel + key, query + step * dim, dim, logit + step * stride + key,
+                               stride);
+    }
+    for (; step < num_steps; ++step) {
+      multiply_tile<Target, 1>(panel + key, query + step * dim, dim, logit + step * stride + key,
+                               stride);
+    }
   }
 }
 KVSIM_KERNEL(void, multiply_panel,
@@ -50,65 +60,93 @@ KVSIM_KERNEL(void, multiply_panel,
              (panel, query, dim, num_steps, logit, stride))
 
 // 2^k as a float, for the exponents k of normal numbers.
-KVSIM_INLINE void power_of_two(const LaneBits& k, Lanes& power) {
-  power = (Lanes)((k + 127) << 23);
+template <class Ints, class Floats>
+KVSIM_INLINE void power_of_two(const Ints& k, Floats& power) {
+  power = (Floats)((k + 127) << 23);
 }
 
 // exp(x) for x <= 0: 2^k times a polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2], within 2 ulp. 2^k
 // is applied in two factors because the smallest results are subnormal.
-KVSIM_INLINE void exponential(Lanes& x) {
+template <class Target>
+KVSIM_INLINE void exponential(typename Vectors<Target>::Floats& x) {
+  using Floats = typename Vectors<Target>::Floats;
+  using Ints = typename Vectors<Target>::Ints;
   constexpr float kRounding = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   constexpr std::int32_t kRoundingBits = 0x4B400000;
   constexpr float kMinLogit = -104.0F;  // below it exp() is 0
-  x = x > kMinLogit ? x : Lanes{} + kMinLogit;
-  const Lanes shifted = x * 1.44269504F + kRounding;
-  const Lanes k = shifted - kRounding;
-  const Lanes r = (x - k * 0.693359375F) + k * 2.12194440e-4F;
-  Lanes p = r * 1.3888889e-3F + 8.3333333e-3F;
+  x = x > kMinLogit ? x : Floats{} + kMinLogit;
+  const Floats shifted = x * 1.44269504F + kRounding;
+  const Floats k = shifted - kRounding;
+  const Floats r = (x - k * 0.693359375F) + k * 2.12194440e-4F;
+  Floats p = r * 1.3888889e-3F + 8.3333333e-3F;
   p = p * r + 4.1666667e-2F;
   p = p * r + 1.6666667e-1F;
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  const LaneBits exponent = (LaneBits)shifted - kRoundingBits;
-  const LaneBits half = exponent >> 1;
-  Lanes first;
-  Lanes second;
+  const Ints exponent = (Ints)shifted - kRoundingBits;
+  const Ints half = exponent >> 1;
+  Floats first;
+  Floats second;
   power_of_two(half, first);
   power_of_two(exponent - half, second);
   x = p * first * second;
 }
 
-// Pads the last vector with minus infinity, so that every element takes the same instructions.
+// Sums over every kSums-th number, whatever the width of a vector, so that all instruction sets
+// round alike.
+constexpr int kSums = 16;
+
+template <class Target>
+KVSIM_INLINE void add_exponentials(const float* logit, float max_logit, float* weight,
+                                   typename Vectors<Target>::Doubles* sums) {
+  constexpr int kWidth = kFloats<Target>;
+#pragma GCC unroll 4
+  for (int part = 0; part < kSums / kWidth; ++part) {
+    typename Vectors<Target>::Floats x;
+    load(x, logit + part * kWidth);
+    x -= max_logit;
+    exponential<Target>(x);
+    store(x, weight + part * kWidth);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      typename Vectors<Target>::Doubles doubles;
+      load_as_doubles<Target>(doubles, weight + part * kWidth + half * kDoubles<Target>);
+      sums[2 * part + half] += doubles;
+    }
+  }
+}
+
+// Pads the last numbers with minus infinity, so that every element takes the same instructions.
 template <class Target>
 KVSIM_INLINE double weigh(const float* logit, int count, float* weight, float& offset) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
-  using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-  const int whole = count / kLanes * kLanes;
-  Lanes last = Lanes{} + kNone;
-  std::memcpy(&last, logit + whole, (count - whole) * sizeof(float));
-  Lanes largest = last;
-  Lanes x;
-  for (int i = 0; i < whole; i += kLanes) {
+  using Floats = typename Vectors<Target>::Floats;
+  using Doubles = typename Vectors<Target>::Doubles;
+  const int whole = count / kSums * kSums;
+  float last[kSums];
+  std::fill_n(last, kSums, kNone);
+  std::copy_n(logit + whole, count - whole, last);
+  Floats largest = Floats{} + kNone;
+  Floats x;
+  for (int i = 0; i < whole; i += kFloats<Target>) {
     load(x, logit + i);
     largest = x > largest ? x : largest;
   }
-  float max_logit = offset;
-  for (int i = 0; i < kLanes; ++i) max_logit = std::max(max_logit, largest[i]);
+  float max_logit = *std::max_element(last, last + kSums);
+  max_logit = std::max(max_logit, offset);
+  for (int i = 0; i < kFloats<Target>; ++i) max_logit = std::max(max_logit, largest[i]);
   offset = max_logit;
-  last -= max_logit;
-  exponential(last);
-  std::memcpy(weight + whole, &last, (count - whole) * sizeof(float));
-  Doubles sums = __builtin_convertvector(last, Doubles);
-  for (int i = 0; i < whole; i += kLanes) {
-    load(x, logit + i);
-    x -= max_logit;
-    exponential(x);
-    store(x, weight + i);
-    sums += __builtin_convertvector(x, Doubles);
+  Doubles sums[kSums / kDoubles<Target>] = {};
+  add_exponentials<Target>(last, max_logit, last, sums);
+  std::copy_n(last, count - whole, weight + whole);
+  for (int i = 0; i < whole; i += kSums) {
+    add_exponentials<Target>(logit + i, max_logit, weight + i, sums);
   }
   double sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += sums[i];
+  for (const Doubles& some : sums) {
+    for (int i = 0; i < kDoubles<Target>; ++i) sum += some[i];
+  }
   return sum;
 }
 KVSIM_KERNEL(double, weigh, (const float* logit, int count, float* weight, float& offset),

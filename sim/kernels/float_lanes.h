@@ -7,13 +7,57 @@
 
 namespace kvsim {
 
-/// Floats per vector: half of the steps of a block.
-inline constexpr int kLanes = 16;
+// Vectors as wide as a register. gcc keeps wider ones in memory, which costs a factor of thirty.
+// GCC ignores a vector_size that depends on a template's parameter, hence the specialisations.
 
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
-using LaneBits = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+/// The vectors of one instruction set: Floats and Ints fill a register, Doubles and Longs too.
+/// HalfFloats are as many floats as Doubles are doubles.
+template <class Target>
+struct Vectors {
+  using Floats = float __attribute__((vector_size(16)));
+  using HalfFloats = float __attribute__((vector_size(8)));
+  using Ints = std::int32_t __attribute__((vector_size(16)));
+  using Doubles = double __attribute__((vector_size(16)));
+  using Longs = std::int64_t __attribute__((vector_size(16)));
+};
+template <>
+struct Vectors<Avx2> {
+  using Floats = float __attribute__((vector_size(32)));
+  using HalfFloats = float __attribute__((vector_size(16)));
+  using Ints = std::int32_t __attribute__((vector_size(32)));
+  using Doubles = double __attribute__((vector_size(32)));
+  using Longs = std::int64_t __attribute__((vector_size(32)));
+};
+template <>
+struct Vectors<Avx512> {
+  using Floats = float __attribute__((vector_size(64)));
+  using HalfFloats = float __attribute__((vector_size(32)));
+  using Ints = std::int32_t __attribute__((vector_size(64)));
+  using Doubles = double __attribute__((vector_size(64)));
+  using Longs = std::int64_t __attribute__((vector_size(64)));
+};
 
-KVSIM_INLINE void load(Lanes& lanes, const float* from) { std::memcpy(&lanes, from, sizeof lanes); }
-KVSIM_INLINE void store(const Lanes& lanes, float* to) { std::memcpy(to, &lanes, sizeof lanes); }
+template <class Target>
+inline constexpr int kFloats = sizeof(typename Vectors<Target>::Floats) / sizeof(float);
+template <class Target>
+inline constexpr int kDoubles = kFloats<Target> / 2;
+
+template <class Vector, class Number>
+KVSIM_INLINE void load(Vector& vector, const Number* from) {
+  std::memcpy(&vector, from, sizeof vector);
+}
+
+template <class Vector, class Number>
+KVSIM_INLINE void store(const Vector& vector, Number* to) {
+  std::memcpy(to, &vector, sizeof vector);
+}
+
+/// Loads floats as doubles.
+template <class Target>
+KVSIM_INLINE void load_as_doubles(typename Vectors<Target>::Doubles& doubles, const float* from) {
+  typename Vectors<Target>::HalfFloats floats;
+  load(floats, from);
+  doubles = __builtin_convertvector(floats, typename Vectors<Target>::Doubles);
+}
 
 }  // namespace kvsim

@@ -26,7 +26,7 @@ KVSIM_INLINE double total(const Doubles& doubles) {
 
 /// Rows of `a` that are multiplied at a time, as many as sums fit into registers.
 template <class Target>
-inline constexpr std::size_t kTile = Target::kFloatRegisters >= 512 ? 4 : 1;
+inline constexpr std::size_t kTile = Target::kRegisters >= 32 ? 4 : 1;
 constexpr std::size_t kRows = 4;  ///< of `b`
 
 template <std::size_t kA, std::size_t kB>

@@ -1,11 +1,10 @@
 #include "sim/kernels/score_kernels.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "sim/kernels/attention_kernels.h"
+#include "sim/kernels/float_lanes.h"
 #include "sim/kernels/transpose_tile.h"
-#include "sim/kernels/vector_targets.h"
 
 namespace kvsim {
 namespace {
@@ -26,23 +25,19 @@ KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float sc
 
 // Slots that are reduced together, before their lowest scores are compared with those so far.
 constexpr std::size_t kGroup = 32;
-constexpr std::size_t kScores = 8;
 
-using Scores = double __attribute__((vector_size(kScores * sizeof(double))));
-using Places = std::int64_t __attribute__((vector_size(kScores * sizeof(std::int64_t))));
-
-KVSIM_INLINE void load(Scores& scores, const double* from) {
-  std::memcpy(&scores, from, sizeof scores);
-}
-
-KVSIM_INLINE void lower(Scores& scores, const Scores& by) { scores = by < scores ? by : scores; }
-
-// Per lane, the lowest score and the first group that has it. Groups are scanned in order.
+// Per lane of a vector, the lowest score, the first group that has it, and whether another group
+// has it. Groups are scanned in order.
+template <class Target>
 class LowestByLane {
- public:
-  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Places{} + std::int64_t(begin)) {}
+  using Scores = typename Vectors<Target>::Doubles;
+  using Longs = typename Vectors<Target>::Longs;
+  static constexpr std::size_t kScores = kDoubles<Target>;
 
-  /// `count` is a multiple of kScores.
+ public:
+  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Longs{} + std::int64_t(begin)) {}
+
+  /// `count` is a multiple of kScores, at most kGroup.
   KVSIM_INLINE void scan(const double* score, std::size_t begin, std::size_t count) {
     Scores next;
     load(next, score + begin);
@@ -51,33 +46,46 @@ class LowestByLane {
       load(more, score + begin + i);
       lower(next, more);
     }
-    group_ = next < low_ ? Places{} + std::int64_t(begin) : group_;
+    const Longs is_lower = next < low_;
+    group_ = is_lower ? Longs{} + std::int64_t(begin) : group_;
+    is_tied_ = ~is_lower & (is_tied_ | (next == low_));
     lower(low_, next);
   }
 
-  /// Scans the rest, begin .. end - 1, and returns the first of the lowest scores.
-  KVSIM_INLINE std::size_t finish(const double* score, std::size_t begin, std::size_t end) {
+  /// Scans the rest, begin .. end - 1.
+  KVSIM_INLINE LowestScore finish(const double* score, std::size_t begin, std::size_t end) {
     for (; begin + kScores <= end; begin += kScores) scan(score, begin, kScores);
     double low = low_[0];
-    std::int64_t group = group_[0];
-    for (std::size_t lane = 1; lane < kScores; ++lane) {
-      if (low_[lane] > low || (low_[lane] == low && group_[lane] > group)) continue;
-      low = low_[lane];
-      group = group_[lane];
+    for (std::size_t lane = 1; lane < kScores; ++lane) low = low_[lane] < low ? low_[lane] : low;
+    std::size_t lowest = end;
+    std::size_t times = 0;
+    for (std::size_t lane = 0; lane < kScores; ++lane) {
+      if (low_[lane] != low) continue;
+      if (is_tied_[lane] != 0) ++times;
+      const auto group = static_cast<std::size_t>(group_[lane]);
+      for (std::size_t i = group + lane; i < std::min(group + kGroup, begin); i += kScores) {
+        if (score[i] != low) continue;
+        lowest = std::min(lowest, i);
+        ++times;
+      }
     }
-    auto lowest = static_cast<std::size_t>(group);
     for (std::size_t i = begin; i < end; ++i) {
-      if (score[i] >= low) continue;
+      if (score[i] > low) continue;
+      if (score[i] < low || times == 0) lowest = i;
+      times = score[i] < low ? 1 : times + 1;
       low = score[i];
-      lowest = i;
     }
-    while (lowest < end && score[lowest] != low) ++lowest;
-    return lowest;
+    return {lowest, times > 1};
   }
 
  private:
+  KVSIM_INLINE static void lower(Scores& scores, const Scores& by) {
+    scores = by < scores ? by : scores;
+  }
+
   Scores low_ = Scores{} + kEvictedScore;
-  Places group_;
+  Longs group_;
+  Longs is_tied_ = {};
 };
 
 template <ScoreRule::Kind kKind>
@@ -94,16 +102,17 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
     const double score = scores[i];
     const float attention = rule.reads_attention() ? weight[i] * slots.scale : 0;
     const double next = next_score(rule, step, token[i], score, attention);
-    scores[i] = score == kEvictedScore ? kEvictedScore : next;
+    // Finite attention leaves an infinite sum as it is.
+    scores[i] = kKind != ScoreRule::Kind::sum && score == kEvictedScore ? kEvictedScore : next;
   }
 }
 
-template <ScoreRule::Kind kKind>
-KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step,
+template <class Target, ScoreRule::Kind kKind>
+KVSIM_INLINE LowestScore update_by(const ScoreRule& rule, const ScoredStep& step,
                                    const Slots& slots, std::size_t begin, std::size_t end) {
   const double* score = slots.scores.data();
   update_range<kKind>(rule, step, slots, 0, begin);
-  LowestByLane lowest(begin);
+  LowestByLane<Target> lowest(begin);
   std::size_t i = begin;
   for (; i + kGroup <= end; i += kGroup) {
     update_range<kKind>(rule, step, slots, i, i + kGroup);
@@ -114,48 +123,61 @@ KVSIM_INLINE std::size_t update_by(const ScoreRule& rule, const ScoredStep& step
 }
 
 template <class Target>
-KVSIM_INLINE std::size_t update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+KVSIM_INLINE LowestScore update(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                                 std::size_t begin, std::size_t end) {
   switch (rule.kind) {
     case ScoreRule::Kind::attention:
-      return update_by<ScoreRule::Kind::attention>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::attention>(rule, step, slots, begin, end);
     case ScoreRule::Kind::sum:
-      return update_by<ScoreRule::Kind::sum>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::sum>(rule, step, slots, begin, end);
     case ScoreRule::Kind::mean:
-      return update_by<ScoreRule::Kind::mean>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::mean>(rule, step, slots, begin, end);
     case ScoreRule::Kind::recency:
-      return update_by<ScoreRule::Kind::recency>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::recency>(rule, step, slots, begin, end);
     case ScoreRule::Kind::frequency:
-      return update_by<ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::frequency>(rule, step, slots, begin, end);
     case ScoreRule::Kind::random:
-      return update_by<ScoreRule::Kind::random>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::random>(rule, step, slots, begin, end);
     case ScoreRule::Kind::columns:
-      return update_by<ScoreRule::Kind::columns>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::columns>(rule, step, slots, begin, end);
     case ScoreRule::Kind::blocks:
-      return update_by<ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::blocks>(rule, step, slots, begin, end);
     default:
-      return update_by<ScoreRule::Kind::newest>(rule, step, slots, begin, end);
+      return update_by<Target, ScoreRule::Kind::newest>(rule, step, slots, begin, end);
   }
 }
 
-KVSIM_KERNEL(std::size_t, update,
+KVSIM_KERNEL(LowestScore, update,
              (const ScoreRule& rule, const ScoredStep& step, const Slots& slots, std::size_t begin,
               std::size_t end),
              (rule, step, slots, begin, end))
 
-using StepSums = double __attribute__((vector_size(kBlockSteps * sizeof(double))));
-using StepRow = float __attribute__((vector_size(kBlockSteps * sizeof(float))));
-
 template <class Target>
 KVSIM_INLINE void sum_rows(const float* rows, const std::int32_t* tokens, std::size_t count,
                            double sign, double* sum) {
-  StepSums sums = {};
-  for (std::size_t i = 0; i < count; ++i) {
-    StepRow row;
-    std::memcpy(&row, rows + static_cast<std::ptrdiff_t>(tokens[i]) * kBlockSteps, sizeof row);
-    sums += __builtin_convertvector(row, StepSums);
+  using Doubles = typename Vectors<Target>::Doubles;
+  // A part of the steps, whose sums stay in registers.
+  constexpr int kVectors = std::min(8, kBlockSteps / kDoubles<Target>);
+  constexpr int kSteps = kVectors * kDoubles<Target>;
+  for (int step = 0; step < kBlockSteps; step += kSteps) {
+    Doubles sums[kVectors] = {};
+    for (std::size_t i = 0; i < count; ++i) {
+      const float* row = rows + static_cast<std::ptrdiff_t>(tokens[i]) * kBlockSteps + step;
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        Doubles doubles;
+        load_as_doubles<Target>(doubles, row + v * kDoubles<Target>);
+        sums[v] += doubles;
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      double of_steps[kDoubles<Target>];
+      store(sums[v], of_steps);
+      double* to = sum + step + v * kDoubles<Target>;
+      for (int i = 0; i < kDoubles<Target>; ++i) to[i] += sign * of_steps[i];
+    }
   }
-  for (int step = 0; step < kBlockSteps; ++step) sum[step] += sign * sums[step];
 }
 KVSIM_KERNEL(void, sum_rows,
              (const float* rows, const std::int32_t* tokens, std::size_t count, double sign,
@@ -163,13 +185,13 @@ KVSIM_KERNEL(void, sum_rows,
              (rows, tokens, count, sign, sum))
 
 template <class Target>
-KVSIM_INLINE std::size_t find_lowest(const double* score, std::size_t count) {
-  LowestByLane lowest(0);
+KVSIM_INLINE LowestScore find_lowest(const double* score, std::size_t count) {
+  LowestByLane<Target> lowest(0);
   std::size_t i = 0;
   for (; i + kGroup <= count; i += kGroup) lowest.scan(score, i, kGroup);
   return lowest.finish(score, i, count);
 }
-KVSIM_KERNEL(std::size_t, find_lowest, (const double* score, std::size_t count), (score, count))
+KVSIM_KERNEL(LowestScore, find_lowest, (const double* score, std::size_t count), (score, count))
 
 template <class Target>
 KVSIM_INLINE std::size_t count_score(const double* scores, std::size_t count, double score) {
@@ -190,12 +212,12 @@ void add_attention(std::span<const float> weight, float scale, float* mean) {
   best_add_scaled(weight.data(), weight.size(), scale, mean);
 }
 
-std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+LowestScore update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                           std::size_t begin, std::size_t end) {
   return best_update(rule, step, slots, begin, end);
 }
 
-std::size_t lowest(std::span<const double> scores) {
+LowestScore lowest(std::span<const double> scores) {
   return best_find_lowest(scores.data(), scores.size());
 }
 

@@ -32,14 +32,19 @@ struct Slots {
   std::span<double> scores;
 };
 
-/// Sets the score of every slot but gaps to its next_score(). Returns the first slot in [begin,
-/// end) with the lowest score, or `end` if the range is empty. Undefined if the range holds only
-/// gaps.
-std::size_t update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
+/// The first slot with the lowest score, and whether others have the same score.
+struct LowestScore {
+  std::size_t slot;
+  bool is_tied;
+};
+
+/// Sets the score of every slot but gaps to its next_score(). Returns the lowest score of the slots
+/// in [begin, end); the slot is `end` if the range is empty. Undefined if it holds only gaps.
+LowestScore update_scores(const ScoreRule& rule, const ScoredStep& step, const Slots& slots,
                           std::size_t begin, std::size_t end);
 
-/// The index of the first of the lowest scores. `scores` must not be empty.
-std::size_t lowest(std::span<const double> scores);
+/// The lowest of `scores`, which must not be empty.
+LowestScore lowest(std::span<const double> scores);
 
 /// How many of `scores` equal `score`.
 std::size_t count_equal(std::span<const double> scores, double score);

@@ -10,27 +10,23 @@ namespace {
 
 constexpr std::size_t kTermsInSingle = 128;
 
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+// A sliding window over this array masks the steps before EvictedTerm::first_row.
+constexpr auto kMasks = [] {
+  std::array<std::int32_t, 2 * kBlockSteps> masks{};
+  for (int i = kBlockSteps; i < 2 * kBlockSteps; ++i) masks[i] = -1;
+  return masks;
+}();
 
-KVSIM_INLINE void load_doubles(Doubles& doubles, const double* from) {
-  std::memcpy(&doubles, from, sizeof doubles);
-}
-
-KVSIM_INLINE void load_masked(Lanes& lanes, const float* from, const std::int32_t* mask) {
-  LaneBits bits;
-  LaneBits masks;
-  std::memcpy(&bits, from, sizeof bits);
-  std::memcpy(&masks, mask, sizeof masks);
-  bits &= masks;
-  std::memcpy(&lanes, &bits, sizeof lanes);
-}
-
-// kDims dimensions of a sum at all steps of a block, kept in registers.
-template <int kDims>
+// kDims dimensions of a sum at as many steps of a block as fill two vectors, in registers.
+template <class Target, int kDims>
 struct Tile {
-  Lanes sum[kDims][2] = {};
+  using Floats = typename Vectors<Target>::Floats;
+  static constexpr int kWidth = kFloats<Target>;
+  static constexpr int kSteps = 2 * kWidth;
 
-  KVSIM_INLINE void add(const Lanes& first, const Lanes& second, const float* value) {
+  Floats sum[kDims][2] = {};
+
+  KVSIM_INLINE void add(const Floats& first, const Floats& second, const float* value) {
 #pragma GCC unroll 12
     for (int d = 0; d < kDims; ++d) {
       sum[d][0] += first * value[d];
@@ -40,57 +36,71 @@ struct Tile {
 
   /// kSign: 1, or -1 to subtract.
   template <int kSign>
-  KVSIM_INLINE void add(const Term* terms, std::size_t count, int dim) {
+  KVSIM_INLINE void add(const Term* terms, std::size_t count, int step, int dim) {
     for (std::size_t i = 0; i < count; ++i) {
-      Lanes first;
-      Lanes second;
-      load(first, terms[i].weight);
-      load(second, terms[i].weight + kLanes);
+      Floats first;
+      Floats second;
+      load(first, terms[i].weight + step);
+      load(second, terms[i].weight + step + kWidth);
       add(float{kSign} * first, float{kSign} * second, terms[i].value + dim);
     }
   }
 
-  KVSIM_INLINE void add(const EvictedTerm* terms, std::size_t count, int dim) {
-    // A sliding window over this array masks the steps before first_row.
-    static constexpr auto kCounts = [] {
-      std::array<std::int32_t, 2 * kBlockSteps> counts{};
-      for (int i = kBlockSteps; i < 2 * kBlockSteps; ++i) counts[i] = -1;
-      return counts;
-    }();
+  KVSIM_INLINE void add(const EvictedTerm* terms, std::size_t count, int step, int dim) {
     for (std::size_t i = 0; i < count; ++i) {
-      const std::int32_t* counts = kCounts.data() + kBlockSteps - terms[i].first_row;
-      Lanes first;
-      Lanes second;
-      load_masked(first, terms[i].weight, counts);
-      load_masked(second, terms[i].weight + kLanes, counts + kLanes);
+      const float* weight = terms[i].weight + step;
+      const std::int32_t* masks = kMasks.data() + kBlockSteps - terms[i].first_row + step;
+      Floats first;
+      Floats second;
+      load_masked(first, weight, masks);
+      load_masked(second, weight + kWidth, masks + kWidth);
       add(first, second, terms[i].value + dim);
     }
   }
 
-  KVSIM_INLINE void add_to(const double* from, double* to) const {
+  /// Adds rows of kBlockSteps at `step` and later.
+  KVSIM_INLINE void add_to(const double* from, double* to, int step) const {
 #pragma GCC unroll 12
     for (int d = 0; d < kDims; ++d) {
-      for (int half = 0; half < 2; ++half) {
-        const int at = d * kBlockSteps + half * kLanes;
-        Doubles total;
-        load_doubles(total, from + at);
-        total += __builtin_convertvector(sum[d][half], Doubles);
-        std::memcpy(to + at, &total, sizeof total);
+      float sums[kSteps];
+      store(sum[d][0], sums);
+      store(sum[d][1], sums + kWidth);
+#pragma GCC unroll 4
+      for (int i = 0; i < kSteps; i += kDoubles<Target>) {
+        typename Vectors<Target>::Doubles total;
+        typename Vectors<Target>::Doubles more;
+        load(total, from + d * kBlockSteps + step + i);
+        load_as_doubles<Target>(more, sums + i);
+        total += more;
+        store(total, to + d * kBlockSteps + step + i);
       }
     }
   }
+
+ private:
+  KVSIM_INLINE static void load_masked(Floats& floats, const float* from,
+                                       const std::int32_t* masks) {
+    typename Vectors<Target>::Ints bits;
+    typename Vectors<Target>::Ints mask;
+    std::memcpy(&bits, from, sizeof bits);
+    load(mask, masks);
+    bits &= mask;
+    std::memcpy(&floats, &bits, sizeof floats);
+  }
 };
 
-template <int kDims>
+template <class Target, int kDims>
 KVSIM_INLINE void add_tile(std::span<const Term> added, std::span<const Term> removed, int dim,
                            const double* from, double* to) {
   do {
     const std::size_t more = std::min(kTermsInSingle, added.size());
     const std::size_t less = std::min(kTermsInSingle - more, removed.size());
-    Tile<kDims> tile;
-    tile.template add<1>(added.data(), more, dim);
-    tile.template add<-1>(removed.data(), less, dim);
-    tile.add_to(from, to);
+    for (int step = 0; step < kBlockSteps; step += Tile<Target, kDims>::kSteps) {
+      Tile<Target, kDims> tile;
+      tile.template add<1>(added.data(), more, step, dim);
+      tile.template add<-1>(removed.data(), less, step, dim);
+      tile.add_to(from, to, step);
+    }
     from = to;
     added = added.subspan(more);
     removed = removed.subspan(less);
@@ -101,10 +111,10 @@ KVSIM_INLINE void add_tile(std::span<const Term> added, std::span<const Term> re
 // allow.
 template <class Target, class Work>
 KVSIM_INLINE void tile_by_tile(int dims, const Work& work) {
-  constexpr int kDims = Target::kFloatRegisters * 3 / 128;
+  constexpr int kDims = Target::kRegisters * 3 / 8;
   int dim = 0;
   for (; dim + kDims <= dims; dim += kDims) work.template operator()<kDims>(dim);
-  for (; kDims > 4 && dim + 4 <= dims; dim += 4) work.template operator()<4>(dim);
+  for (; dim + 4 <= dims; dim += 4) work.template operator()<4>(dim);
   for (; dim < dims; ++dim) work.template operator()<1>(dim);
 }
 
@@ -113,8 +123,8 @@ KVSIM_INLINE void add_all(std::span<const Term> added, std::span<const Term> rem
                           int dims, const double* from, double* to) {
   tile_by_tile<Target>(
       dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
-        add_tile<kDims>(added, removed, first_dim + dim, from + dim * kBlockSteps,
-                        to + dim * kBlockSteps);
+        add_tile<Target, kDims>(added, removed, first_dim + dim, from + dim * kBlockSteps,
+                                to + dim * kBlockSteps);
       });
 }
 KVSIM_KERNEL(void, add_all,
@@ -122,38 +132,42 @@ KVSIM_KERNEL(void, add_all,
               const double* from, double* to),
              (added, removed, first_dim, dims, from, to))
 
-template <int kDims>
+template <class Target, int kDims>
 KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTerm> evicted,
                                       int dim, const Scaled& b, double* square, float* difference) {
+  using Doubles = typename Vectors<Target>::Doubles;
   double sums[kDims * kBlockSteps];
   const double* from = a.rows;
   while (!evicted.empty()) {
     const std::size_t count = std::min(kTermsInSingle, evicted.size());
-    Tile<kDims> tile;
-    tile.add(evicted.data(), count, dim);
-    tile.add_to(from, sums);
+    for (int step = 0; step < kBlockSteps; step += Tile<Target, kDims>::kSteps) {
+      Tile<Target, kDims> tile;
+      tile.add(evicted.data(), count, step, dim);
+      tile.add_to(from, sums, step);
+    }
     from = sums;
     evicted = evicted.subspan(count);
   }
-  for (int step = 0; step < kBlockSteps; step += kLanes) {
+  for (int step = 0; step < kBlockSteps; step += kDoubles<Target>) {
     Doubles a_scale;
     Doubles b_scale;
     Doubles total;
-    load_doubles(a_scale, a.scale + step);
-    load_doubles(b_scale, b.scale + step);
-    load_doubles(total, square + step);
+    load(a_scale, a.scale + step);
+    load(b_scale, b.scale + step);
+    load(total, square + step);
+#pragma GCC unroll 12
     for (int d = 0; d < kDims; ++d) {
       Doubles x;
       Doubles y;
-      load_doubles(x, from + d * kBlockSteps + step);
-      load_doubles(y, b.rows + d * kBlockSteps + step);
+      load(x, from + d * kBlockSteps + step);
+      load(y, b.rows + d * kBlockSteps + step);
       x = x * a_scale - y * b_scale;
       total += x * x;
       if (difference == nullptr) continue;
-      const Lanes rounded = __builtin_convertvector(x, Lanes);
-      std::memcpy(difference + d * kBlockSteps + step, &rounded, sizeof rounded);
+      const auto rounded = __builtin_convertvector(x, typename Vectors<Target>::HalfFloats);
+      store(rounded, difference + d * kBlockSteps + step);
     }
-    std::memcpy(square + step, &total, sizeof total);
+    store(total, square + step);
   }
 }
 
@@ -163,9 +177,9 @@ KVSIM_INLINE void add_squares(const Scaled& a, std::span<const EvictedTerm> evic
   tile_by_tile<Target>(
       dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
         const std::ptrdiff_t at = std::ptrdiff_t{dim} * kBlockSteps;
-        add_squares_of_tile<kDims>({a.rows + at, a.scale}, evicted, first_dim + dim,
-                                   {b.rows + at, b.scale}, square,
-                                   difference == nullptr ? nullptr : difference + at);
+        add_squares_of_tile<Target, kDims>({a.rows + at, a.scale}, evicted, first_dim + dim,
+                                           {b.rows + at, b.scale}, square,
+                                           difference == nullptr ? nullptr : difference + at);
       });
 }
 KVSIM_KERNEL(void, add_squares,
@@ -175,49 +189,56 @@ KVSIM_KERNEL(void, add_squares,
 
 template <class Target>
 KVSIM_INLINE void multiply_by_column(const float* a, const float* b, int dims, double* product) {
-  for (int step = 0; step < kBlockSteps; step += kLanes) {
+  using Doubles = typename Vectors<Target>::Doubles;
+  for (int step = 0; step < kBlockSteps; step += kDoubles<Target>) {
     Doubles total = {};
     for (int d = 0; d < dims; ++d) {
-      Lanes x;
-      Lanes y;
-      load(x, a + d * kBlockSteps + step);
-      load(y, b + d * kBlockSteps + step);
-      total += __builtin_convertvector(x, Doubles) * __builtin_convertvector(y, Doubles);
+      Doubles x;
+      Doubles y;
+      load_as_doubles<Target>(x, a + d * kBlockSteps + step);
+      load_as_doubles<Target>(y, b + d * kBlockSteps + step);
+      total += x * y;
     }
-    std::memcpy(product + step, &total, sizeof total);
+    store(total, product + step);
   }
 }
 KVSIM_KERNEL(void, multiply_by_column, (const float* a, const float* b, int dims, double* product),
              (a, b, dims, product))
 
-// kLanes * kTiles dimensions of the sums, kept in registers.
-template <int kTiles>
+// As many dimensions of the sums as fill kVectors vectors, kept in registers.
+template <class Target, int kVectors>
 KVSIM_INLINE void add_rows(const float* value, std::ptrdiff_t stride, const std::int32_t* tokens,
                            const float* weight, std::size_t count, double* sum) {
-  Doubles tile[kTiles] = {};
+  using Doubles = typename Vectors<Target>::Doubles;
+  Doubles tile[kVectors] = {};
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = value + tokens[i] * stride;
-    for (int t = 0; t < kTiles; ++t) {
-      Lanes lanes;
-      load(lanes, row + t * kLanes);
-      tile[t] += __builtin_convertvector(lanes, Doubles) * double{weight[i]};
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      Doubles doubles;
+      load_as_doubles<Target>(doubles, row + v * kDoubles<Target>);
+      tile[v] += doubles * double{weight[i]};
     }
   }
-  for (int t = 0; t < kTiles; ++t) {
-    for (int k = 0; k < kLanes; ++k) sum[t * kLanes + k] += tile[t][k];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    Doubles total;
+    load(total, sum + v * kDoubles<Target>);
+    total += tile[v];
+    store(total, sum + v * kDoubles<Target>);
   }
 }
 
 template <class Target>
 KVSIM_INLINE void add_in_double(const float* value, int dims, const std::int32_t* tokens,
                                 const float* weight, std::size_t count, double* sum) {
-  constexpr int kTiles = std::max(1, Target::kFloatRegisters / 128);
+  constexpr int kVectors = 8;
   int dim = 0;
-  for (; dim + kTiles * kLanes <= dims; dim += kTiles * kLanes) {
-    add_rows<kTiles>(value + dim, dims, tokens, weight, count, sum + dim);
+  for (; dim + kVectors * kDoubles<Target> <= dims; dim += kVectors * kDoubles<Target>) {
+    add_rows<Target, kVectors>(value + dim, dims, tokens, weight, count, sum + dim);
   }
-  for (; dim + kLanes <= dims; dim += kLanes) {
-    add_rows<1>(value + dim, dims, tokens, weight, count, sum + dim);
+  for (; dim + kDoubles<Target> <= dims; dim += kDoubles<Target>) {
+    add_rows<Target, 1>(value + dim, dims, tokens, weight, count, sum + dim);
   }
   for (; dim < dims; ++dim) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -233,8 +254,9 @@ KVSIM_KERNEL(void, add_in_double,
 }  // namespace
 
 std::size_t padded_value_dim(std::size_t value_dim) {
-  const std::size_t lines = (value_dim + kLanes - 1) / kLanes;
-  return (lines | 1) * kLanes;
+  constexpr std::size_t kFloatsPerLine = 16;
+  const std::size_t lines = (value_dim + kFloatsPerLine - 1) / kFloatsPerLine;
+  return (lines | 1) * kFloatsPerLine;
 }
 
 AlignedRows pad_values(const Matrix& value) {

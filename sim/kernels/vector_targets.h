@@ -2,19 +2,19 @@
 
 namespace kvsim {
 
-// Kernels are written once, over vectors of fixed length that the compiler maps to the registers of
-// each instruction set. The program chooses the best variant when it starts, so one binary runs on
-// all machines without -march=native.
+// Kernels are written once, over the vectors of an instruction set (float_lanes.h), and compiled
+// for each. The program chooses the best variant when it starts, so one binary runs on all machines
+// without -march=native.
 
 // The instruction sets that kernels are compiled for.
 struct Avx512 {
-  static constexpr int kFloatRegisters = 32 * 16;  ///< floats that fit into all registers
+  static constexpr int kRegisters = 32;
 };
 struct Avx2 {
-  static constexpr int kFloatRegisters = 16 * 8;
+  static constexpr int kRegisters = 16;
 };
 struct Baseline {
-  static constexpr int kFloatRegisters = 16 * 4;
+  static constexpr int kRegisters = 16;
 };
 
 enum class InstructionSet { baseline, avx2, avx512 };

@@ -2,39 +2,16 @@
 
 #include <cstring>
 
-#include "sim/kernels/vector_targets.h"
+#include "sim/kernels/float_lanes.h"
 
 namespace kvsim {
 namespace {
 
-/// One vector register.
+/// Vectors of a sum that stay in registers.
 template <class Target>
-struct Register {
-  using Floats = float __attribute__((vector_size(16)));
-  static constexpr int kTile = 4;  ///< vectors of a sum that stay in registers
-};
-template <>
-struct Register<Avx2> {
-  using Floats = float __attribute__((vector_size(32)));
-  static constexpr int kTile = 4;
-};
-template <>
-struct Register<Avx512> {
-  using Floats = float __attribute__((vector_size(64)));
-  static constexpr int kTile = 8;
-};
+inline constexpr int kTile = Target::kRegisters / 4;
 
 using Four = float __attribute__((vector_size(16)));
-
-template <class Floats>
-KVSIM_INLINE void load(Floats& floats, const float* from) {
-  std::memcpy(&floats, from, sizeof floats);
-}
-
-template <class Floats>
-KVSIM_INLINE void store(const Floats& floats, float* to) {
-  std::memcpy(to, &floats, sizeof floats);
-}
 
 KVSIM_INLINE const float* value_of(const WeightedTokens& tokens, std::size_t i) {
   return tokens.value + static_cast<std::size_t>(tokens.token[i]) * tokens.stride;
@@ -81,12 +58,11 @@ KVSIM_INLINE void sum_tile(const WeightedTokens& tokens, std::size_t dim, float*
 
 template <class Target>
 KVSIM_INLINE void sum_all(const WeightedTokens& tokens, float* sum) {
-  using Floats = typename Register<Target>::Floats;
-  constexpr int kTile = Register<Target>::kTile;
+  using Floats = typename Vectors<Target>::Floats;
   constexpr std::size_t kFloats = sizeof(Floats) / sizeof(float);
   std::size_t dim = 0;
-  for (; dim + kTile * kFloats <= tokens.stride; dim += kTile * kFloats) {
-    sum_tile<Floats, kTile>(tokens, dim, sum);
+  for (; dim + kTile<Target> * kFloats <= tokens.stride; dim += kTile<Target> * kFloats) {
+    sum_tile<Floats, kTile<Target>>(tokens, dim, sum);
   }
   for (; dim < tokens.stride; dim += kFloats) sum_tile<Floats, 1>(tokens, dim, sum);
 }
@@ -149,15 +125,14 @@ KVSIM_INLINE Four pairs(Four a, Four b) {
 template <class Target>
 KVSIM_INLINE void running_squares(const WeightedTokens& tokens, bool from_first,
                                   const float* output, float* sum, float* square) {
-  using Floats = typename Register<Target>::Floats;
-  constexpr int kTile = Register<Target>::kTile;
+  using Floats = typename Vectors<Target>::Floats;
   constexpr std::size_t kFloats = sizeof(Floats) / sizeof(float);
   Floats squares[kMaxTokensPerSum];
   const std::size_t whole = (tokens.token.size() + 3) / 4 * 4;
   for (std::size_t i = 0; i < whole; ++i) squares[i] = Floats{};
   std::size_t dim = 0;
-  for (; dim + kTile * kFloats <= tokens.stride; dim += kTile * kFloats) {
-    running_squares_tile<Floats, kTile>(tokens, from_first, output, dim, sum, squares);
+  for (; dim + kTile<Target> * kFloats <= tokens.stride; dim += kTile<Target> * kFloats) {
+    running_squares_tile<Floats, kTile<Target>>(tokens, from_first, output, dim, sum, squares);
   }
   for (; dim < tokens.stride; dim += kFloats) {
     running_squares_tile<Floats, 1>(tokens, from_first, output, dim, sum, squares);

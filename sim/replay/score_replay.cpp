@@ -83,9 +83,11 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
     measurement.accesses = block.heads[head].num_pivotal[row];
     if (is_missing) record_loss(block, head, row);
   }
-  score(block, row);
+  const int most = most_held(budget_, interval_, step + 1 == prompt_);
+  const bool evicts = step + 1 >= prompt_ && cache_.num_held() > most;
+  if (evicts || rules_.score->reads_score()) score(block, row);
+  if (evicts) evict(block, row, most);
   if (step + 1 >= prompt_) {
-    evict(block, row);
     peak_tokens_ = std::max(peak_tokens_, static_cast<std::size_t>(cache_.num_held()));
   }
 }
@@ -178,10 +180,9 @@ ScoreReplay::SlotAttention ScoreReplay::attention_of(const AttentionBlock& block
   return {weights(block, head, row), attention_scale(sum, num_heads)};
 }
 
-void ScoreReplay::evict(const AttentionBlock& block, int row) {
+void ScoreReplay::evict(const AttentionBlock& block, int row, int most) {
   const std::size_t before = cache_.evictions().size();
-  const int step = block.first_step + row;
-  cache_.evict(step, most_held(budget_, interval_, step + 1 == prompt_));
+  cache_.evict(block.first_step + row, most);
   for (std::size_t i = before; i < cache_.evictions().size(); ++i) {
     for (int head = 0; head < kept_weight_sums_.rows(); ++head) {
       const std::int32_t token = cache_.evictions()[i].token;

@@ -37,7 +37,7 @@ class ScoreReplay final : public ConfigurationReplay {
   void score(const AttentionBlock& block, int row);
   SlotAttention attention_of(const AttentionBlock& block, int head, int row);
   void record_loss(const AttentionBlock& block, int head, int row);
-  void evict(const AttentionBlock& block, int row);
+  void evict(const AttentionBlock& block, int row, int most);
   bool is_missing_any(int step) const;
   std::span<const float> weights(const AttentionBlock& block, int head, int row) const;
   void rescale(const AttentionBlock& block, int head, int row);

@@ -107,6 +107,7 @@ def sweep_lines(report, peak):
         [
             "sweep",
             "ms per head",
+            "CPU ms per head",
             "M tokens x heads x configurations/s",
             "GFLOP/s",
             "of peak",
@@ -118,6 +119,7 @@ def sweep_lines(report, peak):
             [
                 case["title"],
                 f"{case['ms_per_head']:.2f}",
+                f"{case['cpu_ms_per_head']:.2f}",
                 f"{1e-6 * case['tokens_heads_configurations_per_s']:.3f}",
                 f"{case['gflop_per_s']:.1f}",
                 f"{case['gflop_per_s'] / peak['gemm']:.0%}",

@@ -139,6 +139,9 @@ def parse_arguments():
         "--build", type=Path, default=ROOT / "build", help="the folder of the build"
     )
     parser.add_argument("--heads", type=int, default=32)
+    parser.add_argument(
+        "--heads-file", type=Path, help="raw float32 heads to measure, in place of synthetic ones"
+    )
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument(
@@ -175,7 +178,9 @@ def main():
     sweeps, heads = programs / "sweeps.json", programs / "heads.f32"
     shape = ["--tokens", options.tokens, "--head-dim", options.head_dim, "--heads", options.heads]
     effort = ["--threads", options.threads, "--repeats", options.repeats]
-    files = ["--json", sweeps, "--heads-file", heads, "--trace-file", programs / "heads.h5"]
+    files = ["--json", sweeps, "--write-heads", heads, "--trace-file", programs / "heads.h5"]
+    if options.heads_file:
+        files += ["--heads-file", options.heads_file]
     call(programs / "sweeps", *shape, *effort, *files, quiet=True)
     report["sweeps"] = json.loads(sweeps.read_text())
     in_python = measure_python_policies(programs, options)

@@ -1,8 +1,6 @@
 #include "tests/bench/structured_heads.h"
 
 #include <cmath>
-#include <fstream>
-#include <stdexcept>
 
 #include "traces/synth/synth_head.h"
 
@@ -25,11 +23,6 @@ Unit structured_head(const SynthOptions& options, const std::vector<std::int32_t
   return unit;
 }
 
-void write(std::ofstream& out, const Matrix& matrix) {
-  out.write(reinterpret_cast<const char*>(matrix.data()),
-            static_cast<std::streamsize>(matrix.size() * sizeof(float)));
-}
-
 }  // namespace
 
 std::vector<Unit> structured_heads(const Shape& shape, std::uint64_t seed) {
@@ -49,14 +42,6 @@ std::vector<Unit> structured_heads(const Shape& shape, std::uint64_t seed) {
     heads.push_back(structured_head(options, text, head));
   }
   return heads;
-}
-
-void write_raw(const std::vector<Unit>& heads, const std::filesystem::path& file) {
-  std::ofstream out(file, std::ios::binary);
-  for (const Unit& head : heads) write(out, head.query.front());
-  for (const Unit& head : heads) write(out, head.key);
-  for (const Unit& head : heads) write(out, head.value);
-  if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
 }
 
 }  // namespace kvsim::bench

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <vector>
 
 #include "traces/unit.h"
@@ -19,9 +18,5 @@ struct Shape {
 /// Policies then differ as on recorded heads, and so does the work of evicting. The same shape and
 /// seed give the same heads; head i does not depend on how many there are.
 std::vector<Unit> structured_heads(const Shape& shape, std::uint64_t seed);
-
-/// Writes them for other programs: queries, then keys, then values, each [heads, tokens, head_dim]
-/// in the machine's float32. Throws std::runtime_error if that fails.
-void write_raw(const std::vector<Unit>& heads, const std::filesystem::path& file);
 
 }  // namespace kvsim::bench

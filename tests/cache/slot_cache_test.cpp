@@ -51,5 +51,26 @@ TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
   CHECK(slots.num_ties() == tokens.num_ties());
 }
 
+TEST_CASE("a cache of slots with scores of arrival evicts what a cache of tokens evicts",
+          "[cache]") {
+  const int budget = GENERATE(1, 60, 150);  // 150 slots are searched group by group
+  const Rules rules{.protect_first = GENERATE(0, 3),
+                    .protect_newest = GENERATE(0, 5),
+                    .score = ScoreRule{.kind = ScoreRule::Kind::newest}};
+  Cache tokens(kTokens, budget, rules);
+  SlotCache slots(kTokens, budget, rules);
+  for (int step = 0; step < kTokens; ++step) {
+    if (step % kSteps == 0) slots.begin_block(step, std::min(kSteps, kTokens - step));
+    tokens.admit(step);
+    tokens.scores().back() = attention(step, step);
+    tokens.evict(tokens.overflow(budget), step);
+    slots.admit();
+    slots.newest_score().front() = attention(step, step);
+    slots.evict(step, budget);
+  }
+  CHECK(slots.evicted_after() == tokens.evicted_after());
+  CHECK(slots.num_ties() == tokens.num_ties());
+}
+
 }  // namespace
 }  // namespace kvsim

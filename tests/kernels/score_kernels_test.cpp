@@ -38,7 +38,8 @@ TEST_CASE("kernels: scores follow the rule in every slot but the gaps, and the l
   }
   const std::size_t begin = std::min<std::size_t>(count, GENERATE(0, 3));
   const std::size_t end = std::max(begin, count - std::min<std::size_t>(count, GENERATE(0, 2)));
-  const std::size_t lowest = update_scores(rule, step, {tokens, weight, scale, scores}, begin, end);
+  const std::size_t lowest =
+      update_scores(rule, step, {tokens, weight, scale, scores}, begin, end).slot;
   CHECK(scores == expected);
   const auto first = expected.begin() + static_cast<std::ptrdiff_t>(begin);
   const auto last = expected.begin() + static_cast<std::ptrdiff_t>(end);
@@ -50,10 +51,27 @@ TEST_CASE("kernels: the first of the lowest scores is found at every length") {
     for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
       std::vector<double> scores(count, 2);
       for (std::size_t i = at; i < count; i += 7) scores[i] = -1;
-      REQUIRE(lowest(scores) == at);
+      REQUIRE(lowest(scores).slot == at);
+      REQUIRE(lowest(scores).is_tied == (at + 7 < count));
     }
   }
-  CHECK(lowest(std::vector<double>{kEvictedScore, 3, kEvictedScore, 3}) == 1);
+  CHECK(lowest(std::vector<double>{kEvictedScore, 3, kEvictedScore, 3}).slot == 1);
+}
+
+TEST_CASE("kernels: a lowest score that two slots have is tied wherever they are") {
+  constexpr std::size_t kCount = 109;
+  for (std::size_t first = 0; first < kCount; ++first) {
+    for (std::size_t second = first; second < kCount; ++second) {
+      std::vector<double> scores(kCount, 2);
+      scores[first] = 1;
+      scores[second] = 1;
+      const LowestScore found = lowest(scores);
+      REQUIRE(found.slot == first);
+      REQUIRE(found.is_tied == (first != second));
+    }
+  }
+  CHECK_FALSE(lowest(std::vector<double>{kEvictedScore}).is_tied);
+  CHECK(lowest(std::vector<double>(9, kEvictedScore)).is_tied);
 }
 
 TEST_CASE("kernels: attention of several heads adds up in single precision") {

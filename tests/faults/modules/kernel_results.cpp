@@ -146,9 +146,12 @@ void scores(Source& source, Numbers& numbers) {
   const ScoredStep step{static_cast<std::int32_t>(count + source.size(9)), 1 + source.size(300)};
   const std::size_t begin = source.size(count);
   const std::size_t end = begin + source.size(count - begin);
-  numbers.add(update_scores(rule, step, {tokens, weight, 0.2F, score}, begin, end));
+  const LowestScore updated = update_scores(rule, step, {tokens, weight, 0.2F, score}, begin, end);
+  const LowestScore found = lowest(score);
+  numbers.add(updated.slot);
   numbers.add_all(score);
-  numbers.add(lowest(score));
+  numbers.add(found.slot);
+  numbers.add(found.is_tied);
   numbers.add(count_equal(score, score[source.size(count - 1)]));
 }
 
