@@ -1,15 +1,20 @@
 // The exact best eviction sequence for losses that add up over missing tokens: oracle/README.md.
 
-#include <algorithm>
 #include <map>
+#include <memory>
+#include <numeric>
 
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment_plans.h"
+#include "oracle/auction/auction_plan.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
+
+// From here on an auction per budget takes less time than the pass that finds all of them.
+constexpr int kAuctionTokens = 1536;
 
 /// What remains if the newest tokens to keep fill the budget.
 class OldestFirst final : public EvictionRule {
@@ -18,20 +23,32 @@ class OldestFirst final : public EvictionRule {
   double loss(int token, int) override { return token; }
 };
 
-Schedule window_schedule(const EvictionSteps& steps, int budget) {
+/// Where the newest tokens to keep fill the budget, there is no choice.
+CertifiedPlan only_plan(const EvictionSteps& steps, const RemainingSums& costs, int budget) {
   OldestFirst rule;
-  return simulate(steps, budget, rule);
+  CertifiedPlan plan{.schedule = simulate(steps, budget, rule)};
+  for (int token = 0; token < steps.num_tokens(); ++token) {
+    const int leaves = plan.schedule[token];
+    if (leaves < steps.num_tokens()) plan.loss += double{costs.row(leaves)[token]};
+  }
+  plan.bound = plan.loss;
+  return plan;
 }
 
-// The steps that evict are not those of the next larger budget and one more, so each budget has an
-// assignment of its own.
-Schedule schedule_with_interval(const StepRows& losses, int budget, int recent) {
-  EvictionAssignment assignment(losses, recent);
-  const std::vector<int> evictions = losses.num_evictions(budget);
-  for (int step = losses.num_tokens() - 1; step >= 0; --step) {
-    for (int count = evictions[step]; count > 0; --count) assignment.add_eviction(step);
+/// The least loss at budgets of the same `recent`, less than each of them.
+std::vector<CertifiedPlan> least_losses(const EvictionSteps& steps,
+                                        const std::shared_ptr<const RemainingSums>& costs,
+                                        std::span<const int> budgets, int recent) {
+  if (steps.num_tokens() < kAuctionTokens) {
+    return assignment_plans(steps, costs, budgets, recent, true);
   }
-  return assignment.schedule();
+  std::vector<CertifiedPlan> plans;
+  for (const int budget : budgets) {
+    auto plan = auction_plan(Takers(*costs, steps, budget, recent), steps);
+    if (!plan) plan = assignment_plans(steps, costs, {&budget, 1}, recent, true).front();
+    plans.push_back(std::move(*plan));
+  }
+  return plans;
 }
 
 class Optimal final : public HeadPlanner {
@@ -39,33 +56,50 @@ class Optimal final : public HeadPlanner {
   explicit Optimal(const Params& params) : params_(params) {}
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
+    return plan_by(least_losses, head, budgets, true);
+  }
+
+  std::vector<Plan> plan_every_budget(const Future& head) const override {
+    std::vector<int> budgets(head.num_tokens());
+    std::iota(budgets.begin(), budgets.end(), 1);
+    const auto one_pass = [](const EvictionSteps& steps, const auto& costs, auto of, int recent) {
+      return assignment_plans(steps, costs, of, recent, false);
+    };
+    return plan_by(one_pass, head, budgets, false);
+  }
+
+ private:
+  template <class Solve>
+  std::vector<Plan> plan_by(const Solve& solve, const Future& head, std::span<const int> budgets,
+                            bool proves) const {
     const StepLosses losses(head, loss_of(params_));
-    std::vector<Plan> plans(budgets.size());
-    std::map<int, std::vector<std::size_t>> by_recent;  // one pass serves all budgets of a key
+    const auto costs = std::make_shared<const RemainingSums>(losses.rows());
+    std::vector<CertifiedPlan> found(budgets.size());
+    std::map<int, std::vector<std::size_t>> by_recent;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const int recent = params_.amount("recent", budgets[i]);
       if (recent >= budgets[i]) {
-        plans[i].schedule = window_schedule(head, budgets[i]);
-      } else if (head.eviction_interval() != 1) {
-        plans[i].schedule = schedule_with_interval(losses.rows(), budgets[i], recent);
+        found[i] = only_plan(head, *costs, budgets[i]);
       } else {
         by_recent[recent].push_back(i);
       }
     }
-    for (auto& [recent, members] : by_recent) {
-      std::sort(members.begin(), members.end(),
-                [&](std::size_t a, std::size_t b) { return budgets[a] > budgets[b]; });
-      EvictionAssignment assignment(losses.rows(), recent);
-      for (const std::size_t i : members) {
-        while (assignment.budget() > budgets[i]) assignment.lower_budget();
-        plans[i].schedule = assignment.schedule();
-        plans[i].slot_price = assignment.slot_prices();
-      }
+    for (const auto& [recent, members] : by_recent) {
+      std::vector<int> of_members;
+      for (const std::size_t i : members) of_members.push_back(budgets[i]);
+      std::vector<CertifiedPlan> plans = solve(head, costs, of_members, recent);
+      for (std::size_t m = 0; m < members.size(); ++m) found[members[m]] = std::move(plans[m]);
+    }
+    std::vector<Plan> plans(budgets.size());
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      plans[i] = {std::move(found[i].schedule), std::move(found[i].slot_price), {}};
+      if (!proves) continue;
+      const bool of_every_policy = params_.amount("recent", budgets[i]) == 0;
+      plans[i].proof = losses.proof(found[i].loss, found[i].bound, of_every_policy);
     }
     return plans;
   }
 
- private:
   Params params_;
 };
 

@@ -1,0 +1,25 @@
+#include "oracle/auction/takers.h"
+
+namespace kvsim {
+
+Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budget, int recent)
+    : costs_(&costs),
+      num_tokens_(steps.num_tokens()),
+      recent_(recent),
+      no_costs_(steps.num_tokens(), 0) {
+  const std::vector<int> evictions = steps.num_evictions(budget);
+  int left = num_tokens_;
+  double sum = 0;
+  for (int step = 0; step < num_tokens_; ++step) {
+    sum += costs.row(step)[step];
+    if (evictions[step] == 0) continue;
+    steps_.push_back(step);
+    units_.push_back(evictions[step]);
+    left -= evictions[step];
+  }
+  steps_.push_back(num_tokens_);
+  units_.push_back(left);
+  if (sum > 0) scale_ = sum / num_tokens_;
+}
+
+}  // namespace kvsim
