@@ -13,7 +13,7 @@ CertifiedPlan plan_of(const EvictionAssignment& assignment, bool certify) {
   return {.schedule = assignment.schedule(),
           .slot_price = {},
           .loss = loss,
-          .bound = certify ? std::min(loss, assignment.dual_bound()) : loss};
+          .bound = certify ? std::clamp(assignment.dual_bound(), 0.0, loss) : loss};
 }
 
 // The steps that evict are not those of the next larger budget and one more, so each budget has an

@@ -1,5 +1,7 @@
 // The exact best eviction sequence for losses that add up over missing tokens: oracle/README.md.
 
+#include <fmt/format.h>
+
 #include <map>
 #include <memory>
 #include <numeric>
@@ -15,6 +17,9 @@ namespace {
 
 // From here on an auction per budget takes less time than the pass that finds all of them.
 constexpr int kAuctionTokens = 1536;
+
+// Costs are rounded to single precision, by less than this share.
+constexpr double kUnrounded = 1 - 0x1p-23;
 
 /// What remains if the newest tokens to keep fill the budget.
 class OldestFirst final : public EvictionRule {
@@ -44,8 +49,15 @@ std::vector<CertifiedPlan> least_losses(const EvictionSteps& steps,
   }
   std::vector<CertifiedPlan> plans;
   for (const int budget : budgets) {
-    auto plan = auction_plan(Takers(*costs, steps, budget, recent), steps);
+    const Takers takers(*costs, steps, budget, recent);
+    auto plan = auction_plan(takers, steps);
     if (!plan) plan = assignment_plans(steps, costs, {&budget, 1}, recent, true).front();
+    if (!is_proven(*plan, takers.total())) {
+      throw UnprovenOptimum(fmt::format(
+          "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; "
+          "please report this, with the trace",
+          budget, steps.num_tokens(), plan->loss, plan->bound));
+    }
     plans.push_back(std::move(*plan));
   }
   return plans;
@@ -95,7 +107,7 @@ class Optimal final : public HeadPlanner {
       plans[i] = {std::move(found[i].schedule), std::move(found[i].slot_price), {}};
       if (!proves) continue;
       const bool of_every_policy = params_.amount("recent", budgets[i]) == 0;
-      plans[i].proof = losses.proof(found[i].loss, found[i].bound, of_every_policy);
+      plans[i].proof = losses.proof(found[i].loss, found[i].bound * kUnrounded, of_every_policy);
     }
     return plans;
   }

@@ -16,9 +16,6 @@ constexpr double kFirstEpsilon = 0.01;
 constexpr double kLastEpsilon = 1e-5;
 constexpr double kEpsilonFactor = 5;
 
-// Sums of thousands of prices are rounded by less, and wrong schedules are off by more.
-constexpr double kGap = 1e-10;
-
 /// What a taker pays for its last token at least: its lowest value.
 std::vector<double> taker_prices(const Takers& takers, const Assignment& assignment) {
   std::vector<double> prices;
@@ -35,7 +32,7 @@ double dual_bound(const Takers& takers, const Assignment& assignment,
                   const std::vector<double>& taker_price) {
   double bound = 0;
   for (int taker = 0; taker < takers.count(); ++taker) {
-    bound += takers.units(taker) * (taker_price[static_cast<std::size_t>(taker)]);
+    bound += takers.units(taker) * taker_price[static_cast<std::size_t>(taker)];
   }
   for (int token = 0; token < takers.num_tokens(); ++token) bound -= assignment.price(token);
   return bound;
@@ -75,8 +72,8 @@ std::optional<CertifiedPlan> auction_plan(const Takers& takers, const EvictionSt
   const std::vector<double> taker_price = taker_prices(takers, assignment);
   CertifiedPlan plan;
   plan.loss = assignment.loss(takers);
-  plan.bound = std::min(plan.loss, dual_bound(takers, assignment, taker_price));
-  if (plan.loss - plan.bound > kGap * takers.scale() * takers.num_tokens()) return {};
+  plan.bound = std::clamp(dual_bound(takers, assignment, taker_price), 0.0, plan.loss);
+  if (!is_proven(plan, takers.total())) return {};
   for (int token = 0; token < takers.num_tokens(); ++token) {
     plan.schedule.push_back(takers.step(assignment.taker_of(token)));
   }

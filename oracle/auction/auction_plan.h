@@ -7,10 +7,9 @@
 
 namespace kvsim {
 
-/// The least sum of costs at one budget, by an auction (oracle/auction/README.md). Empty if it is
-/// not proven: the prices did not become exact within `most_corrections` per taker, or bound and
-/// loss differ by more than 1e-10 of the sum of all costs of tokens at their own steps. Throws
-/// Interrupted.
+/// The least sum of costs at one budget, by an auction (oracle/auction/README.md). Empty if the
+/// prices did not become exact within `most_corrections` per taker, or the plan is not
+/// is_proven(). Throws Interrupted.
 std::optional<CertifiedPlan> auction_plan(const Takers& takers, const EvictionSteps& steps,
                                           int most_corrections = 1000);
 

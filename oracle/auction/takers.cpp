@@ -9,9 +9,8 @@ Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budge
       no_costs_(steps.num_tokens(), 0) {
   const std::vector<int> evictions = steps.num_evictions(budget);
   int left = num_tokens_;
-  double sum = 0;
   for (int step = 0; step < num_tokens_; ++step) {
-    sum += costs.row(step)[step];
+    total_ += costs.row(step)[step];
     if (evictions[step] == 0) continue;
     steps_.push_back(step);
     units_.push_back(evictions[step]);
@@ -19,7 +18,6 @@ Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budge
   }
   steps_.push_back(num_tokens_);
   units_.push_back(left);
-  if (sum > 0) scale_ = sum / num_tokens_;
 }
 
 }  // namespace kvsim

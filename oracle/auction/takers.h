@@ -32,9 +32,12 @@ class Takers {
     return {costs_->row(steps_[taker]), static_cast<std::size_t>(steps_[taker] + 1 - recent_)};
   }
 
-  /// The mean cost of a token at its own step, or 1 if that is 0: what differences are measured by,
-  /// so that results do not depend on the unit of the losses.
-  double scale() const { return scale_; }
+  /// The sum of the costs of all tokens at their own steps.
+  double total() const { return total_; }
+
+  /// The mean of these costs, or 1 if it is 0: what differences are measured by, so that results do
+  /// not depend on the unit of the losses.
+  double scale() const { return total_ > 0 ? total_ / num_tokens_ : 1; }
 
  private:
   const RemainingSums* costs_;
@@ -43,7 +46,7 @@ class Takers {
   std::vector<int> steps_;
   std::vector<int> units_;
   std::vector<float> no_costs_;
-  double scale_ = 1;
+  double total_ = 0;
 };
 
 }  // namespace kvsim
