@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/interrupt.h"

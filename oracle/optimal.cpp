@@ -6,7 +6,7 @@
 #include <memory>
 #include <numeric>
 
-#include "oracle/assignment_plans.h"
+#include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"

@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "oracle/assignment/certified_plan.h"
 #include "oracle/auction/takers.h"
-#include "oracle/certified_plan.h"
 
 namespace kvsim {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "sim/attention/eviction_steps.h"
 
 namespace kvsim {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "oracle/assignment_plans.h"
+#include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
 #include "oracle/certificate.h"
 #include "policies/interface/interrupt.h"

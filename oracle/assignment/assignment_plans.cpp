@@ -1,9 +1,9 @@
-#include "oracle/assignment_plans.h"
+#include "oracle/assignment/assignment_plans.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/eviction_assignment.h"
 
 namespace kvsim {
 namespace {

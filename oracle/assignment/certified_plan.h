@@ -12,7 +12,9 @@ struct CertifiedPlan {
   Schedule schedule;
   std::vector<double> slot_price;  ///< as Plan::slot_price; empty under an interval
   double loss = 0;                 ///< the costs of evicted tokens, summed
-  double bound = 0;  ///< at most `loss`; no schedule that evicts at the same steps loses less
+  /// From 0, as no cost is negative, to `loss`: no schedule that evicts at the same steps loses
+  /// less.
+  double bound = 0;
 };
 
 /// Whether loss and bound differ by at most 1e-10 of `total`, the sum of the costs of all tokens at

@@ -1,4 +1,4 @@
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/eviction_assignment.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/distance_queue.h"
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/distance_queue.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "sim/replay/planner.h"
 
 namespace kvsim {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "oracle/certified_plan.h"
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/certified_plan.h"
+#include "oracle/assignment/remaining_sums.h"
 
 namespace kvsim {
 
