@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <memory>
 #include <numeric>
 
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
+#include "oracle/side_by_side.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/policy_info.h"
@@ -40,27 +40,33 @@ CertifiedPlan only_plan(const EvictionSteps& steps, const RemainingSums& costs, 
   return plan;
 }
 
-/// The least loss at budgets of the same `recent`, less than each of them.
-std::vector<CertifiedPlan> least_losses(const EvictionSteps& steps,
-                                        const std::shared_ptr<const RemainingSums>& costs,
-                                        std::span<const int> budgets, int recent) {
-  if (steps.num_tokens() < kAuctionTokens) {
-    return assignment_plans(steps, costs, budgets, recent, true);
-  }
-  std::vector<CertifiedPlan> plans;
-  for (const int budget : budgets) {
-    const Takers takers(*costs, steps, budget, recent);
-    auto plan = auction_plan(takers, steps);
-    if (!plan) plan = assignment_plans(steps, costs, {&budget, 1}, recent, true).front();
-    if (!is_proven(*plan, takers.total())) {
-      throw UnprovenOptimum(fmt::format(
-          "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; "
-          "please report this, with the trace",
-          budget, steps.num_tokens(), plan->loss, plan->bound));
-    }
-    plans.push_back(std::move(*plan));
-  }
+CertifiedPlan plan_by_auction(const EvictionSteps& steps,
+                              const std::shared_ptr<const RemainingSums>& costs,
+                              const CacheSize& cache) {
+  const Takers takers(*costs, steps, cache.budget, cache.recent);
+  auto plan = auction_plan(takers, steps);
+  if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
+  if (is_proven(*plan, takers.total())) return std::move(*plan);
+  throw UnprovenOptimum(fmt::format(
+      "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
+      "report this, with the trace",
+      cache.budget, steps.num_tokens(), plan->loss, plan->bound));
+}
+
+std::vector<CertifiedPlan> plan_few(const Future& head,
+                                    const std::shared_ptr<const RemainingSums>& costs,
+                                    std::span<const CacheSize> caches) {
+  if (head.num_tokens() < kAuctionTokens) return assignment_plans(head, costs, caches, true);
+  std::vector<CertifiedPlan> plans(caches.size());
+  side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
+               [&](std::size_t i) { plans[i] = plan_by_auction(head, costs, caches[i]); });
   return plans;
+}
+
+std::vector<CertifiedPlan> plan_all(const Future& head,
+                                    const std::shared_ptr<const RemainingSums>& costs,
+                                    std::span<const CacheSize> caches) {
+  return assignment_plans(head, costs, caches, false);
 }
 
 class Optimal final : public HeadPlanner {
@@ -68,47 +74,52 @@ class Optimal final : public HeadPlanner {
   explicit Optimal(const Params& params) : params_(params) {}
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
-    return plan_by(least_losses, head, budgets, true);
+    const StepLosses losses(head, loss_of(params_));
+    const std::vector<CertifiedPlan> found = plan_with(plan_few, head, losses, budgets);
+    std::vector<Plan> plans;
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      const bool of_every_policy = recent_of(budgets[i]) == 0;
+      plans.push_back(
+          {.schedule = found[i].schedule,
+           .slot_price = found[i].slot_price,
+           .proof = losses.proof(found[i].loss, found[i].bound * kUnrounded, of_every_policy)});
+    }
+    return plans;
   }
 
   std::vector<Plan> plan_every_budget(const Future& head) const override {
+    const StepLosses losses(head, loss_of(params_));
     std::vector<int> budgets(head.num_tokens());
     std::iota(budgets.begin(), budgets.end(), 1);
-    const auto one_pass = [](const EvictionSteps& steps, const auto& costs, auto of, int recent) {
-      return assignment_plans(steps, costs, of, recent, false);
-    };
-    return plan_by(one_pass, head, budgets, false);
+    std::vector<Plan> plans;
+    for (CertifiedPlan& plan : plan_with(plan_all, head, losses, budgets)) {
+      plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
+    }
+    return plans;
   }
 
  private:
+  int recent_of(int budget) const { return params_.amount("recent", budget); }
+
   template <class Solve>
-  std::vector<Plan> plan_by(const Solve& solve, const Future& head, std::span<const int> budgets,
-                            bool proves) const {
-    const StepLosses losses(head, loss_of(params_));
+  std::vector<CertifiedPlan> plan_with(const Solve& solve, const Future& head,
+                                       const StepLosses& losses,
+                                       std::span<const int> budgets) const {
     const auto costs = std::make_shared<const RemainingSums>(losses.rows());
-    std::vector<CertifiedPlan> found(budgets.size());
-    std::map<int, std::vector<std::size_t>> by_recent;
+    std::vector<CertifiedPlan> plans(budgets.size());
+    std::vector<CacheSize> caches;
+    std::vector<std::size_t> places;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
-      const int recent = params_.amount("recent", budgets[i]);
+      const int recent = recent_of(budgets[i]);
       if (recent >= budgets[i]) {
-        found[i] = only_plan(head, *costs, budgets[i]);
+        plans[i] = only_plan(head, *costs, budgets[i]);
       } else {
-        by_recent[recent].push_back(i);
+        caches.push_back({budgets[i], recent});
+        places.push_back(i);
       }
     }
-    for (const auto& [recent, members] : by_recent) {
-      std::vector<int> of_members;
-      for (const std::size_t i : members) of_members.push_back(budgets[i]);
-      std::vector<CertifiedPlan> plans = solve(head, costs, of_members, recent);
-      for (std::size_t m = 0; m < members.size(); ++m) found[members[m]] = std::move(plans[m]);
-    }
-    std::vector<Plan> plans(budgets.size());
-    for (std::size_t i = 0; i < budgets.size(); ++i) {
-      plans[i] = {std::move(found[i].schedule), std::move(found[i].slot_price), {}};
-      if (!proves) continue;
-      const bool of_every_policy = params_.amount("recent", budgets[i]) == 0;
-      plans[i].proof = losses.proof(found[i].loss, found[i].bound * kUnrounded, of_every_policy);
-    }
+    std::vector<CertifiedPlan> solved = solve(head, costs, caches);
+    for (std::size_t i = 0; i < places.size(); ++i) plans[places[i]] = std::move(solved[i]);
     return plans;
   }
 

@@ -1,7 +1,8 @@
 #include "oracle/assignment/assignment_plans.h"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <map>
 
 #include "oracle/assignment/eviction_assignment.h"
 
@@ -19,10 +20,10 @@ CertifiedPlan plan_of(const EvictionAssignment& assignment, bool certify) {
 // The steps that evict are not those of the next larger budget and one more, so each budget has an
 // assignment of its own.
 CertifiedPlan plan_with_interval(const EvictionSteps& steps,
-                                 const std::shared_ptr<const RemainingSums>& costs, int budget,
-                                 int recent, bool certify) {
-  EvictionAssignment assignment(steps, costs, recent);
-  const std::vector<int> evictions = steps.num_evictions(budget);
+                                 const std::shared_ptr<const RemainingSums>& costs,
+                                 const CacheSize& cache, bool certify) {
+  EvictionAssignment assignment(steps, costs, cache.recent);
+  const std::vector<int> evictions = steps.num_evictions(cache.budget);
   for (int step = steps.num_tokens() - 1; step >= 0; --step) {
     for (int count = evictions[step]; count > 0; --count) assignment.add_eviction(step);
   }
@@ -33,24 +34,23 @@ CertifiedPlan plan_with_interval(const EvictionSteps& steps,
 
 std::vector<CertifiedPlan> assignment_plans(const EvictionSteps& steps,
                                             const std::shared_ptr<const RemainingSums>& costs,
-                                            std::span<const int> budgets, int recent,
-                                            bool certify) {
-  std::vector<CertifiedPlan> plans(budgets.size());
-  if (steps.eviction_interval() != 1) {
-    for (std::size_t i = 0; i < budgets.size(); ++i) {
-      plans[i] = plan_with_interval(steps, costs, budgets[i], recent, certify);
+                                            std::span<const CacheSize> caches, bool certify) {
+  std::vector<CertifiedPlan> plans(caches.size());
+  std::map<int, std::multimap<int, std::size_t, std::greater<>>> by_recent;  // budgets descend
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    if (steps.eviction_interval() == 1) {
+      by_recent[caches[i].recent].emplace(caches[i].budget, i);
+    } else {
+      plans[i] = plan_with_interval(steps, costs, caches[i], certify);
     }
-    return plans;
   }
-  std::vector<std::size_t> descending(budgets.size());
-  std::iota(descending.begin(), descending.end(), 0);
-  std::sort(descending.begin(), descending.end(),
-            [&](std::size_t a, std::size_t b) { return budgets[a] > budgets[b]; });
-  EvictionAssignment assignment(steps, costs, recent);
-  for (const std::size_t i : descending) {
-    while (assignment.budget() > budgets[i]) assignment.lower_budget();
-    plans[i] = plan_of(assignment, certify);
-    plans[i].slot_price = assignment.slot_prices();
+  for (const auto& [recent, budgets] : by_recent) {
+    EvictionAssignment assignment(steps, costs, recent);
+    for (const auto& [budget, i] : budgets) {
+      while (assignment.budget() > budget) assignment.lower_budget();
+      plans[i] = plan_of(assignment, certify);
+      plans[i].slot_price = assignment.slot_prices();
+    }
   }
   return plans;
 }

@@ -9,11 +9,17 @@
 
 namespace kvsim {
 
-/// The least sums of costs at several budgets, which exceed `recent`, by EvictionAssignment: with
-/// an eviction interval of 1 in one pass. `certify`: finds the bound by a pass over all costs per
-/// budget; otherwise it is the loss, which the construction makes optimal. Throws Interrupted.
+/// How many tokens a cache holds, and how many of the newest it always keeps, fewer than that.
+struct CacheSize {
+  int budget = 1;
+  int recent = 0;
+};
+
+/// The least sums of costs of several caches, by EvictionAssignment: with an eviction interval of 1
+/// in one pass per `recent`. `certify`: finds each bound by a pass over all costs; otherwise it is
+/// the loss, which the construction makes optimal. Throws Interrupted.
 std::vector<CertifiedPlan> assignment_plans(const EvictionSteps& steps,
                                             const std::shared_ptr<const RemainingSums>& costs,
-                                            std::span<const int> budgets, int recent, bool certify);
+                                            std::span<const CacheSize> caches, bool certify);
 
 }  // namespace kvsim

@@ -39,7 +39,9 @@ CertifiedPlan by_auction(const EvictionSteps& steps, const RemainingSums& costs,
 void check_equals_assignment(const StepRows& losses, std::span<const int> budgets, int recent) {
   const auto costs = costs_of(losses);
   const double total = Takers(*costs, losses, budgets[0], recent).total();
-  const auto expected = assignment_plans(losses, costs, budgets, recent, true);
+  std::vector<CacheSize> caches;
+  for (const int budget : budgets) caches.push_back({budget, recent});
+  const auto expected = assignment_plans(losses, costs, caches, true);
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     CAPTURE(losses.num_tokens(), losses.first_measured(), losses.eviction_interval(), recent,
             budgets[i]);
