@@ -2,12 +2,15 @@
 
 namespace kvsim {
 
-Assignment::Assignment(const Takers& takers)
+Assignment::Assignment(const Takers& takers, const std::vector<double>& prices)
     : taker_of_(takers.num_tokens(), kNobody),
       missing_(takers.count()),
       price_(takers.num_tokens(), 0),
       price_below_(takers.num_tokens(), 0) {
   for (int taker = 0; taker < takers.count(); ++taker) missing_[taker] = takers.units(taker);
+  for (std::size_t token = 0; token < prices.size(); ++token) {
+    raise(static_cast<int>(token), prices[token]);
+  }
 }
 
 void Assignment::give(int token, int taker) {

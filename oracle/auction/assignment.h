@@ -14,7 +14,8 @@ class Assignment {
  public:
   static constexpr int kNobody = -1;
 
-  explicit Assignment(const Takers& takers);
+  /// Nobody has a token. `prices`: of each token; empty: 0.
+  explicit Assignment(const Takers& takers, const std::vector<double>& prices = {});
 
   int taker_of(int token) const { return taker_of_[token]; }
   /// How many tokens a taker lacks of its units.
@@ -27,7 +28,7 @@ class Assignment {
   double price(int token) const { return price_[token]; }
   void raise(int token, double price);
 
-  const double* prices() const { return price_.data(); }
+  const std::vector<double>& prices() const { return price_; }
 
   /// At most the prices, by one rounding or two.
   const float* prices_below() const { return price_below_.data(); }

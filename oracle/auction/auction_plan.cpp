@@ -10,18 +10,32 @@
 namespace kvsim {
 namespace {
 
-// In the scale of the costs. Smaller steps than the last one gain nothing: the refinement that
-// follows is exact.
-constexpr double kFirstEpsilon = 0.01;
-constexpr double kLastEpsilon = 1e-5;
-constexpr double kEpsilonFactor = 5;
+// In the scale of the costs. A first auction of merged takers finds prices from which that of all
+// takers begins with a smaller epsilon. Smaller steps than the last one gain nothing: the
+// refinement that follows is exact.
+constexpr int kMerged = 16;
+constexpr double kMergedEpsilons[] = {.01, .002, .0004};
+constexpr double kEpsilons[] = {.0004, .00008, .000016};
+
+void run_auction(const Takers& takers, std::span<const double> epsilons, Assignment& assignment,
+                 CandidateLists& lists) {
+  Auction auction(takers, assignment, lists);
+  for (const double epsilon : epsilons) auction.run(epsilon * takers.scale());
+}
+
+std::vector<double> prices_of_merged(const Takers& takers) {
+  Assignment assignment(takers);
+  CandidateLists lists(takers, assignment);
+  run_auction(takers, kMergedEpsilons, assignment, lists);
+  return assignment.prices();
+}
 
 /// What a taker pays for its last token at least: its lowest value.
 std::vector<double> taker_prices(const Takers& takers, const Assignment& assignment) {
   std::vector<double> prices;
   for (int taker = 0; taker < takers.count(); ++taker) {
     poll_interrupt();
-    prices.push_back(lowest_sum(takers.costs(taker), assignment.prices()));
+    prices.push_back(lowest_sum(takers.costs(taker), assignment.prices().data()));
   }
   return prices;
 }
@@ -61,12 +75,9 @@ CertifiedPlan keep_all(const EvictionSteps& steps) {
 std::optional<CertifiedPlan> auction_plan(const Takers& takers, const EvictionSteps& steps,
                                           int most_corrections) {
   if (takers.stay() == 0) return keep_all(steps);
-  Assignment assignment(takers);
+  Assignment assignment(takers, prices_of_merged(takers.merged(kMerged)));
   CandidateLists lists(takers, assignment);
-  Auction auction(takers, assignment, lists);
-  for (double epsilon = kFirstEpsilon; epsilon >= kLastEpsilon; epsilon /= kEpsilonFactor) {
-    auction.run(epsilon * takers.scale());
-  }
+  run_auction(takers, kEpsilons, assignment, lists);
   Refinement refinement(takers, assignment, lists);
   if (!refinement.run(static_cast<long>(most_corrections) * takers.count())) return {};
   const std::vector<double> taker_price = taker_prices(takers, assignment);

@@ -70,8 +70,9 @@ float CandidateLists::likely_limit(int taker) {
       left += static_cast<std::size_t>(wide_tokens(source)[i]) < end ? 1 : 0;
     }
   }
-  if (left < kLikely) return kNoLimit;
-  return limit_of_rank({sums_.data(), left}, kLikely, kLikely + kNarrow);
+  const std::size_t wanted = least_wide(taker);
+  if (left < wanted) return kNoLimit;
+  return limit_of_rank({sums_.data(), left}, wanted, wanted + kNarrow);
 }
 
 void CandidateLists::fill_wide(int taker) {
@@ -79,7 +80,7 @@ void CandidateLists::fill_wide(int taker) {
   float limit = likely_limit(taker);
   std::size_t found =
       find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
-  if (found < kLikely) {
+  if (found < least_wide(taker)) {
     limit = kNoLimit;
     found = find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
   }

@@ -45,7 +45,6 @@ class CandidateLists {
  private:
   static constexpr std::size_t kWide = 160;
   static constexpr std::size_t kNarrow = 16;
-  static constexpr std::size_t kLikely = 32;
 
   struct Candidate {
     float least;  ///< its value is at least this
@@ -67,6 +66,10 @@ class CandidateLists {
   float* wide_costs(int taker) { return &wide_costs_[static_cast<std::size_t>(taker) * kWide]; }
   double value(const Candidate& candidate) const {
     return double{candidate.cost} + assignment_.price(candidate.token);
+  }
+  /// Beside those that the taker may have itself, enough to fill a narrow list twice.
+  std::size_t least_wide(int taker) const {
+    return static_cast<std::size_t>(takers_.units(taker)) + 2 * kNarrow;
   }
   /// A limit that some hundred values of the row do not exceed, from the present list.
   float likely_limit(int taker);

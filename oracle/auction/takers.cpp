@@ -20,4 +20,19 @@ Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budge
   units_.push_back(left);
 }
 
+Takers Takers::merged(int units) const {
+  Takers fewer = *this;
+  fewer.steps_.clear();
+  fewer.units_.clear();
+  for (int taker = 0; taker < count(); ++taker) {
+    if (taker == stay() || fewer.units_.empty() || fewer.units_.back() >= units) {
+      fewer.steps_.push_back(step(taker));
+      fewer.units_.push_back(0);
+    }
+    fewer.steps_.back() = step(taker);
+    fewer.units_.back() += units_[taker];
+  }
+  return fewer;
+}
+
 }  // namespace kvsim

@@ -16,6 +16,10 @@ class Takers {
   /// Step t may take tokens 0 .. t - recent. `costs` has to outlive the object; recent < budget.
   Takers(const RemainingSums& costs, const EvictionSteps& steps, int budget, int recent);
 
+  /// The same with takers of at least `units` evictions each, all after the last of their steps: a
+  /// smaller problem whose prices are similar.
+  Takers merged(int units) const;
+
   int num_tokens() const { return num_tokens_; }
   int count() const { return static_cast<int>(units_.size()); }
   int stay() const { return count() - 1; }
