@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/interrupt.h"
@@ -92,14 +92,14 @@ class LeastWorth final : public EvictionRule {
   std::vector<std::vector<float>> worth_;  // per step and token
 };
 
-/// What a schedule retains; an empty one lets nothing go.
+/// What a schedule retains.
 double retained(const StepRows& losses, const Schedule& schedule) {
   double sum = 0;
   for (int step = losses.first_measured(); step < losses.num_tokens(); ++step) {
     poll_interrupt();
     const std::span<const float> row = losses.row(step);
     for (int token = 0; token <= step; ++token) {
-      sum += schedule.empty() || schedule[token] >= step ? row[token] : 0;
+      sum += schedule[token] >= step ? row[token] : 0;
     }
   }
   return sum;
@@ -138,7 +138,7 @@ Certificate certify(const StepRows& losses, int budget, const CertificateLimits&
   Certificate best;
   best.bound = std::numeric_limits<double>::infinity();
   best.retained = -1;
-  best.total = retained(losses, {});
+  best.total = sum_of_measured(losses);
   std::vector<double> price = first_prices(losses, budget);
   std::vector<double> direction(price.size(), 0);
   std::vector<double> move(price.size());
@@ -195,28 +195,20 @@ class Certifier final : public HeadPlanner {
     std::vector<Plan> plans;
     for (const int budget : budgets) {
       if (budget >= head.num_tokens()) {
-        plans.push_back(
-            {.schedule = Schedule(head.num_tokens(), head.num_tokens()), .proof = proof(0, 0, 1)});
+        plans.push_back({.schedule = Schedule(head.num_tokens(), head.num_tokens()),
+                         .proof = losses.proof(0, 0, true)});
         continue;
       }
       Certificate certificate = certify(losses.rows(), budget, limits_);
-      const double steps = losses.num_steps();
       plans.push_back({.schedule = std::move(certificate.schedule),
                        .slot_price = std::move(certificate.slot_price),
-                       .proof = proof((certificate.total - certificate.retained) / steps,
-                                      (certificate.total - certificate.bound) / steps,
-                                      certificate.bound / steps)});
+                       .proof = losses.proof(certificate.total - certificate.retained,
+                                             certificate.total - certificate.bound, true)});
     }
     return plans;
   }
 
  private:
-  Proof proof(double loss, double loss_bound, double recall_bound) const {
-    Proof proof{.loss = loss, .loss_bound = loss_bound};
-    if (loss_.bounds_recall()) proof.recall_bound = recall_bound;
-    return proof;
-  }
-
   Loss loss_;
   CertificateLimits limits_;
 };

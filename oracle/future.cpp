@@ -1,7 +1,7 @@
 // Evicts the token with the least attention still to come. Not optimal, because it ignores how long
 // a token must be kept to receive that attention.
 
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "policies/interface/policy_info.h"
 

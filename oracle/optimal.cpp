@@ -1,15 +1,25 @@
 // The exact best eviction sequence for losses that add up over missing tokens: oracle/README.md.
 
-#include <algorithm>
-#include <map>
+#include <fmt/format.h>
 
-#include "oracle/eviction_assignment.h"
+#include <memory>
+#include <numeric>
+
+#include "oracle/assignment/assignment_plans.h"
+#include "oracle/auction/auction_plan.h"
+#include "oracle/side_by_side.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
 namespace {
+
+// From here on an auction per budget takes less time than the pass that finds all of them.
+constexpr int kAuctionTokens = 1536;
+
+// Costs are rounded to single precision, by less than this share.
+constexpr double kUnrounded = 1 - 0x1p-23;
 
 /// What remains if the newest tokens to keep fill the budget.
 class OldestFirst final : public EvictionRule {
@@ -18,20 +28,45 @@ class OldestFirst final : public EvictionRule {
   double loss(int token, int) override { return token; }
 };
 
-Schedule window_schedule(const EvictionSteps& steps, int budget) {
+/// Where the newest tokens to keep fill the budget, there is no choice.
+CertifiedPlan only_plan(const EvictionSteps& steps, const RemainingSums& costs, int budget) {
   OldestFirst rule;
-  return simulate(steps, budget, rule);
+  CertifiedPlan plan{.schedule = simulate(steps, budget, rule)};
+  for (int token = 0; token < steps.num_tokens(); ++token) {
+    const int leaves = plan.schedule[token];
+    if (leaves < steps.num_tokens()) plan.loss += double{costs.row(leaves)[token]};
+  }
+  plan.bound = plan.loss;
+  return plan;
 }
 
-// The steps that evict are not those of the next larger budget and one more, so each budget has an
-// assignment of its own.
-Schedule schedule_with_interval(const StepRows& losses, int budget, int recent) {
-  EvictionAssignment assignment(losses, recent);
-  const std::vector<int> evictions = losses.num_evictions(budget);
-  for (int step = losses.num_tokens() - 1; step >= 0; --step) {
-    for (int count = evictions[step]; count > 0; --count) assignment.add_eviction(step);
-  }
-  return assignment.schedule();
+CertifiedPlan plan_by_auction(const EvictionSteps& steps,
+                              const std::shared_ptr<const RemainingSums>& costs,
+                              const CacheSize& cache) {
+  const Takers takers(*costs, steps, cache.budget, cache.recent);
+  auto plan = auction_plan(takers, steps);
+  if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
+  if (is_proven(*plan, takers.total())) return std::move(*plan);
+  throw UnprovenOptimum(fmt::format(
+      "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
+      "report this, with the trace",
+      cache.budget, steps.num_tokens(), plan->loss, plan->bound));
+}
+
+std::vector<CertifiedPlan> plan_few(const Future& head,
+                                    const std::shared_ptr<const RemainingSums>& costs,
+                                    std::span<const CacheSize> caches) {
+  if (head.num_tokens() < kAuctionTokens) return assignment_plans(head, costs, caches, true);
+  std::vector<CertifiedPlan> plans(caches.size());
+  side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
+               [&](std::size_t i) { plans[i] = plan_by_auction(head, costs, caches[i]); });
+  return plans;
+}
+
+std::vector<CertifiedPlan> plan_all(const Future& head,
+                                    const std::shared_ptr<const RemainingSums>& costs,
+                                    std::span<const CacheSize> caches) {
+  return assignment_plans(head, costs, caches, false);
 }
 
 class Optimal final : public HeadPlanner {
@@ -40,32 +75,54 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const StepLosses losses(head, loss_of(params_));
-    std::vector<Plan> plans(budgets.size());
-    std::map<int, std::vector<std::size_t>> by_recent;  // one pass serves all budgets of a key
+    const std::vector<CertifiedPlan> found = plan_with(plan_few, head, losses, budgets);
+    std::vector<Plan> plans;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
-      const int recent = params_.amount("recent", budgets[i]);
-      if (recent >= budgets[i]) {
-        plans[i].schedule = window_schedule(head, budgets[i]);
-      } else if (head.eviction_interval() != 1) {
-        plans[i].schedule = schedule_with_interval(losses.rows(), budgets[i], recent);
-      } else {
-        by_recent[recent].push_back(i);
-      }
+      const bool of_every_policy = recent_of(budgets[i]) == 0;
+      plans.push_back(
+          {.schedule = found[i].schedule,
+           .slot_price = found[i].slot_price,
+           .proof = losses.proof(found[i].loss, found[i].bound * kUnrounded, of_every_policy)});
     }
-    for (auto& [recent, members] : by_recent) {
-      std::sort(members.begin(), members.end(),
-                [&](std::size_t a, std::size_t b) { return budgets[a] > budgets[b]; });
-      EvictionAssignment assignment(losses.rows(), recent);
-      for (const std::size_t i : members) {
-        while (assignment.budget() > budgets[i]) assignment.lower_budget();
-        plans[i].schedule = assignment.schedule();
-        plans[i].slot_price = assignment.slot_prices();
-      }
+    return plans;
+  }
+
+  std::vector<Plan> plan_every_budget(const Future& head) const override {
+    const StepLosses losses(head, loss_of(params_));
+    std::vector<int> budgets(head.num_tokens());
+    std::iota(budgets.begin(), budgets.end(), 1);
+    std::vector<Plan> plans;
+    for (CertifiedPlan& plan : plan_with(plan_all, head, losses, budgets)) {
+      plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
     }
     return plans;
   }
 
  private:
+  int recent_of(int budget) const { return params_.amount("recent", budget); }
+
+  template <class Solve>
+  std::vector<CertifiedPlan> plan_with(const Solve& solve, const Future& head,
+                                       const StepLosses& losses,
+                                       std::span<const int> budgets) const {
+    const auto costs = std::make_shared<const RemainingSums>(losses.rows());
+    std::vector<CertifiedPlan> plans(budgets.size());
+    std::vector<CacheSize> caches;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < budgets.size(); ++i) {
+      const int recent = recent_of(budgets[i]);
+      if (recent >= budgets[i]) {
+        plans[i] = only_plan(head, *costs, budgets[i]);
+      } else {
+        caches.push_back({budgets[i], recent});
+        places.push_back(i);
+      }
+    }
+    std::vector<CertifiedPlan> solved = solve(head, costs, caches);
+    for (std::size_t i = 0; i < places.size(); ++i) plans[places[i]] = std::move(solved[i]);
+    return plans;
+  }
+
   Params params_;
 };
 

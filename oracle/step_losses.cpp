@@ -135,7 +135,16 @@ TraceNeeds loss_needs(const Params& params) {
   return {.answer_spans = loss.answers_only, .output_score_grad = loss.cost == Cost::predicted};
 }
 
-StepLosses::StepLosses(const Future& future, const Loss& loss) {
+double sum_of_measured(const StepRows& rows) {
+  double sum = 0;
+  for (int step = rows.first_measured(); step < rows.num_tokens(); ++step) {
+    poll_interrupt();
+    for (const float number : rows.row(step)) sum += number;
+  }
+  return sum;
+}
+
+StepLosses::StepLosses(const Future& future, const Loss& loss) : loss_(loss) {
   const std::vector<int> steps = steps_that_count(future, loss.answers_only);
   num_steps_ = static_cast<int>(steps.size());
   if (loss.bounds_recall()) {
@@ -148,6 +157,14 @@ StepLosses::StepLosses(const Future& future, const Loss& loss) {
   } else {
     add_losses(future, loss.cost, steps, *own_);
   }
+}
+
+Proof StepLosses::proof(double loss, double bound, bool of_every_policy) const {
+  Proof proof{.loss = loss / num_steps_, .loss_bound = bound / num_steps_};
+  if (of_every_policy && loss_.bounds_recall()) {
+    proof.recall_bound = (sum_of_measured(rows()) - bound) / num_steps_;
+  }
+  return proof;
 }
 
 }  // namespace kvsim

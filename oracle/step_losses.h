@@ -31,6 +31,10 @@ std::vector<Param> loss_params();
 Loss loss_of(const Params& params);
 TraceNeeds loss_needs(const Params& params);
 
+/// The sum over the measured steps and all tokens: of attention, what a cache of all tokens
+/// retains.
+double sum_of_measured(const StepRows& rows);
+
 /// What each step loses without each token. Takes 2 n (n + 1) bytes, except for the attention lost
 /// by all steps, which is the future's own. Throws DataError without a step that counts.
 class StepLosses {
@@ -45,7 +49,13 @@ class StepLosses {
   /// Over how many steps a mean of losses is taken.
   int num_steps() const { return num_steps_; }
 
+  /// That a schedule loses `loss` and no other less than `bound`, both summed over steps.
+  /// `of_every_policy`: the bound holds for every schedule of the budget. Then it bounds recall, if
+  /// the losses are attention.
+  Proof proof(double loss, double bound, bool of_every_policy) const;
+
  private:
+  Loss loss_;
   const StepRows* attention_ = nullptr;
   std::optional<StepRows> own_;
   int num_steps_;

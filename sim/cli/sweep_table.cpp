@@ -270,7 +270,8 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();
       const Mean& mean = found.means[i];
-      if (const auto bound = mean.recall_bound()) {
+      const auto bound = mean.recall_bound();
+      if (bound && !policies[i].bounds_recall()) {  // which retains as much as it bounds
         // Between evictions others may keep more tokens, or evict below the budget.
         const char* bounded = plan.request.eviction_interval == 1
                                   ? "no policy"

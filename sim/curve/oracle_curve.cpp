@@ -1,7 +1,6 @@
 #include "sim/curve/oracle_curve.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "policies/registry/registry.h"
 #include "sim/attention/attention_blocks.h"
@@ -104,13 +103,11 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
 
 Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& options,
                    const Backend& backend) {
-  std::vector<int> budgets(unit.num_tokens());
-  std::iota(budgets.begin(), budgets.end(), 1);
   std::vector<Plan> plans;
   {
     const Future future(unit, eviction_steps(unit, options.mode, 1), backend, options.interrupted);
     const auto planner = oracle.policy().make_planner(oracle.params());
-    plans = std::move(planner->plan({&future, 1}, {&budgets, 1}).front());
+    plans = planner->plan_every_budget(future);
   }
   const int prompt = first_measured(options.mode, unit.prompt_length);
   ScheduleLosses losses(plans);

@@ -13,10 +13,15 @@ namespace kvsim {
 /// evicts. For one thread.
 class Future : public EvictionSteps {
  public:
-  /// `unit` and `backend` have to outlive the object. `interrupted` as in ReplayOptions.
+  /// `unit` and `backend` have to outlive the object. `interrupted` and `planning_threads` as in
+  /// ReplayOptions.
   Future(const Unit& unit, const EvictionSteps& steps, const Backend& backend,
-         const std::atomic<bool>* interrupted = nullptr)
-      : EvictionSteps(steps), unit_(&unit), backend_(&backend), interrupted_(interrupted) {}
+         const std::atomic<bool>* interrupted = nullptr, int planning_threads = 1)
+      : EvictionSteps(steps),
+        unit_(&unit),
+        backend_(&backend),
+        interrupted_(interrupted),
+        planning_threads_(planning_threads) {}
 
   /// The same with given attention.
   Future(const Unit& unit, FutureAttention attention, const Backend& backend)
@@ -38,6 +43,12 @@ class Future : public EvictionSteps {
   /// Lets go of the attention, whose memory is quadratic in the text.
   void forget_attention() { attention_.reset(); }
 
+  /// How many threads may plan budgets side by side, see ReplayOptions.
+  int planning_threads() const { return planning_threads_; }
+
+  /// The flag that ends the run, or null.
+  const std::atomic<bool>* interrupted() const { return interrupted_; }
+
   /// Throws Interrupted if the user ended the run. A planner that takes long calls it now and then.
   void check_interrupted() const { kvsim::check_interrupted(interrupted_); }
 
@@ -45,6 +56,7 @@ class Future : public EvictionSteps {
   const Unit* unit_;
   const Backend* backend_;
   const std::atomic<bool>* interrupted_;
+  int planning_threads_;
   mutable std::optional<FutureAttention> attention_;
 };
 

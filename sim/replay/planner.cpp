@@ -1,6 +1,14 @@
 #include "sim/replay/planner.h"
 
+#include <numeric>
+
 namespace kvsim {
+
+std::vector<Plan> Planner::plan_every_budget(const Future& head) const {
+  std::vector<int> budgets(head.num_tokens());
+  std::iota(budgets.begin(), budgets.end(), 1);
+  return plan({&head, 1}, {&budgets, 1}).front();
+}
 
 std::vector<std::vector<Plan>> HeadPlanner::plan(std::span<const Future> layer,
                                                  std::span<const std::vector<int>> budgets) const {

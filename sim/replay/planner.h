@@ -32,6 +32,9 @@ class Planner {
   virtual std::vector<std::vector<Plan>> plan(std::span<const Future> layer,
                                               std::span<const std::vector<int>> budgets) const = 0;
 
+  /// The plans of budgets 1 .. n for a unit alone; proofs may be left out.
+  virtual std::vector<Plan> plan_every_budget(const Future& head) const;
+
   /// Whether what it plans for a unit depends on the other units of the layer.
   virtual bool plans_jointly() const { return true; }
 };

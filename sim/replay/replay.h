@@ -43,6 +43,7 @@ struct ReplayOptions {
   bool whole_layers = false;  ///< all heads of the units' layers are there: measure layers as well
   MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
+  int planning_threads = 1;  ///< that an oracle may use; results do not depend on it
 };
 
 struct Outcome {

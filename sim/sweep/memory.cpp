@@ -116,6 +116,11 @@ std::size_t replay_memory(const ReplayShape& shape) {
   return bytes + tables * (n * (n + 1) / 2) * kNumber + exact_values;
 }
 
+std::size_t planning_memory(const ReplayShape& shape) {
+  constexpr std::size_t kCandidates = 1600;  // lists, prices and the schedule, per token
+  return shape.num_tokens * kCandidates;
+}
+
 std::size_t table_memory(std::size_t rows) {
   constexpr std::size_t kBytesPerRow = 11 << 10;
   return rows * kBytesPerRow;

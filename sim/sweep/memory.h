@@ -34,6 +34,9 @@ struct ReplayShape {
 /// attention's size, or four if one weighs other losses.
 std::size_t replay_memory(const ReplayShape& shape);
 
+/// What an oracle takes at most for a budget of a unit that another thread plans.
+std::size_t planning_memory(const ReplayShape& shape);
+
 /// Of that, what reading the unit before its replays takes.
 std::size_t read_memory(const ReplayShape& shape);
 

@@ -80,6 +80,12 @@ void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
   }
 }
 
+/// Threads that a group has for itself.
+int threads_per_group(const SweepPlan& plan, std::size_t groups) {
+  const auto at_once = static_cast<int>(std::max<std::size_t>(1, groups));
+  return std::max(1, plan.request.threads / at_once);
+}
+
 ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& interrupted) {
   return {.mode = request.mode,
           .eviction_interval = request.eviction_interval,
@@ -97,6 +103,7 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
   const auto groups = group_jobs(plan, jobs, backend);
   std::size_t largest = 0;
   std::size_t ahead = 0;
+  std::size_t planning = 0;
   for (const std::span<const SweepJob> group : groups) {
     std::size_t replays = 0;  // of one job at a time; a device's work lies in its own memory
     std::size_t recorded = 0;
@@ -104,6 +111,7 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     for (const SweepJob& job : group) {
       const ReplayShape shape = replay_shape(plan, job);
       const std::size_t read = read_memory(shape);
+      if (shape.oracles) planning = std::max(planning, planning_memory(shape));
       replays = std::max(replays, job.units.size() * (replay_memory(shape) - read));
       recorded += job.units.size() * read;
       if (group.size() > 1) recorded_steps += trajectory_bytes(shape);
@@ -112,6 +120,9 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     ahead = std::max(ahead, recorded);
   }
   const int threads = plan.request.threads;
+  // Of the first budget that a group plans, replay_memory() has it.
+  const int more = threads_per_group(plan, groups.size()) - 1;
+  largest += planning * static_cast<std::size_t>(more);
   return largest * std::min(static_cast<std::size_t>(threads), groups.size()) +
          read_ahead_memory(groups.size(), threads, ahead);
 }
@@ -124,13 +135,15 @@ void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<
   const auto run_all = [&](std::span<const SweepJob> part) {
     const JobLoader loader(plan, part, backend, interrupted);
     const auto groups = group_jobs(plan, part, backend);
+    ReplayOptions own = options;
+    own.planning_threads = threads_per_group(plan, groups.size());
     const auto load = [&](std::size_t i) {
       std::vector<ReplayJob> loaded;
       for (const SweepJob& job : groups[i]) loaded.push_back(loader.load(job));
       return loaded;
     };
     const auto replay = [&](std::size_t i, const std::vector<ReplayJob>& loaded) {
-      std::vector<JobOutcomes> outcomes = replay_jobs(loaded, options, backend);
+      std::vector<JobOutcomes> outcomes = replay_jobs(loaded, own, backend);
       // Not an OpenMP critical section: `finished` may throw out of it.
       const std::lock_guard<std::mutex> lock(reporting);
       for (std::size_t j = 0; j < groups[i].size(); ++j) {

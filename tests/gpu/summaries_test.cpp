@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "analysis/analyse_unit.h"
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "sim/attention/future_attention.h"
 #include "tests/gpu/devices.h"
 #include "tests/support/units.h"

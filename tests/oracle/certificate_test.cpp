@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/eviction_assignment.h"
 #include "tests/oracle/small_attention.h"
 #include "traces/trace.h"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/eviction_assignment.h"
 #include "tests/oracle/small_attention.h"
 
 namespace kvsim {

@@ -3,8 +3,8 @@
 #include <limits>
 #include <random>
 
-#include "oracle/distance_queue.h"
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/distance_queue.h"
+#include "oracle/assignment/eviction_assignment.h"
 #include "tests/oracle/small_attention.h"
 
 namespace kvsim {

@@ -1,9 +1,10 @@
-#include "oracle/eviction_assignment.h"
+#include "oracle/assignment/eviction_assignment.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "policies/interface/interrupt.h"
+#include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {
 namespace {
@@ -39,21 +40,25 @@ int next_improvement(const float* costs, float distance, const float* slack, int
 }  // namespace
 
 EvictionAssignment::EvictionAssignment(const StepRows& losses, int recent)
-    : losses_(losses),
+    : EvictionAssignment(losses, std::make_shared<RemainingSums>(losses), recent) {}
+
+EvictionAssignment::EvictionAssignment(const EvictionSteps& steps,
+                                       std::shared_ptr<const RemainingSums> costs, int recent)
+    : steps_(steps),
+      costs_(std::move(costs)),
       recent_(recent),
-      budget_(losses.num_tokens()),
-      remaining_(losses),
-      step_of_(losses.num_tokens(), kNone),
-      token_price_(losses.num_tokens(), 0),
-      queue_(losses.num_tokens()),
-      slack_(losses.num_tokens()),
-      reached_from_(losses.num_tokens()),
-      released_token_(losses.num_tokens()),
-      is_scanned_(losses.num_tokens(), 0) {}
+      budget_(steps.num_tokens()),
+      step_of_(steps.num_tokens(), kNone),
+      token_price_(steps.num_tokens(), 0),
+      queue_(steps.num_tokens()),
+      slack_(steps.num_tokens()),
+      reached_from_(steps.num_tokens()),
+      released_token_(steps.num_tokens()),
+      is_scanned_(steps.num_tokens(), 0) {}
 
 void EvictionAssignment::lower_budget() {
   --budget_;
-  add_eviction(std::max(budget_, losses_.first_eviction()));
+  add_eviction(std::max(budget_, steps_.first_eviction()));
 }
 
 // Dijkstra's algorithm over the tokens, with reduced costs. A path ends at a token that no step
@@ -76,7 +81,7 @@ void EvictionAssignment::add_eviction(int step) {
 }
 
 void EvictionAssignment::start(int source) {
-  const float* costs = remaining_.row(source);
+  const float* costs = costs_->row(source);
   const int count = num_candidates(source);
   queue_.clear();
   settled_.clear();
@@ -86,7 +91,7 @@ void EvictionAssignment::start(int source) {
   for (int token = 0; token < count; ++token) {
     if (step_of_[token] == kNone) reach(token, source, costs[token]);
   }
-  for (int token = 0; token < losses_.num_tokens(); ++token) {
+  for (int token = 0; token < steps_.num_tokens(); ++token) {
     limit(token, shortest_);
     if (token < count && step_of_[token] != kNone) {
       reach(token, source, costs[token] + token_price_[token]);
@@ -99,7 +104,7 @@ void EvictionAssignment::start(int source) {
 void EvictionAssignment::scan(int step, double distance) {
   is_scanned_[step] = 1;
   scanned_.push_back(step);
-  const float* costs = remaining_.row(step);
+  const float* costs = costs_->row(step);
   const float below = rounded_down(distance);
   const int count = num_candidates(step);
   int begin = 0;
@@ -148,29 +153,38 @@ void EvictionAssignment::augment(int source) {
 Schedule EvictionAssignment::schedule() const {
   Schedule schedule;
   for (const int step : step_of_) {
-    schedule.push_back(step == kNone ? losses_.num_tokens() : step);
+    schedule.push_back(step == kNone ? steps_.num_tokens() : step);
   }
   return schedule;
 }
 
 double EvictionAssignment::step_price(int step) const {
-  const float* costs = remaining_.row(step);
-  double least = kUnreached;
-  for (int token = 0; token < num_candidates(step); ++token) {
-    least = std::min(least, costs[token] + token_price_[token]);
+  const auto count = static_cast<std::size_t>(num_candidates(step));
+  return lowest_sum({costs_->row(step), count}, token_price_.data());
+}
+
+double EvictionAssignment::dual_bound() const {
+  std::vector<int> evictions(steps_.num_tokens(), 0);
+  double bound = 0;
+  for (int token = 0; token < steps_.num_tokens(); ++token) {
+    bound -= token_price_[token];
+    if (step_of_[token] != kNone) ++evictions[step_of_[token]];
   }
-  return least;
+  for (int step = 0; step < steps_.num_tokens(); ++step) {
+    if (evictions[step] > 0) bound += evictions[step] * step_price(step);
+  }
+  return bound;
 }
 
 std::vector<double> EvictionAssignment::slot_prices() const {
   // At first the price of the step: cost plus token price of the token that it evicts.
-  std::vector<double> price(losses_.num_tokens() + 1, 0);
-  for (int token = 0; token < losses_.num_tokens(); ++token) {
+  std::vector<double> price(steps_.num_tokens() + 1, 0);
+  for (int token = 0; token < steps_.num_tokens(); ++token) {
     const int step = step_of_[token];
     if (step != kNone) price[step] = cost(token, step) + token_price_[token];
   }
-  const int first = std::max(budget_, losses_.first_eviction());
-  for (int step = 0; step < losses_.num_tokens(); ++step) {
+  const int first = std::max(budget_, steps_.first_eviction());
+  for (int step = 0; step < steps_.num_tokens(); ++step) {
     price[step] = step < first ? 0 : std::max(0.0, price[step] - price[step + 1]);
   }
   price.pop_back();

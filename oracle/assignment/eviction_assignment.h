@@ -1,10 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "oracle/distance_queue.h"
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/distance_queue.h"
+#include "oracle/assignment/remaining_sums.h"
 #include "sim/replay/planner.h"
 
 namespace kvsim {
@@ -14,13 +15,17 @@ namespace kvsim {
 /// tokens; each eviction is inserted by a shortest augmenting path, after which the assignment is
 /// optimal for those inserted so far. With an eviction interval of 1 each call of lower_budget()
 /// inserts what the next smaller budget evicts; otherwise use add_eviction(), from the last step to
-/// the first. Takes 2 n (n + 1) bytes beside the losses, and O(n²) time per budget at worst.
+/// the first. Takes 2 n (n + 1) bytes for the costs, and O(n²) time per budget at worst.
 class EvictionAssignment {
  public:
   /// Row t of `losses` is what step t loses without token j, at least 0: of FutureAttention, the
   /// optimum is that of total recall. Step t may evict tokens 0 .. t - recent. `losses` has to
   /// outlive the object.
   EvictionAssignment(const StepRows& losses, int recent);
+
+  /// The same from costs that others use as well.
+  EvictionAssignment(const EvictionSteps& steps, std::shared_ptr<const RemainingSums> costs,
+                     int recent);
 
   /// Most tokens kept after a step; num_tokens at first.
   int budget() const { return budget_; }
@@ -53,7 +58,11 @@ class EvictionAssignment {
   double step_price(int step) const;
 
   /// L(j,t): what the measured steps after t lose without token j.
-  float cost(int token, int step) const { return remaining_.row(step)[token]; }
+  float cost(int token, int step) const { return costs_->row(step)[token]; }
+
+  /// The sum of the step prices of all inserted evictions less that of the token prices, from the
+  /// least value of every step over all its tokens: no assignment of these evictions costs less.
+  double dual_bound() const;
 
  private:
   /// The step may evict tokens 0 .. num_candidates(step) - 1.
@@ -64,11 +73,11 @@ class EvictionAssignment {
   void limit(int token, double distance);
   void augment(int source);
 
-  const StepRows& losses_;
+  EvictionSteps steps_;
+  std::shared_ptr<const RemainingSums> costs_;
   int recent_;
   int budget_;
   double loss_ = 0;
-  RemainingSums remaining_;          // the costs
   std::vector<int> step_of_;         // per token: the step that evicts it, or kNone
   std::vector<double> token_price_;  // 0 for tokens that stay
 

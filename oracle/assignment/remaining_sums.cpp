@@ -1,4 +1,4 @@
-#include "oracle/remaining_sums.h"
+#include "oracle/assignment/remaining_sums.h"
 
 #include <algorithm>
 

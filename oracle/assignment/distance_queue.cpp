@@ -1,4 +1,4 @@
-#include "oracle/distance_queue.h"
+#include "oracle/assignment/distance_queue.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+
+#include "oracle/assignment/certified_plan.h"
+#include "oracle/auction/takers.h"
+
+namespace kvsim {
+
+/// The least sum of costs at one budget, by an auction (oracle/auction/README.md). Empty if the
+/// prices did not become exact within `most_corrections` per taker, or the plan is not
+/// is_proven(). Throws Interrupted.
+std::optional<CertifiedPlan> auction_plan(const Takers& takers, const EvictionSteps& steps,
+                                          int most_corrections = 1000);
+
+}  // namespace kvsim

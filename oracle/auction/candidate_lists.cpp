@@ -1,0 +1,132 @@
+#include "oracle/auction/candidate_lists.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/kernels/candidate_kernels.h"
+
+namespace kvsim {
+namespace {
+
+constexpr float kNoLimit = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+CandidateLists::CandidateLists(const Takers& takers, const Assignment& assignment)
+    : takers_(takers),
+      assignment_(assignment),
+      lists_(takers.count()),
+      narrow_(static_cast<std::size_t>(takers.count()) * kNarrow),
+      wide_tokens_(static_cast<std::size_t>(takers.count()) * kWide),
+      wide_costs_(static_cast<std::size_t>(takers.count()) * kWide),
+      places_(takers.num_tokens() + 1),
+      sums_(takers.num_tokens() + 1) {}
+
+// Lists that were filled just now are taken as they are: of many equal values they hold only some.
+Offer CandidateLists::best_two(int taker, double tolerance) {
+  for (int fills = 0;; ++fills) {
+    const List& list = lists_[taker];
+    const Candidate* const candidates = narrow(taker);
+    Offer offer{.value = kNoLimit, .next_value = kNoLimit};
+    bool none_is_lower = false;
+    for (int i = 0; i < list.size; ++i) {
+      none_is_lower = candidates[i].least >= offer.next_value;
+      if (none_is_lower) break;
+      if (assignment_.taker_of(candidates[i].token) == taker) continue;
+      const double of_token = value(candidates[i]);
+      if (of_token < offer.value) {
+        offer = {candidates[i].token, of_token, offer.value};
+      } else {
+        offer.next_value = std::min(offer.next_value, of_token);
+      }
+    }
+    if (none_is_lower || offer.next_value <= list.limit + tolerance || fills == 2) return offer;
+    if (fills == 1 || list.wide_size == 0) fill_wide(taker);
+    if (list.wide_size > 0) fill_narrow(taker);
+  }
+}
+
+void CandidateLists::lost(int taker, int token) {
+  if (!has_list(taker) || takers_.units(taker) == 1) return;
+  const double of_token =
+      double{takers_.costs(taker)[static_cast<std::size_t>(token)]} + assignment_.price(token);
+  lists_[taker].limit = std::min(lists_[taker].limit, static_cast<float>(of_token) * kRoundedBelow);
+}
+
+// From the tokens that are in the list, or at first in that of the next taker, whose costs are
+// similar. Beside them other tokens are below the limit, more often too many than too few.
+float CandidateLists::likely_limit(int taker) {
+  const std::size_t end = takers_.costs(taker).size();
+  const int source = lists_[taker].wide_size > 0 ? taker : taker + 1;
+  if (end <= kWide || !has_list(source)) return kNoLimit;
+  const auto size = static_cast<std::size_t>(lists_[source].wide_size);
+  add_prices(wide_costs(source), wide_tokens(source), size, assignment_.prices_below(),
+             sums_.data());
+  std::size_t left = size;
+  if (source != taker) {
+    left = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      sums_[left] = sums_[i];
+      left += static_cast<std::size_t>(wide_tokens(source)[i]) < end ? 1 : 0;
+    }
+  }
+  const std::size_t wanted = least_wide(taker);
+  if (left < wanted) return kNoLimit;
+  return limit_of_rank({sums_.data(), left}, wanted, wanted + kNarrow);
+}
+
+void CandidateLists::fill_wide(int taker) {
+  const std::span<const float> costs = takers_.costs(taker);
+  float limit = likely_limit(taker);
+  std::size_t found =
+      find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
+  if (found < least_wide(taker)) {
+    limit = kNoLimit;
+    found = find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
+  }
+  if (found > kWide) {
+    const float lower = limit_of_rank({sums_.data(), found}, kWide * 3 / 4, kWide);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < found && kept < kWide; ++i) {
+      if (sums_[i] <= lower) places_[kept++] = places_[i];
+    }
+    limit = lower;
+    found = kept;
+  }
+  for (std::size_t i = 0; i < found; ++i) {
+    wide_tokens(taker)[i] = places_[i];
+    wide_costs(taker)[i] = costs[static_cast<std::size_t>(places_[i])];
+  }
+  lists_[taker].wide_size = static_cast<std::int32_t>(found);
+  lists_[taker].wide_limit = found == costs.size() ? kNoLimit : limit;
+}
+
+void CandidateLists::fill_narrow(int taker) {
+  List& list = lists_[taker];
+  const auto size = static_cast<std::size_t>(list.wide_size);
+  add_prices(wide_costs(taker), wide_tokens(taker), size, assignment_.prices_below(), sums_.data());
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    const bool has =
+        takers_.units(taker) > 1 && assignment_.taker_of(wide_tokens(taker)[i]) == taker;
+    if (has || sums_[i] > list.wide_limit) continue;
+    sums_[left] = sums_[i];
+    places_[left++] = static_cast<std::int32_t>(i);
+  }
+  float limit = kNoLimit;
+  if (left > kNarrow) limit = limit_of_rank({sums_.data(), left}, kNarrow / 2, kNarrow);
+  Candidate* const candidates = narrow(taker);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < left && count < kNarrow; ++i) {
+    if (sums_[i] > limit) continue;
+    const auto place = static_cast<std::size_t>(places_[i]);
+    candidates[count++] = {sums_[i] * kRoundedBelow, wide_costs(taker)[place],
+                           wide_tokens(taker)[place]};
+  }
+  std::sort(candidates, candidates + count,
+            [](const Candidate& a, const Candidate& b) { return a.least < b.least; });
+  list.size = static_cast<std::int32_t>(count);
+  list.limit = std::min(list.wide_limit, limit) * kRoundedBelow;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oracle/auction/assignment.h"
+
+namespace kvsim {
+
+/// The two tokens that a taker values most among those that it does not have. A token's value is
+/// its cost plus its price; the less, the better.
+struct Offer {
+  int token = -1;
+  double value = 0;
+  double next_value = 0;  ///< of the second token
+};
+
+/// Per taker of few units, the tokens with the lowest values, so that few rows of costs are read.
+/// A wide list holds all tokens that were below a limit when it was filled, a narrow one the lowest
+/// of these. Prices only rise, so what is in no list stays above the limit. Takes about 1.4 kB per
+/// taker.
+class CandidateLists {
+ public:
+  /// Takers of more units get no lists: their own tokens would fill them.
+  static constexpr int kMostUnits = 63;
+
+  /// Both have to outlive the object.
+  CandidateLists(const Takers& takers, const Assignment& assignment);
+
+  bool has_list(int taker) const {
+    return taker != takers_.stay() && takers_.units(taker) <= kMostUnits;
+  }
+
+  /// The best token and the second value, which may be up to `tolerance` too high.
+  Offer best_two(int taker, double tolerance);
+
+  /// Calls `visit(token, value)` for tokens that the taker does not have and whose value is below
+  /// `limit`, until it returns false. Values are those before the visits, which may raise prices.
+  template <class Visit>
+  void visit_below(int taker, double limit, const Visit& visit);
+
+  /// Has to be called when the taker loses a token, after its price has risen.
+  void lost(int taker, int token);
+
+ private:
+  static constexpr std::size_t kWide = 160;
+  static constexpr std::size_t kNarrow = 16;
+
+  struct Candidate {
+    float least;  ///< its value is at least this
+    float cost;
+    std::int32_t token;
+  };
+
+  struct List {
+    float wide_limit = 0;  ///< sums of floats that the wide list lacks are above it, or equal
+    float limit = 0;       ///< values that the narrow list lacks are above it, or equal
+    std::int32_t wide_size = 0;
+    std::int32_t size = 0;
+  };
+
+  Candidate* narrow(int taker) { return &narrow_[static_cast<std::size_t>(taker) * kNarrow]; }
+  std::int32_t* wide_tokens(int taker) {
+    return &wide_tokens_[static_cast<std::size_t>(taker) * kWide];
+  }
+  float* wide_costs(int taker) { return &wide_costs_[static_cast<std::size_t>(taker) * kWide]; }
+  double value(const Candidate& candidate) const {
+    return double{candidate.cost} + assignment_.price(candidate.token);
+  }
+  /// Beside those that the taker may have itself, enough to fill a narrow list twice.
+  std::size_t least_wide(int taker) const {
+    return static_cast<std::size_t>(takers_.units(taker)) + 2 * kNarrow;
+  }
+  /// A limit that some hundred values of the row do not exceed, from the present list.
+  float likely_limit(int taker);
+  void fill_wide(int taker);
+  void fill_narrow(int taker);
+
+  const Takers& takers_;
+  const Assignment& assignment_;
+  std::vector<List> lists_;
+  std::vector<Candidate> narrow_;
+  std::vector<std::int32_t> wide_tokens_;
+  std::vector<float> wide_costs_;
+  std::vector<std::int32_t> places_;  // of one row
+  std::vector<float> sums_;
+};
+
+template <class Visit>
+void CandidateLists::visit_below(int taker, double limit, const Visit& visit) {
+  if (limit > lists_[taker].limit) fill_narrow(taker);
+  if (limit <= lists_[taker].limit) {
+    for (int i = 0; i < lists_[taker].size; ++i) {
+      const Candidate candidate = narrow(taker)[i];
+      if (candidate.least >= limit) return;
+      if (assignment_.taker_of(candidate.token) == taker) continue;
+      const double of_token = value(candidate);
+      if (of_token < limit && !visit(candidate.token, of_token)) return;
+    }
+    return;
+  }
+  const std::span<const float> costs = takers_.costs(taker);
+  for (std::size_t token = 0; token < costs.size(); ++token) {
+    if (costs[token] + assignment_.prices_below()[token] >= limit) continue;
+    const auto place = static_cast<int>(token);
+    if (assignment_.taker_of(place) == taker) continue;
+    const double of_token = double{costs[token]} + assignment_.price(place);
+    if (of_token < limit && !visit(place, of_token)) return;
+  }
+  fill_wide(taker);
+  fill_narrow(taker);
+}
+
+}  // namespace kvsim

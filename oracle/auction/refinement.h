@@ -1,0 +1,53 @@
+#pragma once
+
+#include <vector>
+
+#include "oracle/auction/assignment.h"
+#include "oracle/auction/candidate_lists.h"
+
+namespace kvsim {
+
+/// Makes an assignment optimal that an auction left within epsilon of it: the method of label
+/// correction for shortest paths, with prices as labels. The level of a taker is the highest value
+/// among its tokens. Every token that it values less is raised to its level; if that closes a cycle
+/// of takers that each raised a token of the next, each takes the token that it raised, which
+/// lowers the loss.
+class Refinement {
+ public:
+  Refinement(const Takers& takers, Assignment& assignment, CandidateLists& lists);
+
+  /// Whether it came to an end within `most_corrections` of takers: then no taker values a token
+  /// less than its own. Throws Interrupted.
+  bool run(long most_corrections);
+
+ private:
+  void correct(int taker);
+  /// Returns false if a cycle was found, and rotated, so that the taker has other tokens now.
+  bool raise(int token, int taker, double value, double level);
+  bool rotate(int token, int taker, double value);
+  void queue(int taker);
+
+  static constexpr int kNone = -1;
+
+  struct Move {
+    int token;
+    int from;
+    int to;
+  };
+
+  const Takers& takers_;
+  Assignment& assignment_;
+  CandidateLists& lists_;
+  double tolerance_;
+  std::vector<std::vector<int>> tokens_;  // per taker
+  std::vector<int> highest_;              // per taker: its token that set its level
+  std::vector<std::size_t> corrections_;  // per taker, so far
+  std::vector<int> raised_by_;            // per token
+  std::vector<int> queue_;                // takers, a ring
+  std::size_t first_ = 0;
+  std::size_t queued_ = 0;
+  std::vector<char> is_queued_;
+  std::vector<Move> moves_;  // of the cycle that is looked for
+};
+
+}  // namespace kvsim

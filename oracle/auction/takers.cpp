@@ -1,0 +1,38 @@
+#include "oracle/auction/takers.h"
+
+namespace kvsim {
+
+Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budget, int recent)
+    : costs_(&costs),
+      num_tokens_(steps.num_tokens()),
+      recent_(recent),
+      no_costs_(steps.num_tokens(), 0) {
+  const std::vector<int> evictions = steps.num_evictions(budget);
+  int left = num_tokens_;
+  for (int step = 0; step < num_tokens_; ++step) {
+    total_ += costs.row(step)[step];
+    if (evictions[step] == 0) continue;
+    steps_.push_back(step);
+    units_.push_back(evictions[step]);
+    left -= evictions[step];
+  }
+  steps_.push_back(num_tokens_);
+  units_.push_back(left);
+}
+
+Takers Takers::merged(int units) const {
+  Takers fewer = *this;
+  fewer.steps_.clear();
+  fewer.units_.clear();
+  for (int taker = 0; taker < count(); ++taker) {
+    if (taker == stay() || fewer.units_.empty() || fewer.units_.back() >= units) {
+      fewer.steps_.push_back(step(taker));
+      fewer.units_.push_back(0);
+    }
+    fewer.steps_.back() = step(taker);
+    fewer.units_.back() += units_[taker];
+  }
+  return fewer;
+}
+
+}  // namespace kvsim

@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "oracle/assignment/assignment_plans.h"
+#include "oracle/auction/auction_plan.h"
+#include "oracle/certificate.h"
+#include "policies/interface/interrupt.h"
+#include "tests/oracle/small_attention.h"
+
+namespace kvsim {
+namespace {
+
+using namespace oracle_test;
+
+/// Rows as random_rows(), in which every 7th token gets much and every 3rd step sees nothing else.
+Rows uneven_rows(int tokens, std::uint64_t seed) {
+  Rows rows = random_rows(tokens, seed);
+  for (std::size_t step = 0; step < rows.size(); ++step) {
+    for (std::size_t token = 0; token <= step; ++token) {
+      if (token % 7 == 0) rows[step][token] += 0.5F;
+      if (step % 3 == 0 && token % 7 != 0) rows[step][token] = 0;
+    }
+  }
+  return rows;
+}
+
+std::shared_ptr<const RemainingSums> costs_of(const StepRows& losses) {
+  return std::make_shared<const RemainingSums>(losses);
+}
+
+CertifiedPlan by_auction(const EvictionSteps& steps, const RemainingSums& costs, int budget,
+                         int recent) {
+  const auto plan = auction_plan(Takers(costs, steps, budget, recent), steps);
+  REQUIRE(plan);
+  return *plan;
+}
+
+void check_equals_assignment(const StepRows& losses, std::span<const int> budgets, int recent) {
+  const auto costs = costs_of(losses);
+  const double total = Takers(*costs, losses, budgets[0], recent).total();
+  std::vector<CacheSize> caches;
+  for (const int budget : budgets) caches.push_back({budget, recent});
+  const auto expected = assignment_plans(losses, costs, caches, true);
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    CAPTURE(losses.num_tokens(), losses.first_measured(), losses.eviction_interval(), recent,
+            budgets[i]);
+    const CertifiedPlan plan = by_auction(losses, *costs, budgets[i], recent);
+    CHECK(is_proven(expected[i], total));
+    CHECK(plan.loss == Approx(expected[i].loss).margin(1e-10 * total));
+    CHECK(plan.bound <= plan.loss);
+    const std::vector<int> evictions = losses.num_evictions(budgets[i]);
+    std::vector<int> left(evictions.size(), 0);
+    double lost = 0;
+    for (int token = 0; token < losses.num_tokens(); ++token) {
+      const int step = plan.schedule[static_cast<std::size_t>(token)];
+      if (step == losses.num_tokens()) continue;
+      ++left[static_cast<std::size_t>(step)];
+      CHECK(token <= step - recent);
+      lost += double{costs->row(step)[token]};
+    }
+    CHECK(left == evictions);
+    CHECK(plan.loss == Approx(lost).margin(1e-12 * total));
+  }
+}
+
+TEST_CASE("an auction loses as little as the assignment at every protocol and budget",
+          "[auction]") {
+  const std::uint64_t seed = GENERATE(1U, 2U);
+  const int tokens = seed == 1 ? 230 : 97;
+  for (const int prompt : {0, tokens / 2}) {
+    for (const int interval : {1, 3, 60, 70, kNeverEvict}) {
+      if (interval == kNeverEvict && prompt == 0) continue;
+      for (const Rows& rows : {random_rows(tokens, seed), uneven_rows(tokens, seed)}) {
+        const FutureAttention losses(rows, prompt, interval);
+        const std::vector<int> budgets = {7, tokens / 10, tokens / 3, tokens - 1, tokens};
+        check_equals_assignment(losses, budgets, 0);
+        check_equals_assignment(losses, budgets, 3);
+      }
+    }
+  }
+}
+
+TEST_CASE("an auction of the smallest budget loses as little as the assignment", "[auction]") {
+  const FutureAttention losses(uneven_rows(200, 5));
+  const std::vector<int> budgets = {1, 2, 200, 300};
+  check_equals_assignment(losses, budgets, 0);
+}
+
+TEST_CASE("equal losses, and none at all, are planned", "[auction]") {
+  const int tokens = 400;
+  const float each = GENERATE(0.F, 0.25F);
+  Rows rows;
+  for (int step = 0; step < tokens; ++step) rows.emplace_back(step + 1, each);
+  const std::vector<int> budgets = {5, 200};
+  check_equals_assignment(FutureAttention(rows), budgets, 0);
+}
+
+TEST_CASE("an auction does not depend on the unit of the losses", "[auction]") {
+  const int exponent = GENERATE(-40, 40);
+  Rows rows = uneven_rows(150, 9);
+  const FutureAttention losses(rows);
+  for (auto& row : rows) {
+    for (float& share : row) share = std::ldexp(share, exponent);
+  }
+  const FutureAttention scaled(rows);
+  const CertifiedPlan plan = by_auction(losses, *costs_of(losses), 20, 0);
+  const CertifiedPlan of_scaled = by_auction(scaled, *costs_of(scaled), 20, 0);
+  CHECK(of_scaled.schedule == plan.schedule);
+  CHECK(of_scaled.loss == std::ldexp(plan.loss, exponent));
+}
+
+TEST_CASE("slot prices of an auction prove its bound", "[auction]") {
+  const int prompt = GENERATE(0, 60);
+  const FutureAttention losses(random_rows(200, 3), prompt);
+  const auto costs = costs_of(losses);
+  const CertifiedPlan plan = by_auction(losses, *costs, 30, 0);
+  double total = 0;
+  for (int step = losses.first_measured(); step < losses.num_tokens(); ++step) {
+    for (const float share : losses.row(step)) total += double{share};
+  }
+  CHECK(*std::min_element(plan.slot_price.begin(), plan.slot_price.end()) >= 0);
+  // What is retained plus what is lost is all there is.
+  CHECK(dual_bound(losses, 30, plan.slot_price) == Approx(total - plan.loss).epsilon(1e-6));
+}
+
+TEST_CASE("an auction that may not finish proves nothing", "[auction]") {
+  const FutureAttention losses(random_rows(120, 4));
+  const RemainingSums costs(losses);
+  const Takers takers(costs, losses, 12, 0);
+  CHECK_FALSE(auction_plan(takers, losses, 0));
+  CHECK(auction_plan(takers, losses));
+}
+
+TEST_CASE("an auction asks for interrupts", "[auction]") {
+  const FutureAttention losses(random_rows(80, 4));
+  const RemainingSums costs(losses);
+  const Takers takers(costs, losses, 12, 0);
+  const std::atomic<bool> interrupted = true;
+  const InterruptScope scope(&interrupted);
+  CHECK_THROWS_AS(auction_plan(takers, losses), Interrupted);
+}
+
+}  // namespace
+}  // namespace kvsim
