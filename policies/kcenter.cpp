@@ -4,26 +4,35 @@
 // chosen keys. The last tokens in this order are evicted.
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "policies/pair_distances.h"
 
 namespace kvsim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Distances of more tokens than this, 128 MiB, are computed anew at every step.
+constexpr int kMostTokensWithDistances = 4096;
+
 class KCenter final : public Policy {
  public:
   KCenter(const Params& params, const Context& context)
       : protected_(params.amount("recent", context.budget)),
-        recent_(std::min(protected_, context.budget)) {}
+        recent_(std::min(protected_, context.budget)),
+        most_ordered_(context.budget - recent_ < kMostTokensWithDistances
+                          ? std::min(context.budget, kMostTokensWithDistances - 1) + 1
+                          : 0),
+        distances_(static_cast<std::size_t>(most_ordered_)) {}
 
-  Rules rules() const override { return {.protect_newest = protected_}; }
+  Rules rules() const override {
+    return {.protect_newest = protected_,
+            .remembered = {most_ordered_, PairDistances::kBytesPerPair}};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     if (step.overflow == 0) return;
@@ -44,25 +53,10 @@ class KCenter final : public Policy {
     return static_cast<std::size_t>(slot - step.tokens.begin());
   }
 
-  // Partial sums let the compiler use vector instructions.
-  static double squared_distance(const Step& step, std::size_t a, std::size_t b) {
-    const std::span<const float> x = step.keys[a];
-    const std::span<const float> y = step.keys[b];
-    std::array<float, 8> sums = {};
-    std::size_t d = 0;
-    for (; d + sums.size() <= x.size(); d += sums.size()) {
-      for (std::size_t k = 0; k < sums.size(); ++k) {
-        const float difference = x[d + k] - y[d + k];
-        sums[k] += difference * difference;
-      }
-    }
-    for (; d < x.size(); ++d) sums[0] += (x[d] - y[d]) * (x[d] - y[d]);
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
-  }
-
   // Orders the tokens before slot `num_older`. The order of the last step stays valid up to the
   // first token that was evicted and up to the first place that a new token takes.
   void choose(const Step& step, std::size_t num_older) {
+    distances_.begin_step(step.tokens, step.keys, num_older);
     const auto first_evicted =
         std::find_if(order_.begin(), order_.end(), [&](const Choice& choice) {
           return step.tokens[slot_of(choice.token, step)] != choice.token;
@@ -89,11 +83,11 @@ class KCenter final : public Policy {
 
   // The place in `order_` at which the greedy choice would take the token in `slot`. The tokens in
   // `order_` are earlier in the text or were chosen before it, so they win ties.
-  std::size_t place_of(std::size_t slot, const Step& step) const {
+  std::size_t place_of(std::size_t slot, const Step& step) {
     double nearest = kInfinity;
     for (std::size_t place = 0; place < order_.size(); ++place) {
       if (nearest > order_[place].squared_distance) return place;
-      nearest = std::min(nearest, squared_distance(step, slot, slot_of(order_[place].token, step)));
+      nearest = std::min(nearest, distances_(slot, slot_of(order_[place].token, step)));
     }
     return order_.size();
   }
@@ -104,7 +98,7 @@ class KCenter final : public Policy {
                                 kInfinity);  // to the nearest chosen key
     const auto approach = [&](std::size_t chosen) {
       for (std::size_t i = 0; i < slots.size(); ++i) {
-        nearest[i] = std::min(nearest[i], squared_distance(step, slots[i], chosen));
+        nearest[i] = std::min(nearest[i], distances_(chosen, slots[i]));
       }
     };
     for (const Choice& choice : order_) approach(slot_of(choice.token, step));
@@ -121,8 +115,10 @@ class KCenter final : public Policy {
     }
   }
 
-  int protected_;  // as asked for
-  int recent_;     // of those, what the budget holds
+  int protected_;     // as asked for
+  int recent_;        // of those, what the budget holds
+  int most_ordered_;  // tokens whose distances are kept: of a stream, but not of a long prompt
+  PairDistances distances_;
   std::vector<Choice> order_;
 };
 

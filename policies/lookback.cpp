@@ -5,6 +5,7 @@
 // Cache Selection for LLMs via Attention Output Error-Based Token Eviction", arXiv 2504.14051).
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -124,21 +125,36 @@ class LookBack final : public Policy {
   void add_changes(const PastQuery& past, const Step& step, std::span<double> scores) const {
     const std::vector<double> output = output_of(past, step);
     const double sum = sum_of(past);
-    for (std::size_t i = 0; i < past.weights.size(); ++i) {
-      const double ratio = past.weights[i] / std::max(sum - past.weights[i], kLeast);
-      const std::span<const float> value = step.values[i];
-      double square = 0;
-      double along_error = 0;
-      for (std::size_t d = 0; d < output.size(); ++d) {
-        const double difference = value[d] - output[d];
-        square += difference * difference;
-        if (given_) along_error += (output[d] - past.output[d]) * difference;
+    std::vector<double> error(output.size(), 0);
+    if (given_) {
+      for (std::size_t d = 0; d < output.size(); ++d) error[d] = output[d] - past.output[d];
+    }
+    const std::size_t count = past.weights.size();
+    for (std::size_t first = 0; first < count; first += kTokensAtOnce) {
+      // The last group repeats its last token, whose sums are then not used.
+      std::array<const float*, kTokensAtOnce> values;
+      for (std::size_t k = 0; k < kTokensAtOnce; ++k) {
+        values[k] = step.values[std::min(first + k, count - 1)].data();
       }
-      scores[i] += ratio * (ratio * square - 2 * along_error);
+      std::array<double, kTokensAtOnce> square = {};
+      std::array<double, kTokensAtOnce> along_error = {};
+      for (std::size_t d = 0; d < output.size(); ++d) {
+        for (std::size_t k = 0; k < kTokensAtOnce; ++k) {
+          const double difference = values[k][d] - output[d];
+          square[k] += difference * difference;
+          along_error[k] += error[d] * difference;
+        }
+      }
+      for (std::size_t i = first; i < std::min(first + kTokensAtOnce, count); ++i) {
+        const double ratio = past.weights[i] / std::max(sum - past.weights[i], kLeast);
+        scores[i] += ratio * (ratio * square[i - first] - 2 * along_error[i - first]);
+      }
     }
   }
 
   static constexpr std::size_t kMostHeads = 8;  // query heads of a KV head, for the estimate
+  // Each token's sums keep their order; those of several tokens do not wait for one another.
+  static constexpr std::size_t kTokensAtOnce = 8;
   // Keeps ratios finite: of a query's only token, and where all weights have vanished.
   static constexpr double kLeast = 1e-30;
 

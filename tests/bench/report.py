@@ -212,6 +212,30 @@ def goal_lines(report):
     return table(rows)
 
 
+def cost_lines(report):
+    """The slowest policies, oracles and analyses first."""
+    measured = report["costs"]
+    lines = [
+        f"CPU time at {measured['tokens']} tokens and a budget of {measured['budget']}, one head; "
+        f"a pass is the exact attention, {1e3 * measured['exact_seconds']:.1f} ms"
+    ]
+    rows = [["policy, oracle or analysis", "ms", "passes"]]
+    for cost in measured["costs"]:
+        rows.append(
+            [
+                f"{cost['kind']} {cost['name']}",
+                f"{1e3 * cost['cpu_seconds']:.1f}",
+                f"{cost['passes']:.2f}",
+            ]
+        )
+    lines += table(rows)
+    lines += [
+        f"Not run: {entry['kind']} {entry['name']}, which {entry['reason']}"
+        for entry in measured["not_run"]
+    ]
+    return lines
+
+
 def python_lines(report):
     measured = report["python_policies"]
     rows = [[f"H2O at 20%, {measured['threads']} thread", "ms per head", "us per step", "", "goal"]]
@@ -284,6 +308,7 @@ def device_lines(report):
 def page(report):
     peak = peaks(report)
     parts = [condition_lines(report, peak), kernel_lines(report, peak), sweep_lines(report, peak)]
+    parts.append(cost_lines(report))
     if "python_policies" in report:
         parts.append(python_lines(report))
     if "pytorch" in report:

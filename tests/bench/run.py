@@ -121,6 +121,15 @@ def measure_device(programs, python, options):
     return json.loads(file.read_text())
 
 
+def measure_costs(programs, options):
+    """CPU time of every policy, oracle and analysis on one head."""
+    print("Measuring every policy, oracle and analysis", flush=True)
+    file = programs / "costs.json"
+    shape = ["--tokens", options.cost_tokens, "--head-dim", options.head_dim]
+    call(programs / "costs", *shape, "--json", file, quiet=True)
+    return json.loads(file.read_text())
+
+
 def measure_python_policies(programs, options):
     """H2O written in Python beside the engine's, where a Python has the package and numba."""
     python, file = python_with("kvsim._engine", "numba"), programs / "python_policies.json"
@@ -144,6 +153,9 @@ def parse_arguments():
     )
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument(
+        "--cost-tokens", type=int, default=4096, help="of the table of policies and analyses"
+    )
     parser.add_argument(
         "--threads",
         type=int,
@@ -183,6 +195,7 @@ def main():
         files += ["--heads-file", options.heads_file]
     call(programs / "sweeps", *shape, *effort, *files, quiet=True)
     report["sweeps"] = json.loads(sweeps.read_text())
+    report["costs"] = measure_costs(programs, options)
     in_python = measure_python_policies(programs, options)
     if in_python:
         report["python_policies"] = in_python
