@@ -1,66 +1,74 @@
 #include "sim/kernels/leave_one_out_kernels.h"
 
-#include <cstdint>
 #include <cstring>
 
-#include "sim/kernels/vector_targets.h"
+#include "sim/kernels/float_lanes.h"
 
 namespace kvsim {
 namespace {
 
-using Doubles = double __attribute__((vector_size(kDoubles * sizeof(double))));
-using Flags = std::int64_t __attribute__((vector_size(kDoubles * sizeof(std::int64_t))));
+template <class Target>
+using Doubles = typename Vectors<Target>::Doubles;
+template <class Target>
+using Flags = typename Vectors<Target>::Longs;
 
-KVSIM_INLINE void load(Doubles& doubles, const double* from) {
-  std::memcpy(&doubles, from, sizeof doubles);
-}
-KVSIM_INLINE void store(const Doubles& doubles, double* to) {
-  std::memcpy(to, &doubles, sizeof doubles);
-}
+/// As many sums as a row is padded to: with any length of vector they add up in the same order.
+template <class Target>
+struct PaddedSums {
+  static constexpr std::size_t kVectors = kPadding / kDoubles<Target>;
 
-KVSIM_INLINE double total(const Doubles& doubles) {
-  double lane[kDoubles];
-  store(doubles, lane);
-  return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-}
+  Doubles<Target> part[kVectors] = {};
+
+  KVSIM_INLINE double total() const {
+    double lane[kPadding];
+    std::memcpy(lane, part, sizeof lane);
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
+           ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+  }
+};
 
 /// Rows of `a` that are multiplied at a time, as many as sums fit into registers.
 template <class Target>
 inline constexpr std::size_t kTile = Target::kRegisters >= 32 ? 4 : 1;
 constexpr std::size_t kRows = 4;  ///< of `b`
 
-template <std::size_t kA, std::size_t kB>
+template <class Target, std::size_t kA, std::size_t kB>
 KVSIM_INLINE void multiply_tile(const double* a, const double* b, std::size_t stride,
                                 double* product, std::size_t to_next) {
-  Doubles sums[kA][kB] = {};
-  for (std::size_t d = 0; d < stride; d += kDoubles) {
-    Doubles y[kB];
+  using Sums = PaddedSums<Target>;
+  Sums sums[kA][kB];
+  for (std::size_t d = 0; d < stride; d += kPadding) {
 #pragma GCC unroll 4
-    for (std::size_t j = 0; j < kB; ++j) load(y[j], b + j * stride + d);
+    for (std::size_t v = 0; v < Sums::kVectors; ++v) {
+      const std::size_t at = d + v * kDoubles<Target>;
+      Doubles<Target> y[kB];
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < kA; ++i) {
-      Doubles x;
-      load(x, a + i * stride + d);
+      for (std::size_t j = 0; j < kB; ++j) load(y[j], b + j * stride + at);
 #pragma GCC unroll 4
-      for (std::size_t j = 0; j < kB; ++j) sums[i][j] += x * y[j];
+      for (std::size_t i = 0; i < kA; ++i) {
+        Doubles<Target> x;
+        load(x, a + i * stride + at);
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < kB; ++j) sums[i][j].part[v] += x * y[j];
+      }
     }
   }
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < kA; ++i) {
 #pragma GCC unroll 4
-    for (std::size_t j = 0; j < kB; ++j) product[i * to_next + j] = total(sums[i][j]);
+    for (std::size_t j = 0; j < kB; ++j) product[i * to_next + j] = sums[i][j].total();
   }
 }
 
-template <std::size_t kA>
+template <class Target, std::size_t kA>
 KVSIM_INLINE void multiply_some(const double* a, const DoubleRows& b, double* product,
                                 std::size_t to_next) {
   std::size_t j = 0;
   for (; j + kRows <= b.count; j += kRows) {
-    multiply_tile<kA, kRows>(a, b.first + j * b.stride, b.stride, product + j, to_next);
+    multiply_tile<Target, kA, kRows>(a, b.first + j * b.stride, b.stride, product + j, to_next);
   }
   for (; j < b.count; ++j) {
-    multiply_tile<kA, 1>(a, b.first + j * b.stride, b.stride, product + j, to_next);
+    multiply_tile<Target, kA, 1>(a, b.first + j * b.stride, b.stride, product + j, to_next);
   }
 }
 
@@ -70,10 +78,10 @@ KVSIM_INLINE void multiply(const DoubleRows& a, const DoubleRows& b, double* pro
   constexpr std::size_t kA = kTile<Target>;
   std::size_t i = 0;
   for (; i + kA <= a.count; i += kA) {
-    multiply_some<kA>(a.first + i * a.stride, b, product + i * to_next, to_next);
+    multiply_some<Target, kA>(a.first + i * a.stride, b, product + i * to_next, to_next);
   }
   for (; i < a.count; ++i) {
-    multiply_some<1>(a.first + i * a.stride, b, product + i * to_next, to_next);
+    multiply_some<Target, 1>(a.first + i * a.stride, b, product + i * to_next, to_next);
   }
 }
 KVSIM_KERNEL(void, multiply,
@@ -84,24 +92,24 @@ template <class Target>
 KVSIM_INLINE void sum_all(const DoubleRows& rows, const double* weight, double* sum) {
   constexpr std::size_t kVectors = 4;
   std::size_t d = 0;
-  for (; d + kVectors * kDoubles <= rows.stride; d += kVectors * kDoubles) {
-    Doubles sums[kVectors] = {};
+  for (; d + kVectors * kDoubles<Target> <= rows.stride; d += kVectors * kDoubles<Target>) {
+    Doubles<Target> sums[kVectors] = {};
     for (std::size_t i = 0; i < rows.count; ++i) {
       const double* row = rows.first + i * rows.stride + d;
 #pragma GCC unroll 4
       for (std::size_t v = 0; v < kVectors; ++v) {
-        Doubles x;
-        load(x, row + v * kDoubles);
+        Doubles<Target> x;
+        load(x, row + v * kDoubles<Target>);
         sums[v] += x * weight[i];
       }
     }
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < kVectors; ++v) store(sums[v], sum + d + v * kDoubles);
+    for (std::size_t v = 0; v < kVectors; ++v) store(sums[v], sum + d + v * kDoubles<Target>);
   }
-  for (; d < rows.stride; d += kDoubles) {
-    Doubles sums = {};
+  for (; d < rows.stride; d += kDoubles<Target>) {
+    Doubles<Target> sums = {};
     for (std::size_t i = 0; i < rows.count; ++i) {
-      Doubles x;
+      Doubles<Target> x;
       load(x, rows.first + i * rows.stride + d);
       sums += x * weight[i];
     }
@@ -113,9 +121,9 @@ KVSIM_KERNEL(void, sum_all, (const DoubleRows& rows, const double* weight, doubl
 
 template <class Target>
 KVSIM_INLINE void add_scaled(double scale, const double* from, std::size_t count, double* to) {
-  for (std::size_t i = 0; i < count; i += kDoubles) {
-    Doubles x;
-    Doubles sum;
+  for (std::size_t i = 0; i < count; i += kDoubles<Target>) {
+    Doubles<Target> x;
+    Doubles<Target> sum;
     load(x, from + i);
     load(sum, to + i);
     store(sum + x * scale, to + i);
@@ -126,19 +134,21 @@ KVSIM_KERNEL(void, add_scaled, (double scale, const double* from, std::size_t co
 
 // Without token j the output is ô + y (ô - v_j), y = weight / (weight_sum - weight). Gives y for a
 // vector of tokens, 0 for one that is dominant, which it flags.
-KVSIM_INLINE void moved_share(const double* from, double weight_sum, Doubles& share,
-                              Flags& dominant) {
-  Doubles weight;
+template <class Target>
+KVSIM_INLINE void moved_share(const double* from, double weight_sum, Doubles<Target>& share,
+                              Flags<Target>& dominant) {
+  Doubles<Target> weight;
   load(weight, from);
-  const Doubles rest = weight_sum - weight;
-  const Flags is_dominant = rest < Doubles{} + kDominantRest * weight_sum;
+  const Doubles<Target> rest = weight_sum - weight;
+  const Flags<Target> is_dominant = rest < Doubles<Target>{} + kDominantRest * weight_sum;
   dominant |= is_dominant;
-  share = is_dominant ? Doubles{} : weight / rest;
+  share = is_dominant ? Doubles<Target>{} : weight / rest;
 }
 
-KVSIM_INLINE bool any(const Flags& flags) {
+template <class Target>
+KVSIM_INLINE bool any(const Flags<Target>& flags) {
   std::int64_t either = 0;
-  for (std::size_t lane = 0; lane < kDoubles; ++lane) either |= flags[lane];
+  for (std::size_t lane = 0; lane < kDoubles<Target>; ++lane) either |= flags[lane];
   return either != 0;
 }
 
@@ -146,24 +156,24 @@ template <class Target>
 KVSIM_INLINE bool error_changes(const CachedOutput& output, const TokenTerms& tokens,
                                 std::size_t count, double* change) {
   const double inverse = 1 / output.weight_sum;
-  Flags dominant = {};
-  for (std::size_t j = 0; j < count; j += kDoubles) {
-    Doubles share;
-    moved_share(tokens.weight + j, output.weight_sum, share, dominant);
-    Doubles cached;
-    Doubles full;
-    Doubles square;
-    Doubles sum;
+  Flags<Target> dominant = {};
+  for (std::size_t j = 0; j < count; j += kDoubles<Target>) {
+    Doubles<Target> share;
+    moved_share<Target>(tokens.weight + j, output.weight_sum, share, dominant);
+    Doubles<Target> cached;
+    Doubles<Target> full;
+    Doubles<Target> square;
+    Doubles<Target> sum;
     load(cached, tokens.numerator_product + j);
     load(full, tokens.output_product + j);
     load(square, tokens.square + j);
     load(sum, change + j);
     cached *= inverse;
-    const Doubles along = output.with_error - (cached - full);
-    const Doubles apart = output.square - 2.0 * cached + square;
+    const Doubles<Target> along = output.with_error - (cached - full);
+    const Doubles<Target> apart = output.square - 2.0 * cached + square;
     store(sum + share * (2.0 * along + share * apart), change + j);
   }
-  return any(dominant);
+  return any<Target>(dominant);
 }
 KVSIM_KERNEL(bool, error_changes,
              (const CachedOutput& output, const TokenTerms& tokens, std::size_t count,
@@ -173,18 +183,18 @@ KVSIM_KERNEL(bool, error_changes,
 template <class Target>
 KVSIM_INLINE bool projected_changes(const ProjectedOutput& output, const double* weight,
                                     const double* product, std::size_t count, double* change) {
-  Flags dominant = {};
-  for (std::size_t j = 0; j < count; j += kDoubles) {
-    Doubles share;
-    moved_share(weight + j, output.weight_sum, share, dominant);
-    Doubles value;
-    Doubles sum;
+  Flags<Target> dominant = {};
+  for (std::size_t j = 0; j < count; j += kDoubles<Target>) {
+    Doubles<Target> share;
+    moved_share<Target>(weight + j, output.weight_sum, share, dominant);
+    Doubles<Target> value;
+    Doubles<Target> sum;
     load(value, product + j);
     load(sum, change + j);
-    const Doubles moved = share * (output.cached - value);
+    const Doubles<Target> moved = share * (output.cached - value);
     store(sum + moved * (2.0 * output.error + moved), change + j);
   }
-  return any(dominant);
+  return any<Target>(dominant);
 }
 KVSIM_KERNEL(bool, projected_changes,
              (const ProjectedOutput& output, const double* weight, const double* product,
@@ -194,13 +204,13 @@ KVSIM_KERNEL(bool, projected_changes,
 template <class Target>
 KVSIM_INLINE bool moved_shares(double weight_sum, const double* weight, std::size_t count,
                                double* share) {
-  Flags dominant = {};
-  for (std::size_t j = 0; j < count; j += kDoubles) {
-    Doubles moved;
-    moved_share(weight + j, weight_sum, moved, dominant);
+  Flags<Target> dominant = {};
+  for (std::size_t j = 0; j < count; j += kDoubles<Target>) {
+    Doubles<Target> moved;
+    moved_share<Target>(weight + j, weight_sum, moved, dominant);
     store(moved, share + j);
   }
-  return any(dominant);
+  return any<Target>(dominant);
 }
 KVSIM_KERNEL(bool, moved_shares,
              (double weight_sum, const double* weight, std::size_t count, double* share),
@@ -209,10 +219,10 @@ KVSIM_KERNEL(bool, moved_shares,
 template <class Target>
 KVSIM_INLINE void linear_changes(const double* a, double constant, const double* product,
                                  std::size_t count, double* change) {
-  for (std::size_t j = 0; j < count; j += kDoubles) {
-    Doubles share;
-    Doubles value;
-    Doubles sum;
+  for (std::size_t j = 0; j < count; j += kDoubles<Target>) {
+    Doubles<Target> share;
+    Doubles<Target> value;
+    Doubles<Target> sum;
     load(share, a + j);
     load(value, product + j);
     load(sum, change + j);
@@ -227,12 +237,12 @@ KVSIM_KERNEL(void, linear_changes,
 template <class Target>
 KVSIM_INLINE void quadratic_changes(double constant, const QuadraticTerms& terms, std::size_t count,
                                     double* change) {
-  for (std::size_t j = 0; j < count; j += kDoubles) {
-    Doubles a;
-    Doubles b;
-    Doubles value;
-    Doubles square;
-    Doubles sum;
+  for (std::size_t j = 0; j < count; j += kDoubles<Target>) {
+    Doubles<Target> a;
+    Doubles<Target> b;
+    Doubles<Target> value;
+    Doubles<Target> square;
+    Doubles<Target> sum;
     load(a, terms.a + j);
     load(b, terms.b + j);
     load(value, terms.product + j);

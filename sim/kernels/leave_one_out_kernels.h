@@ -4,19 +4,19 @@
 
 namespace kvsim {
 
-/// Doubles per vector. Rows below are padded with zeros to a multiple of it. Every implementation
-/// gives the same bits.
-inline constexpr std::size_t kDoubles = 8;
+/// Rows below are padded with zeros to a multiple of this. Every implementation gives the same
+/// bits.
+inline constexpr std::size_t kPadding = 8;
 
 constexpr std::size_t padded_to_doubles(std::size_t count) {
-  return (count + kDoubles - 1) / kDoubles * kDoubles;
+  return (count + kPadding - 1) / kPadding * kPadding;
 }
 
 /// Rows of doubles, one after the other.
 struct DoubleRows {
   const double* first;
   std::size_t count;
-  std::size_t stride;  ///< a multiple of kDoubles
+  std::size_t stride;  ///< a multiple of kPadding
 };
 
 /// product[i * stride + j] = <row i of a, row j of b>, which have equal strides.
@@ -25,7 +25,7 @@ void multiply_rows(const DoubleRows& a, const DoubleRows& b, double* product, st
 /// sum = the sum over i of weight[i] * row i.
 void sum_rows(const DoubleRows& rows, const double* weight, double* sum);
 
-/// to[i] += scale * from[i] for i < count, a multiple of kDoubles.
+/// to[i] += scale * from[i] for i < count, a multiple of kPadding.
 void add_scaled_doubles(double scale, const double* from, std::size_t count, double* to);
 
 /// The output of a query head at one step from a cache: ô = the sum of weight * value over the
@@ -53,7 +53,7 @@ constexpr bool is_dominant(double weight, double weight_sum) {
 }
 
 /// change[j] += |ô' - o|² - |ô - o|², where ô' is the output without token j, for j < count, a
-/// multiple of kDoubles. Leaves out a token that is dominant, and returns whether there is one.
+/// multiple of kPadding. Leaves out a token that is dominant, and returns whether there is one.
 bool add_error_changes(const CachedOutput& output, const TokenTerms& tokens, std::size_t count,
                        double* change);
 
@@ -70,7 +70,7 @@ bool add_projected_changes(const ProjectedOutput& output, const double* weight,
 /// all others. 0 for a token that is dominant; returns whether there is one.
 bool set_moved_shares(double weight_sum, const double* weight, std::size_t count, double* share);
 
-/// change[j] += 2 a[j] * (constant - product[j]) for j < count, a multiple of kDoubles.
+/// change[j] += 2 a[j] * (constant - product[j]) for j < count, a multiple of kPadding.
 void add_linear_changes(const double* a, double constant, const double* product, std::size_t count,
                         double* change);
 

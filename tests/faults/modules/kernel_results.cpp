@@ -177,11 +177,11 @@ void left_out(Source& source, Numbers& numbers) {
   const std::size_t count = padded_to_doubles(1 + source.size(60));
   const std::vector<float> made = source.numbers(3 * count);
   const std::vector<double> a(made.begin(), made.end());
-  std::vector<double> product(3 * kDoubles);
+  std::vector<double> product(3 * kPadding);
   const DoubleRows rows{a.data(), 3, count};
-  multiply_rows(rows, rows, product.data(), kDoubles);
+  multiply_rows(rows, rows, product.data(), kPadding);
   for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t j = 0; j < 3; ++j) numbers.add(product[i * kDoubles + j]);
+    for (std::size_t j = 0; j < 3; ++j) numbers.add(product[i * kPadding + j]);
   }
   std::vector<double> sum(count);
   const std::vector<double> weight{0.5, -2, 0.125};
