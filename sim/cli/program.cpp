@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/program_options/errors.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string_view>
 
 #include "oracle/oracles.h"
@@ -131,23 +133,34 @@ void report_no_memory() {
   static_cast<void>(!write(STDERR_FILENO, kLine.data(), kLine.size()));
 }
 
-/// Destructors of libraries take memory, too; where they get none, nothing can be caught.
+std::atomic<bool> memory_ran_out = false;
+
+[[noreturn]] void throw_without_memory() {
+  memory_ran_out = true;
+  throw std::bad_alloc();
+}
+
+/// Destructors of libraries take memory, too, and functions of the standard library that promise
+/// not to throw; where they get none, nothing can be caught, and some leave no current exception.
 [[noreturn]] void end_without_memory() {
+  bool has_no_memory = memory_ran_out && std::uncaught_exceptions() > 0;
   try {
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    report_no_memory();
-    _exit(kFailure);
+    has_no_memory = true;
   } catch (...) {
-    std::abort();
+    has_no_memory = false;
   }
-  std::abort();
+  if (!has_no_memory) std::abort();
+  report_no_memory();
+  _exit(kFailure);
 }
 
 }  // namespace
 
 int run_program(int argc, char** argv) {
   std::set_terminate(end_without_memory);
+  std::set_new_handler(throw_without_memory);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   const PrintableErrors printable_errors;
   try {

@@ -122,7 +122,7 @@ std::size_t planning_memory(const ReplayShape& shape) {
 }
 
 std::size_t table_memory(std::size_t rows) {
-  constexpr std::size_t kBytesPerRow = 11 << 10;
+  constexpr std::size_t kBytesPerRow = 10 << 10;
   return rows * kBytesPerRow;
 }
 

@@ -221,13 +221,8 @@ def cost_lines(report):
     ]
     rows = [["policy, oracle or analysis", "ms", "passes"]]
     for cost in measured["costs"]:
-        rows.append(
-            [
-                f"{cost['kind']} {cost['name']}",
-                f"{1e3 * cost['cpu_seconds']:.1f}",
-                f"{cost['passes']:.2f}",
-            ]
-        )
+        name = f"{cost['kind']} {cost['name']}"
+        rows.append([name, f"{1e3 * cost['cpu_seconds']:.1f}", f"{cost['passes']:.2f}"])
     lines += table(rows)
     lines += [
         f"Not run: {entry['kind']} {entry['name']}, which {entry['reason']}"
