@@ -35,7 +35,7 @@ class CandidateLists {
   Offer best_two(int taker, double tolerance);
 
   /// Calls `visit(token, value)` for tokens that the taker does not have and whose value is below
-  /// `limit`, until it returns false. Values are those before the visits, which may raise prices.
+  /// `limit`, until it returns false. A visit may raise the price of its token.
   template <class Visit>
   void visit_below(int taker, double limit, const Visit& visit);
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "oracle/oracles.h"
 #include "policies/parameters/amount.h"
 #include "sim/attention/attention_blocks.h"
+#include "tests/bench/program.h"
 #include "tests/bench/registry_costs.h"
 
 namespace kvsim::bench {
@@ -75,12 +75,6 @@ double fastest(const std::function<void()>& work, double least_seconds) {
   return best;
 }
 
-void write(const json& report, const std::string& file) {
-  std::ofstream out(file);
-  out << report.dump(1) << '\n';
-  if (!out.flush()) throw std::runtime_error("cannot write " + file);
-}
-
 void run(const Options& options) {
   add_oracles();
   const auto backend = make_cpu_backend();
@@ -121,21 +115,14 @@ void run(const Options& options) {
                entry["name"].get<std::string>(), entry["reason"].get<std::string>());
   }
   report["costs"] = costs;
-  if (!options.json_file.empty()) write(report, options.json_file);
+  write_report(report, options.json_file);
 }
 
 }  // namespace
 }  // namespace kvsim::bench
 
 int main(int argc, char** argv) {
-  try {
+  return kvsim::bench::run_program("costs", [&] {
     if (const auto options = kvsim::bench::parse(argc, argv)) kvsim::bench::run(*options);
-    return 0;
-  } catch (const boost::program_options::error& error) {
-    std::cerr << "costs: error: " << error.what() << std::endl;
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "costs: error: " << error.what() << std::endl;
-    return 1;
-  }
+  });
 }

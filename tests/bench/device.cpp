@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "sim/sweep/in_parallel.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/device_ceilings.h"
+#include "tests/bench/program.h"
 #include "tests/bench/structured_heads.h"
 
 namespace kvsim::bench {
@@ -173,10 +173,7 @@ void run(const Options& options) {
     const bool is_curve = what.id.starts_with("curve");
     if (!is_curve) report["cases"].push_back(measure(what, heads, *backend, options));
   }
-  if (options.json_file.empty()) return;
-  std::ofstream out(options.json_file);
-  out << report.dump(1) << '\n';
-  if (!out.flush()) throw std::runtime_error("cannot write " + options.json_file);
+  write_report(report, options.json_file);
 }
 
 Options parse(int argc, char** argv) {
@@ -202,14 +199,6 @@ Options parse(int argc, char** argv) {
 }  // namespace kvsim::bench
 
 int main(int argc, char** argv) {
-  try {
-    kvsim::bench::run(kvsim::bench::parse(argc, argv));
-    return 0;
-  } catch (const boost::program_options::error& error) {
-    std::cerr << "device: error: " << error.what() << std::endl;
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "device: error: " << error.what() << std::endl;
-    return 1;
-  }
+  return kvsim::bench::run_program("device",
+                                   [&] { kvsim::bench::run(kvsim::bench::parse(argc, argv)); });
 }

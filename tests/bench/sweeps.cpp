@@ -9,7 +9,6 @@
 #include <boost/program_options.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -19,6 +18,7 @@
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/sweep_plan.h"
 #include "tests/bench/cases.h"
+#include "tests/bench/program.h"
 #include "tests/bench/raw_heads.h"
 #include "tests/bench/recorded_heads.h"
 #include "tests/bench/structured_heads.h"
@@ -218,24 +218,14 @@ void run(const Options& options) {
     report["cases"].push_back(measured(cases[i], timings[i], options.shape));
     print(report["cases"].back());
   }
-  if (options.json_file.empty()) return;
-  std::ofstream out(options.json_file);
-  out << report.dump(1) << '\n';
-  if (!out.flush()) throw std::runtime_error("cannot write " + options.json_file);
+  write_report(report, options.json_file);
 }
 
 }  // namespace
 }  // namespace kvsim::bench
 
 int main(int argc, char** argv) {
-  try {
+  return kvsim::bench::run_program("sweeps", [&] {
     if (const auto options = kvsim::bench::parse(argc, argv)) kvsim::bench::run(*options);
-    return 0;
-  } catch (const boost::program_options::error& error) {
-    std::cerr << "sweeps: error: " << error.what() << std::endl;
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "sweeps: error: " << error.what() << std::endl;
-    return 1;
-  }
+  });
 }
