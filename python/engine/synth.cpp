@@ -8,6 +8,7 @@
 #include "python/engine/fields.h"
 #include "python/engine/run_engine.h"
 #include "sim/replay/replay.h"
+#include "sim/sweep/in_parallel.h"
 #include "sim/sweep/request/request_options.h"
 
 namespace nb = nanobind;
@@ -18,6 +19,7 @@ namespace {
 
 SynthOptions synth_options(const nb::dict& given) {
   SynthOptions options;
+  options.threads = default_threads();
   std::int64_t seed = 0;
   std::string dtype = "float16";
   bool no_output = false;
@@ -49,6 +51,7 @@ SynthOptions synth_options(const nb::dict& given) {
   fields.add("noise", options.noise);
   fields.add("sink_logit", options.sink_logit);
   fields.add("attention_chunk", options.attention_chunk);
+  fields.add("threads", options.threads);
   fields.take(given);
   check_choice("dtype", dtype, {"float16", "float32"});
   options.elements = dtype == "float16" ? ElementType::float16 : ElementType::float32;

@@ -25,9 +25,10 @@ def synth(
         gradient_samples=0, mlp_width=0, rope_base=0.0, seed=0, dtype="float16",
         no_output=False, sinks=4, sink_strength=4, local_strength=3, local_decay=0.9,
         heavy_strength=1, heavy_exponent=2, retrieval_share=0.25, retrieval_strength=8,
-        retrieval_period=0, drift=0, noise=0.5, sink_logit=None, attention_chunk=0.
+        retrieval_period=0, drift=0, noise=0.5, sink_logit=None, attention_chunk=0;
+        threads=1 makes one KV head at a time, without it as many as there are cores.
 
-    The same options give the same `trace_id`. Raises UsageError for an option that does not exist
+    The same options give the same `trace_id`, whatever `threads` is. Raises UsageError for an option that does not exist
     or is out of range, KvsimError for a file that cannot be written, KeyboardInterrupt at Ctrl-C,
     when no file is left.
     """

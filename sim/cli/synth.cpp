@@ -9,6 +9,7 @@
 #include "sim/cli/options.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
+#include "sim/sweep/in_parallel.h"
 #include "traces/output/partial_file.h"
 
 namespace kvsim::cli {
@@ -53,6 +54,7 @@ po::options_description synth_options(SynthOptions& synth) {
                         "give no value; none unless it is given");
   add("attention-chunk", synth.attention_chunk,
       "tokens of a chunk, outside of which no layer but every fourth attends; 0: none");
+  add("threads", synth.threads, "KV heads made at once; the bytes do not depend on it");
   return options;
 }
 
@@ -60,6 +62,7 @@ po::options_description synth_options(SynthOptions& synth) {
 
 int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
   SynthOptions synth;
+  synth.threads = default_threads();
   const auto values = parse(verb, arguments, synth_options(synth), {});
   if (!values) return 0;
   const std::string file = required_from(verb, *values, "output");
@@ -76,7 +79,7 @@ int run_synth(const Verb& verb, const std::vector<std::string>& arguments) {
     print_notes(
         {fmt::format("{} of {}; {}", counted(static_cast<std::size_t>(synth.layers), "layer"),
                      counted(static_cast<std::size_t>(synth.tokens), "token"),
-                     memory_note(synth_memory(synth), 1))},
+                     memory_note(synth_memory(synth), synth.threads))},
         *values);
     Progress progress(kWhole, "percent", *values);
     synthesize(file, synth, [&](double share) {

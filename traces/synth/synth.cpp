@@ -9,6 +9,7 @@
 
 #include "traces/synth/synth_downstream.h"
 #include "traces/synth/synth_head.h"
+#include "traces/synth/synth_layer.h"
 
 namespace kvsim {
 namespace {
@@ -66,6 +67,7 @@ void check_options(const SynthOptions& options) {
     check_number("sink_logit", *options.sink_logit, -kLargestStrength, kLargestStrength);
   }
   check_integer("attention_chunk", options.attention_chunk, 0);
+  check_integer("threads", options.threads, 1);
 }
 
 std::string describe(const SynthOptions& options) {
@@ -108,101 +110,11 @@ TraceHeader make_header(const SynthOptions& options) {
   return header;
 }
 
-/// The matrix as the file stores it.
-Matrix rounded(const Matrix& matrix, ElementType elements) {
-  if (elements == ElementType::float32) return matrix;
-  return matrix.cast<Eigen::half>().cast<float>();
-}
-
-/// Tells the caller how far the work is, in query heads and shares of one.
-class HeadsDone {
- public:
-  HeadsDone(double total, const SynthProgress& progress) : total_(total), progress_(progress) {}
-
-  void report(double of_next_head) const {
-    if (progress_) progress_((finished_ + of_next_head) / total_);
-  }
-  void finish_head() {
-    ++finished_;
-    report(0);
-  }
-
- private:
-  double total_;
-  double finished_ = 0;
-  const SynthProgress& progress_;
-};
-
-/// The sink logits of a layer, one per query head; empty: it has none.
-std::vector<float> sinks_of(const SynthOptions& options, int layer) {
-  if (!options.sink_logit) return {};
-  std::vector<float> sinks;
-  for (int head = 0; head < options.query_heads; ++head) {
-    sinks.push_back(synth_sink(options, layer, head));
-  }
-  return sinks;
-}
-
-/// Every fourth layer of Llama 4 attends to the whole text.
-std::optional<int> chunk_of(const SynthOptions& options, int layer) {
-  if (options.attention_chunk == 0 || layer % 4 == 3) return {};
-  return options.attention_chunk;
-}
-
-/// What the queries of a head see beside the keys up to themselves.
-struct HeadMask {
-  std::optional<int> chunk;
-  float sink = -std::numeric_limits<float>::infinity();  ///< minus infinity: none
-};
-
-/// Causal softmax attention, one query after the other.
-Matrix attention_output(const Matrix& query, const Matrix& key, const Matrix& value, double scale,
-                        const HeadMask& mask, const HeadsDone& done) {
-  constexpr Eigen::Index kStepsPerReport = 256;
-  const auto num_steps = static_cast<double>(query.rows());
-  const Eigen::MatrixXd keys = key.cast<double>();
-  const Eigen::MatrixXd values = value.cast<double>();
-  Matrix output(value.rows(), value.cols());
-  for (Eigen::Index step = 0; step < query.rows(); ++step) {
-    // The work up to a step grows with its square.
-    const double share = static_cast<double>(step) / num_steps;
-    if (step % kStepsPerReport == 0) done.report(share * share);
-    const Eigen::VectorXd current = query.row(step).transpose().cast<double>();
-    const Eigen::Index begin = mask.chunk ? step / *mask.chunk * *mask.chunk : 0;
-    const Eigen::Index visible = step + 1 - begin;
-    const Eigen::VectorXd logits = scale * (keys.middleRows(begin, visible) * current);
-    const double most = std::max(logits.maxCoeff(), double{mask.sink});
-    const Eigen::VectorXd weights = (logits.array() - most).exp();
-    const double sum = weights.sum() + std::exp(double{mask.sink} - most);
-    output.row(step) =
-        (weights.transpose() * values.middleRows(begin, visible) / sum).cast<float>();
-  }
-  return output;
-}
-
-void write_layer(TraceWriter& writer, const SynthOptions& options, const TraceHeader& header,
-                 const std::vector<std::int32_t>& text, int layer, HeadsDone& done) {
-  std::vector<Matrix> query, key, value, output;
-  const std::vector<float> sinks = sinks_of(options, layer);
-  HeadMask mask{.chunk = chunk_of(options, layer)};
-  for (int kv_head = 0; kv_head < options.kv_heads; ++kv_head) {
-    const SynthHead head(options, text, layer, kv_head);
-    key.push_back(rounded(head.key(), options.elements));
-    value.push_back(rounded(head.value(header.value_dim), options.elements));
-    for (int member = 0; member < header.group_size(); ++member) {
-      const int query_head = kv_head * header.group_size() + member;
-      query.push_back(rounded(head.query(query_head), options.elements));
-      if (!sinks.empty()) mask.sink = sinks[query_head];
-      if (options.output) {
-        output.push_back(
-            attention_output(query.back(), key.back(), value.back(), header.scale, mask, done));
-      }
-      done.finish_head();
-    }
-  }
-  writer.write_layer(layer, query, key, value, output, {}, mask.chunk);
-  if (!sinks.empty()) writer.write_sink_logit(sinks);
-  const SynthDownstream downstream(options, header.value_dim, layer);
+void write_layer(TraceWriter& writer, const SynthOptions& options, int value_dim, int layer,
+                 const SynthLayer& made) {
+  writer.write_layer(layer, made.query, made.key, made.value, made.output, {}, made.chunk);
+  if (!made.sinks.empty()) writer.write_sink_logit(made.sinks);
+  const SynthDownstream downstream(options, value_dim, layer);
   if (options.hidden > 0) {
     writer.write_projection(layer, downstream.projection());
     writer.write_residual(downstream.residual());
@@ -217,9 +129,12 @@ void write_sequence(TraceWriter& writer, const SynthOptions& options,
   const std::vector<std::int32_t> text = synth_text(options);
   writer.begin_sequence("synthetic", options.tokens, options.prompt_length, describe(options),
                         text);
-  HeadsDone done(1.0 * options.layers * options.query_heads, progress);
   for (int layer = 0; layer < options.layers; ++layer) {
-    write_layer(writer, options, header, text, layer, done);
+    const auto heads_done = [&](double heads) {
+      if (progress) progress((layer + heads / options.query_heads) / options.layers);
+    };
+    write_layer(writer, options, header.value_dim, layer,
+                synth_layer(options, header, text, layer, heads_done));
   }
 }
 
@@ -243,7 +158,8 @@ std::size_t synth_memory(const SynthOptions& options) {
   const std::size_t stored =
       heads * (keys + (options.output ? values : 0)) + size(options.kv_heads) * (keys + values);
   // In double precision: four parts of a head, keys and values for its outputs, a step's weights.
-  const std::size_t work = 4 * keys + (options.output ? keys + values + 4 : 0);
+  const std::size_t work = size(std::min(options.threads, options.kv_heads)) *
+                           (4 * keys + (options.output ? keys + values + 4 : 0));
   // Each beside a copy that is written; gradients are scaled in one more.
   const std::size_t beside = std::max({
       2 * heads * values * size(options.hidden),

@@ -43,10 +43,12 @@ struct SynthOptions {
   /// it; nothing: no sinks.
   std::optional<double> sink_logit;
   int attention_chunk = 0;  ///< of all layers but every fourth, as Llama 4 has them; 0: none
+
+  int threads = 1;  ///< KV heads that are made at once; the bytes do not depend on it
 };
 
-/// Called while a trace is made, with the share of it that is done. Whatever it throws ends the
-/// work, and no file is left.
+/// Called on the calling thread while a trace is made, with the share of it that is done. Whatever
+/// it throws ends the work, and no file is left.
 using SynthProgress = std::function<void(double share)>;
 
 /// Writes one sequence, "synthetic", with that structure in every layer. The same options give the
@@ -56,7 +58,7 @@ void synthesize(const std::filesystem::path& file, const SynthOptions& options,
                 const SynthProgress& progress = {});
 
 /// An estimate of the memory that writing such a file takes, in bytes: the heads of one layer, the
-/// work on one of them, and what a layer has beside attention. Throws as synthesize().
+/// work on one per thread, and what a layer has beside attention. Throws as synthesize().
 std::size_t synth_memory(const SynthOptions& options);
 
 /// The same in memory.

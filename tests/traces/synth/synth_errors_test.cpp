@@ -42,6 +42,7 @@ const std::vector<Fault> kFaults = {
     {[](SynthOptions& o) { o.sink_logit = -101; },
      "sink_logit: expected a number in [-100, 100], found -101"},
     {[](SynthOptions& o) { o.attention_chunk = -1; }, "attention_chunk: "},
+    {[](SynthOptions& o) { o.threads = 0; }, "threads: expected an integer of at least 1, found 0"},
 };
 
 TEST_CASE("an option out of range is named with its range") {
@@ -54,6 +55,18 @@ TEST_CASE("an option out of range is named with its range") {
     CHECK_THROWS_WITH(synthesize(folder / "t.h5", options), Catch::StartsWith(fault.error));
     CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
   }
+}
+
+TEST_CASE("a caller's failure ends the work of all threads, and no file is left") {
+  const TemporaryFolder folder;
+  SynthOptions options;
+  options.kv_heads = 4;
+  options.threads = 4;
+  const auto fail = [](double share) {
+    if (share > 0) throw std::runtime_error("enough");
+  };
+  CHECK_THROWS_WITH(synthesize(folder / "t.h5", options, fail), "enough");
+  CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
 }
 
 }  // namespace

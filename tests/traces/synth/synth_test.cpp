@@ -236,6 +236,26 @@ TEST_CASE("the same options give the same file, another seed another") {
   CHECK(Trace(folder / "one.h5").id() != Trace(folder / "two.h5").id());
 }
 
+TEST_CASE("the number of threads changes no byte, and progress only rises") {
+  const TemporaryFolder folder;
+  SynthOptions options;
+  options.tokens = 300;
+  options.query_heads = 10;
+  options.kv_heads = 5;
+  options.sink_logit = 1;
+  synthesize(folder / "one.h5", options);
+  for (const int threads : {2, 3, 8}) {
+    options.threads = threads;
+    double before = 0;
+    synthesize(folder / "more.h5", options, [&](double share) {
+      CHECK(share >= before);
+      before = share;
+    });
+    CHECK(before <= 1);
+    CHECK(sha256_of_file(folder / "more.h5") == sha256_of_file(folder / "one.h5"));
+  }
+}
+
 TEST_CASE("the smallest shapes work") {
   SynthOptions options;
   options.elements = GENERATE(ElementType::float16, ElementType::float32);
