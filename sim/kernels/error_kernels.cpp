@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "sim/kernels/float_lanes.h"
 #include "sim/kernels/tolerances.h"
-#include "sim/kernels/vector_targets.h"
 
 namespace kvsim {
 namespace {
-
-using Doubles = double __attribute__((vector_size(8 * sizeof(double))));
 
 // The inner loops are branch-free so that they vectorise.
 template <class Target>
@@ -77,12 +74,19 @@ KVSIM_KERNEL(void, differences,
               const DifferenceScale& scale, double* difference, std::int32_t* inaccurate),
              (weights, missing, square, scale, difference, inaccurate))
 
+// The same order of additions for every width of vectors.
+template <class Target>
 KVSIM_INLINE double sum_of(const double* x) {
-  Doubles part[kBlockSteps / 8];
-  std::memcpy(part, x, sizeof part);
-  const Doubles all = (part[0] + part[1]) + (part[2] + part[3]);
+  constexpr int kParts = 8;
+  double part[kParts];
+  for (int i = 0; i < kParts; i += kDoubles<Target>) {
+    typename Vectors<Target>::Doubles quarters[kBlockSteps / kParts];
+#pragma GCC unroll 4
+    for (int q = 0; q < kBlockSteps / kParts; ++q) load(quarters[q], x + q * kParts + i);
+    store((quarters[0] + quarters[1]) + (quarters[2] + quarters[3]), part + i);
+  }
   double sum = 0;
-  for (int i = 0; i < 8; ++i) sum += all[i];
+  for (const double each : part) sum += each;
   return sum;
 }
 
@@ -100,8 +104,8 @@ KVSIM_INLINE void errors(const double* __restrict difference, const double* __re
     bound[s] = std::min(missing[s] * scale.bound[s], scale.max_bound[s]);
     is_above[s] = exact[s] > bound[s] * (1 + kBoundTolerance) + scale.slack[s] ? 1 : 0;
   }
-  sums.error += sum_of(exact);
-  sums.bound += sum_of(bound);
+  sums.error += sum_of<Target>(exact);
+  sums.bound += sum_of<Target>(bound);
   for (int s = 0; s < kBlockSteps; ++s) {
     sums.max_error = std::max(sums.max_error, exact[s]);
     sums.violations += is_above[s];

@@ -41,9 +41,9 @@ struct Scaled {
   const double* scale;
 };
 
-/// square[s] += the sum over d < dims of (a[d, s] - b[d, s])², where the products of `evicted` are
-/// first added to the rows of `a` as by add_products(). Unless `difference` is null, it gets a - b:
-/// [dims, kBlockSteps].
+/// square[s] += the sum over d < dims of (a[d, s] - b[d, s])², where the products of `evicted`,
+/// in ascending order of first_row, are first added to the rows of `a` as by add_products(). Unless
+/// `difference` is null, it gets a - b: [dims, kBlockSteps].
 void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
                              const Scaled& b, int dims, double* square, float* difference);
 

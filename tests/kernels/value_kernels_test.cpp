@@ -12,7 +12,7 @@ namespace {
 using namespace test_support;
 
 TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
-  const int dims = GENERATE(1, 4, 11, 24);
+  const int dims = GENERATE(1, 4, 8, 11, 24);
   const int first_dim = GENERATE(0, 3);
   const int num_terms = GENERATE(0, 1, 127, 128, 300);
   const std::vector<float> weight = normal_numbers(300 * kBlockSteps, 1, 1);
@@ -46,7 +46,8 @@ TEST_CASE("kernels: squared differences are those of the scaled rows and evicted
   const std::vector<float> value = normal_numbers(200 * 32, 1, 2);
   std::vector<EvictedTerm> evicted;
   for (int i = 0; i < num_evicted; ++i) {
-    evicted.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32, i % kBlockSteps});
+    const int first_row = i * kBlockSteps / num_evicted;
+    evicted.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32, first_row});
   }
   std::vector<double> a(dims * kBlockSteps);
   std::iota(a.begin(), a.end(), 0);
