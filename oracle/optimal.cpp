@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "oracle/assignment/assignment_plans.h"
+#include "oracle/assignment/compact_sums.h"
 #include "oracle/auction/auction_plan.h"
 #include "oracle/side_by_side.h"
 #include "oracle/simulation.h"
@@ -18,8 +21,45 @@ namespace {
 // From here on an auction per budget takes less time than the pass that finds all of them.
 constexpr int kAuctionTokens = 1536;
 
+bool by_auction(const EvictionSteps& steps) { return steps.num_tokens() >= kAuctionTokens; }
+
 // Costs are rounded to single precision, by less than this share.
 constexpr double kUnrounded = 1 - 0x1p-23;
+
+/// The costs L(j,t) of one unit, in 16 bits or in full. For several threads.
+class Costs {
+ public:
+  /// `rows` has to outlive the object. Sums that a device made stay as they are.
+  Costs(const StepRows& rows, bool compact) : rows_(rows) {
+    if (compact && CompactSums::can_sum(rows)) {
+      compact_.emplace(rows);
+    } else {
+      full_ = std::make_shared<const RemainingSums>(rows);
+    }
+  }
+
+  float at(int step, int token) const {
+    return compact_ ? compact_->at(step, token) : full_->row(step)[token];
+  }
+
+  Takers takers(const EvictionSteps& steps, const CacheSize& cache) const {
+    return compact_ ? Takers(*compact_, steps, cache.budget, cache.recent)
+                    : Takers(*full_, steps, cache.budget, cache.recent);
+  }
+
+  /// Made beside those in 16 bits on the first call.
+  std::shared_ptr<const RemainingSums> full() const {
+    const std::lock_guard<std::mutex> lock(making_);
+    if (full_ == nullptr) full_ = std::make_shared<const RemainingSums>(rows_);
+    return full_;
+  }
+
+ private:
+  const StepRows& rows_;
+  std::optional<CompactSums> compact_;
+  mutable std::mutex making_;
+  mutable std::shared_ptr<const RemainingSums> full_;
+};
 
 /// What remains if the newest tokens to keep fill the budget.
 class OldestFirst final : public EvictionRule {
@@ -29,23 +69,22 @@ class OldestFirst final : public EvictionRule {
 };
 
 /// Where the newest tokens to keep fill the budget, there is no choice.
-CertifiedPlan only_plan(const EvictionSteps& steps, const RemainingSums& costs, int budget) {
+CertifiedPlan only_plan(const EvictionSteps& steps, const Costs& costs, int budget) {
   OldestFirst rule;
   CertifiedPlan plan{.schedule = simulate(steps, budget, rule)};
   for (int token = 0; token < steps.num_tokens(); ++token) {
     const int leaves = plan.schedule[token];
-    if (leaves < steps.num_tokens()) plan.loss += double{costs.row(leaves)[token]};
+    if (leaves < steps.num_tokens()) plan.loss += double{costs.at(leaves, token)};
   }
   plan.bound = plan.loss;
   return plan;
 }
 
-CertifiedPlan plan_by_auction(const EvictionSteps& steps,
-                              const std::shared_ptr<const RemainingSums>& costs,
+CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
                               const CacheSize& cache) {
-  const Takers takers(*costs, steps, cache.budget, cache.recent);
+  const Takers takers = costs.takers(steps, cache);
   auto plan = auction_plan(takers, steps);
-  if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
+  if (!plan) plan = assignment_plans(steps, costs.full(), {&cache, 1}, true).front();
   if (is_proven(*plan, takers.total())) return std::move(*plan);
   throw UnprovenOptimum(fmt::format(
       "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
@@ -53,20 +92,18 @@ CertifiedPlan plan_by_auction(const EvictionSteps& steps,
       cache.budget, steps.num_tokens(), plan->loss, plan->bound));
 }
 
-std::vector<CertifiedPlan> plan_few(const Future& head,
-                                    const std::shared_ptr<const RemainingSums>& costs,
+std::vector<CertifiedPlan> plan_few(const Future& head, const Costs& costs,
                                     std::span<const CacheSize> caches) {
-  if (head.num_tokens() < kAuctionTokens) return assignment_plans(head, costs, caches, true);
+  if (!by_auction(head)) return assignment_plans(head, costs.full(), caches, true);
   std::vector<CertifiedPlan> plans(caches.size());
   side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
                [&](std::size_t i) { plans[i] = plan_by_auction(head, costs, caches[i]); });
   return plans;
 }
 
-std::vector<CertifiedPlan> plan_all(const Future& head,
-                                    const std::shared_ptr<const RemainingSums>& costs,
+std::vector<CertifiedPlan> plan_all(const Future& head, const Costs& costs,
                                     std::span<const CacheSize> caches) {
-  return assignment_plans(head, costs, caches, false);
+  return assignment_plans(head, costs.full(), caches, false);
 }
 
 class Optimal final : public HeadPlanner {
@@ -75,7 +112,8 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const StepLosses losses(head, loss_of(params_));
-    const std::vector<CertifiedPlan> found = plan_with(plan_few, head, losses, budgets);
+    const Costs costs(losses.rows(), by_auction(head) && head.compact_costs());
+    const std::vector<CertifiedPlan> found = plan_with(plan_few, head, costs, budgets);
     std::vector<Plan> plans;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const bool of_every_policy = recent_of(budgets[i]) == 0;
@@ -92,7 +130,8 @@ class Optimal final : public HeadPlanner {
     std::vector<int> budgets(head.num_tokens());
     std::iota(budgets.begin(), budgets.end(), 1);
     std::vector<Plan> plans;
-    for (CertifiedPlan& plan : plan_with(plan_all, head, losses, budgets)) {
+    const Costs costs(losses.rows(), false);
+    for (CertifiedPlan& plan : plan_with(plan_all, head, costs, budgets)) {
       plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
     }
     return plans;
@@ -102,17 +141,15 @@ class Optimal final : public HeadPlanner {
   int recent_of(int budget) const { return params_.amount("recent", budget); }
 
   template <class Solve>
-  std::vector<CertifiedPlan> plan_with(const Solve& solve, const Future& head,
-                                       const StepLosses& losses,
+  std::vector<CertifiedPlan> plan_with(const Solve& solve, const Future& head, const Costs& costs,
                                        std::span<const int> budgets) const {
-    const auto costs = std::make_shared<const RemainingSums>(losses.rows());
     std::vector<CertifiedPlan> plans(budgets.size());
     std::vector<CacheSize> caches;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const int recent = recent_of(budgets[i]);
       if (recent >= budgets[i]) {
-        plans[i] = only_plan(head, *costs, budgets[i]);
+        plans[i] = only_plan(head, costs, budgets[i]);
       } else {
         caches.push_back({budgets[i], recent});
         places.push_back(i);

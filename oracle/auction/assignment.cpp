@@ -33,8 +33,7 @@ void Assignment::raise(int token, double price) {
 double Assignment::loss(const Takers& takers) const {
   double sum = 0;
   for (int token = 0; token < takers.num_tokens(); ++token) {
-    const int taker = taker_of_[token];
-    sum += double{takers.costs(taker)[static_cast<std::size_t>(token)]};
+    sum += double{takers.cost(taker_of_[token], token)};
   }
   return sum;
 }

@@ -23,7 +23,7 @@ Auction::Auction(const Takers& takers, Assignment& assignment, CandidateLists& l
   for (int taker = 0; taker < takers.count(); ++taker) {
     if (lists.has_list(taker)) continue;
     Candidates& candidates = candidates_[taker];
-    for (std::size_t token = 0; token < takers.costs(taker).size(); ++token) {
+    for (std::size_t token = 0; token < takers.num_choices(taker); ++token) {
       const auto place = static_cast<int>(token);
       if (assignment.taker_of(place) != taker) candidates.emplace_back(value(taker, place), place);
     }
@@ -124,7 +124,7 @@ void Auction::queue(int taker) {
 }
 
 double Auction::value(int taker, int token) const {
-  return double{takers_.costs(taker)[static_cast<std::size_t>(token)]} + assignment_.price(token);
+  return double{takers_.cost(taker, token)} + assignment_.price(token);
 }
 
 std::pair<double, int> Auction::take_lowest(int taker, Candidates& candidates) {

@@ -19,8 +19,7 @@ CandidateLists::CandidateLists(const Takers& takers, const Assignment& assignmen
       narrow_(static_cast<std::size_t>(takers.count()) * kNarrow),
       wide_tokens_(static_cast<std::size_t>(takers.count()) * kWide),
       wide_costs_(static_cast<std::size_t>(takers.count()) * kWide),
-      places_(takers.num_tokens() + 1),
-      sums_(takers.num_tokens() + 1) {}
+      search_(takers) {}
 
 // Lists that were filled just now are taken as they are: of many equal values they hold only some.
 Offer CandidateLists::best_two(int taker, double tolerance) {
@@ -48,15 +47,14 @@ Offer CandidateLists::best_two(int taker, double tolerance) {
 
 void CandidateLists::lost(int taker, int token) {
   if (!has_list(taker) || takers_.units(taker) == 1) return;
-  const double of_token =
-      double{takers_.costs(taker)[static_cast<std::size_t>(token)]} + assignment_.price(token);
+  const double of_token = double{takers_.cost(taker, token)} + assignment_.price(token);
   lists_[taker].limit = std::min(lists_[taker].limit, static_cast<float>(of_token) * kRoundedBelow);
 }
 
 // From the tokens that are in the list, or at first in that of the next taker, whose costs are
 // similar. Beside them other tokens are below the limit, more often too many than too few.
 float CandidateLists::likely_limit(int taker) {
-  const std::size_t end = takers_.costs(taker).size();
+  const std::size_t end = takers_.num_choices(taker);
   const int source = lists_[taker].wide_size > 0 ? taker : taker + 1;
   if (end <= kWide || !has_list(source)) return kNoLimit;
   const auto size = static_cast<std::size_t>(lists_[source].wide_size);
@@ -76,29 +74,28 @@ float CandidateLists::likely_limit(int taker) {
 }
 
 void CandidateLists::fill_wide(int taker) {
-  const std::span<const float> costs = takers_.costs(taker);
   float limit = likely_limit(taker);
-  std::size_t found =
-      find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
+  std::size_t found = find_below(taker, limit);
   if (found < least_wide(taker)) {
     limit = kNoLimit;
-    found = find_at_most(costs, assignment_.prices_below(), limit, places_.data(), sums_.data());
+    found = find_below(taker, limit);
   }
+  std::int32_t* const tokens = search_.tokens();
   if (found > kWide) {
-    const float lower = limit_of_rank({sums_.data(), found}, kWide * 3 / 4, kWide);
+    const float lower = limit_of_rank({search_.sums(), found}, kWide * 3 / 4, kWide);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < found && kept < kWide; ++i) {
-      if (sums_[i] <= lower) places_[kept++] = places_[i];
+      if (search_.sums()[i] <= lower) tokens[kept++] = tokens[i];
     }
     limit = lower;
     found = kept;
   }
   for (std::size_t i = 0; i < found; ++i) {
-    wide_tokens(taker)[i] = places_[i];
-    wide_costs(taker)[i] = costs[static_cast<std::size_t>(places_[i])];
+    wide_tokens(taker)[i] = tokens[i];
+    wide_costs(taker)[i] = search_.cost(tokens[i]);
   }
   lists_[taker].wide_size = static_cast<std::int32_t>(found);
-  lists_[taker].wide_limit = found == costs.size() ? kNoLimit : limit;
+  lists_[taker].wide_limit = found == takers_.num_choices(taker) ? kNoLimit : limit;
 }
 
 void CandidateLists::fill_narrow(int taker) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "oracle/auction/assignment.h"
+#include "oracle/auction/cost_search.h"
 
 namespace kvsim {
 
@@ -21,21 +23,17 @@ struct Offer {
 /// taker.
 class CandidateLists {
  public:
-  /// Takers of more units get no lists: their own tokens would fill them.
-  static constexpr int kMostUnits = 63;
-
   /// Both have to outlive the object.
   CandidateLists(const Takers& takers, const Assignment& assignment);
 
-  bool has_list(int taker) const {
-    return taker != takers_.stay() && takers_.units(taker) <= kMostUnits;
-  }
+  /// Takers of many units get no lists: their own tokens would fill them.
+  bool has_list(int taker) const { return takers_.has_few_units(taker); }
 
   /// The best token and the second value, which may be up to `tolerance` too high.
   Offer best_two(int taker, double tolerance);
 
-  /// Calls `visit(token, value)` for tokens that the taker does not have and whose value is below
-  /// `limit`, until it returns false. A visit may raise the price of its token.
+  /// Calls `visit(token, cost, value)` for tokens that the taker does not have and whose value is
+  /// below `limit`, until it returns false. A visit may raise the price of its token.
   template <class Visit>
   void visit_below(int taker, double limit, const Visit& visit);
 
@@ -73,6 +71,12 @@ class CandidateLists {
   }
   /// A limit that some hundred values of the row do not exceed, from the present list.
   float likely_limit(int taker);
+  /// Searches the taker's row.
+  std::size_t find_below(int taker, float limit) {
+    const auto size = static_cast<std::size_t>(lists_[taker].wide_size);
+    return search_.find(taker, assignment_.prices_below(), limit,
+                        {{wide_tokens(taker), size}, {wide_costs(taker), size}});
+  }
   void fill_wide(int taker);
   void fill_narrow(int taker);
 
@@ -82,8 +86,9 @@ class CandidateLists {
   std::vector<Candidate> narrow_;
   std::vector<std::int32_t> wide_tokens_;
   std::vector<float> wide_costs_;
-  std::vector<std::int32_t> places_;  // of one row
-  std::vector<float> sums_;
+  CostSearch search_;
+  std::array<std::int32_t, kWide> places_;  // of one wide list
+  std::array<float, kWide> sums_;
 };
 
 template <class Visit>
@@ -95,17 +100,18 @@ void CandidateLists::visit_below(int taker, double limit, const Visit& visit) {
       if (candidate.least >= limit) return;
       if (assignment_.taker_of(candidate.token) == taker) continue;
       const double of_token = value(candidate);
-      if (of_token < limit && !visit(candidate.token, of_token)) return;
+      if (of_token < limit && !visit(candidate.token, candidate.cost, of_token)) return;
     }
     return;
   }
-  const std::span<const float> costs = takers_.costs(taker);
-  for (std::size_t token = 0; token < costs.size(); ++token) {
-    if (costs[token] + assignment_.prices_below()[token] >= limit) continue;
-    const auto place = static_cast<int>(token);
-    if (assignment_.taker_of(place) == taker) continue;
-    const double of_token = double{costs[token]} + assignment_.price(place);
-    if (of_token < limit && !visit(place, of_token)) return;
+  const std::size_t found = find_below(taker, static_cast<float>(limit));
+  for (std::size_t i = 0; i < found; ++i) {
+    if (search_.sums()[i] >= limit) continue;
+    const std::int32_t token = search_.tokens()[i];
+    if (assignment_.taker_of(token) == taker) continue;
+    const float cost = search_.cost(token);
+    const double of_token = double{cost} + assignment_.price(token);
+    if (of_token < limit && !visit(token, cost, of_token)) return;
   }
   fill_wide(taker);
   fill_narrow(taker);

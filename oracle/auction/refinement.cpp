@@ -25,10 +25,13 @@ Refinement::Refinement(const Takers& takers, Assignment& assignment, CandidateLi
       highest_(static_cast<std::size_t>(takers.count()), kNone),
       corrections_(static_cast<std::size_t>(takers.count()), 0),
       raised_by_(static_cast<std::size_t>(takers.num_tokens()), kNone),
+      raised_cost_(static_cast<std::size_t>(takers.num_tokens())),
       queue_(static_cast<std::size_t>(takers.count())),
       is_queued_(static_cast<std::size_t>(takers.count()), 0) {
   for (int token = 0; token < takers.num_tokens(); ++token) {
-    tokens_[static_cast<std::size_t>(assignment.taker_of(token))].push_back(token);
+    const int taker = assignment.taker_of(token);
+    tokens_[static_cast<std::size_t>(taker)].push_back(token);
+    own_cost_.push_back(takers.cost(taker, token));
   }
 }
 
@@ -50,36 +53,40 @@ void Refinement::correct(int taker) {
   const std::vector<int>& own = tokens_[static_cast<std::size_t>(taker)];
   if (own.empty()) return;
   ++corrections_[static_cast<std::size_t>(taker)];
-  const std::span<const float> costs = takers_.costs(taker);
-  const auto value_of = [&](int token) {
-    return double{costs[static_cast<std::size_t>(token)]} + assignment_.price(token);
+  const auto own_cost = [&](int token) {
+    return double{own_cost_[static_cast<std::size_t>(token)]};
   };
+  const auto own_value = [&](int token) { return own_cost(token) + assignment_.price(token); };
   int& highest = highest_[static_cast<std::size_t>(taker)];
   highest = *std::max_element(own.begin(), own.end(),
-                              [&](int a, int b) { return value_of(a) < value_of(b); });
-  const double level = value_of(highest);
+                              [&](int a, int b) { return own_value(a) < own_value(b); });
+  const double level = own_value(highest);
   for (const int token : own) {  // no other taker wants them more for that
-    if (token == highest || value_of(token) >= level) continue;
-    assignment_.raise(token, level - double{costs[static_cast<std::size_t>(token)]});
+    if (token == highest || own_value(token) >= level) continue;
+    assignment_.raise(token, level - own_cost(token));
   }
   const double limit = level - tolerance_ - kEqual * level;
-  const auto visit = [&](int token, double value) { return raise(token, taker, value, level); };
+  const auto visit = [&](int token, float cost, double value) {
+    return raise(token, taker, cost, value, level);
+  };
   if (lists_.has_list(taker)) {
     lists_.visit_below(taker, limit, visit);
     return;
   }
+  const std::span<const float> costs = takers_.costs(taker);
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const auto token = static_cast<int>(i);
     if (assignment_.taker_of(token) == taker) continue;
-    const double value = value_of(token);
-    if (value < limit && !visit(token, value)) return;
+    const double value = double{costs[i]} + assignment_.price(token);
+    if (value < limit && !visit(token, costs[i], value)) return;
   }
 }
 
-bool Refinement::raise(int token, int taker, double value, double level) {
-  if (rotate(token, taker, value)) return false;
+bool Refinement::raise(int token, int taker, float cost, double value, double level) {
+  if (rotate(token, taker, cost, value)) return false;
   assignment_.raise(token, assignment_.price(token) + (level - value));
   raised_by_[static_cast<std::size_t>(token)] = taker;
+  raised_cost_[static_cast<std::size_t>(token)] = cost;
   queue(assignment_.taker_of(token));
   return true;
 }
@@ -87,7 +94,7 @@ bool Refinement::raise(int token, int taker, double value, double level) {
 // Follows from the taker's highest token to who raised it, to that taker's highest token, and so
 // on. If the token's own taker is met, there is a cycle; whether it still saves anything is
 // measured, because takers may have lost the tokens for which they raised others.
-bool Refinement::rotate(int token, int taker, double value) {
+bool Refinement::rotate(int token, int taker, float cost, double value) {
   const int end = assignment_.taker_of(token);
   moves_.clear();
   // Takers that are corrected again and again are in a cycle; others need not look far.
@@ -97,17 +104,16 @@ bool Refinement::rotate(int token, int taker, double value) {
   for (int from = taker; from != end;) {
     const int given = highest_[static_cast<std::size_t>(from)];
     if (given == kNone || assignment_.taker_of(given) != from) return false;
-    const int to = raised_by_[static_cast<std::size_t>(given)];
-    if (to == kNone || to == from || moves_.size() >= longest) return false;
     const auto place = static_cast<std::size_t>(given);
-    if (place >= takers_.costs(to).size()) return false;
-    saved += double{takers_.costs(from)[place]} - double{takers_.costs(to)[place]};
-    moves_.push_back({given, from, to});
+    const int to = raised_by_[place];
+    if (to == kNone || to == from || moves_.size() >= longest) return false;
+    saved += double{own_cost_[place]} - double{raised_cost_[place]};
+    moves_.push_back({given, from, to, raised_cost_[place]});
     from = to;
   }
-  saved += assignment_.price(token) + double{takers_.costs(end)[static_cast<std::size_t>(token)]};
+  saved += assignment_.price(token) + double{own_cost_[static_cast<std::size_t>(token)]};
   if (saved <= 0) return false;
-  moves_.push_back({token, end, taker});
+  moves_.push_back({token, end, taker, cost});
   for (const Move& move : moves_) {
     std::vector<int>& own = tokens_[static_cast<std::size_t>(move.from)];
     own.erase(std::find(own.begin(), own.end(), move.token));
@@ -117,6 +123,7 @@ bool Refinement::rotate(int token, int taker, double value) {
   for (const Move& move : moves_) {
     assignment_.give(move.token, move.to);
     tokens_[static_cast<std::size_t>(move.to)].push_back(move.token);
+    own_cost_[static_cast<std::size_t>(move.token)] = move.cost;
     raised_by_[static_cast<std::size_t>(move.token)] = kNone;
     queue(move.to);
   }

@@ -23,8 +23,8 @@ class Refinement {
  private:
   void correct(int taker);
   /// Returns false if a cycle was found, and rotated, so that the taker has other tokens now.
-  bool raise(int token, int taker, double value, double level);
-  bool rotate(int token, int taker, double value);
+  bool raise(int token, int taker, float cost, double value, double level);
+  bool rotate(int token, int taker, float cost, double value);
   void queue(int taker);
 
   static constexpr int kNone = -1;
@@ -33,6 +33,7 @@ class Refinement {
     int token;
     int from;
     int to;
+    float cost;  ///< to whom it goes
   };
 
   const Takers& takers_;
@@ -42,7 +43,9 @@ class Refinement {
   std::vector<std::vector<int>> tokens_;  // per taker
   std::vector<int> highest_;              // per taker: its token that set its level
   std::vector<std::size_t> corrections_;  // per taker, so far
+  std::vector<float> own_cost_;           // per token: to its taker
   std::vector<int> raised_by_;            // per token
+  std::vector<float> raised_cost_;        // per token: to who raised it
   std::vector<int> queue_;                // takers, a ring
   std::size_t first_ = 0;
   std::size_t queued_ = 0;

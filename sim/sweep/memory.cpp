@@ -78,6 +78,14 @@ std::size_t sampling_memory(const ReplayShape& shape) {
   return pass_memory(shape) + step + shape.samples * (measured + draws);
 }
 
+/// The tables of oracles, of a number per step and token, in eighths of one.
+std::size_t table_eighths(const ReplayShape& shape) {
+  constexpr std::size_t kTable = 8;
+  const std::size_t losses = shape.losses ? kTable : 0;
+  if (!shape.oracles) return losses;
+  return losses + (shape.compact_costs ? kTable + 5 : 3 * kTable);
+}
+
 /// Tokens, and so many rows of the vectors.
 std::size_t recorded_memory(const ReplayShape& shape, std::size_t rows) {
   const std::size_t values = shape.reads_values ? shape.value_dim : 0;
@@ -111,9 +119,9 @@ std::size_t replay_memory(const ReplayShape& shape) {
   bytes += (1 + shape.stored_forms) * (pass_memory(shape) + block_memory(shape)) +
            shape.stored_forms * recorded + outputs_memory(shape) + measuring_memory(shape) +
            weighed_outputs_memory(shape);
-  const std::size_t tables = (shape.oracles ? 3 : 0) + (shape.losses ? 1 : 0);
   const std::size_t exact_values = shape.losses ? n * shape.value_dim * sizeof(double) : 0;
-  return bytes + tables * (n * (n + 1) / 2) * kNumber + exact_values;
+  if (shape.oracles && shape.compact_costs) bytes += planning_memory(shape);
+  return bytes + table_eighths(shape) * (n * (n + 1) / 16) * kNumber + exact_values;
 }
 
 std::size_t planning_memory(const ReplayShape& shape) {

@@ -93,7 +93,8 @@ ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& i
           .trajectories = request.trajectories,
           .selections = request.selections,
           .measuring = request.measuring,
-          .interrupted = &interrupted};
+          .interrupted = &interrupted,
+          .compact_costs = request.compact_costs};
 }
 
 }  // namespace
@@ -109,7 +110,8 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     std::size_t recorded = 0;
     std::size_t recorded_steps = 0;
     for (const SweepJob& job : group) {
-      const ReplayShape shape = replay_shape(plan, job);
+      ReplayShape shape = replay_shape(plan, job);
+      shape.compact_costs &= backend.summaries() == nullptr;  // a device's sums are in full
       const std::size_t read = read_memory(shape);
       if (shape.oracles) planning = std::max(planning, planning_memory(shape));
       replays = std::max(replays, job.units.size() * (replay_memory(shape) - read));
@@ -120,7 +122,7 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     ahead = std::max(ahead, recorded);
   }
   const int threads = plan.request.threads;
-  // Of the first budget that a group plans, replay_memory() has it.
+  // Of the first budget that a group plans, replay_memory() has it, in a table or beside them.
   const int more = threads_per_group(plan, groups.size()) - 1;
   largest += planning * static_cast<std::size_t>(more);
   return largest * std::min(static_cast<std::size_t>(threads), groups.size()) +

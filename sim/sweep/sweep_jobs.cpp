@@ -94,6 +94,10 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
   return jobs;
 }
 
+bool plans_by_auction(const Spec& policy, std::size_t num_tokens) {
+  return policy.policy().name == "optimal" && num_tokens >= 1536;
+}
+
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   const TraceHeader& header = plan.traces[job.trace].header();
   const MeasureOptions& measuring = plan.request.measuring;
@@ -105,7 +109,8 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
                     .samples = static_cast<std::size_t>(measuring.samples),
                     .has_reference = measuring.has_reference(),
                     .reads_values = measuring.measures(),
-                    .trajectories = plan.request.trajectories};
+                    .trajectories = plan.request.trajectories,
+                    .compact_costs = plan.request.compact_costs};
   int prompt = 0;
   for (const JobUnit& of_job : job.units) {
     if (!of_job.planned) continue;
@@ -139,6 +144,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
     shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
     shape.oracles |= policy.is_oracle();
+    shape.compact_costs &= !policy.is_oracle() || plans_by_auction(policy, shape.num_tokens);
     shape.losses |= !has_regret(policy);
   }
   shape.stored_forms = stored.size();

@@ -28,7 +28,10 @@ struct SweepJob {
 /// The remaining replays of the plan: jobs of few units first, otherwise in the plan's order.
 std::vector<SweepJob> jobs_of(const SweepPlan& plan);
 
-/// The sizes of one unit's replays in the job.
+/// Whether the exact optimum of a budget is found by an auction: oracle/optimal.cpp.
+bool plans_by_auction(const Spec& policy, std::size_t num_tokens);
+
+/// The sizes of one unit's replays in the job, on the CPU.
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job);
 
 /// All units of a sequence in its trace, ordered by layer.

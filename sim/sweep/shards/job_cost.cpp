@@ -64,17 +64,12 @@ Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, C
   return sum + comparing_vectors(policy, unit, held);
 }
 
-/// Whether the exact optimum of a budget is found by an auction: oracle/optimal.cpp.
-bool plans_by_auction(const Spec& policy, const UnitSizes& unit) {
-  return policy.policy().name == "optimal" && unit.tokens >= 1536;
-}
-
 /// The plan of an oracle for one budget.
 Count planning_budget(const Spec& policy, const UnitSizes& unit, Count held) {
   const std::string& name = policy.policy().name;
   if (name == "greedy") return unit.tokens * unit.tokens * unit.steps / 10;
   if (name == "certificate") return 50 * unit.pairs();
-  if (plans_by_auction(policy, unit)) return 20 * unit.pairs();
+  if (plans_by_auction(policy, static_cast<std::size_t>(unit.tokens))) return 20 * unit.pairs();
   if (name != "lookahead") return 0;
   const Params& params = policy.params();
   const Count beam = params.integer("beam");
@@ -121,7 +116,7 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
     sum += replaying(policy, rules, unit, held, measuring);
     if (!policy.is_oracle()) continue;
     sum += planning_budget(policy, unit, held);
-    if (plans_by_auction(policy, unit)) continue;
+    if (plans_by_auction(policy, static_cast<std::size_t>(unit.tokens))) continue;
     Count& budget = smallest.emplace(replay.policy, replay.budget).first->second;
     budget = std::min<Count>(budget, replay.budget);
   }
