@@ -7,8 +7,10 @@ namespace kvsim::gpu {
 namespace {
 
 // Thread blocks that a multiprocessor should hold at least, which bounds the registers of a thread;
-// 0: as many as the compiler likes. Steps of a replay wait for memory and for each other.
+// 0: as many as the compiler likes. Steps of a replay wait for memory and for each other; while the
+// threads of one sum wait at a barrier, those of another multiply.
 constexpr int least_blocks(Kernel kernel, int threads) {
+  if (kernel == Kernel::sum_values) return 2;
   if (kernel != Kernel::replay_steps) return 0;
   return threads == kWarpThreads ? 24 : 3;
 }

@@ -29,7 +29,9 @@ constexpr SumTile sum_tile(const Batch& batch, int index) {
   return {index / (dims * rows), index / dims % rows * kTileRows, index % dims * kTileDims};
 }
 
-/// The tokens of one sum, and the factor of each at a step.
+/// The tokens of one sum, its terms, with their weights and values. What is loaded is apart from
+/// what is computed of it, so that a thread can load ahead: first the entry of a term, then what is
+/// found by the entry, and last the factor.
 struct SummedTokens {
   const std::int32_t* list = nullptr;           // null: all
   const std::int32_t* evicted_after = nullptr;  // for tokens evicted in the block, else null
@@ -37,14 +39,19 @@ struct SummedTokens {
   int unit = 0;
   double* sum = nullptr;  // [S, H, value_dim]
 
-  KVSIM_DEVICE int token(int i) const {
-    const int entry = list == nullptr ? i : list[i];
-    return entry < 0 ? ~entry : entry;
+  KVSIM_DEVICE std::int32_t entry(int term) const { return list == nullptr ? term : list[term]; }
+  KVSIM_DEVICE static std::int32_t token(std::int32_t entry) { return entry < 0 ? ~entry : entry; }
+
+  /// The last step in whose sum the token is not.
+  KVSIM_DEVICE std::int32_t last_without(std::int32_t entry) const {
+    return evicted_after == nullptr ? -1 : evicted_after[entry];
   }
-  KVSIM_DEVICE double sign(int i, int step) const {
-    if (list == nullptr) return 1;
-    if (evicted_after != nullptr) return evicted_after[list[i]] < step ? 1 : 0;
-    return list[i] < 0 ? -1 : 1;
+
+  /// The factor of a weight in row `row` of the block.
+  KVSIM_DEVICE static float factor(const Batch& batch, int row, std::int32_t entry,
+                                   std::int32_t last_without) {
+    const bool counts = row >= (last_without + 1 - batch.first_step) * batch.shape.group_size;
+    return !counts ? 0 : entry < 0 ? -1 : 1;
   }
 };
 
@@ -66,39 +73,59 @@ KVSIM_DEVICE inline SummedTokens summed_tokens(const Batch& batch, int source) {
           batch.evicted_sum + replay * size};
 }
 
+/// The operands of a tile of one sum: weights [rows, terms], with their factors, and values
+/// [terms, dims]. Beyond the last row or dimension they repeat it.
+class SumOperands {
+ public:
+  KVSIM_DEVICE SumOperands(const Batch& batch, const SummedTokens& tokens, const SumTile& tile)
+      : batch_(batch),
+        tokens_(tokens),
+        tile_(tile),
+        weight_(batch.weight + batch.block_row(tokens.unit, 0) * batch.shape.num_tokens),
+        value_(batch.value + batch.tokens_of(tokens.unit) * batch.shape.value_dim) {}
+
+  KVSIM_DEVICE int num_terms() const { return tokens_.count; }
+  KVSIM_DEVICE std::int32_t entry(int term) const { return tokens_.entry(term); }
+  KVSIM_DEVICE std::int32_t last_without(std::int32_t entry) const {
+    return tokens_.last_without(entry);
+  }
+
+  KVSIM_DEVICE float weight(int row, std::int32_t entry) const {
+    const std::size_t of_row = last_of(row + tile_.first_row, batch_.rows());
+    return weight_[of_row * batch_.shape.num_tokens + SummedTokens::token(entry)];
+  }
+
+  KVSIM_DEVICE float factor(int row, std::int32_t entry, std::int32_t last_without) const {
+    return SummedTokens::factor(batch_, row + tile_.first_row, entry, last_without);
+  }
+
+  KVSIM_DEVICE float value(std::int32_t entry, int dim) const {
+    const std::size_t of_token = SummedTokens::token(entry);
+    const int num_dims = batch_.shape.value_dim;
+    return value_[of_token * num_dims + last_of(dim + tile_.first_dim, num_dims)];
+  }
+
+ private:
+  KVSIM_DEVICE static int last_of(int i, int count) { return i < count ? i : count - 1; }
+
+  const Batch& batch_;
+  SummedTokens tokens_;
+  SumTile tile_;
+  const float* weight_;
+  const float* value_;
+};
+
 /// Sums weight times value over the tokens of one sum, for a tile of rows and dimensions, in fp64
-/// on the matrix units. Weights and values are fp32, so their products are exact.
+/// on the matrix units. Weights and values are fp32, so their products are exact; the order of a
+/// sum depends on its tokens alone.
 /// CPU counterpart: add_products() in sim/kernels/value_kernels.h.
 template <class Block>
 KVSIM_DEVICE void sum_values(Block& block, const Batch& batch, int index) {
   const SumTile tile = sum_tile(batch, index);
   const SummedTokens tokens = summed_tokens(batch, tile.source);
-  const int num_tokens = batch.shape.num_tokens;
   const int num_dims = batch.shape.value_dim;
-  const float* weight = batch.weight + batch.block_row(tokens.unit, 0) * num_tokens;
-  const float* value = batch.value + batch.tokens_of(tokens.unit) * num_dims;
   typename Block::Tile product(block);
-  for (int first = 0; first < tokens.count; first += kTileTerms) {
-    block.each(kTileRows * kTileTerms, [&](int i) {
-      const int row = tile.first_row + i / kTileTerms;
-      const int term = first + i % kTileTerms;
-      double factor = 0;
-      if (row < batch.rows() && term < tokens.count) {
-        const int step = batch.first_step + row / batch.shape.group_size;
-        factor = tokens.sign(term, step) *
-                 weight[static_cast<std::size_t>(row) * num_tokens + tokens.token(term)];
-      }
-      product.left(i / kTileTerms, i % kTileTerms) = factor;
-    });
-    block.each(kTileTerms * kTileDims, [&](int i) {
-      const int term = first + i / kTileDims;
-      const int dim = tile.first_dim + i % kTileDims;
-      const bool is_there = term < tokens.count && dim < num_dims;
-      product.right(i / kTileDims, i % kTileDims) =
-          is_there ? value[static_cast<std::size_t>(tokens.token(term)) * num_dims + dim] : 0;
-    });
-    product.multiply_add();
-  }
+  product.add_products(SumOperands(batch, tokens, tile));
   product.for_each([&](int row, int dim, double sum) {
     row += tile.first_row;
     dim += tile.first_dim;

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "gpu/kernels/find_ranked_key.h"
-#include "gpu/kernels/sum_values.h"
+#include "gpu/kernels/product_tile.h"
 
 namespace kvsim::gpu {
 
@@ -14,7 +14,7 @@ namespace kvsim::gpu {
 /// A block has `num_threads` threads, a multiple of 32; find_ranked() and Tile take kMostThreads.
 /// `Threads` is what the hardware offers: the thread's `index()` among them, a barrier, memory
 /// shared by the block, a counter for all threads, and for warps of 32 threads a shuffle, a ballot
-/// and a step of a matrix product. gpu/cuda/cuda_threads.cuh defines each member.
+/// and products of small matrices. gpu/cuda/cuda_threads.cuh defines each member.
 template <class Threads, int num_threads = kMostThreads>
 class ThreadBlock {
  public:
@@ -131,49 +131,10 @@ class ThreadBlock {
     return bytes <= on_chip_bytes_ ? on_chip_ : nullptr;
   }
 
-  /// A tile [kTileRows, kTileDims] of a matrix product, in fp64; each warp computes eight rows.
-  class Tile {
+  /// A tile of a matrix product; all threads call its members.
+  class Tile : public ProductTile<Threads, kThreads> {
    public:
-    KVSIM_DEVICE explicit Tile(ThreadBlock&) : operands_(Threads::template shared<Operands>()) {}
-
-    /// The operands of the next multiply_add().
-    KVSIM_DEVICE double& left(int row, int term) { return operands_.left[row][term]; }
-    KVSIM_DEVICE double& right(int term, int dim) { return operands_.right[term][dim]; }
-
-    /// sum += left * right.
-    KVSIM_DEVICE void multiply_add() {
-      for (int first = 0; first < kTileTerms; first += 4) {
-        const double a = left(8 * warp() + lane() / 4, first + lane() % 4);
-        for (int i = 0; i < kDimParts; ++i) {
-          Threads::multiply_add(sum_[i], a, right(first + lane() % 4, 8 * i + lane() / 4));
-        }
-      }
-      Threads::synchronize();
-    }
-
-    /// visit(row, dim, sum) for all elements.
-    template <class Visit>
-    KVSIM_DEVICE void for_each(Visit visit) {
-      const int row = 8 * warp() + lane() / 4;
-      for (int i = 0; i < kDimParts; ++i) {
-        const int dim = 8 * i + 2 * (lane() % 4);
-        visit(row, dim, sum_[i][0]);
-        visit(row, dim + 1, sum_[i][1]);
-      }
-    }
-
-   private:
-    static constexpr int kDimParts = kTileDims / 8;
-    static_assert(kTileRows == 8 * kWarps);
-
-    // Padded, so that lanes that read at the same time read from different banks.
-    struct Operands {
-      double left[kTileRows][kTileTerms + 4];
-      double right[kTileTerms][kTileDims + 4];
-    };
-
-    Operands& operands_;
-    double sum_[kDimParts][2] = {};
+    KVSIM_DEVICE explicit Tile(ThreadBlock&) {}
   };
 
  private:

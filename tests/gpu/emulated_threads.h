@@ -19,7 +19,8 @@ struct EmulatedThreads {
   static void increment(int& number);
   static unsigned from_lane_above(unsigned word, int distance);
   static unsigned ballot(bool yes);
-  static void multiply_add(double (&sum)[2], double a, double b);
+  static void multiply_add(double (&sum)[4], const double (&a)[8], const double (&b)[4]);
+  static void multiply_add_part(double& sum0, double& sum1, double a, double b);
 };
 
 /// Runs `work` on all threads of one block, at most 256; one block at a time.

@@ -80,15 +80,18 @@ class HostBlock {
    public:
     explicit Tile(HostBlock&) {}
 
-    double& left(int row, int term) { return left_[row * gpu::kTileTerms + term]; }
-    double& right(int term, int dim) { return right_[term * gpu::kTileDims + dim]; }
-
-    void multiply_add() {
-      for (int row = 0; row < gpu::kTileRows; ++row) {
-        for (int dim = 0; dim < gpu::kTileDims; ++dim) {
-          for (int term = 0; term < gpu::kTileTerms; ++term) {
-            sum_[row * gpu::kTileDims + dim] += left(row, term) * right(term, dim);
-          }
+    template <class Operands>
+    void add_products(const Operands& operands) {
+      std::array<double, gpu::kTileDims> of_term;
+      for (int term = operands.num_terms(); term-- > 0;) {
+        const std::int32_t entry = operands.entry(term);
+        const std::int32_t last_without = operands.last_without(entry);
+        for (int dim = 0; dim < gpu::kTileDims; ++dim) of_term[dim] = operands.value(entry, dim);
+        for (int row = 0; row < gpu::kTileRows; ++row) {
+          const double weight =
+              operands.factor(row, entry, last_without) * operands.weight(row, entry);
+          double* sum = sum_.data() + row * gpu::kTileDims;
+          for (int dim = 0; dim < gpu::kTileDims; ++dim) sum[dim] += weight * of_term[dim];
         }
       }
     }
@@ -103,8 +106,6 @@ class HostBlock {
     }
 
    private:
-    std::array<double, gpu::kTileRows * gpu::kTileTerms> left_;
-    std::array<double, gpu::kTileTerms * gpu::kTileDims> right_;
     std::array<double, gpu::kTileRows* gpu::kTileDims> sum_ = {};
   };
 

@@ -112,33 +112,64 @@ TEST_CASE("thread block: the key of a rank is that of the sorted keys") {
   }
 }
 
-TEST_CASE("thread block: a tile is the product of its operands") {
-  const auto left = [](int row, int term) { return 1.0 / (row + 2 * term + 1); };
-  const auto right = [](int term, int dim) { return term - 0.25 * dim; };
-  std::vector<double> product(gpu::kTileRows * gpu::kTileDims, 0);
+// Small whole numbers: sums of their products are exact in any order.
+float left_of(int row, int term) { return static_cast<float>((row * 31 + term * 7) % 19 - 9); }
+float right_of(int term, int dim) { return static_cast<float>((term * 13 + dim * 5) % 23 - 11); }
+
+/// Entries are terms in reverse order. A third of them count in the rows from row 20 on only, and a
+/// fifth with a factor of -1.
+struct TileOperands {
+  int count;
+
+  int num_terms() const { return count; }
+  std::int32_t entry(int term) const { return count - 1 - term; }
+  std::int32_t last_without(std::int32_t entry) const { return entry % 3 == 0 ? 19 : -1; }
+  float weight(int row, std::int32_t entry) const { return left_of(row, entry); }
+  float value(std::int32_t entry, int dim) const { return right_of(entry, dim); }
+  float factor(int row, std::int32_t entry, std::int32_t last_without) const {
+    return row <= last_without ? 0.F : entry % 5 == 0 ? -1.F : 1.F;
+  }
+};
+
+TEST_CASE("thread block: a tile is the product of its operands, panel after panel") {
+  const TileOperands operands{GENERATE(0, 1, 16, 37, 48)};
+  std::vector<double> product(gpu::kTileRows * gpu::kTileDims, -1);
   run_emulated([&] {
     Block block(nullptr, 0);
     Block::Tile tile(block);
-    block.each(gpu::kTileRows * gpu::kTileTerms, [&](int i) {
-      const int row = i / gpu::kTileTerms;
-      tile.left(row, i % gpu::kTileTerms) = left(row, i % gpu::kTileTerms);
-    });
-    block.each(gpu::kTileTerms * gpu::kTileDims, [&](int i) {
-      const int term = i / gpu::kTileDims;
-      tile.right(term, i % gpu::kTileDims) = right(term, i % gpu::kTileDims);
-    });
-    tile.multiply_add();
+    tile.add_products(operands);
+    tile.add_products(operands);
     tile.for_each([&](int row, int dim, double sum) { product[row * gpu::kTileDims + dim] = sum; });
   });
   for (int row = 0; row < gpu::kTileRows; ++row) {
     for (int dim = 0; dim < gpu::kTileDims; ++dim) {
       double expected = 0;
-      for (int term = 0; term < gpu::kTileTerms; ++term) {
-        expected += left(row, term) * right(term, dim);
+      for (int term = 0; term < operands.count; ++term) {
+        expected += operands.factor(row, term, operands.last_without(term)) *
+                    operands.weight(row, term) * operands.value(term, dim);
       }
-      CHECK(product[row * gpu::kTileDims + dim] == Approx(expected));
+      CHECK(product[row * gpu::kTileDims + dim] == 2 * expected);
     }
   }
+}
+
+TEST_CASE("thread block: a product in parts is the large product, lane by lane") {
+  std::vector<int> num_wrong(32, 0);
+  const auto work = [&] {
+    const int lane = EmulatedThreads::index();
+    double a[8];
+    double b[4];
+    double whole[4];
+    double parts[4];
+    for (int i = 0; i < 8; ++i) a[i] = left_of(lane, i);
+    for (int i = 0; i < 4; ++i) b[i] = right_of(i, lane);
+    for (int i = 0; i < 4; ++i) whole[i] = parts[i] = lane + i;
+    EmulatedThreads::multiply_add(whole, a, b);
+    gpu::multiply_in_parts<EmulatedThreads>(parts, a, b);
+    for (int i = 0; i < 4; ++i) num_wrong[lane] += static_cast<int>(whole[i] != parts[i]);
+  };
+  run_emulated(work, 32);
+  CHECK(std::accumulate(num_wrong.begin(), num_wrong.end(), 0) == 0);
 }
 
 TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
