@@ -55,6 +55,18 @@ class BatchMemory {
     return items;
   }
 
+  /// The same to memory of allocate_host(), which is faster and valid until the next call with it.
+  template <class T>
+  std::span<const T> download(const T* from, std::size_t count, std::byte* host) {
+    device_.download(from, count * sizeof(T), host);
+    return {reinterpret_cast<const T*>(host), count};
+  }
+
+  /// See Device::allocate_host().
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
+    return device_.allocate_host(bytes);
+  }
+
  private:
   template <class T>
   void upload(std::span<const T> items, const T* to) {

@@ -1,6 +1,7 @@
 #include "gpu/batch_outcomes.h"
 
 #include <limits>
+#include <optional>
 
 #include "sim/outputs/measured_steps.h"
 
@@ -35,29 +36,57 @@ Result result_of(const Unit& unit, const MeasuredSteps& steps, const ReplayTotal
   return result;
 }
 
-Trajectory trajectory_of(BatchMemory& memory, int replay, const MeasuredSteps& steps) {
-  const Batch& batch = memory.batch();
-  const int num_heads = batch.shape.group_size;
-  const std::size_t first = batch.tokens_of(replay);
-  const std::size_t tokens = batch.tokens_of(1);
-  const auto loss = memory.download(batch.attention_loss + first * num_heads, tokens * num_heads);
-  const auto error = memory.download(batch.difference + first * num_heads, tokens * num_heads);
-  Trajectory trajectory;
-  trajectory.evicted_after = memory.download(batch.evicted_after + first, tokens);
-  trajectory.attention_recall.resize(num_heads, steps.count());
-  trajectory.output_error.resize(num_heads, steps.count());
-  for (int step = steps.first(); step < batch.shape.num_tokens; ++step) {
-    for (int head = 0; head < num_heads; ++head) {
-      const std::size_t row = static_cast<std::size_t>(step) * num_heads + head;
-      const int column = step - steps.first();
-      trajectory.attention_recall(head, column) = static_cast<float>(1 - loss[row]);
-      trajectory.output_error(head, column) = steps.takes_error(step)
-                                                  ? static_cast<float>(error[row])
-                                                  : std::numeric_limits<float>::quiet_NaN();
+/// Downloads the trajectories of a batch. Each array comes through the same page-locked memory, as
+/// a device keeps only the last one for the next batch.
+class Trajectories {
+ public:
+  Trajectories(BatchMemory& memory, const MeasuredSteps& steps)
+      : memory_(memory),
+        steps_(steps),
+        num_heads_(memory.batch().shape.group_size),
+        host_(memory.allocate_host(rows() * sizeof(double))) {}
+
+  Trajectory of(int replay) {
+    const Batch& batch = memory_.batch();
+    const std::size_t first = batch.tokens_of(replay);
+    Trajectory trajectory;
+    const auto evicted_after = fetch(batch.evicted_after + first, batch.tokens_of(1));
+    trajectory.evicted_after.assign(evicted_after.begin(), evicted_after.end());
+    const auto loss = fetch(batch.attention_loss + first * num_heads_, rows());
+    fill(trajectory.attention_recall, [&](int, std::size_t row) { return 1 - loss[row]; });
+    const auto error = fetch(batch.difference + first * num_heads_, rows());
+    fill(trajectory.output_error, [&](int step, std::size_t row) {
+      return steps_.takes_error(step) ? error[row] : std::numeric_limits<double>::quiet_NaN();
+    });
+    return trajectory;
+  }
+
+ private:
+  std::size_t rows() const { return memory_.batch().tokens_of(1) * num_heads_; }
+
+  template <class T>
+  std::span<const T> fetch(const T* from, std::size_t count) {
+    return memory_.download(from, count, host_.get());
+  }
+
+  // `value` takes a step and its row of an array [n, H].
+  template <class Values, class Value>
+  void fill(Values& values, Value value) {
+    const auto num_heads = static_cast<int>(num_heads_);
+    values.resize(num_heads, steps_.count());
+    for (int step = steps_.first(); step < memory_.batch().shape.num_tokens; ++step) {
+      for (int head = 0; head < num_heads; ++head) {
+        const std::size_t row = static_cast<std::size_t>(step) * num_heads_ + head;
+        values(head, step - steps_.first()) = static_cast<float>(value(step, row));
+      }
     }
   }
-  return trajectory;
-}
+
+  BatchMemory& memory_;
+  const MeasuredSteps& steps_;
+  std::size_t num_heads_;
+  std::shared_ptr<std::byte> host_;
+};
 
 }  // namespace
 
@@ -67,6 +96,8 @@ std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
   const Batch& batch = memory.batch();
   const auto totals = memory.download(batch.totals, static_cast<std::size_t>(batch.num_replays));
   const MeasuredSteps steps(options.measuring, batch.shape.prompt_length, batch.shape.num_tokens);
+  std::optional<Trajectories> trajectories;
+  if (options.trajectories) trajectories.emplace(memory, steps);
   std::vector<std::vector<Outcome>> outcomes;
   int replay = 0;
   for (const UnitReplays& replays : units) {
@@ -74,7 +105,7 @@ std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
     for (std::size_t i = 0; i < replays.configurations.size(); ++i, ++replay) {
       Outcome& outcome = of_configurations.emplace_back();
       outcome.result = result_of(*replays.unit, steps, totals[static_cast<std::size_t>(replay)]);
-      if (options.trajectories) outcome.trajectory = trajectory_of(memory, replay, steps);
+      if (trajectories) outcome.trajectory = trajectories->of(replay);
     }
   }
   return outcomes;

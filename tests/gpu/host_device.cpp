@@ -126,8 +126,13 @@ std::shared_ptr<std::byte> HostDevice::allocate(std::size_t bytes) {
 }
 
 std::shared_ptr<std::byte> HostDevice::allocate_host(std::size_t bytes) {
-  const std::shared_ptr<std::byte[]> memory(new std::byte[bytes]);
-  return {memory, memory.get()};
+  const auto release = [this](std::byte* memory) {
+    page_locked_.erase(memory);
+    delete[] memory;
+  };
+  const std::shared_ptr<std::byte> memory(new std::byte[bytes], release);
+  page_locked_[memory.get()] = bytes;
+  return memory;
 }
 
 void HostDevice::upload(const void* host, std::size_t bytes, void* to) {
@@ -135,6 +140,11 @@ void HostDevice::upload(const void* host, std::size_t bytes, void* to) {
 }
 
 void HostDevice::download(const void* from, std::size_t bytes, void* host) {
+  const auto* const to = static_cast<const std::byte*>(host);
+  auto place = page_locked_.upper_bound(to);
+  const bool is_page_locked =
+      place != page_locked_.begin() && (--place, to + bytes <= place->first + place->second);
+  if (!is_page_locked) pageable_bytes_ += bytes;
   std::memcpy(host, from, bytes);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 
 #include "gpu/device.h"
 
@@ -28,10 +29,15 @@ class HostDevice : public gpu::Device {
 
   int num_allocations() const { return num_allocations_; }
 
+  /// Bytes downloaded so far to memory that does not come from allocate_host().
+  std::size_t pageable_bytes() const { return pageable_bytes_; }
+
  private:
   std::size_t free_bytes_;
   std::size_t on_chip_;
   int num_allocations_ = 0;
+  std::size_t pageable_bytes_ = 0;
+  std::map<const std::byte*, std::size_t> page_locked_;  // bytes by address
 };
 
 }  // namespace kvsim::gpu_test
