@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "gpu/half_vectors.h"
+
 namespace kvsim::gpu {
 namespace {
 
@@ -45,8 +47,12 @@ std::size_t lay_out(const BatchSize& size, std::byte* memory, Batch& batch) {
   ArrayPlacer placer(memory);
   placer.place(batch.units, units);
   placer.place(batch.replays, replays);
-  placer.place(batch.query, units * tokens * heads * size.shape.head_dim);
-  placer.place(batch.key, units * tokens * size.shape.head_dim);
+  const std::size_t keys = units * tokens * size.shape.head_dim;
+  const bool is_half = size.shape.has_half_vectors;
+  placer.place(batch.query, is_half ? 0 : heads * keys);
+  placer.place(batch.key, keys);
+  placer.place(batch.half_query, is_half ? heads * keys : 0);
+  placer.place(batch.half_key, is_half ? keys : 0);
   placer.place(batch.value, units * tokens * dims);
   placer.place(batch.longest_value, replays == 0 ? 0 : units * tokens);
   placer.place(batch.sink_logit, units * heads);
@@ -103,7 +109,8 @@ Shape shape_of(const Unit& unit) {
   return {.num_tokens = unit.num_tokens(),
           .group_size = unit.group_size(),
           .head_dim = static_cast<int>(unit.key.cols()),
-          .value_dim = static_cast<int>(unit.value.cols())};
+          .value_dim = static_cast<int>(unit.value.cols()),
+          .has_half_vectors = has_half_vectors(unit)};
 }
 
 UnitTask task_of(const Unit& unit) {
@@ -142,9 +149,14 @@ void BatchMemory::upload_units(std::span<const UnitTask> tasks,
     }
     const Matrix& key = units[unit]->key;
     const Matrix& value = units[unit]->value;
-    upload<float>(query, batch_.query + unit * query.size());
-    upload<float>({key.data(), static_cast<std::size_t>(key.size())},
-                  batch_.key + unit * key.size());
+    const std::span<const float> keys(key.data(), static_cast<std::size_t>(key.size()));
+    upload(keys, batch_.key + unit * keys.size());
+    if (batch_.shape.has_half_vectors) {
+      upload<std::uint16_t>(half_bits(query), batch_.half_query + unit * query.size());
+      upload<std::uint16_t>(half_bits(keys), batch_.half_key + unit * keys.size());
+    } else {
+      upload<float>(query, batch_.query + unit * query.size());
+    }
     upload<float>({value.data(), static_cast<std::size_t>(value.size())},
                   batch_.value + unit * value.size());
   }

@@ -23,7 +23,7 @@ struct BatchSize {
   int num_arrival_rows = 0;  ///< replays by a rule of the kind `newest`
 };
 
-/// The unit's shape in stream mode.
+/// The unit's shape in stream mode. Reads all its queries and keys.
 Shape shape_of(const Unit& unit);
 
 /// The unit's settings of the attention, without replays.

@@ -208,13 +208,16 @@ std::vector<std::vector<Outcome>> replay_on(Device& device, Units units,
                                             const ReplayOptions& options) {
   std::vector<std::vector<Outcome>> outcomes(units.size());
   std::vector<bool> is_done(units.size(), false);
+  std::vector<Shape> shapes;
+  for (const UnitReplays& of_unit : units) {
+    shapes.push_back(replay_shape_of(*of_unit.unit, options));
+  }
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (is_done[i]) continue;
-    const Shape shape = replay_shape_of(*units[i].unit, options);
     std::vector<UnitReplays> alike;
     std::vector<std::size_t> places;
     for (std::size_t j = i; j < units.size(); ++j) {
-      if (replay_shape_of(*units[j].unit, options) != shape) continue;
+      if (shapes[j] != shapes[i]) continue;
       is_done[j] = true;
       alike.push_back(units[j]);
       places.push_back(j);

@@ -40,8 +40,9 @@ class Device {
   virtual void download_rows(const void* from, std::size_t stride, std::size_t bytes,
                              std::size_t rows, void* host) = 0;
 
-  /// logit[u, s, h, j] = <query[u, t, h], key[u, j]> for the steps of the block and j < width, in
-  /// fp32.
+  /// logit[u, s, h, j] = <query[u, t, h], key[u, j]> for the steps of the block and j < width.
+  /// Products and sums are fp32; those of half vectors may be taken on matrix units, as their
+  /// products are exact.
   virtual void multiply_keys(const Batch& batch) = 0;
 
   /// Starts a kernel on the batch's current block.

@@ -37,6 +37,7 @@ Cublas load() {
   find(library, file, KVSIM_SYMBOL(cublasSetStream), found.set_stream);
   find(library, file, KVSIM_SYMBOL(cublasSetMathMode), found.set_math_mode);
   find(library, file, KVSIM_SYMBOL(cublasSgemmStridedBatched), found.sgemm_strided_batched);
+  find(library, file, KVSIM_SYMBOL(cublasGemmStridedBatchedEx_64), found.gemm_strided_batched_ex);
   find(library, file, KVSIM_SYMBOL(cublasGetStatusString), found.status_string);
   return found;
 }

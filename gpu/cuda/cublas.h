@@ -12,6 +12,7 @@ struct Cublas {
   decltype(&cublasSetStream) set_stream;
   decltype(&cublasSetMathMode) set_math_mode;
   decltype(&cublasSgemmStridedBatched) sgemm_strided_batched;
+  decltype(&cublasGemmStridedBatchedEx_64) gemm_strided_batched_ex;
   decltype(&cublasGetStatusString) status_string;
 };
 

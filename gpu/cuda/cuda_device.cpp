@@ -55,6 +55,7 @@ class CudaDevice final : public Device {
 
   // cuBLAS matrices are column-major: it sees the transposes of the row-major arrays.
   void multiply_keys(const Batch& batch) override {
+    if (batch.shape.has_half_vectors) return multiply_half_keys(batch);
     const int dim = batch.shape.head_dim;
     const long long tokens = batch.shape.num_tokens;
     const float one = 1;
@@ -72,6 +73,23 @@ class CudaDevice final : public Device {
   void wait() override { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 
  private:
+  // On matrix units with fp32 sums: the compute type asked for here overrides the pedantic mode of
+  // the handle.
+  void multiply_half_keys(const Batch& batch) {
+    const int dim = batch.shape.head_dim;
+    const long long tokens = batch.shape.num_tokens;
+    const float one = 1;
+    const float zero = 0;
+    check(cublas().gemm_strided_batched_ex(
+              blas_.get(), CUBLAS_OP_T, CUBLAS_OP_N, batch.width(), batch.rows(), dim, &one,
+              batch.half_key, CUDA_R_16F, dim, tokens * dim,
+              batch.half_query + batch.text_row(0, 0) * dim, CUDA_R_16F, dim,
+              tokens * batch.shape.group_size * dim, &zero, batch.logit, CUDA_R_32F,
+              batch.shape.num_tokens, static_cast<long long>(batch.block_row(1, 0)) * tokens,
+              batch.num_units, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmStridedBatchedEx");
+  }
+
   Stream stream_;
   Blas blas_;
 };

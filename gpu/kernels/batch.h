@@ -26,7 +26,8 @@ struct Shape {
   int group_size = 1;
   int head_dim = 0;
   int value_dim = 0;
-  int prompt_length = 0;  ///< steps before this one attend in full; 0 in stream mode
+  int prompt_length = 0;          ///< steps before this one attend in full; 0 in stream mode
+  bool has_half_vectors = false;  ///< all queries and keys are float16 numbers
 
   bool operator==(const Shape&) const = default;
 };
@@ -114,8 +115,10 @@ struct Batch {
 
   const UnitTask* units = nullptr;             ///< [U]
   const ReplayTask* replays = nullptr;         ///< [R]
-  const float* query = nullptr;                ///< [U, n, H, head_dim]
+  const float* query = nullptr;                ///< [U, n, H, head_dim]; not of half vectors
   const float* key = nullptr;                  ///< [U, n, head_dim]
+  const std::uint16_t* half_query = nullptr;   ///< as `query`, in float16; of half vectors only
+  const std::uint16_t* half_key = nullptr;     ///< as `key`, in float16; of half vectors only
   const float* value = nullptr;                ///< [U, n, value_dim]
   const double* longest_value = nullptr;       ///< [U, n]: the largest |v_i| of tokens i <= j
   const float* sink_logit = nullptr;           ///< [U, H]; minus infinity: no sink

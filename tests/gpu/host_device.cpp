@@ -1,9 +1,12 @@
 #include "tests/gpu/host_device.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 namespace kvsim::gpu_test {
@@ -114,6 +117,32 @@ class HostBlock {
   std::vector<double> memory_;
 };
 
+float float_of(std::uint16_t bits) {
+  return static_cast<float>(Eigen::numext::bit_cast<Eigen::half>(bits));
+}
+
+float truncated(double x) {
+  const auto nearest = static_cast<float>(x);
+  return std::fabs(nearest) > std::fabs(x) ? std::nextafter(nearest, 0.F) : nearest;
+}
+
+/// Matrix units add some products at a time, in an order and with a rounding that are their own.
+/// Here it is 16 of them, from the last to the first, and sums are cut off to fp32, which is worse
+/// than rounding.
+float half_product(const std::uint16_t* a, const std::uint16_t* b, std::size_t count) {
+  float sum = 0;
+  for (std::size_t end = count; end > 0;) {
+    double part = 0;
+    const std::size_t first = end > 16 ? end - 16 : 0;
+    while (end > first) {
+      --end;
+      part += static_cast<double>(float_of(a[end]) * float_of(b[end]));
+    }
+    sum = truncated(sum + part);
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte> HostDevice::allocate(std::size_t bytes) {
@@ -157,15 +186,17 @@ void HostDevice::download_rows(const void* from, std::size_t stride, std::size_t
 }
 
 void HostDevice::multiply_keys(const gpu::Batch& batch) {
-  const int dim = batch.shape.head_dim;
+  const auto dim = static_cast<std::size_t>(batch.shape.head_dim);
   for (int unit = 0; unit < batch.num_units; ++unit) {
     for (int row = 0; row < batch.rows(); ++row) {
-      const float* query = batch.query + batch.text_row(unit, row) * dim;
+      const std::size_t query = batch.text_row(unit, row) * dim;
       for (int token = 0; token < batch.width(); ++token) {
-        const float* key = batch.key + (batch.tokens_of(unit) + token) * dim;
-        float sum = 0;
-        for (int d = 0; d < dim; ++d) sum += query[d] * key[d];
-        batch.logit[batch.block_row(unit, row) * batch.shape.num_tokens + token] = sum;
+        const std::size_t key = (batch.tokens_of(unit) + token) * dim;
+        batch.logit[batch.block_row(unit, row) * batch.shape.num_tokens + token] =
+            batch.shape.has_half_vectors
+                ? half_product(batch.half_query + query, batch.half_key + key, dim)
+                : std::inner_product(batch.query + query, batch.query + query + dim,
+                                     batch.key + key, 0.F);
       }
     }
   }
