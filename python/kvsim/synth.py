@@ -28,9 +28,9 @@ def synth(
         retrieval_period=0, drift=0, noise=0.5, sink_logit=None, attention_chunk=0;
         threads=1 makes one KV head at a time, without it as many as there are cores.
 
-    The same options give the same `trace_id`, whatever `threads` is. Raises UsageError for an option that does not exist
-    or is out of range, KvsimError for a file that cannot be written, KeyboardInterrupt at Ctrl-C,
-    when no file is left.
+    The same options give the same `trace_id`, whatever `threads` is. Raises UsageError for an
+    option that does not exist or is out of range, KvsimError for a file that cannot be written,
+    KeyboardInterrupt at Ctrl-C, when no file is left.
     """
     from . import _engine
 
