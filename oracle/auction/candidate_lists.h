@@ -104,6 +104,7 @@ void CandidateLists::visit_below(int taker, double limit, const Visit& visit) {
     }
     return;
   }
+  // No float is above the nearest float of `limit` and below `limit`.
   const std::size_t found = find_below(taker, static_cast<float>(limit));
   for (std::size_t i = 0; i < found; ++i) {
     if (search_.sums()[i] >= limit) continue;

@@ -113,7 +113,7 @@ template <class Target, class Work>
 KVSIM_INLINE void tile_by_tile(int dims, const Work& work) {
   constexpr int kDims = Target::kRegisters * 3 / 8;
   int dim = 0;
-  // Eight dimensions are summed faster as twice four than as six and two single ones.
+  // Eight or nine dimensions take less time as twice four and the rest than as six and the rest.
   const auto is_large_left = [&] { return dims - dim >= kDims && (dims - dim) / 2 != 4; };
   for (; is_large_left(); dim += kDims) work.template operator()<kDims>(dim);
   for (; dim + 4 <= dims; dim += 4) work.template operator()<4>(dim);
