@@ -93,7 +93,8 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
                                std::size_t begin, std::size_t end) {
   ScoreRule rule = any;
   rule.kind = kKind;
-  const float* weight = slots.weight.data() + begin;
+  // There may be no weights where none are read.
+  const float* weight = rule.reads_attention() ? slots.weight.data() + begin : nullptr;
   const std::int32_t* token = slots.tokens.data() + begin;
   double* scores = slots.scores.data() + begin;
   const std::size_t count = end - begin;

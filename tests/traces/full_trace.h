@@ -9,10 +9,12 @@
 namespace kvsim::traces_test {
 
 constexpr int kHidden = 6;
-inline const std::string kLayer = "/sequences/a/layers/0";
-inline const std::string kGradient = kLayer + "/output_score_grad";
-inline const std::string kActivation = kLayer + "/mlp_activation";
-inline const std::string kProjection = "/model/layers/0/output_projection";
+// Not inline: tables of tests use them while they are initialised, and clang may initialise inline
+// variables after these.
+const std::string kLayer = "/sequences/a/layers/0";
+const std::string kGradient = kLayer + "/output_score_grad";
+const std::string kActivation = kLayer + "/mlp_activation";
+const std::string kProjection = "/model/layers/0/output_projection";
 
 /// [12, hidden], different everywhere and exact in float16.
 inline Matrix numbered_projection() { return numbered_heads(1, 12, kHidden, -4).front(); }

@@ -9,7 +9,7 @@
 namespace kvsim::faults {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef KVSIM_ADDRESS_SANITIZER
 constexpr int kStride = 61;
 #else
 constexpr int kStride = 1;

@@ -74,7 +74,7 @@ TEST_CASE("a child that takes ever more memory ends in one line") {
     std::vector<std::vector<char>> taken;
     for (int i = 0; i < 1024; ++i) taken.emplace_back(1 << 20, 'x');
   });
-#ifdef __SANITIZE_ADDRESS__  // ends the process where new would throw
+#ifdef KVSIM_ADDRESS_SANITIZER  // ends the process where new would throw
   CHECK_THAT(error, Catch::StartsWith(kNoStructure));
 #else
   CHECK(error == kNoStructure + "a need for more than 64 MiB" + kFix);
