@@ -122,27 +122,34 @@ ReplayGroups upload(Units units, const ReplayOptions& options, BatchMemory& memo
   return groups;
 }
 
+// Replays and measures a block whose last step may evict.
+void replay_block(Device& device, const ReplayGroups& groups, Batch& batch) {
+  const bool begins_in_prompt = batch.first_step < batch.shape.prompt_length;
+  if (begins_in_prompt && batch.first_step > 0) device.run(Kernel::share_prompts, batch);
+  for (const ReplayGroup& group : groups.of_block(batch.first_step, batch.num_steps)) {
+    batch.group = group;
+    device.run(Kernel::replay_steps, batch);
+  }
+  if (batch.width() == batch.shape.prompt_length) return;  // its steps are not measured
+  for (const Kernel kernel : {Kernel::link_caches, Kernel::list_terms, Kernel::sum_values,
+                              Kernel::output_differences, Kernel::select_tokens}) {
+    device.run(kernel, batch);
+  }
+}
+
 void run_blocks(Device& device, const ReplayGroups& groups, Batch& batch,
                 const ReplayOptions& options) {
   const int num_tokens = batch.shape.num_tokens;
-  const int prompt_length = batch.shape.prompt_length;
   for (batch.first_step = 0; batch.first_step < num_tokens; batch.first_step += kSteps) {
     check_interrupted(options.interrupted);
     batch.num_steps = std::min(kSteps, num_tokens - batch.first_step);
     device.multiply_keys(batch);
     device.run(Kernel::weigh_row, batch);
-    const bool is_prompt_end = batch.first_step < prompt_length && prompt_length <= batch.width();
-    if (is_prompt_end && batch.first_step > 0) device.run(Kernel::share_prompts, batch);
-    for (const ReplayGroup& group : groups.of_block(batch.first_step, batch.num_steps)) {
-      batch.group = group;
-      device.run(Kernel::replay_steps, batch);
-    }
-    // Steps of the prompt are not measured.
-    if (prompt_length < batch.width()) {
-      for (const Kernel kernel : {Kernel::link_caches, Kernel::list_terms, Kernel::sum_values,
-                                  Kernel::output_differences, Kernel::select_tokens}) {
-        device.run(kernel, batch);
-      }
+    if (batch.width() < batch.shape.prompt_length) {
+      batch.group = groups.through_prompt();
+      device.run(Kernel::score_prompts, batch);
+    } else {
+      replay_block(device, groups, batch);
     }
     device.wait();  // so that an interruption is noticed within one block
   }

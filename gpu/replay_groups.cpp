@@ -59,11 +59,7 @@ std::vector<ReplayGroup> ReplayGroups::of_block(int first_step, int num_steps) c
   const int width = first_step + num_steps;
   const bool holds_prompt = first_step < shape_.prompt_length;
   std::vector<ReplayGroup> groups = by_slots_;
-  if (width < shape_.prompt_length) {
-    groups = {through_prompt_};
-  } else if (holds_prompt) {
-    groups = {{.first = 0, .count = through_prompt_.first}};
-  }
+  if (holds_prompt) groups = {{.first = 0, .count = through_prompt_.first}};
   for (ReplayGroup& group : groups) {
     group.slots = holds_prompt ? width : std::min(width, group.slots);
   }

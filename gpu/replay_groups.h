@@ -16,8 +16,10 @@ class ReplayGroups {
   /// Batch::replay_order, at most twice as many entries as there are replays.
   const std::vector<std::int32_t>& order() const { return order_; }
 
-  /// The groups of a block of steps. While a prompt has not ended, they hold only the replays that
-  /// go through it for others.
+  /// The replays that go through a prompt for others, in blocks that end before it does.
+  const ReplayGroup& through_prompt() const { return through_prompt_; }
+
+  /// The groups of any other block of steps.
   std::vector<ReplayGroup> of_block(int first_step, int num_steps) const;
 
  private:

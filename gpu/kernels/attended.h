@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gpu/kernels/batch.h"
+#include "sim/kernels/score_kernels.h"
 
 namespace kvsim::gpu {
 
@@ -44,6 +45,24 @@ KVSIM_DEVICE inline void record_loss(const Batch& batch, int replay, int row,
   const std::size_t in_text = batch.text_row(replay, row);
   batch.attention_loss[in_text] = is_missing ? lost : 0;
   batch.num_misses[in_text] = is_missing ? accesses - attended.num_pivotal : 0;
+}
+
+/// The attention to a token where nothing is missing, mean over the query heads. `first_row` is the
+/// row of the first head.
+KVSIM_DEVICE inline float full_attention(const Batch& batch, int unit, int first_row, int token) {
+  float attention = 0;
+  for (int head = 0; head < batch.shape.group_size; ++head) {
+    const std::size_t row = batch.block_row(unit, first_row + head);
+    const float scale = attention_scale(batch.weight_sum[row], batch.shape.group_size);
+    attention += batch.weight[row * batch.shape.num_tokens + token] * scale;
+  }
+  return attention;
+}
+
+/// The score of a token that has just arrived.
+KVSIM_DEVICE inline double arrival_score_of(const Batch& batch, const ReplayTask& task, int token) {
+  if (task.rule.kind != ScoreRule::Kind::newest) return 0;
+  return batch.arrival_score[batch.tokens_of(task.arrival_row) + token];
 }
 
 KVSIM_DEVICE inline int min_of(int a, int b) { return a < b ? a : b; }

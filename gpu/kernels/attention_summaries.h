@@ -70,21 +70,14 @@ KVSIM_DEVICE void average_heads(Block& block, const Batch& batch, int index) {
   });
 }
 
-/// Tokens per thread block of sum_remaining().
-inline constexpr int kSummedTokens = 256;
-
-constexpr int token_tiles(const Batch& batch) {
-  return (batch.shape.num_tokens + kSummedTokens - 1) / kSummedTokens;
-}
-
 /// For a tile of tokens j and all steps t: the sum of the mean attention a[s,j] over the measured
 /// steps s > t. CPU counterpart: RemainingAttention in oracle/remaining_attention.h.
 template <class Block>
 KVSIM_DEVICE void sum_remaining(Block& block, const Batch& batch, int index) {
   const int num_tokens = batch.shape.num_tokens;
-  const std::size_t first = index / token_tiles(batch) * triangle_row(num_tokens);
-  const int first_token = index % token_tiles(batch) * kSummedTokens;
-  block.each(min_of(kSummedTokens, num_tokens - first_token), [&](int i) {
+  const std::size_t first = index / token_tiles(num_tokens) * triangle_row(num_tokens);
+  const int first_token = index % token_tiles(num_tokens) * kTokenTile;
+  block.each(min_of(kTokenTile, num_tokens - first_token), [&](int i) {
     const int token = first_token + i;
     double later = 0;
     for (int step = num_tokens - 1; step >= token; --step) {

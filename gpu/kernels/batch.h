@@ -20,6 +20,11 @@ inline constexpr int kWarpThreads = 32;
 /// multiprocessor for no more.
 inline constexpr int kSmallCache = 448;
 
+/// Tokens per thread block of the kernels whose threads have a token each.
+inline constexpr int kTokenTile = 256;
+
+constexpr int token_tiles(int num_tokens) { return (num_tokens + kTokenTile - 1) / kTokenTile; }
+
 /// The shape that all units of a batch share.
 struct Shape {
   int num_tokens = 0;
@@ -60,7 +65,7 @@ struct ReplayTask {
   int arrival_row = 0;  ///< row of Batch::arrival_score, for rules of the kind `newest`
 };
 
-/// Replays that one launch of replay_steps() takes together.
+/// Replays that one launch of replay_steps() or score_prompts() takes together.
 struct ReplayGroup {
   int first = 0;  ///< in Batch::replay_order
   int count = 0;
@@ -111,7 +116,7 @@ struct Batch {
   int num_steps = 0;      ///< at most kSteps
   int capacity = 0;       ///< C: slots of a cache
   int error_stride = 1;   ///< see MeasureOptions
-  ReplayGroup group;      ///< of the next replay_steps()
+  ReplayGroup group;      ///< of the next replay_steps() or score_prompts()
 
   const UnitTask* units = nullptr;             ///< [U]
   const ReplayTask* replays = nullptr;         ///< [R]

@@ -5,6 +5,7 @@
 #include "gpu/kernels/output_differences.h"
 #include "gpu/kernels/replay_steps.h"
 #include "gpu/kernels/replay_totals.h"
+#include "gpu/kernels/score_prompts.h"
 #include "gpu/kernels/select_tokens.h"
 #include "gpu/kernels/share_prompts.h"
 #include "gpu/kernels/sum_values.h"
@@ -18,6 +19,7 @@ namespace kvsim::gpu {
 /// once after the last block.
 #define KVSIM_KERNELS(KERNEL)                                                              \
   KERNEL(weigh_row, batch.rows() * batch.num_units)                                        \
+  KERNEL(score_prompts, batch.group.count* token_tiles(batch.width()))                     \
   KERNEL(share_prompts, batch.num_replays)                                                 \
   KERNEL(replay_steps, batch.group.count)                                                  \
   KERNEL(link_caches, batch.num_units)                                                     \
@@ -29,7 +31,7 @@ namespace kvsim::gpu {
   KERNEL(count_small, batch.rows() * batch.num_units)                                      \
   KERNEL(note_pivotal, (batch.num_units * batch.shape.group_size))                         \
   KERNEL(average_heads, (batch.num_units * batch.num_steps))                               \
-  KERNEL(sum_remaining, token_tiles(batch) * batch.num_units)
+  KERNEL(sum_remaining, token_tiles(batch.shape.num_tokens) * batch.num_units)
 
 enum class Kernel {
 #define KERNEL(name, thread_blocks) name,

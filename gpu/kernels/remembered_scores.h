@@ -49,13 +49,25 @@ class RememberedScores {
   /// Updates the scores after step `step`, whose token is in the last slot and which evicts
   /// `overflow` tokens.
   KVSIM_DEVICE void update(int step, int overflow, const Slots& slots) {
+    if (rule_.kind == ScoreRule::Kind::key_difference) return compare_keys(step, overflow, slots);
+    block_.each(slots.count, [&](int slot) {
+      if (slots.score[slot] == kEvictedScore) return;
+      add(step, slots.token[slot], slots.attention[slot], slots.score[slot]);
+    });
+    if (rule_.kind == ScoreRule::Kind::votes && overflow > 0) pool_votes(slots);
+  }
+
+  /// What update() does for one token after a step that evicts none. One thread at a time may have
+  /// a token.
+  KVSIM_DEVICE void add(int step, int token, float attention, double& score) {
     switch (rule_.kind) {
       case ScoreRule::Kind::unimportance:
-        return count_unimportant(step, slots);
+        return count_unimportant(step, token, attention, score);
       case ScoreRule::Kind::votes:
-        return vote(step, overflow, slots);
+        return vote(step, token, attention);
       case ScoreRule::Kind::key_difference:
-        return compare_keys(step, overflow, slots);
+        if (token == step) measure_key(token);
+        return;
       default:
         return;
     }
@@ -64,33 +76,28 @@ class RememberedScores {
  private:
   // The score is minus the count. A step adds its own entry and removes that of the step which
   // falls out of the history.
-  KVSIM_DEVICE void count_unimportant(int step, const Slots& slots) {
-    auto* history = reinterpret_cast<bool*>(memory_) + row_of(step);
-    const float even_share = 1 / static_cast<float>(step + 1);
-    block_.each(slots.count, [&](int slot) {
-      if (slots.score[slot] == kEvictedScore) return;
-      const int token = slots.token[slot];
-      const bool was = step - token >= rule_.length && history[token];
-      const bool is = slots.attention[slot] < even_share;
-      history[token] = is;
-      slots.score[slot] += static_cast<int>(was) - static_cast<int>(is);
-    });
+  KVSIM_DEVICE void count_unimportant(int step, int token, float attention, double& score) {
+    bool& entry = reinterpret_cast<bool*>(memory_)[row_of(step) + token];
+    const bool was = step - token >= rule_.length && entry;
+    const bool is = attention < 1 / static_cast<float>(step + 1);
+    entry = is;
+    score += static_cast<int>(was) - static_cast<int>(is);
   }
 
-  KVSIM_DEVICE void vote(int step, int overflow, const Slots& slots) {
+  KVSIM_DEVICE void vote(int step, int token, float attention) {
+    auto* sum = reinterpret_cast<double*>(memory_);
+    auto* history = reinterpret_cast<float*>(sum + 2 * batch_.tokens_of(1));
+    float& entry = history[row_of(step) + token];
+    const double before = token == step ? 0 : sum[token];
+    const double leaving = step - token >= rule_.length ? entry : 0;
+    sum[token] = before + attention - leaving;
+    entry = attention;
+  }
+
+  KVSIM_DEVICE void pool_votes(const Slots& slots) {
+    if (slots.num_held <= rule_.length) return;
     auto* sum = reinterpret_cast<double*>(memory_);
     double* pool = sum + batch_.shape.num_tokens;
-    auto* history = reinterpret_cast<float*>(pool + batch_.shape.num_tokens) + row_of(step);
-    block_.each(slots.count, [&](int slot) {
-      if (slots.score[slot] == kEvictedScore) return;
-      const int token = slots.token[slot];
-      const float attention = slots.attention[slot];
-      const double before = token == step ? 0 : sum[token];
-      const double leaving = step - token >= rule_.length ? history[token] : 0;
-      sum[token] = before + attention - leaving;
-      history[token] = attention;
-    });
-    if (overflow == 0 || slots.num_held <= rule_.length) return;
     // The newest tokens are protected, so there are no gaps among them.
     const int end = slots.count - rule_.length;
     block_.each(end, [&](int slot) {
@@ -121,15 +128,28 @@ class RememberedScores {
     return pool;
   }
 
+  // The cosine of a zero key is 0; DBL_MIN avoids a division by 0.
+  KVSIM_DEVICE void note_length(int token, double square) {
+    reinterpret_cast<double*>(memory_)[token] = square > 0 ? std::sqrt(square) : DBL_MIN;
+  }
+
+  KVSIM_DEVICE double square_of_key(int token, int d) const {
+    return static_cast<double>(key_of(token)[d]) * key_of(token)[d];
+  }
+
+  KVSIM_DEVICE void measure_key(int token) {
+    double square = 0;
+    for (int d = 0; d < batch_.shape.head_dim; ++d) square += square_of_key(token, d);
+    note_length(token, square);
+  }
+
   KVSIM_DEVICE void compare_keys(int step, int overflow, const Slots& slots) {
     auto* length = reinterpret_cast<double*>(memory_);
     double* mean = length + batch_.shape.num_tokens;
     const int num_dims = batch_.shape.head_dim;
     const double square = block_.reduce(
-        num_dims, 0.0,
-        [&](int d) { return static_cast<double>(key_of(step)[d]) * key_of(step)[d]; }, Sum());
-    // The cosine of a zero key is 0; DBL_MIN avoids a division by 0.
-    block_.once([&] { length[step] = square > 0 ? std::sqrt(square) : DBL_MIN; });
+        num_dims, 0.0, [&](int d) { return square_of_key(step, d); }, Sum());
+    block_.once([&] { note_length(step, square); });
     if (overflow == 0) return;
     block_.each(num_dims, [&](int d) {
       double sum = 0;

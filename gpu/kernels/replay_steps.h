@@ -1,6 +1,10 @@
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 #include "gpu/kernels/cache_attention.h"
+#include "gpu/kernels/find_ranked_key.h"
 #include "gpu/kernels/remembered_scores.h"
 #include "sim/kernels/score_kernels.h"
 
@@ -50,6 +54,9 @@ class CacheReplay {
     int slot;
     int count;  // candidates with this score
   };
+
+  // The most evictions of a step that are found one by one: a selection takes longer than these.
+  static constexpr int kSearches = 16;
 
   KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff, 0}; }
 
@@ -104,11 +111,9 @@ class CacheReplay {
   }
 
   KVSIM_DEVICE void admit(int step) {
-    const bool is_scored_now = task_.rule.kind == ScoreRule::Kind::newest;
-    const std::size_t scores = batch_.tokens_of(task_.arrival_row);
     block_.on_owner(slots_.count, [&] {
       slots_.token[slots_.count] = step;
-      slots_.score[slots_.count] = is_scored_now ? batch_.arrival_score[scores + step] : 0;
+      slots_.score[slots_.count] = arrival_score_of(batch_, task_, step);
     });
     ++slots_.count;
     ++slots_.num_held;
@@ -150,17 +155,54 @@ class CacheReplay {
   }
 
   KVSIM_DEVICE void evict(int step, Lowest lowest) {
+    const int count = overflow(step);
+    slots_.num_held -= count;
+    if constexpr (Block::kFindsRanked) {
+      if (count > kSearches) return evict_many(step, count);
+    }
+    evict_in_turn(step, count, lowest);
+  }
+
+  // By the thread that has the slot.
+  KVSIM_DEVICE void evict_slot(int step, int slot) {
+    slots_.score[slot] = kEvictedScore;
+    evicted_after_[slots_.token[slot]] = step;
+  }
+
+  // The lowest candidates by a radix selection, the earlier ones first among equals.
+  KVSIM_DEVICE void evict_many(int step, int count) {
+    const auto key_of = [&](int slot) {
+      return is_candidate(slot) ? eviction_key(slots_.score[slot]) : std::uint64_t{0};
+    };
+    const auto last = find_ranked_key<std::uint64_t>(block_, slots_.count, count - 1, key_of);
+    const int num_equal = count - last.num_larger;  // to evict
+    block_.each_own(slots_.count, [&](int slot) {
+      if (key_of(slot) > last.key) evict_slot(step, slot);
+    });
+    const int num_with_key = block_.select(
+        slots_.count, [&](int slot) { return key_of(slot) == last.key; },
+        [&](int slot, int place) {
+          if (place < num_equal) evict_slot(step, slot);
+        });
+    if (num_with_key > num_equal) num_ties_ += num_equal;
+  }
+
+  // Larger for a lower score, 0 for that of an evicted token and for no other.
+  KVSIM_DEVICE static std::uint64_t eviction_key(double score) {
+    constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
+    if (score == kEvictedScore) return 0;
+    const auto bits = std::bit_cast<std::uint64_t>(score + 0.0);  // -0 equals 0
+    return (bits & kSign) != 0 ? bits : ~(bits | kSign);
+  }
+
+  KVSIM_DEVICE void evict_in_turn(int step, int count, Lowest lowest) {
     int num_equal = 0;  // evicted in a row with the same score
     double last = kEvictedScore;
-    for (int remaining = overflow(step); remaining > 0; --remaining) {
+    for (int remaining = count; remaining > 0; --remaining) {
       num_equal = lowest.score == last ? num_equal + 1 : 1;
       last = lowest.score;
       if (remaining == 1 && lowest.count > 1) num_ties_ += num_equal;
-      block_.on_owner(lowest.slot, [&] {
-        slots_.score[lowest.slot] = kEvictedScore;
-        evicted_after_[slots_.token[lowest.slot]] = step;
-      });
-      --slots_.num_held;
+      block_.on_owner(lowest.slot, [&] { evict_slot(step, lowest.slot); });
       if (remaining == 1) break;
       lowest = block_.reduce(
           slots_.count, none(),

@@ -68,13 +68,7 @@ class TokenSelection {
 
   // Non-negative floats have the same order as their bits.
   KVSIM_DEVICE std::uint32_t bits_of(int token) const {
-    float attention = 0;
-    for (int head = 0; head < num_heads_; ++head) {
-      const std::size_t row = batch_.block_row(task_.unit, first_row_ + head);
-      const float scale = attention_scale(batch_.weight_sum[row], num_heads_);
-      attention += batch_.weight[row * batch_.shape.num_tokens + token] * scale;
-    }
-    return std::bit_cast<std::uint32_t>(attention);
+    return std::bit_cast<std::uint32_t>(full_attention(batch_, task_.unit, first_row_, token));
   }
 
   KVSIM_DEVICE bool is_kept(int token) const {

@@ -4,12 +4,15 @@
 
 namespace kvsim::gpu {
 
-/// Gives a replay the cache of the one that went through the prompt for it, up to the block in
-/// which the prompt ends: until then nothing has been evicted, and what the rule knows of the
-/// tokens does not depend on the budget.
+/// Gives a replay the cache of the one that score_prompts() took through the prompt for it, up to
+/// the block in which the prompt ends: until then nothing has been evicted, and what the rule knows
+/// of the tokens does not depend on the budget.
 template <class Block>
 KVSIM_DEVICE void share_prompts(Block& block, const Batch& batch, int replay) {
   const ReplayTask& task = batch.replays[replay];
+  block.each(batch.shape.num_tokens, [&](int token) {
+    batch.evicted_after[batch.tokens_of(replay) + token] = batch.shape.num_tokens;
+  });
   if (task.prompt_of == replay) return;
   const std::size_t to = static_cast<std::size_t>(replay) * batch.capacity;
   const std::size_t from = static_cast<std::size_t>(task.prompt_of) * batch.capacity;
@@ -17,9 +20,6 @@ KVSIM_DEVICE void share_prompts(Block& block, const Batch& batch, int replay) {
   block.each(num_held, [&](int slot) {
     batch.held_token[to + slot] = batch.held_token[from + slot];
     batch.held_score[to + slot] = batch.held_score[from + slot];
-  });
-  block.each(batch.shape.num_tokens, [&](int token) {
-    batch.evicted_after[batch.tokens_of(replay) + token] = batch.shape.num_tokens;
   });
   const std::byte* known = batch.remembered + batch.replays[task.prompt_of].remembered;
   const auto* known_words = reinterpret_cast<const std::uint64_t*>(known);

@@ -20,6 +20,8 @@ class ThreadBlock {
  public:
   static constexpr int kThreads = num_threads;
   static constexpr int kWarps = kThreads / 32;
+  /// Whether it has find_ranked(), whose bins would take a warp's share of the on-chip memory.
+  static constexpr bool kFindsRanked = kThreads == kBins;
 
   KVSIM_DEVICE ThreadBlock(void* on_chip, std::size_t on_chip_bytes)
       : on_chip_(on_chip), on_chip_bytes_(on_chip_bytes) {}
@@ -98,7 +100,7 @@ class ThreadBlock {
   /// than `rank` items. Each call of bin() is made as each() calls work().
   template <class Bin>
   KVSIM_DEVICE RankedBin find_ranked(int count, int rank, Bin bin) {
-    static_assert(kThreads == kBins);
+    static_assert(kFindsRanked);
     int* counts = Threads::template shared<BinCounts>().counts;
     counts[Threads::index()] = 0;
     Threads::synchronize();

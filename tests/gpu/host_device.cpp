@@ -15,6 +15,8 @@ namespace {
 /// The operations of gpu/kernels/thread_block.h, on one thread.
 class HostBlock {
  public:
+  static constexpr bool kFindsRanked = true;
+
   explicit HostBlock(std::size_t on_chip) : on_chip_(on_chip) {}
 
   template <class Work>

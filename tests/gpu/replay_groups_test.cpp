@@ -54,7 +54,7 @@ TEST_CASE("replay groups: until a prompt ends, one replay of each rule runs for 
   CHECK(tasks[2].prompt_of == 0);
   CHECK(tasks[3].prompt_of == 3);
   const gpu::ReplayGroups groups(shape, tasks);
-  CHECK(text_of(groups.of_block(192, 64)) == "5+3:256 ");
+  CHECK(text_of({groups.through_prompt()}) == "5+3:0 ");
   CHECK(text_of(groups.of_block(256, 64)) == "0+5:320 ");
   CHECK(text_of(groups.of_block(320, 64)) == "0+4:104 4+1:384 ");
 }
@@ -63,7 +63,7 @@ TEST_CASE("replay groups: until a prompt ends, one replay of each rule runs for 
 class CountingDevice final : public HostDevice {
  public:
   void run(gpu::Kernel kernel, const gpu::Batch& batch) override {
-    if (kernel == gpu::Kernel::replay_steps) {
+    if (kernel == gpu::Kernel::replay_steps || kernel == gpu::Kernel::score_prompts) {
       counts_.resize(static_cast<std::size_t>(batch.first_step / gpu::kSteps) + 1, 0);
       counts_.back() += batch.group.count;
     }

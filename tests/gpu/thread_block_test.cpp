@@ -172,15 +172,12 @@ TEST_CASE("thread block: a product in parts is the large product, lane by lane")
   CHECK(std::accumulate(num_wrong.begin(), num_wrong.end(), 0) == 0);
 }
 
-TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
-  const bool by_warp = GENERATE(false, true);
-  const int group = by_warp ? 5 : 2;
-  const Unit unit = test_support::random_unit({.tokens = 8, .head_dim = 3, .group = group}, 5);
+// Compares replays by threads that run at the same time, 256 or a warp, with the CPU's.
+void check_replays(bool by_warp, const Unit& unit, const std::vector<std::string>& specs,
+                   int budget, Mode mode) {
   std::vector<Configuration> configurations;
-  for (const char* spec : {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}) {
-    configurations.push_back({Spec(spec), 3});
-  }
-  const ReplayOptions options{.trajectories = true};
+  for (const std::string& spec : specs) configurations.push_back({Spec(spec), budget});
+  const ReplayOptions options{.mode = mode, .trajectories = true};
   const auto expected = replay(unit, configurations, options, *make_cpu_backend());
   EmulatedDevice device(by_warp);
   const UnitReplays replays{&unit, configurations};
@@ -190,6 +187,21 @@ TEST_CASE("thread block: threads that run at the same time replay as the CPU doe
     CHECK(tested[0][i].trajectory.evicted_after == expected[i].trajectory.evicted_after);
     CHECK(test_support::differences(tested[0][i].result, expected[i].result, 1e-4) == "");
   }
+}
+
+TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
+  const bool by_warp = GENERATE(false, true);
+  const int group = by_warp ? 5 : 2;
+  const Unit unit = test_support::random_unit({.tokens = 8, .head_dim = 3, .group = group}, 5);
+  check_replays(by_warp, unit,
+                {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}, 3,
+                Mode::stream);
+}
+
+TEST_CASE("thread block: threads that run at the same time read a prompt as the CPU does") {
+  const Unit unit =
+      test_support::random_unit({.tokens = 72, .head_dim = 3, .prompt_length = 70}, 5);
+  check_replays(GENERATE(false, true), unit, {"h2o", "snapkv:window=2"}, 20, Mode::prefill);
 }
 
 }  // namespace
