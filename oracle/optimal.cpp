@@ -19,9 +19,9 @@ namespace kvsim {
 namespace {
 
 // From here on an auction per budget takes less time than the pass that finds all of them.
-constexpr int kAuctionTokens = 1536;
+constexpr int kAuctionFrom = 1536;
 
-bool by_auction(const EvictionSteps& steps) { return steps.num_tokens() >= kAuctionTokens; }
+bool by_auction(const EvictionSteps& steps) { return steps.num_tokens() >= kAuctionFrom; }
 
 // Costs are rounded to single precision, by less than this share.
 constexpr double kUnrounded = 1 - 0x1p-23;
@@ -186,6 +186,7 @@ PolicyInfo optimal_oracle() {
                 return params.amount("recent", 1) == 0 && loss_of(params).bounds_recall();
               },
           .plans_every_budget = [](const Params& params) { return !params.is_share("recent"); },
+          .auction_from = kAuctionFrom,
           .needs = loss_needs,
           .make = make_scheduled};
 }

@@ -87,6 +87,9 @@ struct PolicyInfo {
   bool (*bounds_recall)(const Params& params) = nullptr;
   /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
   bool (*plans_every_budget)(const Params& params) = nullptr;
+  /// Its planner solves an auction per budget for texts of at least this many tokens, which takes
+  /// less time and memory than its other way. Empty: it has no auction.
+  std::optional<int> auction_from = {};
 
   /// What it needs of a trace. Null: nothing.
   TraceNeeds (*needs)(const Params& params) = nullptr;

@@ -95,7 +95,8 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
 }
 
 bool plans_by_auction(const Spec& policy, std::size_t num_tokens) {
-  return policy.policy().name == "optimal" && num_tokens >= 1536;
+  const std::optional<int> from = policy.policy().auction_from;
+  return from && num_tokens >= static_cast<std::size_t>(*from);
 }
 
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {

@@ -28,7 +28,7 @@ struct SweepJob {
 /// The remaining replays of the plan: jobs of few units first, otherwise in the plan's order.
 std::vector<SweepJob> jobs_of(const SweepPlan& plan);
 
-/// Whether the exact optimum of a budget is found by an auction: oracle/optimal.cpp.
+/// Whether the policy is planned by an auction per budget: PolicyInfo::auction_from.
 bool plans_by_auction(const Spec& policy, std::size_t num_tokens);
 
 /// The sizes of one unit's replays in the job, on the CPU.
