@@ -66,15 +66,17 @@ void check_errors(const Unit& unit, Mode mode) {
                                                 t, outcome.trajectory.evicted_after);
           const double error = double{outcome.trajectory.output_error(h, t - first)};
           const double loss = 1 - double{outcome.trajectory.attention_recall(h, t - first)};
-          CAPTURE(h, t, loss, expected.missing, error, expected.identity);
           // The trajectory is in single precision; it does not tell what a policy selected.
-          if (!selects) {
-            REQUIRE(close(loss, expected.missing, 0, 2e-6));
-            REQUIRE(close(error, expected.identity, 1e-5, 1e-7));
-          }
+          const bool is_loss = selects || close(loss, expected.missing, 0, 2e-6);
+          const bool is_error = selects || close(error, expected.identity, 1e-5, 1e-7);
           const double rounded_loss = loss + 1e-7;
-          REQUIRE(error <= 2 * reference.longest_value[static_cast<std::size_t>(t)] * rounded_loss /
-                               expected.output_length);
+          const double bound = 2 * reference.longest_value[static_cast<std::size_t>(t)] *
+                               rounded_loss / expected.output_length;
+          if (is_loss && is_error && error <= bound) continue;  // messages take long to write
+          CAPTURE(h, t, loss, expected.missing, error, expected.identity, bound);
+          REQUIRE(is_loss);
+          REQUIRE(is_error);
+          REQUIRE(error <= bound);
         }
       }
     }
