@@ -121,7 +121,7 @@ lint: check-format tidy
 	@build/venv/bin/ruff check --quiet .
 	@build/venv/bin/ruff format --check --quiet .
 
-# Compiles for clang-tidy, several files of a room at a time, and again only after a change.
+# clang-tidy reads several files of a room at a time, and again only after a change.
 tidy:
 	@.ci/dependencies clang clang-tidy libomp-dev
 	@if [[ .clang-tidy -nt build/lint/CMakeCache.txt ]]; then rm -rf build/lint; fi
