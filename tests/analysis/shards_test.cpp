@@ -23,16 +23,14 @@ struct Case {
   std::size_t together;  ///< units that no shard takes apart, of 8
 };
 
-/// A request for one budget; without policies none.
-SweepRequest request_for(const TemporaryFolder& folder, const Case& wanted) {
-  if (!wanted.policies.empty()) return request(folder / "t.h5", wanted.policies, {"6"});
-  return {.traces = {folder / "t.h5"}};
-}
-
-AnalysisPlan shard_of(const TemporaryFolder& folder, const Case& wanted, const Shard& shard) {
-  SweepRequest request = request_for(folder, wanted);
-  request.shard = shard;
-  return plan_analyses(parse_analyses(wanted.what), request, false);
+/// Of a request for one budget; without policies none.
+AnalysisPlan shard_of(const Trace& trace, const Case& wanted, const Shard& shard) {
+  SweepRequest part;
+  if (!wanted.policies.empty()) part = request("", wanted.policies, {"6"});
+  part.traces.clear();
+  part.open_traces = {trace};
+  part.shard = shard;
+  return plan_analyses(parse_analyses(wanted.what), part, false);
 }
 
 TEST_CASE("shards of analyses are units, each once, those together that are replayed together") {
@@ -44,12 +42,13 @@ TEST_CASE("shards of analyses are units, each once, those together that are repl
   // Residual streams make every layer one that is replayed as a whole.
   const bool has_stream = wanted.what == "residual-similarity";
   write_random_trace(folder / "t.h5", 1, kPrompt, has_stream ? 9 : 0);
+  const Trace trace(folder / "t.h5");
   for (int count = 1; count <= kMostShards; ++count) {
     CAPTURE(wanted.what, wanted.policies, count);
     std::multiset<std::string> found;
     std::set<std::string> studies;
     for (int index = 1; index <= count; ++index) {
-      const AnalysisPlan shard = shard_of(folder, wanted, {index, count});
+      const AnalysisPlan shard = shard_of(trace, wanted, {index, count});
       std::map<std::string, std::size_t> groups;
       for (const PlannedUnit& unit : shard.sweep.units) {
         const UnitName& name = unit.unit.name;
@@ -69,8 +68,9 @@ TEST_CASE("shards of analyses are units, each once, those together that are repl
 TEST_CASE("shards of other analyses, or of other replays, are another study") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
+  const Trace trace(folder / "t.h5");
   const auto study = [&](const std::string& what, const std::string& policies) {
-    return shard_of(folder, {what, policies, 1}, {1, 2}).sweep.study;
+    return shard_of(trace, {what, policies, 1}, {1, 2}).sweep.study;
   };
   CHECK(study("sparsity", "") == study("sparsity", ""));
   CHECK(study("sparsity", "") != study("sparsity:threshold=0.5", ""));
@@ -81,9 +81,10 @@ TEST_CASE("shards of other analyses, or of other replays, are another study") {
 TEST_CASE("the rows of the shards of an analysis are those of the whole") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
+  const Trace trace(folder / "t.h5");
   const Case wanted{"sparsity,evictions", "h2o;tova:scope=layer", 2};
   const auto rows_of = [&](const Shard& shard) {
-    AnalysisPlan plan = shard_of(folder, wanted, shard);
+    AnalysisPlan plan = shard_of(trace, wanted, shard);
     const std::atomic<bool> interrupted = false;
     std::multiset<std::vector<Value>> rows;
     run_analyses(plan, *make_cpu_backend(), interrupted,

@@ -38,12 +38,15 @@ std::map<std::string, Result> write_schedule(const SweepRequest& wanted,
 TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule]") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
+  const Trace trace(folder / "t.h5");
   for (const Variant& variant : all_variants()) {
     const Rules rules = variant.spec.rules({});
     // A schedule says which tokens stay, not which are read or attended to.
     if (!rules.is_exact() || rules.selects || variant.spec.is_estimator()) continue;
     CAPTURE(variant.spec.text());
-    SweepRequest wanted = request(folder / "t.h5", variant.spec.text(), {"6"});
+    SweepRequest wanted = request("", variant.spec.text(), {"6"});
+    wanted.traces.clear();
+    wanted.open_traces = {trace};
     if (!rules.bounded) wanted.budgets = {Amount::parse("100%", "")};
     wanted.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
     wanted = by_protocol(wanted).front();
