@@ -12,7 +12,6 @@ namespace kvsim {
 
 std::span<const double> ExactStepDifferences::compute(const StepInStackOrder& step,
                                                       std::size_t count) {
-  step_ = &step;
   const float own = step.head.weight(step.row, step.step);
   sum_weights(own + step.head.sink_weight[step.row], step.weight, count);
   missing_weight_.resize(count);
@@ -23,16 +22,15 @@ std::span<const double> ExactStepDifferences::compute(const StepInStackOrder& st
   while (half < count && kept_weight_[half] < missing_weight_[half]) ++half;
   std::size_t low = 0;
   while (low < half && kept_weight_[low] < kMinWeightSum) ++low;
-  compute_from_missing(count, half);
-  compute_from_kept(own, step.weight, low, half);
-  while (low > 0) low = rescale_largest(low);
+  compute_from_missing(step, count, half);
+  compute_from_kept(step, own, step.weight, low, half);
+  while (low > 0) low = rescale_largest(step, low);
   return std::span(difference_).first(count);
 }
 
 std::span<const double> ExactStepDifferences::compute_rescaled(const StepInStackOrder& step,
                                                                std::size_t count) {
-  step_ = &step;
-  for (std::size_t low = count; low > 0;) low = rescale_largest(low);
+  for (std::size_t low = count; low > 0;) low = rescale_largest(step, low);
   return std::span(difference_).first(count);
 }
 
@@ -53,61 +51,65 @@ void ExactStepDifferences::sum_weights(double always_kept, std::span<const float
 }
 
 // o' - o = N_kept / W_kept - o, with N and W the sums of weighted values and of weights.
-void ExactStepDifferences::compute_from_kept(float own, std::span<const float> weight,
-                                             std::size_t from, std::size_t to) {
+void ExactStepDifferences::compute_from_kept(const StepInStackOrder& step, float own,
+                                             std::span<const float> weight, std::size_t from,
+                                             std::size_t to) {
   if (from == to) return;
-  value_sum_ = own * unit_.value.row(step_->step).cast<double>();
+  value_sum_ = own * unit_.value.row(step.step).cast<double>();
   for (std::size_t i = 0; i < to; ++i) {
-    add_values_of(weight.subspan(begin_of(i), budgets_[i] - begin_of(i)), i);
-    if (i >= from) store_difference(i, kept_weight_[i]);
+    add_values_of(step, weight.subspan(begin_of(i), budgets_[i] - begin_of(i)), i);
+    if (i >= from) store_difference(step, i, kept_weight_[i]);
   }
 }
 
 // o - o' = (N_missing - W_missing o) / W_kept.
-void ExactStepDifferences::compute_from_missing(std::size_t from, std::size_t to) {
+void ExactStepDifferences::compute_from_missing(const StepInStackOrder& step, std::size_t from,
+                                                std::size_t to) {
   value_sum_.setZero(unit_.value.cols());
   for (std::size_t i = from; i > to; --i) {
-    const std::size_t end = i < from ? budgets_[i] : step_->weight.size();
-    add_values_of(step_->weight.subspan(begin_of(i), end - begin_of(i)), i);
-    store_difference(i - 1, missing_weight_[i - 1]);
+    const std::size_t end = i < from ? budgets_[i] : step.weight.size();
+    add_values_of(step, step.weight.subspan(begin_of(i), end - begin_of(i)), i);
+    store_difference(step, i - 1, missing_weight_[i - 1]);
   }
 }
 
 /// Computes the largest of the first `count` budgets with weights relative to its largest kept
 /// logit, and each smaller budget that keeps at least kMinWeightSum of these weights. Returns the
 /// number of budgets that remain.
-std::size_t ExactStepDifferences::rescale_largest(std::size_t count) {
+std::size_t ExactStepDifferences::rescale_largest(const StepInStackOrder& step, std::size_t count) {
   const auto held = static_cast<std::size_t>(budgets_[count - 1]);
-  const float* logit = step_->head.logit.row(step_->row).data();
-  const int visible = first_visible(unit_, step_->step);
-  float largest = std::max(logit[step_->step], unit_.sink(step_->index));
-  for (const std::int32_t token : step_->order.first(held)) {
+  const float* logit = step.head.logit.row(step.row).data();
+  const int visible = first_visible(unit_, step.step);
+  float largest = std::max(logit[step.step], unit_.sink(step.index));
+  for (const std::int32_t token : step.order.first(held)) {
     if (token >= visible) largest = std::max(largest, logit[token]);
   }
   const auto weigh = [&](std::int32_t token) {
     return token >= visible ? std::exp(logit[token] - largest) : 0.0F;
   };
   rescaled_weight_.resize(held);
-  std::transform(step_->order.begin(), step_->order.begin() + static_cast<std::ptrdiff_t>(held),
+  std::transform(step.order.begin(), step.order.begin() + static_cast<std::ptrdiff_t>(held),
                  rescaled_weight_.begin(), weigh);
-  const float own = weigh(step_->step);
-  sum_weights(own + sink_weight(unit_, step_->index, largest), rescaled_weight_, count);
+  const float own = weigh(step.step);
+  sum_weights(own + sink_weight(unit_, step.index, largest), rescaled_weight_, count);
   std::size_t low = 0;
   while (kept_weight_[low] < kMinWeightSum) ++low;  // the last budget has at least 1
-  compute_from_kept(own, rescaled_weight_, low, count);
+  compute_from_kept(step, own, rescaled_weight_, low, count);
   return low;
 }
 
 /// Adds the values of a segment, weighted by `weight`.
-void ExactStepDifferences::add_values_of(std::span<const float> weight, std::size_t segment) {
-  add_values(unit_.value, step_->order.subspan(begin_of(segment), weight.size()), weight,
+void ExactStepDifferences::add_values_of(const StepInStackOrder& step,
+                                         std::span<const float> weight, std::size_t segment) {
+  add_values(unit_.value, step.order.subspan(begin_of(segment), weight.size()), weight,
              value_sum_.data());
 }
 
 /// |value_sum_ - weight o| / W_kept.
-void ExactStepDifferences::store_difference(std::size_t budget, double weight) {
+void ExactStepDifferences::store_difference(const StepInStackOrder& step, std::size_t budget,
+                                            double weight) {
   const double square =
-      squared_distance(value_sum_.data(), weight, step_->head.output.row(step_->row).data(),
+      squared_distance(value_sum_.data(), weight, step.head.output.row(step.row).data(),
                        static_cast<std::size_t>(value_sum_.size()));
   difference_[budget] = std::sqrt(square) / kept_weight_[budget];
 }

@@ -34,12 +34,13 @@ class ExactStepDifferences {
 
  private:
   void sum_weights(double always_kept, std::span<const float> weight, std::size_t count);
-  void compute_from_kept(float own, std::span<const float> weight, std::size_t from,
-                         std::size_t to);
-  void compute_from_missing(std::size_t from, std::size_t to);
-  std::size_t rescale_largest(std::size_t count);
-  void add_values_of(std::span<const float> weight, std::size_t segment);
-  void store_difference(std::size_t budget, double weight);
+  void compute_from_kept(const StepInStackOrder& step, float own, std::span<const float> weight,
+                         std::size_t from, std::size_t to);
+  void compute_from_missing(const StepInStackOrder& step, std::size_t from, std::size_t to);
+  std::size_t rescale_largest(const StepInStackOrder& step, std::size_t count);
+  void add_values_of(const StepInStackOrder& step, std::span<const float> weight,
+                     std::size_t segment);
+  void store_difference(const StepInStackOrder& step, std::size_t budget, double weight);
   std::size_t begin_of(std::size_t segment) const {
     return segment == 0 ? 0 : budgets_[segment - 1];
   }
@@ -50,7 +51,6 @@ class ExactStepDifferences {
 
   // Of the current step. Segment i of the order: the tokens that budget i keeps and budget i - 1
   // does not; the last segment: the tokens that no budget keeps.
-  const StepInStackOrder* step_ = nullptr;
   std::vector<double> segment_weight_;  // per segment: sum of weights
   std::vector<double> kept_weight_;     // per budget, with the step's own token and the sink
   std::vector<double> missing_weight_;  // per budget, relative to the largest logit of the step
