@@ -13,6 +13,7 @@
 
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/option_message.h"
 
 namespace kvsim::cli {
 namespace {
@@ -173,8 +174,8 @@ void store_config(const std::string& file, const po::options_description& option
   const Config config(file, options, positional);
   try {
     po::store(config.parsed(), values);
-  } catch (const po::error& error) {
-    config.fail(error.what());
+  } catch (po::error& error) {
+    config.fail(option_message(error));
   }
 }
 

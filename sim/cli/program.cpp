@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/program_options/errors.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -16,6 +15,7 @@
 #include "oracle/oracles.h"
 #include "policies/parameters/errors.h"
 #include "policies/parameters/nearest.h"
+#include "sim/cli/option_message.h"
 #include "sim/cli/options.h"
 #include "sim/cli/printable_errors.h"
 #include "sim/cli/verb.h"
@@ -170,8 +170,8 @@ int run_program(int argc, char** argv) {
     return status;
   } catch (const UsageError& error) {
     return report(error, kBadUsage);
-  } catch (const boost::program_options::error& error) {
-    return report(error, kBadUsage);
+  } catch (boost::program_options::error& error) {
+    return report(UsageError(option_message(error)), kBadUsage);
   } catch (const DataError& error) {
     return report(error, kBadData);
   } catch (const std::bad_alloc&) {

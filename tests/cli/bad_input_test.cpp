@@ -79,6 +79,8 @@ TEST_CASE("cli: a mistake in the command line exits with 2 and says what is righ
        "did you mean 'held-out-text'?"},
       {replay({"--policy", "h2o", "--budget", "5%", "--threads", "0"}), kBadUsage, "--threads"},
       {replay({"--policy", "h2o", "--budget", "5%", "--threads", "two"}), kBadUsage, "'two'"},
+      {replay({"--policy", "h2o", "--budget", "5%", "--threads", "%value%"}), kBadUsage,
+       "'%value%'"},
       {replay({"--policy", "h2o", "--budget", "5%", "--seed", "-1"}), kBadUsage, "--seed"},
       {replay({"--policy", "h2o", "--budget", "5%", "--mode", "strem"}), kBadUsage, "'stream'"},
       {replay({"--policy", "h2o", "--budget", "5%", "--format", "xml"}), kBadUsage, "--format"},

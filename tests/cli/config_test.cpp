@@ -84,6 +84,7 @@ TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key"
       {"budgets: [[5%]]\n", "key 'budgets'"},
       {"quiet: perhaps\n", "key 'quiet': expected true or false"},
       {"threads: many\n", "threads"},
+      {"threads: \"%value% %option%\"\n", "'%value% %option%'"},
       {"seed: 1\nseed: 2\n", "'seed' is given twice"},
       {"- lru\n", "option names as keys"},
       {"lru\n", "option names as keys"},
