@@ -55,8 +55,9 @@ class CacheReplay {
     int count;  // candidates with this score
   };
 
-  // The most evictions of a step that are found one by one: a selection takes longer than these.
-  static constexpr int kSearches = 16;
+  // The most evictions of a step that are searched for one by one. A selection is taken to last as
+  // long as so many searches.
+  static constexpr int kMostInTurn = 16;
 
   KVSIM_DEVICE static Lowest none() { return {kEvictedScore, 0x7fffffff, 0}; }
 
@@ -158,7 +159,7 @@ class CacheReplay {
     const int count = overflow(step);
     slots_.num_held -= count;
     if constexpr (Block::kFindsRanked) {
-      if (count > kSearches) return evict_many(step, count);
+      if (count > kMostInTurn) return evict_many(step, count);
     }
     evict_in_turn(step, count, lowest);
   }

@@ -26,9 +26,8 @@ struct Case {
 /// Of a request for one budget; without policies none.
 AnalysisPlan shard_of(const Trace& trace, const Case& wanted, const Shard& shard) {
   SweepRequest part;
-  if (!wanted.policies.empty()) part = request("", wanted.policies, {"6"});
-  part.traces.clear();
   part.open_traces = {trace};
+  if (!wanted.policies.empty()) part = request(trace, wanted.policies, {"6"});
   part.shard = shard;
   return plan_analyses(parse_analyses(wanted.what), part, false);
 }

@@ -44,9 +44,7 @@ TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule
     // A schedule says which tokens stay, not which are read or attended to.
     if (!rules.is_exact() || rules.selects || variant.spec.is_estimator()) continue;
     CAPTURE(variant.spec.text());
-    SweepRequest wanted = request("", variant.spec.text(), {"6"});
-    wanted.traces.clear();
-    wanted.open_traces = {trace};
+    SweepRequest wanted = request(trace, variant.spec.text(), {"6"});
     if (!rules.bounded) wanted.budgets = {Amount::parse("100%", "")};
     wanted.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
     wanted = by_protocol(wanted).front();

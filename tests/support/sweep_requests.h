@@ -21,6 +21,15 @@ inline SweepRequest request(const std::filesystem::path& trace, std::string_view
   return request;
 }
 
+/// Of an open trace: many requests need not check its file again.
+inline SweepRequest request(const Trace& trace, std::string_view policies,
+                            const std::vector<std::string>& budgets) {
+  SweepRequest of_file = request(std::filesystem::path(), policies, budgets);
+  of_file.traces.clear();
+  of_file.open_traces = {trace};
+  return of_file;
+}
+
 /// The reports of a sweep, in order.
 inline std::vector<Result> rows_of(const SweepRequest& request) {
   const std::atomic<bool> interrupted = false;

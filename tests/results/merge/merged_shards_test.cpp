@@ -104,9 +104,7 @@ TEST_CASE("merged shards export what the whole command does, byte for byte, for 
   const UnsyncedFiles unsynced;
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1, kPrompt, 9);
-  SweepRequest wanted = request(folder / "t.h5", kOfAllScopes, {"6"});
-  wanted.open_traces = {Trace(folder / "t.h5")};
-  wanted.traces.clear();
+  const SweepRequest wanted = request(Trace(folder / "t.h5"), kOfAllScopes, {"6"});
   write_part(folder / "one.sqlite", wanted, {});
   const auto whole = exported(folder / "one.sqlite");
   std::mt19937 order(1);
