@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace kvsim {
-namespace {
-
-constexpr std::size_t kGroupSlots = 64;  // slots that share one score bound
-
-}  // namespace
 
 SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
     : budget_(std::min(budget, num_tokens)),
@@ -15,6 +10,7 @@ SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
       protect_first_(std::min(rules.protect_first, budget_)),
       protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
       held_(num_tokens),
+      next_queued_(protect_first_),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
@@ -24,14 +20,14 @@ void SlotCache::begin_block(std::int32_t first, int count) {
     tokens_.push_back(first + i);
     scores_.push_back(0);
   }
+  if (marks_gaps()) gaps_.resize(scores_.size(), 0);
 }
 
 // From the first gap that is closed on, weights have to be gathered by slot, which is worth it once
-// half of the slots are gaps. Then few gaps are better. Rules of the kind `newest` gather nothing.
+// half of the slots are gaps. Then few gaps are better. Fixed scores gather nothing.
 std::size_t SlotCache::most_slots() const {
   const auto held = static_cast<std::size_t>(num_held_);
-  if (rule_.kind == ScoreRule::Kind::newest) return held;
-  return slots_are_tokens_ ? 2 * held : held + held / 8;
+  return slots_are_tokens_ || has_fixed_scores() ? 2 * held : held + held / 8;
 }
 
 void SlotCache::admit() {
@@ -40,17 +36,39 @@ void SlotCache::admit() {
 }
 
 void SlotCache::score(const ScoredStep& step, std::span<const float> weight, float scale) {
+  // Scores of the rule `attention` are not read again, unless they are compared to evict several.
+  if (rule_.kind == ScoreRule::Kind::attention && num_held_ == budget_ + 1) {
+    lowest_ = least_attention(weight, scale, gaps_, candidates_begin(), candidates_end());
+    return;
+  }
   const Slots slots{tokens(), weight, scale, {scores_.data(), num_slots_}};
   lowest_ = update_scores(rule_, step, slots, candidates_begin(), candidates_end());
 }
 
 void SlotCache::evict(int step, int most_held) {
   const int count = num_held_ > most_held ? num_held_ - budget_ : 0;
-  if (count > 1) return evict_several(count, step);
   if (count < 1) return;
-  const auto [slot, is_tied] = rule_.kind == ScoreRule::Kind::newest ? find_lowest() : lowest_;
-  if (is_tied) ++num_ties_;
-  remove(slot, step);
+  if (has_fixed_scores()) return evict_queued(count, step);
+  if (count > 1) return evict_several(count, step);
+  if (lowest_.is_tied) ++num_ties_;
+  remove(lowest_.slot, step);
+}
+
+void SlotCache::evict_queued(int count, int step) {
+  for (; next_queued_ < candidates_end(); ++next_queued_) {
+    queue_.emplace(scores_[next_queued_], tokens_[next_queued_]);
+  }
+  double score = -kEvictedScore;
+  std::int64_t num_equal = 0;  // of the last ones evicted
+  for (; count > 0 && !queue_.empty(); --count) {
+    const auto [next, token] = queue_.top();
+    queue_.pop();
+    num_equal = next == score ? num_equal + 1 : 1;
+    score = next;
+    const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
+    remove(static_cast<std::size_t>(slot), step);
+  }
+  if (!queue_.empty() && queue_.top().first == score) num_ties_ += num_equal;
 }
 
 void SlotCache::evict_several(int count, int step) {
@@ -74,61 +92,10 @@ void SlotCache::evict_several(int count, int step) {
   for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
 }
 
-// For fixed scores, the lowest score of a group stays a lower bound after evictions. Only groups
-// with a bound below the lowest score found so far have to be searched.
-LowestScore SlotCache::find_lowest() {
-  const std::size_t begin = candidates_begin();
-  const std::size_t end = candidates_end();
-  const auto lowest_of = [&](std::size_t first, std::size_t last) {
-    const LowestScore found = lowest(std::span(scores_).subspan(first, last - first));
-    return LowestScore{first + found.slot, found.is_tied};
-  };
-  const std::size_t first_group = (begin + kGroupSlots - 1) / kGroupSlots;
-  const std::size_t num_groups = end / kGroupSlots;
-  if (num_groups <= first_group) return lowest_of(begin, end);
-  group_bound_.resize(std::max(group_bound_.size(), num_groups), -kEvictedScore);
-  std::size_t found = end;
-  const auto search = [&](std::size_t first, std::size_t last) {
-    if (first == last) return kEvictedScore;
-    const std::size_t slot = lowest_of(first, last).slot;
-    const bool is_first = found == end || scores_[slot] < scores_[found] ||
-                          (scores_[slot] == scores_[found] && slot < found);
-    if (is_first) found = slot;
-    return scores_[slot];
-  };
-  search(begin, first_group * kGroupSlots);
-  search(num_groups * kGroupSlots, end);
-  const std::span<const double> bounds(group_bound_.data() + first_group, num_groups - first_group);
-  while (true) {
-    const std::size_t group = first_group + lowest(bounds).slot;
-    const bool can_be_first =
-        found == end || group_bound_[group] < scores_[found] ||
-        (group_bound_[group] == scores_[found] && group * kGroupSlots < found);
-    const bool is_known = found / kGroupSlots == group && found != end;
-    if (!can_be_first || is_known) return {found, is_tied(found, first_group, num_groups)};
-    group_bound_[group] = search(group * kGroupSlots, (group + 1) * kGroupSlots);
-  }
-}
-
-// Whether another candidate has the score of `slot`, the lowest. A group whose bound is higher has
-// none.
-bool SlotCache::is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const {
-  const double score = scores_[slot];
-  const auto times = [&](std::size_t first, std::size_t last) {
-    return count_equal(std::span(scores_).subspan(first, last - first), score);
-  };
-  std::size_t equal = times(candidates_begin(), first_group * kGroupSlots) +
-                      times(num_groups * kGroupSlots, candidates_end());
-  for (std::size_t group = first_group; group < num_groups && equal < 2; ++group) {
-    if (group_bound_[group] > score) continue;
-    equal += times(group * kGroupSlots, (group + 1) * kGroupSlots);
-  }
-  return equal > 1;
-}
-
 void SlotCache::remove(std::size_t slot, int step) {
   const std::int32_t token = tokens_[slot];
   scores_[slot] = kEvictedScore;
+  if (marks_gaps()) gaps_[slot] = static_cast<float>(kEvictedScore);
   held_.erase(token);
   --num_held_;
   evicted_after_[token] = step;
@@ -137,16 +104,21 @@ void SlotCache::remove(std::size_t slot, int step) {
 
 void SlotCache::close_gaps() {
   std::size_t kept = 0;
+  std::size_t next_queued = next_queued_;
   for (std::size_t slot = 0; slot < num_slots_; ++slot) {
-    if (scores_[slot] == kEvictedScore) continue;
+    if (scores_[slot] == kEvictedScore) {
+      if (slot < next_queued_) --next_queued;
+      continue;
+    }
     tokens_[kept] = tokens_[slot];
     scores_[kept++] = scores_[slot];
   }
   tokens_.resize(kept);
   scores_.resize(kept);
+  if (marks_gaps()) gaps_.assign(kept, 0);
   slots_are_tokens_ = slots_are_tokens_ && kept == num_slots_;
   num_slots_ = kept;
-  group_bound_.clear();
+  next_queued_ = next_queued;
 }
 
 }  // namespace kvsim

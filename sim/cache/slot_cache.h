@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "policies/interface/policy.h"
@@ -14,7 +17,8 @@ namespace kvsim {
 
 /// Like Cache, for policies that drop one token at a time and do not prune. An evicted token leaves
 /// a gap with score kEvictedScore, so that kernels run over all slots without branches.
-/// begin_block() closes the gaps once they are many.
+/// begin_block() closes the gaps once they are many. Scores that do not change after a token's
+/// arrival need no kernels: a queue has their order.
 class SlotCache {
  public:
   SlotCache(int num_tokens, int budget, const Rules& rules);
@@ -63,8 +67,9 @@ class SlotCache {
   }
   std::size_t most_slots() const;
   void close_gaps();
-  LowestScore find_lowest();
-  bool is_tied(std::size_t slot, std::size_t first_group, std::size_t num_groups) const;
+  bool has_fixed_scores() const { return rule_.kind == ScoreRule::Kind::newest; }
+  bool marks_gaps() const { return rule_.kind == ScoreRule::Kind::attention; }
+  void evict_queued(int count, int step);
   void evict_several(int count, int step);
   void remove(std::size_t slot, int step);
 
@@ -77,10 +82,14 @@ class SlotCache {
   bool slots_are_tokens_ = true;
   std::vector<std::int32_t> tokens_;
   std::vector<double> scores_;
+  std::vector<float> gaps_;  // for the rule `attention`, per slot: kEvictedScore for a gap, else 0
   TokenSet held_;
-  LowestScore lowest_ = {};          // of the candidates, after score()
-  std::vector<double> group_bound_;  // per group of slots: a lower bound of its scores, for rules
-                                     // of the kind `newest`
+  LowestScore lowest_ = {};  // of the candidates, after score()
+  // Candidates with fixed scores, the lowest first and the lower token among equals. Slots from
+  // next_queued_ on are not in it.
+  using Candidate = std::pair<double, std::int32_t>;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
+  std::size_t next_queued_;
   std::vector<std::int32_t> evicted_after_;
   std::vector<Eviction> evictions_;
   std::int64_t num_ties_ = 0;

@@ -111,7 +111,7 @@ KVSIM_INLINE void add_exponentials(const float* logit, float max_logit, float* w
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       typename Vectors<Target>::Doubles doubles;
-      load_as_doubles<Target>(doubles, weight + part * kWidth + half * kDoubles<Target>);
+      convert(doubles, weight + part * kWidth + half * kDoubles<Target>);
       sums[2 * part + half] += doubles;
     }
   }

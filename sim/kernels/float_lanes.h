@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "sim/kernels/vector_targets.h"
 
@@ -52,12 +55,22 @@ KVSIM_INLINE void store(const Vector& vector, Number* to) {
   std::memcpy(to, &vector, sizeof vector);
 }
 
+/// to[i] = from[first + i] for every element of the vector `to`; `from` is a vector or a pointer.
+/// gcc 12 splits __builtin_convertvector() into vectors of the baseline, even where it inlines it
+/// for a wider instruction set; of single elements it makes one instruction.
+template <std::size_t first = 0, class Vector, class From>
+KVSIM_INLINE void convert(Vector& to, const From& from) {
+  using Number = std::remove_cvref_t<decltype(to[0])>;
+  const auto set = [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+    to = Vector{static_cast<Number>(from[first + i])...};
+  };
+  set(std::make_index_sequence<sizeof(Vector) / sizeof(Number)>());
+}
+
 /// Loads floats as doubles.
 template <class Target>
 KVSIM_INLINE void load_as_doubles(typename Vectors<Target>::Doubles& doubles, const float* from) {
-  typename Vectors<Target>::HalfFloats floats;
-  load(floats, from);
-  doubles = __builtin_convertvector(floats, typename Vectors<Target>::Doubles);
+  convert(doubles, from);
 }
 
 }  // namespace kvsim

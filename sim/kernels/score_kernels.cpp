@@ -4,6 +4,7 @@
 
 #include "sim/kernels/attention_kernels.h"
 #include "sim/kernels/float_lanes.h"
+#include "sim/kernels/lowest_by_lane.h"
 #include "sim/kernels/transpose_tile.h"
 
 namespace kvsim {
@@ -22,71 +23,6 @@ KVSIM_INLINE void add_scaled(const float* weight, std::size_t count, float scale
 }
 KVSIM_KERNEL(void, add_scaled, (const float* weight, std::size_t count, float scale, float* mean),
              (weight, count, scale, mean))
-
-// Slots that are reduced together, before their lowest scores are compared with those so far.
-constexpr std::size_t kGroup = 32;
-
-// Per lane of a vector, the lowest score, the first group that has it, and whether another group
-// has it. Groups are scanned in order.
-template <class Target>
-class LowestByLane {
-  using Scores = typename Vectors<Target>::Doubles;
-  using Longs = typename Vectors<Target>::Longs;
-  static constexpr std::size_t kScores = kDoubles<Target>;
-
- public:
-  KVSIM_INLINE explicit LowestByLane(std::size_t begin) : group_(Longs{} + std::int64_t(begin)) {}
-
-  /// `count` is a multiple of kScores, at most kGroup.
-  KVSIM_INLINE void scan(const double* score, std::size_t begin, std::size_t count) {
-    Scores next;
-    load(next, score + begin);
-    for (std::size_t i = kScores; i < count; i += kScores) {
-      Scores more;
-      load(more, score + begin + i);
-      lower(next, more);
-    }
-    const Longs is_lower = next < low_;
-    group_ = is_lower ? Longs{} + std::int64_t(begin) : group_;
-    is_tied_ = ~is_lower & (is_tied_ | (next == low_));
-    lower(low_, next);
-  }
-
-  /// Scans the rest, begin .. end - 1.
-  KVSIM_INLINE LowestScore finish(const double* score, std::size_t begin, std::size_t end) {
-    for (; begin + kScores <= end; begin += kScores) scan(score, begin, kScores);
-    double low = low_[0];
-    for (std::size_t lane = 1; lane < kScores; ++lane) low = low_[lane] < low ? low_[lane] : low;
-    std::size_t lowest = end;
-    std::size_t times = 0;
-    for (std::size_t lane = 0; lane < kScores; ++lane) {
-      if (low_[lane] != low) continue;
-      if (is_tied_[lane] != 0) ++times;
-      const auto group = static_cast<std::size_t>(group_[lane]);
-      for (std::size_t i = group + lane; i < std::min(group + kGroup, begin); i += kScores) {
-        if (score[i] != low) continue;
-        lowest = std::min(lowest, i);
-        ++times;
-      }
-    }
-    for (std::size_t i = begin; i < end; ++i) {
-      if (score[i] > low) continue;
-      if (score[i] < low || times == 0) lowest = i;
-      times = score[i] < low ? 1 : times + 1;
-      low = score[i];
-    }
-    return {lowest, times > 1};
-  }
-
- private:
-  KVSIM_INLINE static void lower(Scores& scores, const Scores& by) {
-    scores = by < scores ? by : scores;
-  }
-
-  Scores low_ = Scores{} + kEvictedScore;
-  Longs group_;
-  Longs is_tied_ = {};
-};
 
 template <ScoreRule::Kind kKind>
 KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, const Slots& slots,
@@ -108,19 +44,70 @@ KVSIM_INLINE void update_range(const ScoreRule& any, const ScoredStep& step, con
   }
 }
 
+// Sources of LowestByLane.
+template <class Target>
+struct StoredScores {
+  const double* score;
+
+  KVSIM_INLINE void load(std::size_t at, typename Vectors<Target>::Doubles& scores) const {
+    kvsim::load(scores, score + at);
+  }
+  KVSIM_INLINE double operator[](std::size_t at) const { return score[at]; }
+};
+
+// Updates sums as it loads them. Its members are copies: as far as the compiler knows, a score that
+// is stored could be part of a rule behind a reference.
+template <class Target>
+struct UpdatedSums {
+  const float* weight;
+  double* score;
+  float factor;
+
+  KVSIM_INLINE void load(std::size_t at, typename Vectors<Target>::Doubles& scores) const {
+    typename Vectors<Target>::HalfFloats attention;
+    typename Vectors<Target>::Doubles more;
+    kvsim::load(attention, weight + at);
+    attention *= factor;
+    convert(more, attention);
+    kvsim::load(scores, score + at);
+    scores += more;
+    store(scores, score + at);
+  }
+};
+
+template <class Target>
+struct AttentionScores {
+  const float* weight;
+  const float* gap;
+  float scale;
+
+  KVSIM_INLINE void load(std::size_t at, typename Vectors<Target>::Floats& scores) const {
+    typename Vectors<Target>::Floats gaps;
+    kvsim::load(scores, weight + at);
+    kvsim::load(gaps, gap + at);
+    scores = scores * scale + gaps;
+  }
+  KVSIM_INLINE float operator[](std::size_t at) const { return weight[at] * scale + gap[at]; }
+};
+
 template <class Target, ScoreRule::Kind kKind>
 KVSIM_INLINE LowestScore update_by(const ScoreRule& rule, const ScoredStep& step,
                                    const Slots& slots, std::size_t begin, std::size_t end) {
-  const double* score = slots.scores.data();
+  const StoredScores<Target> stored{slots.scores.data()};
+  const UpdatedSums<Target> sums{slots.weight.data(), slots.scores.data(), rule.sign * slots.scale};
   update_range<kKind>(rule, step, slots, 0, begin);
-  LowestByLane<Target> lowest(begin);
+  LowestDouble<Target> lowest(begin);
   std::size_t i = begin;
-  for (; i + kGroup <= end; i += kGroup) {
-    update_range<kKind>(rule, step, slots, i, i + kGroup);
-    lowest.scan(score, i, kGroup);
+  for (; i + kLowestGroup <= end; i += kLowestGroup) {
+    if constexpr (kKind == ScoreRule::Kind::sum) {
+      lowest.scan(sums, i, kLowestGroup);
+    } else {
+      update_range<kKind>(rule, step, slots, i, i + kLowestGroup);
+      lowest.scan(stored, i, kLowestGroup);
+    }
   }
   update_range<kKind>(rule, step, slots, i, slots.scores.size());
-  return lowest.finish(score, i, end);
+  return lowest.finish(stored, i, end);
 }
 
 template <class Target>
@@ -167,16 +154,17 @@ KVSIM_INLINE void sum_rows(const float* rows, const std::int32_t* tokens, std::s
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         Doubles doubles;
-        load_as_doubles<Target>(doubles, row + v * kDoubles<Target>);
+        convert(doubles, row + v * kDoubles<Target>);
         sums[v] += doubles;
       }
     }
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      double of_steps[kDoubles<Target>];
-      store(sums[v], of_steps);
       double* to = sum + step + v * kDoubles<Target>;
-      for (int i = 0; i < kDoubles<Target>; ++i) to[i] += sign * of_steps[i];
+      Doubles total;
+      load(total, to);
+      total += sign * sums[v];
+      store(total, to);
     }
   }
 }
@@ -187,21 +175,19 @@ KVSIM_KERNEL(void, sum_rows,
 
 template <class Target>
 KVSIM_INLINE LowestScore find_lowest(const double* score, std::size_t count) {
-  LowestByLane<Target> lowest(0);
-  std::size_t i = 0;
-  for (; i + kGroup <= count; i += kGroup) lowest.scan(score, i, kGroup);
-  return lowest.finish(score, i, count);
+  return LowestDouble<Target>::of(StoredScores<Target>{score}, 0, count);
 }
 KVSIM_KERNEL(LowestScore, find_lowest, (const double* score, std::size_t count), (score, count))
 
 template <class Target>
-KVSIM_INLINE std::size_t count_score(const double* scores, std::size_t count, double score) {
-  std::size_t equal = 0;
-  for (std::size_t i = 0; i < count; ++i) equal += scores[i] == score ? 1 : 0;
-  return equal;
+KVSIM_INLINE LowestScore find_least(const float* weight, const float* gap, float scale,
+                                    std::size_t begin, std::size_t end) {
+  return LowestFloat<Target>::of(AttentionScores<Target>{weight, gap, scale}, begin, end);
 }
-KVSIM_KERNEL(std::size_t, count_score, (const double* scores, std::size_t count, double score),
-             (scores, count, score))
+KVSIM_KERNEL(LowestScore, find_least,
+             (const float* weight, const float* gap, float scale, std::size_t begin,
+              std::size_t end),
+             (weight, gap, scale, begin, end))
 
 }  // namespace
 
@@ -222,8 +208,9 @@ LowestScore lowest(std::span<const double> scores) {
   return best_find_lowest(scores.data(), scores.size());
 }
 
-std::size_t count_equal(std::span<const double> scores, double score) {
-  return best_count_score(scores.data(), scores.size(), score);
+LowestScore least_attention(std::span<const float> weight, float scale, std::span<const float> gaps,
+                            std::size_t begin, std::size_t end) {
+  return best_find_least(weight.data(), gaps.data(), scale, begin, end);
 }
 
 void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,

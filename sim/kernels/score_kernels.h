@@ -46,8 +46,10 @@ LowestScore update_scores(const ScoreRule& rule, const ScoredStep& step, const S
 /// The lowest of `scores`, which must not be empty.
 LowestScore lowest(std::span<const double> scores);
 
-/// How many of `scores` equal `score`.
-std::size_t count_equal(std::span<const double> scores, double score);
+/// As update_scores() by the rule `attention`, without setting scores. gaps[i] is 0, or
+/// kEvictedScore for a gap.
+LowestScore least_attention(std::span<const float> weight, float scale, std::span<const float> gaps,
+                            std::size_t begin, std::size_t end);
 
 /// rows[s, i] = by_token[tokens[i], s]: the weights of `tokens`, one row per step of a block.
 void gather_rows(const AlignedRows& by_token, std::span<const std::int32_t> tokens,

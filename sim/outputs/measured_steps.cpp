@@ -5,17 +5,11 @@
 
 namespace kvsim {
 
-bool MeasuredSteps::measures(int step) const {
-  if (!options_.measures() || step < first_) return false;
-  if (options_.reference == Reference::full) return true;
-  // Whether a multiple of M / N lies above the number of the step before and not above its own.
+// Whether a multiple of M / N lies above the number of the step before and not above its own.
+bool MeasuredSteps::samples(int step) const {
   const std::int64_t all = num_tokens_ - first_;
   const std::int64_t before = step - first_;
   return (before + 1) * options_.samples / all > before * options_.samples / all;
-}
-
-bool MeasuredSteps::takes_error(int step) const {
-  return measures(step) && (num_tokens_ - 1 - step) % options_.error_stride == 0;
 }
 
 int MeasuredSteps::count() const {

@@ -14,10 +14,16 @@ class MeasuredSteps {
 
   /// Whether anything is measured at `step`. Of M steps in all, a sample of N takes numbers
   /// ceil(k M / N) for k = 1 .. N, counted from 1: evenly spaced to within a step, and the last.
-  bool measures(int step) const;
+  bool measures(int step) const {
+    if (options_.reference == Reference::full) return step >= first_;
+    return options_.measures() && step >= first_ && samples(step);
+  }
 
   /// Whether the output error of `step` is measured.
-  bool takes_error(int step) const;
+  bool takes_error(int step) const {
+    if (!measures(step)) return false;
+    return options_.error_stride == 1 || (num_tokens_ - 1 - step) % options_.error_stride == 0;
+  }
 
   /// The number of steps at which measures() holds.
   int count() const;
@@ -33,6 +39,8 @@ class MeasuredSteps {
   const MeasureOptions& options() const { return options_; }
 
  private:
+  bool samples(int step) const;
+
   MeasureOptions options_;
   int first_;
   int num_tokens_;

@@ -184,13 +184,11 @@ void ScoreReplay::evict(const AttentionBlock& block, int row, int most) {
   const std::size_t before = cache_.evictions().size();
   cache_.evict(block.first_step + row, most);
   for (std::size_t i = before; i < cache_.evictions().size(); ++i) {
+    const std::int32_t token = cache_.evictions()[i].token;
+    // Of all steps, although those up to `row` are not read again.
     for (int head = 0; head < kept_weight_sums_.rows(); ++head) {
-      const std::int32_t token = cache_.evictions()[i].token;
-      const float* weight = block.heads[head].weight_by_token.row(token);
-      // All steps, although those up to `row` are not read again.
-      for (int later = 0; later < kBlockSteps; ++later) {
-        kept_weight_sums_(head, later) -= weight[later];
-      }
+      add_rows(block.heads[head].weight_by_token, {&token, 1}, -1,
+               kept_weight_sums_.row(head).data());
     }
   }
 }

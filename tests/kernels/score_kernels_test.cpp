@@ -65,13 +65,40 @@ TEST_CASE("kernels: a lowest score that two slots have is tied wherever they are
       std::vector<double> scores(kCount, 2);
       scores[first] = 1;
       scores[second] = 1;
-      const LowestScore found = lowest(scores);
-      REQUIRE(found.slot == first);
-      REQUIRE(found.is_tied == (first != second));
+      const std::vector<float> weight(scores.begin(), scores.end());
+      const std::vector<float> gaps(kCount, 0);
+      for (const LowestScore found :
+           {lowest(scores), least_attention(weight, 0.5F, gaps, 0, kCount)}) {
+        REQUIRE(found.slot == first);
+        REQUIRE(found.is_tied == (first != second));
+      }
     }
   }
   CHECK_FALSE(lowest(std::vector<double>{kEvictedScore}).is_tied);
   CHECK(lowest(std::vector<double>(9, kEvictedScore)).is_tied);
+}
+
+TEST_CASE("kernels: the least attention is the lowest score by attention, gaps left out") {
+  const std::size_t count = GENERATE(1, 8, 31, 32, 33, 200);
+  std::mt19937 random(count);
+  std::vector<std::int32_t> tokens(count);
+  std::vector<float> weight(count);
+  std::vector<float> gaps(count);
+  std::vector<double> scores(count);
+  for (int round = 0; round < 20; ++round) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_gap = i + 1 < count && random() % 3 == 0;
+      weight[i] = static_cast<float>(random() % 50) / 100;  // some tie
+      scores[i] = is_gap ? kEvictedScore : 0;
+      gaps[i] = static_cast<float>(scores[i]);
+    }
+    const std::size_t begin = random() % count;
+    const LowestScore found = least_attention(weight, 0.3F, gaps, begin, count);
+    const LowestScore expected = update_scores({.kind = ScoreRule::Kind::attention}, {200, 20},
+                                               {tokens, weight, 0.3F, scores}, begin, count);
+    CHECK(found.slot == expected.slot);
+    CHECK(found.is_tied == expected.is_tied);
+  }
 }
 
 TEST_CASE("kernels: attention of several heads adds up in single precision") {

@@ -152,7 +152,10 @@ void scores(Source& source, Numbers& numbers) {
   numbers.add_all(score);
   numbers.add(found.slot);
   numbers.add(found.is_tied);
-  numbers.add(count_equal(score, score[source.size(count - 1)]));
+  const std::vector<float> gaps(count, 0);
+  const LowestScore least = least_attention(weight, 0.2F, gaps, begin, end);
+  numbers.add(least.slot);
+  numbers.add(least.is_tied);
 }
 
 void curves(Source& source, Numbers& numbers) {
