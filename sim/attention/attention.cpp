@@ -66,7 +66,7 @@ class CpuPass final : public AttentionPass {
       terms_.push_back({head.weight_by_token.row(token), values_->row(token)});
     }
     sums_.setZero(dims, kBlockSteps);
-    add_products(terms_, {}, 0, dims, sums_.data(), sums_.data());
+    add_products({.added = terms_}, 0, dims, sums_.data(), sums_.data());
     head.output.resize(head.weight.rows(), dims);
     for (int row = 0; row < head.output.rows(); ++row) {
       head.output.row(row) = sums_.col(row).transpose() / head.weight_sum[row];

@@ -34,6 +34,18 @@ class TokenSet {
     return result;
   }
 
+  /// The tokens both in this set and in `other`, a set of the same text.
+  TokenSet intersection(const TokenSet& other) const {
+    TokenSet result = *this;
+    for (std::size_t i = 0; i < words_.size(); ++i) result.words_[i] &= other.words_[i];
+    return result;
+  }
+
+  /// Erases the tokens of `other`, a set of the same text.
+  void erase(const TokenSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+  }
+
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:

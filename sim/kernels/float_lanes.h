@@ -67,10 +67,4 @@ KVSIM_INLINE void convert(Vector& to, const From& from) {
   set(std::make_index_sequence<sizeof(Vector) / sizeof(Number)>());
 }
 
-/// Loads floats as doubles.
-template <class Target>
-KVSIM_INLINE void load_as_doubles(typename Vectors<Target>::Doubles& doubles, const float* from) {
-  convert(doubles, from);
-}
-
 }  // namespace kvsim

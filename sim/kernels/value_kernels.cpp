@@ -1,106 +1,33 @@
 #include "sim/kernels/value_kernels.h"
 
 #include <algorithm>
-#include <array>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/kernels/value_tile.h"
 
 namespace kvsim {
 namespace {
 
 constexpr std::size_t kTermsInSingle = 128;
 
-// A sliding window over this array masks the steps before EvictedTerm::first_row.
-constexpr auto kMasks = [] {
-  std::array<std::int32_t, 2 * kBlockSteps> masks{};
-  for (int i = kBlockSteps; i < 2 * kBlockSteps; ++i) masks[i] = -1;
-  return masks;
-}();
-
-// kDims dimensions of a sum at as many steps of a block as fill two vectors, in registers.
 template <class Target, int kDims>
-struct Tile {
-  using Floats = typename Vectors<Target>::Floats;
-  static constexpr int kWidth = kFloats<Target>;
-  static constexpr int kSteps = 2 * kWidth;
-
-  Floats sum[kDims][2] = {};
-
-  KVSIM_INLINE void add(const Floats& first, const Floats& second, const float* value) {
-#pragma GCC unroll 12
-    for (int d = 0; d < kDims; ++d) {
-      sum[d][0] += first * value[d];
-      sum[d][1] += second * value[d];
-    }
-  }
-
-  /// kSign: 1, or -1 to subtract.
-  template <int kSign>
-  KVSIM_INLINE void add(const Term* terms, std::size_t count, int step, int dim) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Floats first;
-      Floats second;
-      load(first, terms[i].weight + step);
-      load(second, terms[i].weight + step + kWidth);
-      add(float{kSign} * first, float{kSign} * second, terms[i].value + dim);
-    }
-  }
-
-  KVSIM_INLINE void add(const EvictedTerm* terms, std::size_t count, int step, int dim) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const float* weight = terms[i].weight + step;
-      const std::int32_t* masks = kMasks.data() + kBlockSteps - terms[i].first_row + step;
-      Floats first;
-      Floats second;
-      load_masked(first, weight, masks);
-      load_masked(second, weight + kWidth, masks + kWidth);
-      add(first, second, terms[i].value + dim);
-    }
-  }
-
-  /// Adds rows of kBlockSteps at `step` and later.
-  KVSIM_INLINE void add_to(const double* from, double* to, int step) const {
-#pragma GCC unroll 12
-    for (int d = 0; d < kDims; ++d) {
-      float sums[kSteps];
-      store(sum[d][0], sums);
-      store(sum[d][1], sums + kWidth);
-#pragma GCC unroll 4
-      for (int i = 0; i < kSteps; i += kDoubles<Target>) {
-        typename Vectors<Target>::Doubles total;
-        typename Vectors<Target>::Doubles more;
-        load(total, from + d * kBlockSteps + step + i);
-        load_as_doubles<Target>(more, sums + i);
-        total += more;
-        store(total, to + d * kBlockSteps + step + i);
-      }
-    }
-  }
-
- private:
-  KVSIM_INLINE static void load_masked(Floats& floats, const float* from,
-                                       const std::int32_t* masks) {
-    typename Vectors<Target>::Ints bits;
-    typename Vectors<Target>::Ints mask;
-    std::memcpy(&bits, from, sizeof bits);
-    load(mask, masks);
-    bits &= mask;
-    std::memcpy(&floats, &bits, sizeof floats);
-  }
-};
-
-template <class Target, int kDims>
-KVSIM_INLINE void add_tile(std::span<const Term> added, std::span<const Term> removed, int dim,
-                           const double* from, double* to) {
+KVSIM_INLINE void add_tile(const Terms& terms, int dim, int at, const double* from, double* to) {
+  std::span<const Term> added = terms.added;
+  std::span<const Term> removed = terms.removed;
+  bool is_first = true;
   do {
     const std::size_t more = std::min(kTermsInSingle, added.size());
     const std::size_t less = std::min(kTermsInSingle - more, removed.size());
-    for (int step = 0; step < kBlockSteps; step += Tile<Target, kDims>::kSteps) {
-      Tile<Target, kDims> tile;
+    for (int step = 0; step < kBlockSteps; step += ValueTile<Target, kDims>::kSteps) {
+      ValueTile<Target, kDims> tile;
+      if (is_first) {
+        for (const float* sum : terms.added_sums) tile.template add<1>(sum + at + step);
+        for (const float* sum : terms.removed_sums) tile.template add<-1>(sum + at + step);
+      }
       tile.template add<1>(added.data(), more, step, dim);
       tile.template add<-1>(removed.data(), less, step, dim);
-      tile.add_to(from, to, step);
+      tile.add_to(from + at, to + at, step);
     }
+    is_first = false;
     from = to;
     added = added.subspan(more);
     removed = removed.subspan(less);
@@ -121,58 +48,59 @@ KVSIM_INLINE void tile_by_tile(int dims, const Work& work) {
 }
 
 template <class Target>
-KVSIM_INLINE void add_all(std::span<const Term> added, std::span<const Term> removed, int first_dim,
-                          int dims, const double* from, double* to) {
+KVSIM_INLINE void add_all(const Terms& terms, int first_dim, int dims, const double* from,
+                          double* to) {
   tile_by_tile<Target>(
       dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
-        add_tile<Target, kDims>(added, removed, first_dim + dim, from + dim * kBlockSteps,
-                                to + dim * kBlockSteps);
+        add_tile<Target, kDims>(terms, first_dim + dim, dim * kBlockSteps, from, to);
       });
 }
 KVSIM_KERNEL(void, add_all,
-             (std::span<const Term> added, std::span<const Term> removed, int first_dim, int dims,
-              const double* from, double* to),
-             (added, removed, first_dim, dims, from, to))
+             (const Terms& terms, int first_dim, int dims, const double* from, double* to),
+             (terms, first_dim, dims, from, to))
+
+template <class Target>
+KVSIM_INLINE void sum_of_terms(std::span<const Term> terms, int first_dim, int dims, float* to) {
+  tile_by_tile<Target>(
+      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
+        for (int step = 0; step < kBlockSteps; step += ValueTile<Target, kDims>::kSteps) {
+          ValueTile<Target, kDims> tile;
+          tile.template add<1>(terms.data(), terms.size(), step, first_dim + dim);
+          tile.store_to(to + dim * kBlockSteps + step);
+        }
+      });
+}
+KVSIM_KERNEL(void, sum_of_terms, (std::span<const Term> terms, int first_dim, int dims, float* to),
+             (terms, first_dim, dims, to))
 
 template <class Target, int kDims>
 KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTerm> evicted,
                                       int dim, const Scaled& b, double* square, float* difference) {
-  using Doubles = typename Vectors<Target>::Doubles;
+  using Tile = ValueTile<Target, kDims>;
+  const auto first_late = std::partition_point(evicted.begin(), evicted.end(),
+                                               [](const auto& term) { return term.is_early(); });
+  std::span<const EvictedTerm> early(evicted.begin(), first_late);
+  std::span<const EvictedTerm> late(first_late, evicted.end());
   double sums[kDims * kBlockSteps];
   const double* from = a.rows;
-  while (!evicted.empty()) {
-    const std::size_t count = std::min(kTermsInSingle, evicted.size());
-    for (int step = 0; step < kBlockSteps; step += Tile<Target, kDims>::kSteps) {
-      const int end = step + Tile<Target, kDims>::kSteps;
-      std::size_t missing = count;  // of these, at some step before `end`
-      while (missing > 0 && evicted[missing - 1].first_row >= end) --missing;
-      Tile<Target, kDims> tile;
-      tile.add(evicted.data(), missing, step, dim);
+  while (early.size() + late.size() > kTermsInSingle) {
+    const std::size_t some = std::min(kTermsInSingle, early.size());
+    const std::size_t rest = std::min(kTermsInSingle - some, late.size());
+    for (int step = 0; step < kBlockSteps; step += Tile::kSteps) {
+      Tile tile;
+      tile.template add<true>(early.first(some), step, dim);
+      tile.template add<false>(late.first(rest), step, dim);
       tile.add_to(from, sums, step);
     }
     from = sums;
-    evicted = evicted.subspan(count);
+    early = early.subspan(some);
+    late = late.subspan(rest);
   }
-  for (int step = 0; step < kBlockSteps; step += kDoubles<Target>) {
-    Doubles a_scale;
-    Doubles b_scale;
-    Doubles total;
-    load(a_scale, a.scale + step);
-    load(b_scale, b.scale + step);
-    load(total, square + step);
-#pragma GCC unroll 12
-    for (int d = 0; d < kDims; ++d) {
-      Doubles x;
-      Doubles y;
-      load(x, from + d * kBlockSteps + step);
-      load(y, b.rows + d * kBlockSteps + step);
-      x = x * a_scale - y * b_scale;
-      total += x * x;
-      if (difference == nullptr) continue;
-      const auto rounded = __builtin_convertvector(x, typename Vectors<Target>::HalfFloats);
-      store(rounded, difference + d * kBlockSteps + step);
-    }
-    store(total, square + step);
+  for (int step = 0; step < kBlockSteps; step += Tile::kSteps) {
+    Tile tile;
+    tile.template add<true>(early, step, dim);
+    tile.template add<false>(late, step, dim);
+    tile.add_squares({from, a.scale}, b, step, square, difference);
   }
 }
 
@@ -200,8 +128,8 @@ KVSIM_INLINE void multiply_by_column(const float* a, const float* b, int dims, d
     for (int d = 0; d < dims; ++d) {
       Doubles x;
       Doubles y;
-      load_as_doubles<Target>(x, a + d * kBlockSteps + step);
-      load_as_doubles<Target>(y, b + d * kBlockSteps + step);
+      convert(x, a + d * kBlockSteps + step);
+      convert(y, b + d * kBlockSteps + step);
       total += x * y;
     }
     store(total, product + step);
@@ -221,7 +149,7 @@ KVSIM_INLINE void add_rows(const float* value, std::ptrdiff_t stride, const std:
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       Doubles doubles;
-      load_as_doubles<Target>(doubles, row + v * kDoubles<Target>);
+      convert(doubles, row + v * kDoubles<Target>);
       tile[v] += doubles * double{weight[i]};
     }
   }
@@ -273,9 +201,12 @@ AlignedRows pad_values(const Matrix& value) {
   return rows;
 }
 
-void add_products(std::span<const Term> added, std::span<const Term> removed, int first_dim,
-                  int dims, const double* from, double* to) {
-  best_add_all(added, removed, first_dim, dims, from, to);
+void add_products(const Terms& terms, int first_dim, int dims, const double* from, double* to) {
+  best_add_all(terms, first_dim, dims, from, to);
+}
+
+void sum_terms(std::span<const Term> terms, int first_dim, int dims, float* to) {
+  best_sum_of_terms(terms, first_dim, dims, to);
 }
 
 void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,

@@ -21,29 +21,45 @@ struct Term {
   const float* value;   ///< [value_dim]
 };
 
-/// The term of a token that is evicted during a block: added only from row `first_row` of the
-/// block on, the first at which the token is missing.
+/// Sums over the tokens that a cache misses are taken as if it missed them at all steps of a block,
+/// or at none, as it does at this row of the block.
+inline constexpr int kMiddleRow = kBlockSteps / 2;
+
+/// The term of a token that is evicted during a block and is missing from row `first_row` on. It is
+/// in the sum of row kMiddleRow or not: so it is removed from earlier rows or added to later ones.
 struct EvictedTerm {
   const float* weight;
   const float* value;
   int first_row;
+
+  constexpr bool is_early() const { return first_row <= kMiddleRow; }
 };
 
-/// to[d, s] = from[d, s] + the sum over `added` minus the sum over `removed` of
-/// weight[s] * value[first_dim + d], for d < dims. `from` and `to` are [dims, kBlockSteps] and may
-/// be the same. Sums over up to 128 terms are fp32, beyond that fp64.
-void add_products(std::span<const Term> added, std::span<const Term> removed, int first_dim,
-                  int dims, const double* from, double* to);
+/// Products that are added or removed together, and sums of such products, [dims, kBlockSteps].
+struct Terms {
+  std::span<const Term> added = {};
+  std::span<const Term> removed = {};
+  std::span<const float* const> added_sums = {};
+  std::span<const float* const> removed_sums = {};
+};
 
-/// Rows of kBlockSteps numbers; the number of step s is multiplied by scale[s].
+/// to[d, s] = from[d, s] + the sum of `terms` of weight[s] * value[first_dim + d], those removed
+/// with a minus, for d < dims. `from` and `to` are [dims, kBlockSteps] and may be the same. Up to
+/// 128 products and all sums are added in fp32, more in fp64.
+void add_products(const Terms& terms, int first_dim, int dims, const double* from, double* to);
+
+/// to[d, s] = the sum over `terms` of weight[s] * value[first_dim + d], for d < dims, in fp32.
+void sum_terms(std::span<const Term> terms, int first_dim, int dims, float* to);
+
+/// Rows of kBlockSteps numbers, and a factor per step.
 struct Scaled {
   const double* rows;
   const double* scale;
 };
 
-/// square[s] += the sum over d < dims of (a[d, s] - b[d, s])², where the products of `evicted`,
-/// in ascending order of first_row, are first added to the rows of `a` as by add_products(). Unless
-/// `difference` is null, it gets a - b: [dims, kBlockSteps].
+/// square[s] += the sum over d < dims of x[d, s]², x = a.scale (a.rows - b.scale b.rows), where the
+/// products of `evicted`, in ascending order of first_row, first correct the rows of `a`, summed as
+/// by add_products(). Unless `difference` is null, it gets x: [dims, kBlockSteps].
 void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
                              const Scaled& b, int dims, double* square, float* difference);
 

@@ -8,18 +8,25 @@
 namespace kvsim {
 namespace {
 
-// Dimensions that are summed at a time, so that the sums of all caches stay in the processor's
-// cache.
-constexpr int kTileDims = 24;
-
 // A difference is recomputed in fp64 if its rounding error may exceed 1 / precision of it. The
-// limit is stricter for caches that keep less than half of the attention to tokens: most hold few
-// tokens, so their sums are cheap.
-constexpr double kPrecisionIfMostKept = 5e4;
-constexpr double kPrecisionIfLittleKept = 2e5;
+// limit is stricter where few tokens have to be summed: for caches that miss at most kFewTokens,
+// and for those that keep less than half of the attention to tokens, most of which hold few.
+constexpr double kPrecision = 5e4;
+constexpr double kPrecisionOfFewTokens = 2e5;
+constexpr int kFewTokens = kBlockSteps;
 
 // The node of the empty cache: its missing tokens are all tokens, so its sum is the full output.
 constexpr int kEmptyCache = 0;
+
+// The first row of the block at which the evicted token is missing.
+int first_missing_row(const Eviction& eviction, const AttentionBlock& block) {
+  return eviction.step - block.first_step + 1;
+}
+
+// See EvictedTerm. A token that is evicted after the last step is missing at none.
+bool is_missing_at_middle(const Eviction& eviction, const AttentionBlock& block) {
+  return first_missing_row(eviction, block) <= std::min(kMiddleRow, block.num_steps - 1);
+}
 
 }  // namespace
 
@@ -50,18 +57,19 @@ void RetainedOutputs::compute(AttentionBlock& block) {
   }
   if (incomplete_.empty()) return;
   const bool has_outputs = block.heads.front().output.rows() > 0;
-  if (!values_) {
-    values_ = pad_values(unit_.value);
-    zeros_.assign(std::size_t{kTileDims} * kBlockSteps, 0);
-  }
+  if (!values_) values_ = pad_values(unit_.value);
   const int num_tokens = block.first_step + block.num_steps;
   missing_.clear();
   missing_.push_back(TokenSet(unit_.num_tokens()).complement(num_tokens));
   for (const CacheContents* contents : incomplete_) {
-    missing_.push_back(contents->tokens.complement(num_tokens));
+    TokenSet held = contents->tokens;
+    for (const Eviction& eviction : contents->evictions) {
+      if (is_missing_at_middle(eviction, block)) held.erase(eviction.token);
+    }
+    missing_.push_back(held.complement(num_tokens));
   }
-  edges_ = spanning_tree(missing_, std::span(&kEmptyCache, has_outputs ? 1 : 0), num_tokens);
-  sums_.resize(std::max(sums_.size(), missing_.size()));
+  sums_.link(missing_, std::span(&kEmptyCache, has_outputs ? 1 : 0), num_tokens,
+             mean_missing_share(block));
   for (std::size_t head = 0; head < block.heads.size(); ++head) {
     compute_head(block, static_cast<int>(head));
   }
@@ -72,23 +80,39 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
   const bool has_output = head.output.rows() > 0;
   const auto value_dim = static_cast<int>(unit_.value.cols());
   if (!has_output) head.output.resize(block.num_steps, value_dim);
-  list_terms(head, block.first_step + block.num_steps);
+  sums_.begin(head.weight_by_token, *values_);
   list_evictions(head, block);
   scale_sums(head, index);
   std::vector<StepRow> squares(incomplete_.size(), StepRow{});
-  for (int first = 0; first < value_dim; first += kTileDims) {
-    const int dims = std::min(kTileDims, value_dim - first);
+  for (int first = 0; first < value_dim; first += TreeSums::kMostDims) {
+    const int dims = std::min(TreeSums::kMostDims, value_dim - first);
     if (has_output) use_full_output(head, first, dims);
-    sum_tile(first, dims);
+    sums_.sum(first, dims);
     if (!has_output) set_full_output(head, first, dims);
-    for (std::size_t i = 0; i < incomplete_.size(); ++i) {
-      add_squared_differences({sums_[i + 1].data(), scales_[i].missing.data()}, evicted_terms_[i],
-                              first, {sums_[kEmptyCache].data(), scales_[i].full.data()}, dims,
+    for (int i = 0; i < static_cast<int>(incomplete_.size()); ++i) {
+      add_squared_differences({sums_.rows(i + 1), scales_[i].missing.data()}, evicted_terms_[i],
+                              first, {sums_.rows(kEmptyCache), scales_[i].full.data()}, dims,
                               squares[i].data(), incomplete_[i]->deltas.rows_of(index, first));
     }
   }
   if (!has_output) set_output_norms(head);
   finish_differences(block, index, squares);
+}
+
+// Per node, over all heads and steps.
+std::vector<double> RetainedOutputs::mean_missing_share(const AttentionBlock& block) const {
+  const auto num_sums = static_cast<double>(block.heads.size()) * block.num_steps;
+  std::vector<double> mean(missing_.size(), 0);
+  mean[kEmptyCache] = 1;
+  for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+    for (std::size_t head = 0; head < block.heads.size(); ++head) {
+      const std::vector<double>& all = block.heads[head].weight_sum;
+      const double* kept = incomplete_[i]->weight_sum.row(static_cast<int>(head)).data();
+      for (int row = 0; row < block.num_steps; ++row) mean[i + 1] += 1 - kept[row] / all[row];
+    }
+    mean[i + 1] /= num_sums;
+  }
+  return mean;
 }
 
 // With N, W the sums of weighted values and of weights over the kept and the missing tokens,
@@ -99,7 +123,7 @@ void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
     for (std::size_t row = 0; row < head.weight_sum.size(); ++row) {
       const double kept = incomplete_[i]->weight_sum(index, static_cast<int>(row));
       scales_[i].missing[row] = 1 / kept;
-      scales_[i].full[row] = (head.weight_sum[row] - kept) / (kept * head.weight_sum[row]);
+      scales_[i].full[row] = (head.weight_sum[row] - kept) / head.weight_sum[row];
     }
   }
 }
@@ -107,10 +131,12 @@ void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
 void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
                                          const std::vector<StepRow>& squares) {
   const HeadAttention& head = block.heads[index];
-  const std::vector<StepRow> missing = max_missing_share(head, index);
+  const std::vector<StepRow> missing = max_missing_share(block, index);
   std::vector<StepRow> kept;  // computed on demand
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
     CacheContents& contents = *incomplete_[i];
+    const TokenWords tokens = missing_[i + 1].words();
+    const bool misses_few = count_common(tokens, tokens) <= kFewTokens;
     for (int row = 0; row < block.num_steps; ++row) {
       double& difference = contents.difference(index, row);
       const auto replace_by = [&](const Eigen::VectorXd& exact) {
@@ -129,8 +155,8 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
       const double kept_share = contents.weight_sum(index, row) / head.weight_sum[row];
       const double of_tokens =
           (contents.weight_sum(index, row) - head.sink_weight[row]) / head.token_sum(row);
-      const double precision = of_tokens < 0.5 ? kPrecisionIfLittleKept : kPrecisionIfMostKept;
-      const double allowed = difference / precision;
+      const bool sums_few = misses_few || of_tokens < 0.5;
+      const double allowed = difference / (sums_few ? kPrecisionOfFewTokens : kPrecision);
       const auto rounding = [&](double share) {
         return rounding_of_sum(block, index, row, share) / kept_share;
       };
@@ -145,16 +171,15 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
 
 // Per node, the largest missing share of the attention to tokens on the path from its root: it
 // determines the rounding error of the node's sums.
-std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_missing_share(const HeadAttention& head,
-                                                                         int index) const {
+std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_missing_share(
+    const AttentionBlock& block, int index) const {
   std::vector<StepRow> most(missing_.size());
   most[kEmptyCache].fill(1);
-  for (const auto& [node, parent] : edges_) {
+  for (const auto& [node, parent] : sums_.edges()) {
     if (node == kEmptyCache) continue;
-    for (int row = 0; row < head.output.rows(); ++row) {
-      const double sum = incomplete_[node - 1]->weight_sum(index, row) - head.sink_weight[row];
-      const double kept = sum / head.token_sum(row);
-      most[node][row] = std::max(1 - kept, parent < 0 ? 0 : most[parent][row]);
+    const StepRow kept = kept_share(block, index, *incomplete_[node - 1], Held::at_both);
+    for (int row = 0; row < block.num_steps; ++row) {
+      most[node][row] = std::max(1 - kept[row], parent < 0 ? 0 : most[parent][row]);
     }
   }
   return most;
@@ -172,25 +197,25 @@ std::vector<RetainedOutputs::StepRow> RetainedOutputs::max_kept_share(const Atte
     is_known[node] = 1;
     if (neighbour >= 0) most[node] = most[neighbour];
     if (neighbour < 0) most[node].fill(1);
-    const StepRow kept = kept_share_at_begin(block, index, *incomplete_[node - 1]);
+    const StepRow kept = kept_share(block, index, *incomplete_[node - 1], Held::at_either);
     for (int row = 0; row < block.num_steps; ++row) {
       most[node][row] = std::max(most[node][row], kept[row]);
     }
   };
   std::vector<int> parents(missing_.size(), -1);
-  for (const auto& [node, parent] : edges_) parents[node] = parent;
+  for (const auto& [node, parent] : sums_.edges()) parents[node] = parent;
   for (int node = kEmptyCache; parents[node] >= 0; node = parents[node]) {
     follow(parents[node], node);
   }
-  for (const auto& [node, parent] : edges_) follow(node, parent);
+  for (const auto& [node, parent] : sums_.edges()) follow(node, parent);
   return most;
 }
 
-// The share of the attention to the tokens that the cache held when the block began or that arrived
-// since.
-RetainedOutputs::StepRow RetainedOutputs::kept_share_at_begin(const AttentionBlock& block,
-                                                              int index,
-                                                              const CacheContents& contents) const {
+// The share of the attention to the tokens that the cache holds both at the step and in the middle
+// of the block, or at either.
+RetainedOutputs::StepRow RetainedOutputs::kept_share(const AttentionBlock& block, int index,
+                                                     const CacheContents& contents,
+                                                     Held held) const {
   const HeadAttention& head = block.heads[index];
   StepRow kept{};
   for (int row = 0; row < block.num_steps; ++row) {
@@ -198,59 +223,34 @@ RetainedOutputs::StepRow RetainedOutputs::kept_share_at_begin(const AttentionBlo
   }
   for (const Eviction& eviction : contents.evictions) {
     const float* weight = head.weight_by_token.row(eviction.token);
-    for (int row = eviction.step - block.first_step + 1; row < block.num_steps; ++row) {
-      kept[row] += weight[row];
+    const int next = std::min(first_missing_row(eviction, block), block.num_steps);
+    if (is_missing_at_middle(eviction, block)) {
+      for (int row = 0; held == Held::at_both && row < next; ++row) kept[row] -= weight[row];
+    } else {
+      for (int row = next; held == Held::at_either && row < block.num_steps; ++row) {
+        kept[row] += weight[row];
+      }
     }
   }
   for (int row = 0; row < block.num_steps; ++row) kept[row] /= head.token_sum(row);
   return kept;
 }
 
-void RetainedOutputs::list_terms(const HeadAttention& head, int num_tokens) {
-  added_.resize(std::max(added_.size(), edges_.size()));
-  removed_.resize(added_.size());
-  for (std::size_t i = 0; i < edges_.size(); ++i) {
-    added_[i].clear();
-    removed_[i].clear();
-    const auto& child = missing_[edges_[i].child].words();
-    for (std::int32_t first = 0; first < num_tokens; first += 64) {
-      const std::uint64_t here = child[first >> 6];
-      const std::uint64_t there =
-          edges_[i].parent < 0 ? 0 : missing_[edges_[i].parent].words()[first >> 6];
-      const auto term = [&](std::int32_t token) {
-        return Term{head.weight_by_token.row(token), values_->row(token)};
-      };
-      for_each_token(here & ~there, first, [&](auto token) { added_[i].push_back(term(token)); });
-      for_each_token(there & ~here, first, [&](auto token) { removed_[i].push_back(term(token)); });
-    }
-  }
-}
-
-void RetainedOutputs::sum_tile(int first_dim, int dims) {
-  const std::size_t size = static_cast<std::size_t>(dims) * kBlockSteps;
-  for (std::size_t i = 0; i < edges_.size(); ++i) {
-    Sums& sums = sums_[edges_[i].child];
-    sums.resize(size);
-    const double* from = edges_[i].parent < 0 ? zeros_.data() : sums_[edges_[i].parent].data();
-    add_products(added_[i], removed_[i], first_dim, dims, from, sums.data());
-  }
-}
-
 void RetainedOutputs::use_full_output(const HeadAttention& head, int first_dim, int dims) {
-  sums_[kEmptyCache].assign(static_cast<std::size_t>(dims) * kBlockSteps, 0);
+  double* full = sums_.rows(kEmptyCache);
+  std::fill_n(full, dims * kBlockSteps, 0.0);
   for (int d = 0; d < dims; ++d) {
     for (int row = 0; row < head.output.rows(); ++row) {
-      sums_[kEmptyCache][d * kBlockSteps + row] =
-          head.output(row, first_dim + d) * head.weight_sum[row];
+      full[d * kBlockSteps + row] = head.output(row, first_dim + d) * head.weight_sum[row];
     }
   }
 }
 
-void RetainedOutputs::set_full_output(HeadAttention& head, int first_dim, int dims) const {
+void RetainedOutputs::set_full_output(HeadAttention& head, int first_dim, int dims) {
+  const double* full = sums_.rows(kEmptyCache);
   for (int d = 0; d < dims; ++d) {
     for (int row = 0; row < head.output.rows(); ++row) {
-      head.output(row, first_dim + d) =
-          sums_[kEmptyCache][d * kBlockSteps + row] / head.weight_sum[row];
+      head.output(row, first_dim + d) = full[d * kBlockSteps + row] / head.weight_sum[row];
     }
   }
 }
@@ -260,7 +260,7 @@ void RetainedOutputs::list_evictions(const HeadAttention& head, const AttentionB
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
     evicted_terms_[i].clear();
     for (const Eviction& eviction : incomplete_[i]->evictions) {
-      const int next = eviction.step - block.first_step + 1;
+      const int next = first_missing_row(eviction, block);
       if (next >= block.num_steps) break;
       evicted_terms_[i].push_back(
           {head.weight_by_token.row(eviction.token), values_->row(eviction.token), next});

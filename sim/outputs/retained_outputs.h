@@ -10,9 +10,8 @@
 #include "sim/attention/attention.h"
 #include "sim/attention/rescaled_step.h"
 #include "sim/cache/cache.h"
-#include "sim/cache/spanning_tree.h"
-#include "sim/kernels/value_kernels.h"
 #include "sim/outputs/output_deltas.h"
+#include "sim/outputs/tree_sums.h"
 
 namespace kvsim {
 
@@ -36,9 +35,8 @@ struct CacheContents {
   const RescaledStep* find_rescaled(int head, int row) const;
 };
 
-/// Computes the outputs of all caches of one unit together. Neighbouring budgets and policies hold
-/// similar tokens, so the sum for a cache is the sum for the most similar cache plus the tokens by
-/// which they differ, along a minimum spanning tree. The output of the full cache is one such sum.
+/// Computes the outputs of all caches of one unit together, as TreeSums: neighbouring budgets and
+/// policies hold similar tokens. The output of the full cache is one such sum.
 class RetainedOutputs {
  public:
   /// `unit` has to outlive the object.
@@ -51,28 +49,28 @@ class RetainedOutputs {
   void compute(AttentionBlock& block);
 
  private:
-  using Sums = std::vector<double>;  // [dims of a tile, kBlockSteps]
   using StepRow = std::array<double, kBlockSteps>;
 
-  /// Per step, the factors of the sums over missing tokens and over all tokens.
+  /// Per step, the factor of sums over missing tokens, and what of the full sum to subtract before.
   struct Scales {
     StepRow missing = {};
     StepRow full = {};
   };
 
+  enum class Held { at_both, at_either };
+
   void compute_head(AttentionBlock& block, int index);
-  void list_terms(const HeadAttention& head, int num_tokens);
-  void sum_tile(int first_dim, int dims);
+  std::vector<double> mean_missing_share(const AttentionBlock& block) const;
   void list_evictions(const HeadAttention& head, const AttentionBlock& block);
   void scale_sums(const HeadAttention& head, int index);
   void use_full_output(const HeadAttention& head, int first_dim, int dims);
-  void set_full_output(HeadAttention& head, int first_dim, int dims) const;
+  void set_full_output(HeadAttention& head, int first_dim, int dims);
   void finish_differences(const AttentionBlock& block, int index,
                           const std::vector<StepRow>& squares);
-  std::vector<StepRow> max_missing_share(const HeadAttention& head, int index) const;
+  std::vector<StepRow> max_missing_share(const AttentionBlock& block, int index) const;
   std::vector<StepRow> max_kept_share(const AttentionBlock& block, int index) const;
-  StepRow kept_share_at_begin(const AttentionBlock& block, int index,
-                              const CacheContents& contents) const;
+  StepRow kept_share(const AttentionBlock& block, int index, const CacheContents& contents,
+                     Held held) const;
   Eigen::VectorXd exact_difference(const AttentionBlock& block, int index,
                                    const CacheContents& contents, int row) const;
 
@@ -86,11 +84,7 @@ class RetainedOutputs {
   // node i + 1 is incomplete_[i].
   std::vector<CacheContents*> incomplete_;  // caches with requested differences
   std::vector<TokenSet> missing_;           // per node
-  std::vector<TreeEdge> edges_;
-  std::vector<std::vector<Term>> added_;    // per edge
-  std::vector<std::vector<Term>> removed_;  // per edge
-  std::vector<Sums> sums_;                  // per node: weighted values of its missing tokens
-  Sums zeros_;
+  TreeSums sums_;                           // per node: weighted values of its missing tokens
 
   // Of one head, parallel to incomplete_.
   std::vector<std::vector<EvictedTerm>> evicted_terms_;

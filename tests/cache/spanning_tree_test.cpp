@@ -63,6 +63,21 @@ TEST_CASE("every set is reached once, after its parent, at the minimum cost") {
   CHECK(cost == min_cost(sets, roots));
 }
 
+TEST_CASE("a light set is not reached through heavy ones") {
+  const auto set_of = [](std::int32_t begin, std::int32_t end) {
+    TokenSet set(kTokens);
+    set.insert_range(begin, end);
+    return set;
+  };
+  const std::vector<TokenSet> sets{set_of(0, 60), set_of(20, 70)};
+  const auto parent_of_light = [&](std::vector<double> weights) {
+    return spanning_tree(sets, std::vector{0}, kTokens, weights).front().parent;
+  };
+  CHECK(parent_of_light({}) == 0);  // 30 tokens against 50
+  CHECK(parent_of_light({1, 0.1}) == 0);
+  CHECK(parent_of_light({1, 0.01}) == -1);  // 30 and half of 50
+}
+
 TEST_CASE("tokens from num_tokens on do not count") {
   TokenSet near(kTokens);
   near.insert_range(0, 64);

@@ -1,7 +1,6 @@
 #include "sim/kernels/value_kernels.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <numeric>
 
 #include "tests/support/normal_numbers.h"
@@ -25,16 +24,29 @@ TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
   std::vector<double> sum(dims * kBlockSteps);
   const std::span<const Term> all(terms);
   const std::size_t num_added = all.size() / 3;
-  add_products(all.first(num_added), all.subspan(num_added), first_dim, dims, before.data(),
-               sum.data());
+  std::vector<float> common(dims * kBlockSteps);
+  sum_terms(all.first(std::min<std::size_t>(all.size(), 40)), first_dim, dims, common.data());
+  const std::vector<float> twos(dims * kBlockSteps, 2);
+  const std::vector<const float*> added{common.data(), twos.data()};
+  const std::vector<const float*> removed{twos.data(), common.data(), twos.data()};
+  const bool has_sums = GENERATE(false, true);
+  Terms summed{all.first(num_added), all.subspan(num_added)};
+  if (has_sums) {
+    summed.added_sums = added;
+    summed.removed_sums = removed;
+  }
+  add_products(summed, first_dim, dims, before.data(), sum.data());
   for (int d = 0; d < dims; ++d) {
     for (int step = 0; step < kBlockSteps; ++step) {
-      double expected = 5;
+      double expected = has_sums ? 3 : 5;
+      double of_common = 0;
       for (std::size_t i = 0; i < terms.size(); ++i) {
         const double product = double{terms[i].weight[step]} * terms[i].value[first_dim + d];
         expected += i < num_added ? product : -product;
+        if (i < 40) of_common += product;
       }
       REQUIRE(sum[d * kBlockSteps + step] == Approx(expected).margin(1e-4));
+      REQUIRE(common[d * kBlockSteps + step] == Approx(of_common).margin(1e-4));
     }
   }
 }
@@ -64,10 +76,13 @@ TEST_CASE("kernels: squared differences are those of the scaled rows and evicted
     for (int d = 0; d < dims; ++d) {
       double sum = a[d * kBlockSteps + step];
       for (const EvictedTerm& term : evicted) {
-        if (step >= term.first_row) sum += double{term.weight[step]} * term.value[3 + d];
+        const double product = double{term.weight[step]} * term.value[3 + d];
+        if (term.first_row > kMiddleRow && step >= term.first_row) sum += product;
+        if (term.first_row <= kMiddleRow && step < term.first_row) sum -= product;
       }
-      expected += std::pow(twice[step] * sum - 6, 2);
-      CHECK(difference[d * kBlockSteps + step] == Approx(twice[step] * sum - 6).margin(1e-4));
+      const double scaled = twice[step] * (sum - 6);
+      expected += scaled * scaled;
+      CHECK(difference[d * kBlockSteps + step] == Approx(scaled).margin(1e-4));
     }
     CHECK(square[step] == Approx(expected));
   }

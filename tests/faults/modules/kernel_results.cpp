@@ -212,7 +212,11 @@ void products(Source& source, Numbers& numbers) {
   std::vector<double> sum(dims * kBlockSteps);
   const std::size_t split = terms / 3;
   const std::span<const Term> all(added);
-  add_products(all.subspan(split), all.first(split), 0, dims, before.data(), sum.data());
+  std::vector<float> common(dims * kBlockSteps);
+  sum_terms(all.first(split), 0, dims, common.data());
+  const float* const shared = common.data();
+  add_products({.added = all.subspan(split), .removed_sums = {&shared, 1}}, 0, dims, before.data(),
+               sum.data());
   for (int d = 0; d < dims; ++d) {
     for (int step = 0; step < kBlockSteps; ++step) {
       double magnitude = 1;

@@ -1,0 +1,90 @@
+#include "sim/outputs/tree_sums.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "tests/support/normal_numbers.h"
+
+namespace kvsim {
+namespace {
+
+using namespace test_support;
+
+constexpr int kTokens = 400;
+constexpr int kDims = 30;
+
+AlignedRows rows_of(int stride, int seed) {
+  const std::vector<float> numbers = normal_numbers(std::size_t{kTokens} * stride, 1, seed);
+  AlignedRows rows(kTokens, stride);
+  for (int token = 0; token < kTokens; ++token) {
+    std::copy_n(numbers.data() + token * stride, stride, rows.row(token));
+  }
+  return rows;
+}
+
+// Budgets of two policies, one of them a window.
+std::vector<TokenSet> nested_sets() {
+  std::mt19937 random(7);
+  std::vector<TokenSet> sets;
+  for (const int share : {80, 50, 20, 5}) {
+    TokenSet& window = sets.emplace_back(kTokens);
+    window.insert_range(0, kTokens * share / 100);
+    TokenSet& scattered = sets.emplace_back(kTokens);
+    for (int token = 0; token < kTokens; ++token) {
+      if (static_cast<int>(random() % 100) < share) scattered.insert(token);
+    }
+  }
+  return sets;
+}
+
+double sum_over(const TokenSet& set, const AlignedRows& weight, const AlignedRows& value, int row,
+                int dim) {
+  double sum = 0;
+  for_each_token_of(set, kTokens, true, [&](std::int32_t token) {
+    sum += double{weight.row(token)[row]} * value.row(token)[dim];
+  });
+  return sum;
+}
+
+TEST_CASE("sums along a tree are those over each set", "[outputs]") {
+  const AlignedRows weight = rows_of(kBlockSteps, 1);
+  const AlignedRows value = rows_of(kDims, 2);
+  const std::vector<TokenSet> sets = nested_sets();
+  TreeSums sums;
+  for (int round = 0; round < 2; ++round) {  // the second finds the memory of the first
+    const int first = round * TreeSums::kMostDims;
+    const int dims = std::min(TreeSums::kMostDims, kDims - first);
+    sums.link(sets, {}, kTokens, {});
+    sums.begin(weight, value);
+    sums.sum(first, dims);
+    CHECK(sums.edges().size() == sets.size());
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      CAPTURE(i, round);
+      for (int d = 0; d < dims; ++d) {
+        const double expected = sum_over(sets[i], weight, value, 5, first + d);
+        REQUIRE(sums.rows(static_cast<int>(i))[d * kBlockSteps + 5] ==
+                Approx(expected).margin(1e-4));
+      }
+    }
+  }
+}
+
+TEST_CASE("the sums of a root are taken as given", "[outputs]") {
+  const AlignedRows weight = rows_of(kBlockSteps, 1);
+  const AlignedRows value = rows_of(kDims, 2);
+  std::vector<TokenSet> sets = nested_sets();
+  sets.resize(2);
+  sets[1] = sets[0];
+  sets[1].insert_range(kTokens - 1, kTokens);
+  TreeSums sums;
+  const int root = 0;
+  sums.link(sets, {&root, 1}, kTokens, {});
+  sums.begin(weight, value);
+  std::fill_n(sums.rows(root), TreeSums::kMostDims * kBlockSteps, 100.0);
+  sums.sum(0, 4);
+  const double last = double{weight.row(kTokens - 1)[9]} * value.row(kTokens - 1)[3];
+  CHECK(sums.rows(1)[3 * kBlockSteps + 9] == Approx(100 + last));
+}
+
+}  // namespace
+}  // namespace kvsim
