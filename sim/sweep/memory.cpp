@@ -28,11 +28,12 @@ std::size_t block_memory(const ReplayShape& shape) {
   return shape.group_size * kBlockSteps * (per_step + shape.value_dim * sizeof(double));
 }
 
-/// The errors and token sets (bits) of each configuration, and one cache's weights by slot.
+/// The errors and token sets (bits) of each configuration, among these what its cache and another
+/// one differ in or share, and one cache's weights by slot.
 std::size_t measuring_memory(const ReplayShape& shape) {
   const std::size_t errors =
       shape.group_size * (shape.num_tokens / shape.error_stride + 1) * sizeof(double);
-  const std::size_t sets = 3 * shape.num_tokens / 8;
+  const std::size_t sets = 6 * shape.num_tokens / 8;
   const std::size_t weights = shape.group_size * kBlockSteps * kNumber;
   return shape.configurations * (errors + sets) + shape.gathered * weights;
 }
