@@ -56,19 +56,19 @@ void SlotCache::evict(int step, int most_held) {
 
 void SlotCache::evict_queued(int count, int step) {
   for (; next_queued_ < candidates_end(); ++next_queued_) {
-    queue_.emplace(scores_[next_queued_], tokens_[next_queued_]);
+    queue_.push({scores_[next_queued_], tokens_[next_queued_]});
   }
   double score = -kEvictedScore;
   std::int64_t num_equal = 0;  // of the last ones evicted
   for (; count > 0 && !queue_.empty(); --count) {
-    const auto [next, token] = queue_.top();
+    const auto [next, token] = queue_.lowest();
     queue_.pop();
     num_equal = next == score ? num_equal + 1 : 1;
     score = next;
     const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
     remove(static_cast<std::size_t>(slot), step);
   }
-  if (!queue_.empty() && queue_.top().first == score) num_ties_ += num_equal;
+  if (!queue_.empty() && queue_.lowest().score == score) num_ties_ += num_equal;
 }
 
 void SlotCache::evict_several(int count, int step) {

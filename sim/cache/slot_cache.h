@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <queue>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "policies/interface/policy.h"
 #include "sim/cache/cache.h"
+#include "sim/cache/candidate_queue.h"
 #include "sim/cache/token_set.h"
 #include "sim/kernels/score_kernels.h"
 
@@ -85,10 +83,7 @@ class SlotCache {
   std::vector<float> gaps_;  // for the rule `attention`, per slot: kEvictedScore for a gap, else 0
   TokenSet held_;
   LowestScore lowest_ = {};  // of the candidates, after score()
-  // Candidates with fixed scores, the lowest first and the lower token among equals. Slots from
-  // next_queued_ on are not in it.
-  using Candidate = std::pair<double, std::int32_t>;
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
+  CandidateQueue queue_;     // of fixed scores; slots from next_queued_ on are not in it
   std::size_t next_queued_;
   std::vector<std::int32_t> evicted_after_;
   std::vector<Eviction> evictions_;

@@ -74,6 +74,27 @@ KVSIM_KERNEL(void, differences,
               const DifferenceScale& scale, double* difference, std::int32_t* inaccurate),
              (weights, missing, square, scale, difference, inaccurate))
 
+// The error of o' is that of its sum over the kept share of the weights.
+template <class Target>
+KVSIM_INLINE void accuracy(const SumRounding& __restrict head, const CacheSums& cache,
+                           DifferenceAccuracy& __restrict of) {
+  const double* __restrict square = cache.square;
+  const double* __restrict kept = cache.kept;
+  const double* __restrict missing_share = cache.missing_share;
+  const double most = 1 / cache.precision;
+  const double most_if_little = 1 / cache.precision_if_little_kept;
+  for (int s = 0; s < kBlockSteps; ++s) {
+    const bool is_little = 2 * (kept[s] - head.sink[s]) < head.tokens[s];
+    of.difference[s] = std::sqrt(square[s]);
+    of.allowed[s] = of.difference[s] * (is_little ? most_if_little : most);
+    const double rounding = rounding_of_sum(head, s, missing_share[s]) * head.total[s];
+    of.is_inaccurate[s] = rounding <= of.allowed[s] * kept[s] ? 0 : 1;
+  }
+}
+KVSIM_KERNEL(void, accuracy,
+             (const SumRounding& head, const CacheSums& cache, DifferenceAccuracy& of),
+             (head, cache, of))
+
 // The same order of additions for every width of vectors.
 template <class Target>
 KVSIM_INLINE double sum_of(const double* x) {
@@ -130,6 +151,12 @@ void take_differences(const BlockWeights& weights, const MissingWeight& missing,
                       const float* square, const DifferenceScale& scale, StepDoubles& difference,
                       std::array<std::int32_t, kBlockSteps>& inaccurate) {
   best_differences(weights, missing, square, scale, difference.data(), inaccurate.data());
+}
+
+DifferenceAccuracy accuracy_of(const SumRounding& head, const CacheSums& cache) {
+  DifferenceAccuracy accuracy;
+  best_accuracy(head, cache, accuracy);
+  return accuracy;
 }
 
 void add_errors(const StepDoubles& difference, const StepDoubles& missing, const ErrorScale& scale,

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "sim/kernels/attention_kernels.h"
@@ -69,5 +72,46 @@ struct ErrorSums {
 /// float, to `error`, [kBlockSteps].
 void add_errors(const StepDoubles& difference, const StepDoubles& missing, const ErrorScale& scale,
                 float* error, ErrorSums& sums);
+
+/// What the rounding errors of sums over a head's tokens depend on, at each step of a block.
+struct SumRounding {
+  StepDoubles total{};           ///< sum of all weights, a sink's included
+  StepDoubles sink{};            ///< of these, the sink's
+  StepDoubles tokens{};          ///< of these, the tokens'; above 0
+  StepDoubles output_norm{};     ///< |o|
+  StepDoubles attention_norm{};  ///< |v| of the longest value times tokens / total
+  StepDoubles random_norm{};     ///< |v| of the longest value times the norm of the weights / total
+};
+
+/// Estimated rounding error, as a distance of outputs, of a sum of weighted values over a share of
+/// the attention to tokens, part of which is summed in fp32. It is about 1e-7 of the summed terms:
+/// of the norm of the output or, where values cancel, of the norm of a random sum. The norm of a
+/// share of the weights is about sqrt(share) of the norm of all weights, but at most their sum.
+/// Below a share of 1e-8 the rounding of fp64 dominates.
+[[gnu::always_inline]] inline double rounding_of_sum(const SumRounding& head, std::size_t step,
+                                                     double share) {
+  share = std::max(share, 1e-8);
+  const double random_sum =
+      std::min(share * head.attention_norm[step], std::sqrt(share) * head.random_norm[step]);
+  return 1e-7 * (share * head.output_norm[step] + random_sum);
+}
+
+/// The sums of a cache at each step of a block, [kBlockSteps] each, and what is asked of them.
+struct CacheSums {
+  const double* square;         ///< |o - o'|²
+  const double* kept;           ///< sum of the weights attended to and the sink's
+  const double* missing_share;  ///< the largest share of the attention to tokens that was summed
+  double precision;             ///< a difference is accurate to 1 / precision of it
+  double precision_if_little_kept;  ///< if less than half of the attention to tokens is kept
+};
+
+/// Of such sums, at each step.
+struct DifferenceAccuracy {
+  StepDoubles difference;  ///< |o - o'|
+  StepDoubles allowed;     ///< the rounding error that a difference may have
+  std::array<std::int32_t, kBlockSteps> is_inaccurate;  ///< whether it may have a larger one
+};
+
+DifferenceAccuracy accuracy_of(const SumRounding& head, const CacheSums& cache);
 
 }  // namespace kvsim

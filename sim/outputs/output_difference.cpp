@@ -60,16 +60,20 @@ Eigen::VectorXd output_difference(const Unit& unit, const AttentionBlock& block,
   return (sum - missing_sum * output) / weight_sum;
 }
 
-// The error is about 1e-7 of the summed terms: of the norm of the output or, where values cancel,
-// of the norm of a random sum. The norm of a share of the weights is about sqrt(share) of the norm
-// of all weights, but at most their sum. Below a share of 1e-8 the rounding of fp64 dominates.
-double rounding_of_sum(const AttentionBlock& block, int head, int row, double share) {
+SumRounding sum_rounding(const AttentionBlock& block, int head) {
   const HeadAttention& full = block.heads[head];
-  share = std::max(share, 1e-8);
-  const double norm = std::sqrt(share) * full.weight_norm[row] / full.weight_sum[row];
-  const double attention = share * (full.token_sum(row) / full.weight_sum[row]);
-  const double random_sum = block.longest_value[row] * std::min(attention, norm);
-  return 1e-7 * (share * full.output_norm[row] + random_sum);
+  SumRounding rounding;
+  rounding.total.fill(1);
+  for (int row = 0; row < block.num_steps; ++row) {
+    const double longest_value = block.longest_value[row];
+    rounding.total[row] = full.weight_sum[row];
+    rounding.sink[row] = full.sink_weight[row];
+    rounding.tokens[row] = full.token_sum(row);
+    rounding.output_norm[row] = full.output_norm[row];
+    rounding.attention_norm[row] = longest_value * (full.token_sum(row) / full.weight_sum[row]);
+    rounding.random_norm[row] = longest_value * (full.weight_norm[row] / full.weight_sum[row]);
+  }
+  return rounding;
 }
 
 Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& output,

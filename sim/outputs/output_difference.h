@@ -5,6 +5,7 @@
 
 #include "sim/attention/attention.h"
 #include "sim/attention/rescaled_step.h"
+#include "sim/kernels/error_kernels.h"
 #include "sim/outputs/measurement.h"
 
 namespace kvsim {
@@ -14,9 +15,8 @@ namespace kvsim {
 Eigen::VectorXd output_difference(const Unit& unit, const AttentionBlock& block, int head, int row,
                                   std::span<const std::int32_t> tokens, double weight_sum);
 
-/// Estimated rounding error, as a distance of outputs, of a sum of weighted values over a share
-/// `share` of the attention to tokens, part of which is summed in fp32.
-double rounding_of_sum(const AttentionBlock& block, int head, int row, double share);
+/// See rounding_of_sum(). The block must have the norms of its outputs.
+SumRounding sum_rounding(const AttentionBlock& block, int head);
 
 /// o - o' for a rescaled step; `output` is o.
 Eigen::VectorXd output_difference(const Unit& unit, const Eigen::VectorXd& output,

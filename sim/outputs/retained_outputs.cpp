@@ -120,10 +120,14 @@ std::vector<double> RetainedOutputs::mean_missing_share(const AttentionBlock& bl
 void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
   scales_.assign(incomplete_.size(), {});
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
+    const double* kept = incomplete_[i]->weight_sum.row(index).data();
+    const double* all = head.weight_sum.data();
+    StepRow& inverse = scales_[i].missing;
+    StepRow& missing_share = scales_[i].full;
     for (std::size_t row = 0; row < head.weight_sum.size(); ++row) {
-      const double kept = incomplete_[i]->weight_sum(index, static_cast<int>(row));
-      scales_[i].missing[row] = 1 / kept;
-      scales_[i].full[row] = (head.weight_sum[row] - kept) / head.weight_sum[row];
+      scales_[i].kept[row] = kept[row];
+      inverse[row] = 1 / kept[row];
+      missing_share[row] = (all[row] - kept[row]) / all[row];
     }
   }
 }
@@ -131,12 +135,16 @@ void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
 void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
                                          const std::vector<StepRow>& squares) {
   const HeadAttention& head = block.heads[index];
+  const SumRounding rounding = sum_rounding(block, index);
   const std::vector<StepRow> missing = max_missing_share(block, index);
   std::vector<StepRow> kept;  // computed on demand
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
     CacheContents& contents = *incomplete_[i];
     const TokenWords tokens = missing_[i + 1].words();
     const bool misses_few = count_common(tokens, tokens) <= kFewTokens;
+    const CacheSums sums{squares[i].data(), scales_[i].kept.data(), missing[i + 1].data(),
+                         misses_few ? kPrecisionOfFewTokens : kPrecision, kPrecisionOfFewTokens};
+    const DifferenceAccuracy accuracy = accuracy_of(rounding, sums);
     for (int row = 0; row < block.num_steps; ++row) {
       double& difference = contents.difference(index, row);
       const auto replace_by = [&](const Eigen::VectorXd& exact) {
@@ -151,18 +159,12 @@ void RetainedOutputs::finish_differences(const AttentionBlock& block, int index,
         replace_by(output_difference(unit_, head.output.row(row).transpose(), *rescaled));
         continue;
       }
-      difference = std::sqrt(squares[i][row]);
-      const double kept_share = contents.weight_sum(index, row) / head.weight_sum[row];
-      const double of_tokens =
-          (contents.weight_sum(index, row) - head.sink_weight[row]) / head.token_sum(row);
-      const bool sums_few = misses_few || of_tokens < 0.5;
-      const double allowed = difference / (sums_few ? kPrecisionOfFewTokens : kPrecision);
-      const auto rounding = [&](double share) {
-        return rounding_of_sum(block, index, row, share) / kept_share;
-      };
-      if (rounding(missing[i + 1][row]) <= allowed) continue;
+      difference = accuracy.difference[row];
+      if (accuracy.is_inaccurate[row] == 0) continue;
       if (kept.empty()) kept = max_kept_share(block, index);
-      if (rounding(kept[i + 1][row]) + rounding_of_sum(block, index, row, 1) > allowed) {
+      const double of_kept = rounding_of_sum(rounding, row, kept[i + 1][row]);
+      const double kept_share = sums.kept[row] / head.weight_sum[row];
+      if (of_kept / kept_share + rounding_of_sum(rounding, row, 1) > accuracy.allowed[row]) {
         replace_by(exact_difference(block, index, contents, row));
       }
     }

@@ -53,6 +53,7 @@ class RetainedOutputs {
 
   /// Per step, the factor of sums over missing tokens, and what of the full sum to subtract before.
   struct Scales {
+    StepRow kept = {};  // the weight that is kept
     StepRow missing = {};
     StepRow full = {};
   };
