@@ -90,8 +90,9 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
     sums_.sum(first, dims);
     if (!has_output) set_full_output(head, first, dims);
     for (int i = 0; i < static_cast<int>(incomplete_.size()); ++i) {
-      add_squared_differences({sums_.rows(i + 1), scales_[i].missing.data()}, evicted_terms_[i],
-                              first, {sums_.rows(kEmptyCache), scales_[i].full.data()}, dims,
+      add_squared_differences({sums_.rows(i + 1), scales_[i].inverse_kept.data()},
+                              evicted_terms_[i], first,
+                              {sums_.rows(kEmptyCache), scales_[i].missing_share.data()}, dims,
                               squares[i].data(), incomplete_[i]->deltas.rows_of(index, first));
     }
   }
@@ -122,12 +123,11 @@ void RetainedOutputs::scale_sums(const HeadAttention& head, int index) {
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
     const double* kept = incomplete_[i]->weight_sum.row(index).data();
     const double* all = head.weight_sum.data();
-    StepRow& inverse = scales_[i].missing;
-    StepRow& missing_share = scales_[i].full;
+    Scales& scales = scales_[i];
     for (std::size_t row = 0; row < head.weight_sum.size(); ++row) {
-      scales_[i].kept[row] = kept[row];
-      inverse[row] = 1 / kept[row];
-      missing_share[row] = (all[row] - kept[row]) / all[row];
+      scales.kept[row] = kept[row];
+      scales.inverse_kept[row] = 1 / kept[row];
+      scales.missing_share[row] = (all[row] - kept[row]) / all[row];
     }
   }
 }

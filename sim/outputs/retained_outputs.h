@@ -51,11 +51,11 @@ class RetainedOutputs {
  private:
   using StepRow = std::array<double, kBlockSteps>;
 
-  /// Per step, the factor of sums over missing tokens, and what of the full sum to subtract before.
+  /// Per step, of the weights that a cache keeps; see scale_sums().
   struct Scales {
-    StepRow kept = {};  // the weight that is kept
-    StepRow missing = {};
-    StepRow full = {};
+    StepRow kept = {};
+    StepRow inverse_kept = {};
+    StepRow missing_share = {};
   };
 
   enum class Held { at_both, at_either };
