@@ -12,17 +12,17 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python faults fuzz bench notebooks lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python nightly fuzz bench notebooks lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
 	@echo 'make test ROOM=... build and run the tests of one room, the quick loop: ROOM=cache, or another of'
 	@echo '                   $(ROOMS)'
-	@echo 'make fuzz          fuzz the reader, the parsers and the kernels, a minute each; MINUTES=60 for more'
-	@echo 'make faults        the tests of faults with every failure, which takes hours'
+	@echo 'make fuzz          fuzz the reader, the parsers and the kernels, 20 seconds each; MINUTES=60 for more'
+	@echo 'make nightly       everything that takes hours: all inputs of all tests, all fuzzers, all of lint'
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
-	@echo 'make lint          check formats and lint: clang-format, clang-tidy (not the tests), ruff'
+	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
@@ -56,13 +56,16 @@ venv:
 	  accelerate cachetools datasets distributed fire requests submitit
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps kvpress==0.5.5
 
-# The wheel is made from the archive, so that it shows that nothing is missing there.
+# Settings of the wheel, as in WHEEL_FLAGS=-Cbuild-dir=build, which shares what make build compiles.
+WHEEL_FLAGS ?=
+
 package:
-	@.ci/dependencies git
-	@.ci/venv build/venv build
+	@.ci/dependencies git ninja-build
+	@.ci/venv build/venv build scikit-build-core nanobind
 	@rm -rf build/package
 	@mkdir -p build/package
-	@build/venv/bin/python -m build --outdir build/package . >build/package.log 2>&1 \
+	@PATH="$$PWD/build/venv/bin:$$PATH" build/venv/bin/python -m build --no-isolation --sdist --wheel \
+	  --outdir build/package $(WHEEL_FLAGS) . >build/package.log 2>&1 \
 	  || { tail -n 30 build/package.log; echo 'All is in build/package.log'; exit 1; }
 	@ls build/package/*
 
@@ -71,18 +74,24 @@ test-python: venv
 	@KVSIM_PROGRAM=$(CURDIR)/build/venv/bin/kvsim KVSIM_WHEEL=$(filter %.whl,$(PACKAGE)) OMP_NUM_THREADS=1 \
 	  build/venv/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/python
 
-MINUTES ?= 1
-
 # libFuzzer comes with clang. Finds are named with the command that repeats them.
 fuzz:
 	@.ci/dependencies clang libclang-rt-dev libomp-dev
-	@cmake --preset fuzz >/dev/null
+	@cmake --preset asan >/dev/null
 	@$(ALONE) cmake --build --preset fuzz -j $(JOBS) -- --quiet
-	@tests/faults/fuzz/run $(MINUTES)
+	@tests/faults/fuzz/run $(if $(MINUTES),$$(($(MINUTES) * 60)),20)
 
-faults: export KVSIM_FAULTS = all
-faults: build
-	@ctest --test-dir build -j $(JOBS) -L '^faults$$' --output-on-failure --timeout 86400
+# What .ci/run does on a sample, on all of it; and the thread sanitizer.
+nightly: export KVSIM_NIGHTLY = 1
+nightly: build
+	@$(MAKE) --no-print-directory lint TIDY=all
+	@ctest --test-dir build -j $(JOBS) --output-on-failure --timeout 86400
+	@$(MAKE) --no-print-directory package
+	@build/venv/bin/pip wheel --quiet --no-deps --wheel-dir build/package/from-archive build/package/*.tar.gz
+	@$(MAKE) --no-print-directory test-python PYTEST_FLAGS= PACKAGE="$$(echo build/package/from-archive/*.whl)"
+	@$(MAKE) --no-print-directory fuzz MINUTES=$(or $(MINUTES),60)
+	@for preset in asan tsan; do cmake --preset $$preset >/dev/null; \
+	  $(ALONE) cmake --build --preset $$preset -j $(JOBS); ctest --preset $$preset -j $(JOBS) --timeout 86400; done
 
 notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
 notebooks: venv
@@ -121,12 +130,9 @@ lint: check-format tidy
 	@build/venv/bin/ruff check --quiet .
 	@build/venv/bin/ruff format --check --quiet .
 
-# clang-tidy reads several files of a room at a time, and again only after a change.
 tidy:
-	@.ci/dependencies clang clang-tidy libomp-dev
-	@if [[ .clang-tidy -nt build/lint/CMakeCache.txt ]]; then rm -rf build/lint; fi
-	@cmake --preset lint >/dev/null
-	@$(ALONE) cmake --build --preset lint -j $(JOBS) -- --keep-going --quiet
+	@.ci/dependencies clang clang-tidy git libomp-dev
+	@JOBS=$(JOBS) .ci/tidy $(TIDY)
 
 format:
 	@$(SOURCES) | xargs -r -d '\n' $(CLANG_FORMAT) -i

@@ -7,8 +7,7 @@
 #include "tests/support/interrupting_backend.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::interrupt_test {
 
 TEST_CASE("every analysis ends within the block in which it is interrupted", "[interrupt]") {
   const Unit unit = test_support::random_unit({.tokens = 3 * kBlockSteps, .group = 2}, 8);
@@ -42,5 +41,4 @@ TEST_CASE("analyses that cluster keys ask for interrupts meanwhile", "[interrupt
   }
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::interrupt_test

@@ -5,8 +5,7 @@
 #include "analysis/analysis.h"
 #include "tests/support/source_tree.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::readme_test {
 
 TEST_CASE("analysis: the README's table is what the registry says", "[analysis]") {
   std::string table = "| analysis | a row is | source |\n| --- | --- | --- |\n";
@@ -21,5 +20,4 @@ TEST_CASE("analysis: the README's table is what the registry says", "[analysis]"
   CHECK(is_there);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::readme_test

@@ -10,8 +10,7 @@
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::registry_test {
 
 Unit subject(int tokens = 96) {
   Unit unit = test_support::random_unit(
@@ -205,5 +204,4 @@ TEST_CASE("analysis: lists of specs are told apart at commas and semicolons", "[
   CHECK_THROWS_AS(parse_analyses("threshold=0.1"), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::registry_test

@@ -9,8 +9,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::replays_test {
 
 using test_support::random_unit;
 using test_support::ReferenceAttention;
@@ -196,5 +195,4 @@ TEST_CASE("analyses of evictions leave out what does not evict", "[analysis]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::replays_test

@@ -13,8 +13,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::run_analyses_test {
 
 using traces_test::TemporaryFolder;
 
@@ -219,5 +218,4 @@ TEST_CASE("analysis: an interruption ends the work after what is finished", "[an
   CHECK(finished == 1);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::run_analyses_test

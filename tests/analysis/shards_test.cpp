@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::shards_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -99,5 +98,4 @@ TEST_CASE("the rows of the shards of an analysis are those of the whole") {
   CHECK(parts == rows_of({}));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::shards_test

@@ -7,8 +7,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::attention_test {
 
 using namespace test_support;
 
@@ -122,5 +121,4 @@ TEST_CASE("a chunk hides the tokens of the chunks before it", "[attention]") {
   CHECK(first_visible(unit, 4) == 4);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::attention_test

@@ -4,8 +4,7 @@
 
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::token_kinds_test {
 
 std::vector<TokenKind> kinds_of(const std::vector<std::string>& text) {
   Unit unit = test_support::random_unit({.tokens = static_cast<int>(text.size())}, 1);
@@ -38,5 +37,4 @@ TEST_CASE("without text all tokens but the first are words", "[kinds]") {
   CHECK(token_kinds(unit) == std::vector<TokenKind>{kSpecial, kWord, kWord});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::token_kinds_test

@@ -6,8 +6,7 @@
 
 #include "sim/cache/cache.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::budget_stack_test {
 
 using Tokens = std::vector<std::int32_t>;
 
@@ -78,5 +77,4 @@ TEST_CASE("a stack filled at the end of a prompt is that of caches cut at once",
   check_prefixes(stack, caches, kPrompt - 1);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::budget_stack_test

@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace kvsim {
-namespace {
+namespace kvsim::cache_test {
 
 using Tokens = std::vector<std::int32_t>;
 
@@ -128,5 +127,4 @@ TEST_CASE("evicting nothing changes nothing", "[cache]") {
   CHECK(tokens_of(cache) == Tokens{0});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::cache_test

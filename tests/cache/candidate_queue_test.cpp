@@ -4,8 +4,7 @@
 #include <random>
 #include <set>
 
-namespace kvsim {
-namespace {
+namespace kvsim::candidate_queue_test {
 
 TEST_CASE("candidates leave in the order of their scores, and of tokens among equals", "[cache]") {
   // Ascending scores, descending ones, and few scores at random, so that many tie.
@@ -34,5 +33,4 @@ TEST_CASE("candidates leave in the order of their scores, and of tokens among eq
   CHECK(queue.empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::candidate_queue_test

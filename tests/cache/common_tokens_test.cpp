@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-namespace kvsim {
-namespace {
+namespace kvsim::common_tokens_test {
 
 constexpr int kTokens = 150;
 
@@ -64,5 +63,4 @@ TEST_CASE("what is left of a set and what was taken from it make up the set", "[
   for (const CommonTokens& taken : common) CHECK(size_of(taken.tokens) >= fewest);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::common_tokens_test

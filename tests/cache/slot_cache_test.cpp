@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-namespace kvsim {
-namespace {
+namespace kvsim::slot_cache_test {
 
 constexpr int kTokens = 200;
 constexpr int kSteps = 32;  // of a block
@@ -72,5 +71,4 @@ TEST_CASE("a cache of slots with scores of arrival evicts what a cache of tokens
   CHECK(slots.num_ties() == tokens.num_ties());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::slot_cache_test

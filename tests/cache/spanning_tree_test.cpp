@@ -6,8 +6,7 @@
 #include <random>
 #include <tuple>
 
-namespace kvsim {
-namespace {
+namespace kvsim::spanning_tree_test {
 
 constexpr int kTokens = 150;
 
@@ -89,5 +88,4 @@ TEST_CASE("tokens from num_tokens on do not count") {
   CHECK(edges[0].parent == -1);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::spanning_tree_test

@@ -4,8 +4,7 @@
 #include <random>
 #include <set>
 
-namespace kvsim {
-namespace {
+namespace kvsim::token_set_test {
 
 using Tokens = std::vector<std::int32_t>;
 
@@ -56,5 +55,4 @@ TEST_CASE("common and different tokens are counted", "[cache]") {
   CHECK(count_different(as_bits(a).words(), as_bits(b).words()) == different);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::token_set_test

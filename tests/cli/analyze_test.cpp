@@ -5,8 +5,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::analyze_test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -129,5 +128,4 @@ TEST_CASE("cli: analyze ends bad input with one line and the right status") {
   CHECK_FALSE(std::filesystem::exists(folder.path() / "r.sqlite"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::analyze_test

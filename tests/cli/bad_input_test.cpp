@@ -9,8 +9,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::bad_input_test {
 
 constexpr int kFailure = 1;
 constexpr int kBadUsage = 2;
@@ -240,5 +239,4 @@ TEST_CASE("cli: a device that is not there is said before a file is begun") {
                      : setenv("CUDA_VISIBLE_DEVICES", before.c_str(), 1);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::bad_input_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::check_test {
 
 using Catch::Contains;
 using Catch::Matches;
@@ -103,5 +102,4 @@ TEST_CASE("cli: CSV marks what a spreadsheet would run, and says so") {
   CHECK(json.err.empty());
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::check_test

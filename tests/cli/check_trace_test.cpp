@@ -6,8 +6,7 @@
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::check_trace_test {
 
 using Catch::Contains;
 
@@ -43,5 +42,4 @@ TEST_CASE("cli: check reads a trace of version 1 and says that it has no digests
   CHECK(run(folder.path(), {"check", "t.h5"}).status == 3);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::check_trace_test

@@ -5,8 +5,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::compare_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -201,5 +200,4 @@ TEST_CASE("cli: compare needs a result file with rows") {
   CHECK_THAT(empty.err, Contains("kvsim sweep"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::compare_test

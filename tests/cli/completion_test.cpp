@@ -7,8 +7,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::completion_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -69,5 +68,4 @@ TEST_CASE("cli: the scripts of all shells name every verb, option and policy") {
   CHECK_THAT(wrong.err, Contains("bash|zsh|fish"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::completion_test

@@ -5,8 +5,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::config_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -109,5 +108,4 @@ TEST_CASE("cli: a --config that cannot be meant is refused, naming file and key"
   CHECK_THAT(with_folder.err, Contains("--config .: is a folder"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::config_test

@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/trace.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::convert_test {
 
 using Catch::Contains;
 
@@ -46,5 +45,4 @@ TEST_CASE("cli: convert never writes into the trace itself") {
   CHECK(Trace(folder / "old.h5").id() == before);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::convert_test

@@ -4,8 +4,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::cost_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -123,5 +122,4 @@ TEST_CASE("cli: cost says what is wrong with its arguments") {
   refuses({"--model", "opt-6.7b", "--format", "xml"}, "expected table|csv|json");
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::cost_test

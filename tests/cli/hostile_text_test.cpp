@@ -6,8 +6,7 @@
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::hostile_text_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -102,5 +101,4 @@ TEST_CASE("cli: an error line has a length limit, and keeps its beginning and it
                             Catch::EndsWith("(File name too long)\n"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::hostile_text_test

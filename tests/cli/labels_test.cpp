@@ -6,8 +6,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::labels_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -73,5 +72,4 @@ TEST_CASE("cli: the help of labels defines every label") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::labels_test

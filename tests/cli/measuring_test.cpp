@@ -9,8 +9,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::measuring_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -189,5 +188,4 @@ TEST_CASE("cli: all policies without a reference are those that need none") {
   CHECK(swept.out.find("subgen") == std::string::npos);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::measuring_test

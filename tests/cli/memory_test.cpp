@@ -7,8 +7,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::memory_test {
 
 using traces_test::TemporaryFolder;
 
@@ -120,5 +119,4 @@ TEST_CASE("cli: a command that computes nothing takes little memory") {
   CHECK(run(folder.path(), {"--version"}).peak_mib < 60);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::memory_test

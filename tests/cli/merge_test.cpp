@@ -5,8 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::merge_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -87,5 +86,4 @@ TEST_CASE("cli: merge refuses in one line, with the status of the error") {
   CHECK_FALSE(std::filesystem::exists(folder / "all.sqlite"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::merge_test

@@ -6,8 +6,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::outputs_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -91,5 +90,4 @@ TEST_CASE("cli: a full disk ends what is printed in a line") {
   check_refused(run(folder.path(), {"synth", "-o", "/dev/full"}), "/dev/full: cannot be written");
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::outputs_test

@@ -3,8 +3,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::planning_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -40,5 +39,4 @@ TEST_CASE("cli: costs in 16 bits give the same rows, and do not make rows of the
   CHECK(swept(folder, {"--force"}).out == first.out);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::planning_test

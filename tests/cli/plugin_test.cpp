@@ -5,8 +5,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::plugin_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -93,5 +92,4 @@ TEST_CASE("cli: a plug-in that is none ends in one line, with 2 for options and 
   CHECK_THAT(path.err, Contains("--plugin ./libmine.so"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::plugin_test

@@ -12,8 +12,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::progress_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -34,7 +33,7 @@ std::string on_terminal(const TemporaryFolder& folder, std::vector<std::string> 
   std::string shown;
   char part[4096];
   // Reading fails once the program has closed its end.
-  for (ssize_t count = 0; (count = read(terminal, part, sizeof part)) > 0;) {
+  for (ssize_t count = 0; (count = ::read(terminal, part, sizeof part)) > 0;) {
     shown.append(part, static_cast<std::size_t>(count));
   }
   close(terminal);
@@ -117,5 +116,4 @@ TEST_CASE("cli: an interrupted replay leaves the per-step file of an earlier one
   CHECK(folder.num_partial("steps.h5") == 0);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::progress_test

@@ -9,8 +9,7 @@
 #include "tests/cli/rows.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::provenance_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -154,5 +153,4 @@ TEST_CASE("cli: --version prints the release and the revision") {
              Catch::Matches("kvsim [0-9]+\\.[0-9]+\\.[0-9]+(\\+g[0-9a-f]{7,}(\\.dirty)?)?\n"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::provenance_test

@@ -5,8 +5,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::readme_test {
 
 std::string readme() {
   std::ostringstream text;
@@ -54,5 +53,4 @@ TEST_CASE("cli: the README's table of policies is what the registry says") {
   CHECK_THAT(readme(), Catch::Contains(table.out));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::readme_test

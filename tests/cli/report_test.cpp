@@ -7,8 +7,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::report_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -87,5 +86,4 @@ TEST_CASE("cli: a report of no result file is refused before Python is asked") {
   CHECK(run(folder.path(), {"report", "none.sqlite"}).status == 2);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::report_test

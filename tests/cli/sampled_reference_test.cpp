@@ -9,8 +9,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::sampled_reference_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -118,5 +117,4 @@ TEST_CASE("cli: a replay at sampled steps prints intervals, and a record of ever
   CHECK_FALSE(csv.out.find("95%") != std::string::npos);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::sampled_reference_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::scratch_test {
 
 namespace fs = std::filesystem;
 using traces_test::TemporaryFolder;
@@ -175,5 +174,4 @@ TEST_CASE("cli: curves and analyses are written with --scratch, too") {
   CHECK(study.copies().empty());
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::scratch_test

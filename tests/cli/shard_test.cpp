@@ -10,8 +10,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::shard_test {
 
 using Catch::Contains;
 using Catch::StartsWith;
@@ -134,5 +133,4 @@ TEST_CASE("cli: what is no share of the work ends in one line with status 2") {
   CHECK_THAT(replay.err, Contains("unknown option '--shard'"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::shard_test

@@ -6,8 +6,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::spec_lists_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -127,5 +126,4 @@ TEST_CASE("cli: lists that cannot be meant are refused in one line") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::spec_lists_test

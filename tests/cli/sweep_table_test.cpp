@@ -7,8 +7,7 @@
 #include "tests/cli/rows.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::sweep_table_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -228,5 +227,4 @@ TEST_CASE("cli: where a bound does not apply the tables say so") {
   CHECK_THAT(with_format("table").out, Contains(" -\n"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::sweep_table_test

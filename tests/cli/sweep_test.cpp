@@ -10,8 +10,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::sweep_test {
 
 using traces_test::TemporaryFolder;
 
@@ -117,5 +116,4 @@ TEST_CASE("cli: a bad number in one layer ends a sweep but keeps the layers befo
   CHECK(num_rows(folder) == 3 * kRowsPerUnit);
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::sweep_test

@@ -14,8 +14,7 @@
 #include "traces/synth/synth.h"
 #include "traces/trace_writer.h"
 
-namespace kvsim::cli_test {
-namespace {
+namespace kvsim::cli_test::verbs_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -294,5 +293,4 @@ TEST_CASE("cli: equal budgets and a trace named twice are replayed once") {
   CHECK_THAT(ended.err, Contains("kvsim: 32 replays of 32 units"));
 }
 
-}  // namespace
-}  // namespace kvsim::cli_test
+}  // namespace kvsim::cli_test::verbs_test

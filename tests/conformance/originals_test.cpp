@@ -13,8 +13,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/trace_writer.h"
 
-namespace kvsim::conformance {
-namespace {
+namespace kvsim::conformance::originals_test {
 
 const std::filesystem::path kSample = KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5";
 
@@ -125,5 +124,4 @@ TEST_CASE("a policy keeps what the original program keeps, or the share of it th
   }
 }
 
-}  // namespace
-}  // namespace kvsim::conformance
+}  // namespace kvsim::conformance::originals_test

@@ -10,8 +10,7 @@
 #include "tests/conformance/golden_sets.h"
 #include "tests/support/source_tree.h"
 
-namespace kvsim::conformance {
-namespace {
+namespace kvsim::conformance::table_test {
 
 std::string percent_of(const GoldenCase& golden) {
   return fmt::format("{:.0f}%", 100 * golden.share);
@@ -126,5 +125,4 @@ TEST_CASE("a preset tells its shares of the original's sets, or that the origina
   }
 }
 
-}  // namespace
-}  // namespace kvsim::conformance
+}  // namespace kvsim::conformance::table_test

@@ -10,8 +10,7 @@
 #include "tests/support/nesting.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::curve_test {
 
 using namespace test_support;
 using Catch::Contains;
@@ -283,5 +282,4 @@ TEST_CASE("an interrupted curve ends", "[curve]") {
   CHECK_THROWS_AS(curve_of(unit, Spec("optimal"), {.interrupted = &interrupted}), Interrupted);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::curve_test

@@ -4,8 +4,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::error_budgets_test {
 
 std::vector<int> budgets(const std::string& text, int num_tokens, int base) {
   return ErrorBudgets(text, "--output-error").of(num_tokens, base);
@@ -28,5 +27,4 @@ TEST_CASE("what names no budgets is refused with the option", "[curve]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::error_budgets_test

@@ -9,8 +9,7 @@
 #include "tests/faults/inputs/inputs.h"
 #include "tests/faults/inputs/trace_numbers.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::finds_test {
 
 int check_finds(const std::string& kind, const std::function<void(const std::string&)>& check) {
   int count = 0;
@@ -54,5 +53,4 @@ TEST_CASE(
   check_finds("trace", [](const std::string& bytes) { check_trace(bytes); });
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::finds_test

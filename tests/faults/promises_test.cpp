@@ -4,8 +4,7 @@
 
 #include "tests/support/source_tree.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::promises_test {
 
 TEST_CASE("faults: every promise of the page names a test that exists") {
   const std::string page = house::read("tests/faults/README.md");
@@ -35,5 +34,4 @@ TEST_CASE("faults: every test of the room stands on the page of promises") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::promises_test

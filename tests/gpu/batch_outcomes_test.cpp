@@ -4,8 +4,7 @@
 #include "tests/gpu/host_device.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::batch_outcomes_test {
 
 TEST_CASE("device: trajectories come through page-locked memory") {
   const Unit unit = test_support::random_unit({.tokens = 90, .group = 2}, 1);
@@ -19,5 +18,4 @@ TEST_CASE("device: trajectories come through page-locked memory") {
   CHECK(with.pageable_bytes() == without.pageable_bytes());
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::batch_outcomes_test

@@ -13,8 +13,7 @@
 #include "traces/synth/random_stream.h"
 #include "traces/trace.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::batch_replay_test {
 
 using test_support::random_unit;
 using test_support::uniform_unit;
@@ -311,5 +310,4 @@ TEST_CASE("device: an interrupted replay ends") {
                   Interrupted);
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::batch_replay_test

@@ -3,8 +3,7 @@
 #include "gpu/batch_replay.h"
 #include "policies/registry/spec.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::can_replay_test {
 
 TEST_CASE("device: score-based policies run there, at any of their parameters that rules know") {
   for (const std::string spec :
@@ -35,5 +34,4 @@ TEST_CASE("device: as many units at once as keep it busy and have room") {
   CHECK(gpu::units_at_once(shape, remembering, std::size_t{1} << 28) < fewer);
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::can_replay_test

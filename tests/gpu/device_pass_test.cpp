@@ -8,8 +8,7 @@
 #include "tests/gpu/devices.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::device_pass_test {
 
 using test_support::random_unit;
 using test_support::uniform_unit;
@@ -126,5 +125,4 @@ TEST_CASE("device: passes of several threads do not disturb each other") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::device_pass_test

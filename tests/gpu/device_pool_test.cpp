@@ -7,8 +7,7 @@
 #include "tests/gpu/host_device.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::device_pool_test {
 
 /// What all devices of a test have together.
 struct SharedMemory {
@@ -99,5 +98,4 @@ TEST_CASE("device pool: nothing is left when the back-end and what it lent have 
   CHECK(memory.free_bytes == all);
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::device_pool_test

@@ -8,8 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::device_sweep_test {
 
 using test_support::request;
 using test_support::write_random_trace;
@@ -97,5 +96,4 @@ TEST_CASE("device: a plan knows which of its policies the CPU replays") {
   CHECK(policies_on_cpu(plan_sweep(wanted), *device) == std::vector<std::string>{"window"});
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::device_sweep_test

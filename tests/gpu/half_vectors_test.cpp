@@ -9,8 +9,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::half_vectors_test {
 
 using test_support::random_unit;
 
@@ -91,5 +90,4 @@ TEST_CASE("half vectors: replays agree with the CPU's, whatever else is in their
   }
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::half_vectors_test

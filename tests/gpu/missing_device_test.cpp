@@ -2,8 +2,7 @@
 
 #include "gpu/cuda/cuda_backend.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::missing_device_test {
 
 TEST_CASE("cuda: without a device one clear line says so") {
   if (cuda_available()) {
@@ -14,5 +13,4 @@ TEST_CASE("cuda: without a device one clear line says so") {
                     Catch::Matches(R"(no CUDA device is available \([^\n]+\); use --device cpu)"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::missing_device_test

@@ -7,8 +7,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::replay_groups_test {
 
 using gpu::ReplayGroup;
 
@@ -91,5 +90,4 @@ TEST_CASE("replay groups: each replay runs in every block, but through a prompt 
   CHECK(prefill.counts() == std::vector<int>{6, 6, 6, 12, 12});  // topk keeps no scores to share
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::replay_groups_test

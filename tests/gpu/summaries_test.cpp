@@ -6,8 +6,7 @@
 #include "tests/gpu/devices.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::summaries_test {
 
 using test_support::random_unit;
 
@@ -68,5 +67,4 @@ TEST_CASE("device: what the future holds is the CPU's") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::summaries_test

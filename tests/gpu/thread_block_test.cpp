@@ -12,8 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/units.h"
 
-namespace kvsim::gpu_test {
-namespace {
+namespace kvsim::gpu_test::thread_block_test {
 
 using Block = gpu::ThreadBlock<EmulatedThreads>;
 
@@ -192,7 +191,7 @@ void check_replays(bool by_warp, const Unit& unit, const std::vector<std::string
 TEST_CASE("thread block: threads that run at the same time replay as the CPU does") {
   const bool by_warp = GENERATE(false, true);
   const int group = by_warp ? 5 : 2;
-  const Unit unit = test_support::random_unit({.tokens = 8, .head_dim = 3, .group = group}, 5);
+  const Unit unit = test_support::random_unit({.tokens = 6, .head_dim = 3, .group = group}, 5);
   check_replays(by_warp, unit,
                 {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}, 3,
                 Mode::stream);
@@ -200,9 +199,8 @@ TEST_CASE("thread block: threads that run at the same time replay as the CPU doe
 
 TEST_CASE("thread block: threads that run at the same time read a prompt as the CPU does") {
   const Unit unit =
-      test_support::random_unit({.tokens = 72, .head_dim = 3, .prompt_length = 70}, 5);
-  check_replays(GENERATE(false, true), unit, {"h2o", "snapkv:window=2"}, 20, Mode::prefill);
+      test_support::random_unit({.tokens = 36, .head_dim = 3, .prompt_length = 34}, 5);
+  check_replays(GENERATE(false, true), unit, {"h2o", "snapkv:window=2"}, 10, Mode::prefill);
 }
 
-}  // namespace
-}  // namespace kvsim::gpu_test
+}  // namespace kvsim::gpu_test::thread_block_test

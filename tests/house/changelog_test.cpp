@@ -3,13 +3,11 @@
 #include "sim/results/version.h"
 #include "tests/support/source_tree.h"
 
-namespace kvsim::house {
-namespace {
+namespace kvsim::house::changelog_test {
 
 TEST_CASE("house: the changelog names the version of the engine's numbers") {
   CHECK_THAT(read("CHANGELOG.md"),
              Catch::Contains("Results version " + std::to_string(kResultsVersion) + ":"));
 }
 
-}  // namespace
-}  // namespace kvsim::house
+}  // namespace kvsim::house::changelog_test

@@ -5,8 +5,7 @@
 
 #include "tests/support/source_tree.h"
 
-namespace kvsim::house {
-namespace {
+namespace kvsim::house::include_arrows_test {
 
 using Folders = std::vector<std::string_view>;
 
@@ -170,5 +169,4 @@ TEST_CASE("house: quoted includes are paths from the root") {
   CHECK(wrong == std::vector<std::string>{});
 }
 
-}  // namespace
-}  // namespace kvsim::house
+}  // namespace kvsim::house::include_arrows_test

@@ -4,8 +4,7 @@
 
 #include "tests/support/source_tree.h"
 
-namespace kvsim::house {
-namespace {
+namespace kvsim::house::readme_test {
 
 namespace fs = std::filesystem;
 
@@ -72,5 +71,4 @@ TEST_CASE("house: links of pages lead to files") {
   CHECK(dead == std::vector<std::string>{});
 }
 
-}  // namespace
-}  // namespace kvsim::house
+}  // namespace kvsim::house::readme_test

@@ -6,8 +6,7 @@
 #include "tests/support/normal_numbers.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::attention_kernels_test {
 
 using namespace test_support;
 
@@ -106,5 +105,4 @@ TEST_CASE("kernels: weights above a threshold are marked and counted, equal ones
   CHECK(marked == expected);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::attention_kernels_test

@@ -6,8 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace kvsim {
-namespace {
+namespace kvsim::candidate_kernels_test {
 
 std::vector<float> draws(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 bits(seed);
@@ -123,5 +122,4 @@ TEST_CASE("kernels: the lowest sum is exact in double precision") {
   CHECK(lowest_sum({}, nullptr) == std::numeric_limits<double>::infinity());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::candidate_kernels_test

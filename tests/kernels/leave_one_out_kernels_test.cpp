@@ -5,8 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace kvsim {
-namespace {
+namespace kvsim::leave_one_out_kernels_test {
 
 using Numbers = std::vector<double>;
 
@@ -143,5 +142,4 @@ TEST_CASE("a dominant token is flagged and left out", "[leave-one-out]") {
   CHECK(share[2] == Approx(1e-6));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::leave_one_out_kernels_test

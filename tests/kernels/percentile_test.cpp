@@ -6,8 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace kvsim {
-namespace {
+namespace kvsim::percentile_test {
 
 /// All of one number, of few, or of many orders of magnitude.
 std::vector<float> random_numbers(std::size_t count, int kind, std::mt19937& random) {
@@ -52,5 +51,4 @@ TEST_CASE("percentiles of counted numbers are those of sorted ones", "[kernels]"
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::percentile_test

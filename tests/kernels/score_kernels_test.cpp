@@ -7,8 +7,7 @@
 
 #include "sim/kernels/attention_kernels.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::score_kernels_test {
 
 TEST_CASE("kernels: scores follow the rule in every slot but the gaps, and the lowest is found") {
   using Kind = ScoreRule::Kind;
@@ -132,5 +131,4 @@ TEST_CASE("kernels: gathered rows are the weights of the given tokens") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::score_kernels_test

@@ -5,8 +5,7 @@
 
 #include "tests/support/normal_numbers.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::value_kernels_test {
 
 using namespace test_support;
 
@@ -103,5 +102,4 @@ TEST_CASE("kernels: the products of columns are those of their numbers") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::value_kernels_test

@@ -8,8 +8,7 @@
 #include "policies/interface/interrupt.h"
 #include "tests/oracle/small_attention.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::auction_test {
 
 using namespace oracle_test;
 
@@ -165,5 +164,4 @@ TEST_CASE("an auction asks for interrupts", "[auction]") {
   CHECK_THROWS_AS(auction_plan(takers, losses), Interrupted);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::auction_test

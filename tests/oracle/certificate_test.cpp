@@ -6,8 +6,7 @@
 #include "tests/oracle/small_attention.h"
 #include "traces/trace.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::certificate_test {
 
 using namespace oracle_test;
 
@@ -106,5 +105,4 @@ TEST_CASE("the optimum lies between a certificate's schedule and its bound", "[c
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::certificate_test

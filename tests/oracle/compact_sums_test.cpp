@@ -11,8 +11,7 @@
 #include "tests/oracle/small_attention.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::compact_sums_test {
 
 using namespace oracle_test;
 
@@ -112,5 +111,4 @@ TEST_CASE("optimal plans a long text alike with costs in 16 bits", "[compact]") 
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::compact_sums_test

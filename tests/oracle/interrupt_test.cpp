@@ -7,8 +7,7 @@
 #include "sim/replay/planner.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::interrupt_test {
 
 TEST_CASE("every oracle asks for interrupts while it plans", "[interrupt]") {
   const Unit unit = test_support::random_unit({.tokens = 96}, 1);
@@ -32,5 +31,4 @@ TEST_CASE("every oracle asks for interrupts while it plans", "[interrupt]") {
   CHECK(oracles >= 7);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::interrupt_test

@@ -6,8 +6,7 @@
 #include "tests/support/units.h"
 #include "traces/trace.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::lookahead_test {
 
 using namespace oracle_test;
 using test_support::random_unit;
@@ -213,5 +212,4 @@ TEST_CASE("a beam is refused where the layer's heads are planned together", "[lo
                     Catch::Contains("lookahead: beam: expected 1 with cost=projected"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::lookahead_test

@@ -3,8 +3,7 @@
 #include "oracle/assignment/eviction_assignment.h"
 #include "tests/oracle/small_attention.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::optimal_test {
 
 using namespace oracle_test;
 
@@ -160,5 +159,4 @@ TEST_CASE("a slot price bounds what one more slot after its step is worth", "[op
   CHECK(worth_something > 10);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::optimal_test

@@ -6,8 +6,7 @@
 #include "tests/oracle/small_attention.h"
 #include "traces/trace.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::references_test {
 
 using namespace oracle_test;
 
@@ -214,5 +213,4 @@ TEST_CASE("adding greedily reaches 1 - 1/e of the best set", "[references]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::references_test

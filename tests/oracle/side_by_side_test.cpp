@@ -9,8 +9,7 @@
 #include "sim/replay/planner.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::side_by_side_test {
 
 TEST_CASE("side by side, all work is done once, and the first failure is thrown", "[auction]") {
   const int threads = GENERATE(1, 2, 5);
@@ -51,5 +50,4 @@ TEST_CASE("a long text's plans do not depend on threads or on other budgets", "[
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::side_by_side_test

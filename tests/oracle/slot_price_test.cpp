@@ -7,8 +7,7 @@
 #include "oracle/assignment/eviction_assignment.h"
 #include "tests/oracle/small_attention.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::slot_price_test {
 
 using namespace oracle_test;
 
@@ -114,5 +113,4 @@ TEST_CASE("a distance queue gives the nearest token first, the lower among equal
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::slot_price_test

@@ -11,8 +11,7 @@
 #include "tests/traces/attention.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::step_losses_test {
 
 using namespace oracle_test;
 using test_support::random_unit;
@@ -169,5 +168,4 @@ TEST_CASE("a unit without what a cost needs is refused", "[losses]") {
   CHECK_NOTHROW(plan("cost=value"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::step_losses_test

@@ -6,8 +6,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::error_bound_test {
 
 using namespace test_support;
 
@@ -123,5 +122,4 @@ TEST_CASE("values that are all zero give neither error nor bound", "[registry]")
   CHECK(outcome.result.attention_loss > 0.1);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::error_bound_test

@@ -6,8 +6,7 @@
 #include "tests/support/stepwise_reference.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::quantised_replay_test {
 
 using namespace test_support;
 
@@ -191,5 +190,4 @@ TEST_CASE("a quantised cache takes the bytes of its integers, least numbers and 
   CHECK(full.result.cache_bytes == 30 * ((5 + 2 * 2) + (3 + 2 * 4)));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::quantised_replay_test

@@ -10,8 +10,7 @@
 #include "tests/support/stepwise_reference.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::rest_entry_test {
 
 using namespace test_support;
 
@@ -223,5 +222,4 @@ TEST_CASE("a layer with a sliding window has no entry for evicted tokens", "[res
   CHECK_THROWS_AS(replay_one(unit, "window+rest", 4), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::rest_entry_test

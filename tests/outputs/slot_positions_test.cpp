@@ -9,8 +9,7 @@
 #include "tests/support/units.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::slot_positions_test {
 
 using namespace test_support;
 
@@ -172,5 +171,4 @@ TEST_CASE("positions by slot need to know how keys were rotated", "[slots]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::slot_positions_test

@@ -5,8 +5,7 @@
 
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::slot_rotation_test {
 
 using namespace test_support;
 
@@ -39,5 +38,4 @@ TEST_CASE("a key that is turned lies where its rotation by that many positions p
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::slot_rotation_test

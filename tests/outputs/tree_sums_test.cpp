@@ -5,8 +5,7 @@
 
 #include "tests/support/normal_numbers.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::tree_sums_test {
 
 using namespace test_support;
 
@@ -86,5 +85,4 @@ TEST_CASE("the sums of a root are taken as given", "[outputs]") {
   CHECK(sums.rows(1)[3 * kBlockSteps + 9] == Approx(100 + last));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::tree_sums_test

@@ -7,8 +7,7 @@
 
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::c_policy_test {
 
 using Catch::Matchers::Message;
 
@@ -144,5 +143,4 @@ TEST_CASE("the state of a function of C is made for the first step and destroyed
   CHECK(destroyed == 1);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::c_policy_test

@@ -11,8 +11,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::load_plugin_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -92,5 +91,4 @@ TEST_CASE("plugin: two plug-ins cannot have policies of one name, nor may a file
   CHECK_THAT(refusal(folder / "libcopy.so"), Contains("has changed since it was loaded"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::load_plugin_test

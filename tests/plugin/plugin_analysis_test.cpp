@@ -8,8 +8,7 @@
 #include "tests/support/trace_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::plugin_analysis_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -80,5 +79,4 @@ TEST_CASE("plugin: what an analysis adds wrongly is one error that names the uni
                         Contains("layer 0, KV head 0: " + reason));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::plugin_analysis_test

@@ -10,8 +10,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/sha256.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::plugin_policy_test {
 
 using Catch::Contains;
 using Catch::Matchers::Message;
@@ -158,5 +157,4 @@ TEST_CASE("plugin: a path in place of a policy is an error that names --plugin")
                                "--plugin ./libmine.so policies lists them)"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::plugin_policy_test

@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::accesses_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -47,5 +46,4 @@ TEST_CASE("lru and lfu with score=full go by the attention over the whole text",
   CHECK(evicted_after("lfu:score=full", 2, cached, full) == Steps{2, 3, 3});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::accesses_test

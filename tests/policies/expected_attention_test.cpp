@@ -7,8 +7,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::expected_attention_test {
 
 using namespace policies_test;
 using Kept = std::vector<std::int32_t>;
@@ -200,5 +199,4 @@ TEST_CASE("expected-attention is refused where a cache is cut more than once", "
   CHECK_FALSE(Spec("expected-attention:values=no").rules({}).sees_values);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::expected_attention_test

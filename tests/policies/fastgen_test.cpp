@@ -4,8 +4,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::fastgen_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -234,5 +233,4 @@ TEST_CASE("fastgen recovers what the definitions of its hybrids recover", "[poli
   for (int hybrid = 1; hybrid <= 4; ++hybrid) CHECK(taken[hybrid] >= 20);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::fastgen_test

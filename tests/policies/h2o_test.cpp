@@ -5,8 +5,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::h2o_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -201,5 +200,4 @@ TEST_CASE("h2o asks for keys at slots, pruning and full attention only when told
   CHECK(rules("h2o:preset=lm-eval").sees_full_attention);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::h2o_test

@@ -6,8 +6,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::kcenter_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -195,5 +194,4 @@ TEST_CASE("kcenter may leave a key of a stream more than twice as far", "[polici
   CHECK(best_squared_radius(keys, 6, 3) == 1);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::kcenter_test

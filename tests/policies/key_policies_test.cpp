@@ -3,8 +3,7 @@
 #include "sim/replay/replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::key_policies_test {
 
 using Steps = std::vector<std::int32_t>;
 using Keys = std::vector<std::vector<float>>;
@@ -45,5 +44,4 @@ TEST_CASE("keydiff copes with keys of length zero", "[policies]") {
   CHECK(evicted_after("keydiff", 2, {{0, 0}, {0, 0}, {1, 0}}) == Steps{3, 3, 2});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::key_policies_test

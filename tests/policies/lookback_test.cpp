@@ -5,8 +5,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::lookback_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -127,5 +126,4 @@ TEST_CASE("lookback keeps what its definition keeps", "[policies]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::lookback_test

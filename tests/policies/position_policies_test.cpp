@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::position_policies_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -51,5 +50,4 @@ TEST_CASE("sink keeps the same tokens at slots, and asks for keys to be rotated"
   CHECK(Spec("sink:preset=streaming-llm").text() == "sink:sinks=4,positions=slot");
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::position_policies_test

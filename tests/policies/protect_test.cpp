@@ -3,8 +3,7 @@
 #include "policies/parameters/errors.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::protect_test {
 
 using namespace policies_test;
 
@@ -57,5 +56,4 @@ TEST_CASE("mistakes in a combinator are named", "[policies]") {
   CHECK_THAT(message("h2o+protect:first=1.5"), Catch::Contains("combinator protect: first"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::protect_test

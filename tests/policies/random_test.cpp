@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::random_test {
 
 using namespace policies_test;
 
@@ -77,5 +76,4 @@ TEST_CASE("random with room for one token keeps the newest", "[policies]") {
         evicted_after("window", 1, any_attention(5)));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::random_test

@@ -3,8 +3,7 @@
 #include "tests/policies/chi_square.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::reservoir_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -54,5 +53,4 @@ TEST_CASE("reservoir with h2 keeps the heaviest of the older tokens", "[policies
   CHECK(kept < 10);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::reservoir_test

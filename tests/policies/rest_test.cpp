@@ -3,8 +3,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/registry/spec.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::rest_test {
 
 TEST_CASE("rest takes one token of the budget and leaves the policy the others", "[policies]") {
   CHECK(Spec("h2o").tokens_of(9) == 9);
@@ -46,5 +45,4 @@ TEST_CASE("rest refuses what evicts nothing or attends to altered tokens", "[pol
   CHECK_THROWS_AS(Spec("full").with(find_combinator("rest")), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::rest_test

@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::scissorhands_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -120,5 +119,4 @@ TEST_CASE("important=cache asks for an even share of the cache, not of the text"
         Steps{4, 2, 3, 4});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::scissorhands_test

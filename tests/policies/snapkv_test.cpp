@@ -4,8 +4,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::snapkv_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -146,5 +145,4 @@ TEST_CASE("snapkv keeps what its definition keeps", "[policies]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::snapkv_test

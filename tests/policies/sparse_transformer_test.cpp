@@ -3,8 +3,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sparse_transformer_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -126,5 +125,4 @@ TEST_CASE("a pattern that leaves all of its budget to heavy hitters is h2o witho
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sparse_transformer_test

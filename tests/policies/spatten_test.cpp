@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::spatten_test {
 
 using namespace policies_test;
 using Scores = std::vector<double>;
@@ -51,5 +50,4 @@ TEST_CASE("with one layer spatten is h2o without a recent window", "[policies]")
   CHECK(evicted_after("spatten", 3, attention) == std::vector<std::int32_t>{5, 5, 3, 5, 4});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::spatten_test

@@ -3,8 +3,7 @@
 #include "policies/parameters/errors.h"
 #include "tests/policies/subgen_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::subgen_budget_test {
 
 using namespace policies_test;
 
@@ -94,5 +93,4 @@ TEST_CASE("subgen counts mu, its slots and the sizes of its clusters beside its 
   CHECK(bytes == std::vector<std::size_t>{20, 20, 28, 28});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::subgen_budget_test

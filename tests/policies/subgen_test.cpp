@@ -5,8 +5,7 @@
 #include "tests/policies/chi_square.h"
 #include "tests/policies/subgen_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::subgen_test {
 
 using namespace policies_test;
 
@@ -184,5 +183,4 @@ TEST_CASE("subgen draws by the seed alone", "[policies]") {
   CHECK(entries(1) != entries(2));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::subgen_test

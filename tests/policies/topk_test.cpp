@@ -3,8 +3,7 @@
 #include "policies/registry/spec.h"
 #include "sim/cache/cache.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::topk_test {
 
 using Tokens = std::vector<std::int32_t>;
 
@@ -53,5 +52,4 @@ TEST_CASE("heavy hitters of topk are those up to the step before, the later amon
   CHECK(attended("topk:h2=1", 1, {{1.0}, {0.0, 1.0}, {1.0, 0.0, 0.0}}).back() == Tokens{1, 2});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::topk_test

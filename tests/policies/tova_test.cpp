@@ -2,8 +2,7 @@
 
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::tova_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -41,5 +40,4 @@ TEST_CASE("tova decides for a KV head or, as in the paper, for a layer", "[polic
   CHECK(Spec("tova:preset=paper").text() == "tova:scope=layer,score=cached");
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::tova_test

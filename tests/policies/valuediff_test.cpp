@@ -3,8 +3,7 @@
 #include "policies/parts/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::valuediff_test {
 
 using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
@@ -52,5 +51,4 @@ TEST_CASE("valuediff does to values what keydiff does to keys", "[policies]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::valuediff_test

@@ -22,7 +22,7 @@ def run(script: str, folder: Path, strides: dict[str, int]) -> None:
     """Runs a script with the argument `files`. It prints how many ends it saw.
 
     Calls count for the files of `files`, a new folder below `folder`. `strides`: which calls fail,
-    by kind, every so many-th of them; all with KVSIM_FAULTS=all.
+    by kind, every so many-th of them; all by night: KVSIM_NIGHTLY.
     """
     library, files = folder / "failing_calls.so", folder / "files"
     files.mkdir()
@@ -35,7 +35,7 @@ def run(script: str, folder: Path, strides: dict[str, int]) -> None:
         KVSIM_FAIL_TALLY=str(folder / "tally"),
         PYTHONPATH=os.pathsep.join([*sys.path, str(Path(__file__).parent)]),
     )
-    if os.environ.get("KVSIM_FAULTS") == "all":
+    if "KVSIM_NIGHTLY" in os.environ:
         strides = dict.fromkeys(strides, 1)
     done = subprocess.run(
         [sys.executable, "-c", script, files, json.dumps(strides)],

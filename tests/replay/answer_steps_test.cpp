@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace kvsim {
-namespace {
+namespace kvsim::answer_steps_test {
 
 TEST_CASE("the steps of an answer are those before its tokens", "[answers]") {
   const std::vector<Span> spans = {{2, 5, "answer"}, {7, 9, "question"}};
@@ -22,5 +21,4 @@ TEST_CASE("no step predicts the first token, and none of the prompt counts", "[a
   CHECK(answer_steps(spans, 7).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::answer_steps_test

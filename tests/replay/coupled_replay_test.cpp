@@ -9,8 +9,7 @@
 #include "tests/support/trace_files.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::coupled_replay_test {
 
 using namespace test_support;
 
@@ -164,5 +163,4 @@ TEST_CASE("a row of a coupled policy does not depend on the selection", "[couple
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::coupled_replay_test

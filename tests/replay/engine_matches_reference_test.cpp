@@ -8,8 +8,7 @@
 #include "tests/support/units.h"
 #include "traces/trace.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::engine_matches_reference_test {
 
 using namespace test_support;
 
@@ -244,5 +243,4 @@ TEST_CASE("the engine matches the definitions on a larger trace beside the proje
   check_units_of(file, {3}, {1}, {102});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::engine_matches_reference_test

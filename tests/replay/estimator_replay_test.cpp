@@ -6,8 +6,7 @@
 #include "tests/support/estimator_reference.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::estimator_replay_test {
 
 using namespace test_support;
 
@@ -161,5 +160,4 @@ TEST_CASE("a token leaves an estimator when its value does", "[estimators]") {
   CHECK(later[63] == 64);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::estimator_replay_test

@@ -6,8 +6,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::every_test {
 
 using namespace test_support;
 
@@ -105,5 +104,4 @@ TEST_CASE("the bound is the mean over the steps whose errors are taken") {
   CHECK(all == Approx((bound_of(unit, 2) * 45 + bound_of(shorter, 2) * 45) / 90));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::every_test

@@ -8,8 +8,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::interrupt_test {
 
 TEST_CASE("every policy ends within the block in which it is interrupted", "[interrupt]") {
   constexpr int kTokens = 4 * kBlockSteps;
@@ -60,5 +59,4 @@ TEST_CASE("a scope of interrupts ends where it began", "[interrupt]") {
   CHECK_NOTHROW(poll_interrupt());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::interrupt_test

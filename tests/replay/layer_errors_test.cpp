@@ -7,8 +7,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::layer_errors_test {
 
 using namespace test_support;
 using Approx = Catch::Detail::Approx;
@@ -147,5 +146,4 @@ TEST_CASE("a cache that loses nothing has no error in any layer") {
   CHECK(outcomes.front().front().result.output_error_sq == 0);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::layer_errors_test

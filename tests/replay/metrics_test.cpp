@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace kvsim {
-namespace {
+namespace kvsim::metrics_test {
 
 Result summary(const std::vector<Measurement>& measurements) {
   Metrics metrics;
@@ -48,5 +47,4 @@ TEST_CASE("an error violates its bound beyond one part in ten thousand", "[repla
   CHECK(summary({{.error = 1e-9, .bound = 0, .bound_slack = 2e-9}}).bound_violations == 0);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::metrics_test

@@ -6,8 +6,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::registry_properties_test {
 
 using namespace test_support;
 
@@ -239,5 +238,4 @@ TEST_CASE("a replay does not depend on the replays beside it", "[registry]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::registry_properties_test

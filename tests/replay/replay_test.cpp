@@ -7,8 +7,7 @@
 #include "sim/replay/replay_checks.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::replay_test {
 
 using namespace test_support;
 
@@ -130,5 +129,4 @@ TEST_CASE("lookback lets go what the layer's sliding window hides") {
   CHECK(outcome.result.attention_loss == 0);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::replay_test

@@ -11,8 +11,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sampled_reference_test {
 
 using namespace test_support;
 using Approx = Catch::Detail::Approx;
@@ -303,5 +302,4 @@ TEST_CASE("the mode names the sample") {
   CHECK(mode_name(Mode::prefill, 8, sample(3)) == "prefill:interval=8,reference=sample:3");
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sampled_reference_test

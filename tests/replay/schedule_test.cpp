@@ -13,8 +13,7 @@
 #include "tests/support/variants.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::schedule_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -191,5 +190,4 @@ TEST_CASE("a schedule needs a file", "[schedule]") {
   CHECK_THROWS_AS(Spec("schedule:file="), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::schedule_test

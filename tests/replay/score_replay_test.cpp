@@ -9,8 +9,7 @@
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::score_replay_test {
 
 using namespace test_support;
 
@@ -117,5 +116,4 @@ TEST_CASE("the fast replay and the plain one agree where what is kept has hardly
   check_equal(unit, Mode::stream);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::score_replay_test

@@ -7,8 +7,7 @@
 #include "tests/support/unit_parts.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::step_vectors_test {
 
 using namespace test_support;
 
@@ -126,5 +125,4 @@ TEST_CASE("a policy knows the scale of its logits and how keys were rotated") {
   CHECK(watched.context.rotation->attention_factor == 1.5);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::step_vectors_test

@@ -5,8 +5,7 @@
 #include "tests/support/subgen_algorithm.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::subgen_replay_test {
 
 using namespace test_support;
 
@@ -62,5 +61,4 @@ TEST_CASE("a replay of subgen is Algorithm 1, whatever s and t, also where they 
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::subgen_replay_test

@@ -7,8 +7,7 @@
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::certificate_rows_test {
 
 using traces_test::TemporaryFolder;
 using Access = ResultStore::Access;
@@ -71,5 +70,4 @@ TEST_CASE("a certificate table of an earlier version keeps its rows and takes ne
   CHECK(value_in(table, 1, "run_id") == store.table("run").rows[0][0]);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::certificate_rows_test

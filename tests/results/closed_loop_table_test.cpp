@@ -6,8 +6,7 @@
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::test_support {
-namespace {
+namespace kvsim::test_support::closed_loop_table_test {
 
 std::vector<Value> row(const std::string& policy, const std::string& loop, double kl) {
   std::vector<Value> values(closed_loop_schema().columns.size(), std::monostate());
@@ -83,5 +82,4 @@ TEST_CASE("closed_loop: a row of the other loop stands beside, of the same one r
   CHECK(table.rows[1][kl] == Value(0.25));
 }
 
-}  // namespace
-}  // namespace kvsim::test_support
+}  // namespace kvsim::test_support::closed_loop_table_test

@@ -6,8 +6,7 @@
 
 #include "policies/parts/random_bits.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::paired_bootstrap_test {
 
 // Written from the definition: one number per sample, draw after draw.
 std::vector<double> sample_values(const std::vector<std::size_t>& sequences,
@@ -163,5 +162,4 @@ TEST_CASE("intervals hold the planted mean as often as they say, if samples are 
   CHECK(coverage(5) < coverage(64));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::paired_bootstrap_test

@@ -6,8 +6,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::paired_comparison_test {
 
 using Catch::Contains;
 using Rows = std::vector<Result>;
@@ -285,5 +284,4 @@ TEST_CASE("every metric says which sign is better, or that none is", "[compariso
   CHECK(preferred("steps") == Preferred::neither);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::paired_comparison_test

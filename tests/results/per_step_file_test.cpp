@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::per_step_file_test {
 
 using namespace test_support;
 
@@ -81,5 +80,4 @@ TEST_CASE("a record that is not closed leaves no file", "[results]") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::per_step_file_test

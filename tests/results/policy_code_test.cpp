@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace kvsim {
-namespace {
+namespace kvsim::policy_code_test {
 
 TEST_CASE("a policy's code changes with its source and with the engine's numbers", "[store]") {
   const Spec h2o("h2o");
@@ -28,5 +27,4 @@ TEST_CASE("a row is current if the present code of its policy made it", "[store]
   CHECK_FALSE(is_current(row));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::policy_code_test

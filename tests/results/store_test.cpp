@@ -15,8 +15,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::store_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -301,5 +300,4 @@ TEST_CASE("an unknown table is refused with one that is there", "[store]") {
   CHECK_THROWS_WITH(store.table("replays"), Catch::Contains("'replay'"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::store_test

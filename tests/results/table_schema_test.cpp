@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::test_support {
-namespace {
+namespace kvsim::test_support::table_schema_test {
 
 TableSchema colours() {
   return {"colours",
@@ -111,5 +110,4 @@ TEST_CASE("store: a table of the same name with other columns is refused", "[sto
   CHECK_THROWS_AS(store.create(other), DataError);
 }
 
-}  // namespace
-}  // namespace kvsim::test_support
+}  // namespace kvsim::test_support::table_schema_test

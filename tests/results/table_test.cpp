@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace kvsim {
-namespace {
+namespace kvsim::table_test {
 
 using Lines = std::vector<std::vector<std::string>>;
 
@@ -141,5 +140,4 @@ TEST_CASE("columns line up for reading", "[table]") {
         "window  1234  0.1235\n");
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::table_test

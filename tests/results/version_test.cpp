@@ -9,8 +9,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::version_test {
 
 using Catch::Matches;
 using traces_test::TemporaryFolder;
@@ -54,5 +53,4 @@ TEST_CASE("the version of this build begins with the release", "[version]") {
   CHECK_THAT(version(), Matches("[0-9]+\\.[0-9]+\\.[0-9]+(\\+g[0-9a-f]{7,}(\\.dirty)?)?"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::version_test

@@ -8,8 +8,7 @@
 #include "tests/running/running_text.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::running_caches_test {
 
 using namespace running_test;
 using namespace test_support;
@@ -255,5 +254,4 @@ TEST_CASE("a policy for the model takes one token at a time after the prompt") {
   CHECK_THROWS_WITH(feed(text, after_prompt, kPrompt, 2), Catch::Contains("one token at a time"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::running_caches_test

@@ -7,7 +7,7 @@
 namespace kvsim::test_support {
 namespace {
 
-std::size_t size(int number) { return static_cast<std::size_t>(number); }
+std::size_t as_size(int number) { return static_cast<std::size_t>(number); }
 
 std::span<const float> row_of(const Matrix& matrix, int row) {
   return {matrix.row(row).data(), static_cast<std::size_t>(matrix.cols())};
@@ -67,18 +67,18 @@ std::vector<Entry> EstimatorReference::entries_at(int t) {
 // sum(w e^l v) / (e^s + sum(u e^l)), s being the sink's logit; NaN where the denominator is 0.
 std::vector<double> EstimatorReference::estimate(int head, int t,
                                                  const std::vector<Entry>& entries) const {
-  std::vector<double> logit = stored_.heads[size(head)].logit[size(t)];
-  logit[size(t)] = recorded_.heads[size(head)].logit[size(t)][size(t)];
-  const double sink = stored_.heads[size(head)].sink;
+  std::vector<double> logit = stored_.heads[as_size(head)].logit[as_size(t)];
+  logit[as_size(t)] = recorded_.heads[as_size(head)].logit[as_size(t)][as_size(t)];
+  const double sink = stored_.heads[as_size(head)].sink;
   double largest = std::max(sink, std::numeric_limits<double>::lowest());
   for (const Entry& entry : entries) {
-    if (entry.denominator > 0) largest = std::max(largest, logit[size(entry.token)]);
+    if (entry.denominator > 0) largest = std::max(largest, logit[as_size(entry.token)]);
   }
   std::vector<int> tokens;
   std::vector<double> weight;
   double denominator = std::exp(sink - largest);
   for (const Entry& entry : entries) {
-    const double exponential = std::exp(logit[size(entry.token)] - largest);
+    const double exponential = std::exp(logit[as_size(entry.token)] - largest);
     if (entry.denominator > 0) denominator += entry.denominator * exponential;
     if (!entry.has_value) continue;
     tokens.push_back(entry.token);
@@ -97,10 +97,10 @@ void EstimatorReference::note_what_stays(int t, const std::vector<Entry>& entrie
   if (!own_stays) vectors -= 2;
   if (record.may_evict(t)) peak_tokens = std::max(peak_tokens, vectors);
   const int n = unit_.num_tokens();
-  record.evicted_after[size(t)] = t;
+  record.evicted_after[as_size(t)] = t;
   for (const Entry& entry : entries) {
     const bool stays = t + 1 == n && (entry.token != t || own_stays);
-    if (entry.has_value) record.evicted_after[size(entry.token)] = stays ? n : t;
+    if (entry.has_value) record.evicted_after[as_size(entry.token)] = stays ? n : t;
   }
 }
 

@@ -12,8 +12,7 @@
 #include "tests/support/trace_files.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::allocate_test {
 
 using namespace test_support;
 
@@ -280,5 +279,4 @@ TEST_CASE("a spec names its allocation behind an @", "[allocate]") {
   CHECK_THROWS_AS(Spec("window@"), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::allocate_test

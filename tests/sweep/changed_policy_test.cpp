@@ -5,8 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::changed_policy_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -99,5 +98,4 @@ TEST_CASE("after a change of the engine's numbers all rows are made again", "[sw
         std::map<std::string, std::size_t>{{"h2o", kUnits}, {"window", kUnits}});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::changed_policy_test

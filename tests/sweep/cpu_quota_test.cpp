@@ -8,8 +8,7 @@
 #include "sim/sweep/in_parallel.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::cpu_quota_test {
 
 using traces_test::TemporaryFolder;
 
@@ -82,5 +81,4 @@ TEST_CASE("sweep: the default number of threads is at least 1 and at most OpenMP
   CHECK(default_threads() <= omp_get_max_threads());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::cpu_quota_test

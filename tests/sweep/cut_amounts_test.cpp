@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::cut_amounts_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -58,5 +57,4 @@ TEST_CASE("a plan refuses a number of samples that a budget has no room for", "[
   CHECK(cuts("subgen:s=100", {"1000"}).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::cut_amounts_test

@@ -10,8 +10,7 @@
 
 #include "sim/replay/replay.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::in_parallel_test {
 
 TEST_CASE("sweep: work in parallel is done once each, by any number of threads") {
   const std::atomic<bool> interrupted = false;
@@ -60,5 +59,4 @@ TEST_CASE("sweep: an interruption ends work in parallel") {
   CHECK(begun == 4);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::in_parallel_test

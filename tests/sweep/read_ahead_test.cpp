@@ -11,8 +11,7 @@
 #include "sim/replay/replay.h"
 #include "sim/sweep/memory.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::read_ahead_test {
 
 const std::atomic<bool> kNotInterrupted = false;
 
@@ -120,5 +119,4 @@ TEST_CASE("sweep: vectors that are read part by part are not read ahead") {
   CHECK(read_memory({.num_tokens = 100, .head_dim = 8, .has_reference = false}) == 4 * 100);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::read_ahead_test

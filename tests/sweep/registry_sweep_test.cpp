@@ -8,8 +8,7 @@
 #include "tests/support/trace_files.h"
 #include "tests/support/variants.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::registry_sweep_test {
 
 using namespace test_support;
 
@@ -93,5 +92,4 @@ TEST_CASE("a row does not depend on which other rows a sweep makes", "[registry]
   check_part(backwards);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::registry_sweep_test

@@ -5,8 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::replay_shape_test {
 
 using namespace test_support;
 
@@ -51,5 +50,4 @@ TEST_CASE("values are in the estimate of memory if the reference or a policy rea
   CHECK(with_values - replay_memory(shape) == shape.num_tokens * shape.value_dim * sizeof(float));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::replay_shape_test

@@ -8,8 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::selection_test {
 
 using namespace test_support;
 
@@ -58,5 +57,4 @@ TEST_CASE("selecting what is not there is an error that names the option and wha
                     Catch::Contains("--heads") && Catch::Contains("0, 1"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::selection_test

@@ -4,8 +4,7 @@
 #include "sim/sweep/replay_jobs.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::selections_test {
 
 /// Replays everything and tells of no selection, as devices do.
 class Device final : public Backend, public DeviceReplays {
@@ -50,5 +49,4 @@ TEST_CASE("what a policy selects is told by the CPU, though a device could repla
   CHECK(replay_jobs(jobs, options, Device())[0][0][0].result.device == "a device");
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::selections_test

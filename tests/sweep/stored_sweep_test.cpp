@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::stored_sweep_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -83,5 +82,4 @@ TEST_CASE("stored sweep: a unit that beats a bound keeps the units beside it") {
   CHECK(rows_of_sweep(plan, store).size() == 2 * (kUnits - 1));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::stored_sweep_test

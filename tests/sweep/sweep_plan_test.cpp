@@ -7,8 +7,7 @@
 #include "tests/support/trace_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sweep_plan_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -84,5 +83,4 @@ TEST_CASE("what cannot be swept is refused before any work", "[sweep]") {
   CHECK_THROWS_AS(plan_sweep(wanted), DataError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sweep_plan_test

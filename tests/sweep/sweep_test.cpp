@@ -11,8 +11,7 @@
 #include "tests/support/trace_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sweep_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -158,5 +157,4 @@ TEST_CASE("an interrupted sweep keeps what has finished", "[sweep]") {
   CHECK(finished == stop_after);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sweep_test

@@ -10,8 +10,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/trace_writer.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::trace_needs_test {
 
 using namespace test_support;
 using Catch::Contains;
@@ -88,5 +87,4 @@ TEST_CASE("help says which settings need what", "[needs]") {
   CHECK(needs_note(find_policy("belady")).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::trace_needs_test

@@ -8,8 +8,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/trace_writer.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::verify_test {
 
 using namespace test_support;
 
@@ -68,5 +67,4 @@ TEST_CASE("recomputed outputs are compared with the recorded ones layer by layer
   CHECK_FALSE(checks[2].has_output);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::verify_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::whole_layers_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -160,5 +159,4 @@ TEST_CASE("whole layers: rows do not depend on the number of threads") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::whole_layers_test

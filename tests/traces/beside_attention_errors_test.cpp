@@ -8,8 +8,7 @@
 #include "tests/traces/error_of_reading.h"
 #include "tests/traces/full_trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::beside_attention_errors_test {
 
 using H5::PredType;
 
@@ -120,5 +119,4 @@ TEST_CASE("a fault beside attention is rejected by name") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::beside_attention_errors_test

@@ -8,8 +8,7 @@
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::beside_attention_test {
 
 using H5::PredType;
 
@@ -266,5 +265,4 @@ TEST_CASE("the writer takes what fits the header and the sequence") {
                     Contains("expected [12, hidden]"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::beside_attention_test

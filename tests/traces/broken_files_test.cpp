@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::broken_files_test {
 
 using H5::PredType;
 
@@ -80,5 +79,4 @@ TEST_CASE("a filter that HDF5 lacks is rejected by number") {
       Catch::Contains("/key: expected filters that this HDF5 library has, found filter 32999"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::broken_files_test

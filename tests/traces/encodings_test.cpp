@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::encodings_test {
 
 using H5::PredType;
 
@@ -135,5 +134,4 @@ TEST_CASE("in version 1 strings of fixed and variable length are read") {
   CHECK(trace.header().dtype.empty());
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::encodings_test

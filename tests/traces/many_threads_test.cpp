@@ -7,8 +7,7 @@
 #include "tests/traces/full_trace.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::many_threads_test {
 
 bool is_same(const Unit& a, const Unit& b) {
   return a.query == b.query && a.key == b.key && a.value == b.value &&
@@ -49,5 +48,4 @@ TEST_CASE("many threads that read one trace read what one reads") {
   CHECK(differing == 0);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::many_threads_test

@@ -7,8 +7,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::missing_parts_test {
 
 using Catch::Matchers::Contains;
 using H5::PredType;
@@ -101,5 +100,4 @@ TEST_CASE("what is not in the trace is named with what is") {
   CHECK_THROWS_AS(trace.read_output({"a", 0, 2}), DataError);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::missing_parts_test

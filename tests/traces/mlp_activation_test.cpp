@@ -6,8 +6,7 @@
 #include "tests/traces/full_trace.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::mlp_activation_test {
 
 /// All rows that are shown, one below the other.
 Matrix activation_of(const Trace& trace, const std::string& sequence, int layer) {
@@ -69,5 +68,4 @@ TEST_CASE("planted neurons are active as often as their rank says") {
   CHECK(activation_of(synthesize(options), "synthetic", 0) == first);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::mlp_activation_test

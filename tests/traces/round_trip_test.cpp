@@ -5,8 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::round_trip_test {
 
 void check_header(const TraceHeader& found, const TraceHeader& written) {
   CHECK(found.model == written.model);
@@ -167,5 +166,4 @@ TEST_CASE("a trace can be moved") {
   CHECK(second.sequences().size() == 1);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::round_trip_test

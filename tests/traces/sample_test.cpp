@@ -2,8 +2,7 @@
 
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::sample_test {
 
 TEST_CASE("the sample trace opens and holds what its README says") {
   const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5");
@@ -58,5 +57,4 @@ TEST_CASE("the trace of the demo opens and holds what its README says") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::sample_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::spans_test {
 
 using Catch::Matchers::Contains;
 using H5::PredType;
@@ -211,5 +210,4 @@ TEST_CASE("the writer takes spans of the sequence alone") {
   CHECK_THROWS_WITH(writer.write_spans({{0, 2, std::string("a\0b", 3)}}), Contains("zero byte"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::spans_test

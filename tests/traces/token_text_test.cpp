@@ -6,8 +6,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::token_text_test {
 
 using Catch::Matchers::Contains;
 using H5::PredType;
@@ -106,5 +105,4 @@ TEST_CASE("texts that are not UTF-8 are not written") {
   CHECK_THROWS_WITH(writer.begin_sequence("\xff", 1, 0, "", {}), Contains("expected UTF-8"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::token_text_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::trace_errors_test {
 
 using H5::PredType;
 
@@ -214,5 +213,4 @@ TEST_CASE("a fault in a sequence is rejected by name") { check_faults(kSequenceF
 
 TEST_CASE("a fault in a layer is rejected by name") { check_faults(kLayerFaults); }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::trace_errors_test

@@ -7,8 +7,7 @@
 #include "traces/sha256.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::trace_id_test {
 
 TEST_CASE("SHA-256 gives the digests of the standard") {
   CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -44,5 +43,4 @@ TEST_CASE("a trace of version 1 without a trace_id is known by the digest of its
   CHECK(Trace(folder / "t.h5").id() == sha256_of_file(folder / "t.h5"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::trace_id_test

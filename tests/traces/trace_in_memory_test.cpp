@@ -5,8 +5,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::trace_in_memory_test {
 
 using Catch::Matchers::Contains;
 
@@ -67,5 +66,4 @@ TEST_CASE("synth in memory makes the trace that it writes") {
   check_same(synthesize(options), Trace(folder / "t.h5"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::trace_in_memory_test

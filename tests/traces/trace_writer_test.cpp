@@ -7,8 +7,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::trace_writer_test {
 
 using Catch::Matchers::Contains;
 
@@ -76,5 +75,4 @@ TEST_CASE("layers of the wrong shape and out of turn are refused") {
   CHECK_THROWS_AS(writer.close(), std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::trace_writer_test

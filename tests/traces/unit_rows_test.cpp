@@ -9,8 +9,7 @@
 #include "traces/synth/synth.h"
 #include "traces/trace.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::unit_rows_test {
 
 const UnitName kName{"synthetic", 0, 1};
 constexpr int kTokens = 9000;  // more than two parts
@@ -99,5 +98,4 @@ TEST_CASE("logits that may not fit are found across parts") {
   CHECK_THROWS_WITH(unit.rows->read(4096, part), Catch::Contains("logits fit float32"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::unit_rows_test

@@ -9,8 +9,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::bounds_test {
 
 using test_support::random_unit;
 using test_support::unit_of_logits;
@@ -193,5 +192,4 @@ TEST_CASE("scissorhands-bound: the loss is that of the tokens before the step", 
   }
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::bounds_test

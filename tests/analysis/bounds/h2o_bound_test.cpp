@@ -9,8 +9,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::h2o_bound_test {
 
 using test_support::random_unit;
 using test_support::ReferenceAttention;
@@ -243,5 +242,4 @@ TEST_CASE("h2o-bound: under an allocation a head is measured by its own budget",
   CHECK(row.real("ratio_mean") <= 1);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::h2o_bound_test

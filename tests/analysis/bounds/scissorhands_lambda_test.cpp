@@ -6,8 +6,7 @@
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::scissorhands_lambda_test {
 
 /// Two tokens; queries, keys and values of lengths 5, 2 and 3, W_O = diag(4, 1), a stream of 6.
 Unit small_unit() {
@@ -75,5 +74,4 @@ TEST_CASE("scissorhands-bound tells where lambda breaks the theorem's condition"
   CHECK_THAT(unknown.text("broken_assumptions"), !Catch::Contains("lambda"));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::scissorhands_lambda_test

@@ -9,8 +9,7 @@
 #include "tests/support/subgen_algorithm.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::subgen_bound_test {
 
 using test_support::random_unit;
 
@@ -185,5 +184,4 @@ TEST_CASE("subgen-bound: a row says what ran where the budget is too small", "[a
   CHECK_THAT(crowded.text("broken_assumptions"), Catch::Contains("no room for all clusters"));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::subgen_bound_test

@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace kvsim {
-namespace {
+namespace kvsim::cost_test {
 
 template <class Entry>
 const Entry& named(std::span<const Entry> table, const std::string& name) {
@@ -224,5 +223,4 @@ TEST_CASE(
   CHECK(seconds(264, 1024) == Approx(394.668).epsilon(0.03));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::cost_test

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace kvsim {
-namespace {
+namespace kvsim::approximate_newton_test {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
@@ -192,5 +191,4 @@ TEST_CASE("options out of range are refused", "[analysis]") {
                   std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::approximate_newton_test

@@ -8,8 +8,7 @@
 
 #include "traces/synth/random_stream.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::power_law_fit_test {
 
 using Values = std::vector<double>;
 
@@ -227,5 +226,4 @@ TEST_CASE("fewer than ten distinct positive values are not fitted", "[power_law]
   CHECK(fit_power_law(powers_of_two(10)));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::power_law_fit_test

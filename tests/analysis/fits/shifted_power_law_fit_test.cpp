@@ -8,8 +8,7 @@
 
 #include "traces/synth/random_stream.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::shifted_power_law_fit_test {
 
 using Values = std::vector<double>;
 
@@ -176,5 +175,4 @@ TEST_CASE("fewer than ten distinct positive values have no shifted law", "[power
   CHECK(fit_shifted_power_law(values));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::shifted_power_law_fit_test

@@ -8,8 +8,7 @@
 
 #include "traces/synth/random_stream.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::softmax_regression_test {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
@@ -203,5 +202,4 @@ TEST_CASE("shapes that do not fit are refused", "[analysis]") {
   CHECK_THROWS_AS(regression.curvature_diagonal(three), std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::softmax_regression_test

@@ -8,8 +8,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::attention_maps_test {
 
 using namespace test_support;
 
@@ -189,5 +188,4 @@ TEST_CASE("more positions than the second half has are all of it", "[analysis]")
   CHECK(analyse("attention-maps:positions=2000000000", unit).size() == 5 + 6 + 7 + 8 + 9);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::attention_maps_test

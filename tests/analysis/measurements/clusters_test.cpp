@@ -8,8 +8,7 @@
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::clusters_test {
 
 using namespace test_support;
 
@@ -264,5 +263,4 @@ TEST_CASE("linear growth is not sublinear, however wide the clusters", "[analysi
   }
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::clusters_test

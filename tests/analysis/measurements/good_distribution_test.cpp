@@ -7,8 +7,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::good_distribution_test {
 
 using namespace test_support;
 
@@ -136,5 +135,4 @@ TEST_CASE("good-distribution: no step that counts, no row", "[analysis]") {
   CHECK(analyse("good-distribution:start=30", random_unit({.tokens = 20}, 1)).empty());
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::good_distribution_test

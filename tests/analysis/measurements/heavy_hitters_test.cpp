@@ -10,8 +10,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::heavy_hitters_test {
 
 using namespace test_support;
 
@@ -226,5 +225,4 @@ TEST_CASE("rank correlation is Spearman's", "[analysis]") {
   CHECK(!correlation({}, {}));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::heavy_hitters_test

@@ -5,8 +5,7 @@
 #include "tests/support/units.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::mlp_heavy_hitters_test {
 
 /// Four tokens, three neurons.
 Matrix small_layer() {
@@ -87,5 +86,4 @@ TEST_CASE("mlp-concentration: neurons that are all alike are no power law and no
   CHECK(row.text("verdict") != "plausible");
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::mlp_heavy_hitters_test

@@ -8,8 +8,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::persistence_test {
 
 using namespace test_support;
 
@@ -201,5 +200,4 @@ TEST_CASE("what is no threshold and no split is refused by name", "[analysis]") 
   CHECK_THROWS_AS(analyse("persistence-curve:points=0", unit), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::persistence_test

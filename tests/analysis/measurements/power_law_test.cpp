@@ -5,8 +5,7 @@
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::power_law_test {
 
 using test_support::unit_of_logits;
 
@@ -75,5 +74,4 @@ TEST_CASE("power-law: equal scores cannot be fitted and say so", "[analysis]") {
   CHECK(row.is_null("exponent"));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::power_law_test

@@ -6,8 +6,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::regression_test {
 
 TEST_CASE("regression: no point near the solution has a smaller loss", "[analysis]") {
   const Unit unit = test_support::random_unit({.tokens = 60, .head_dim = 3, .group = 2}, 17);
@@ -41,5 +40,4 @@ TEST_CASE("regression: keys that do not span their space are not solved, with a 
   CHECK(row.is_null("loss"));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::regression_test

@@ -16,8 +16,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/residual_stream.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::residual_similarity_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -179,5 +178,4 @@ TEST_CASE("residual-similarity: a trace without stream or projection is refused"
                                           Contains("--also output_projection,residual"));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::residual_similarity_test

@@ -8,8 +8,7 @@
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::span_retention_test {
 
 constexpr int kRiver = 1, kMountain = 2, kAsk = 3, kFive = 5, kSix = 6, kSeven = 7;
 
@@ -134,5 +133,4 @@ TEST_CASE("span-retention: beyond a sliding window nothing is held", "[analysis]
   CHECK(analyse("span-retention", unit, {run}).at(0).integer("held") == 5);
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::span_retention_test

@@ -7,8 +7,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::sparsity_test {
 
 using namespace test_support;
 
@@ -87,5 +86,4 @@ TEST_CASE("a threshold of sparsity is a share", "[analysis]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::sparsity_test

@@ -7,8 +7,7 @@
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
-namespace kvsim::analysis_test {
-namespace {
+namespace kvsim::analysis_test::submodularity_test {
 
 using namespace test_support;
 
@@ -141,5 +140,4 @@ TEST_CASE("submodularity: another seed draws other samples", "[analysis]") {
   CHECK(diminished(1) != diminished(2));
 }
 
-}  // namespace
-}  // namespace kvsim::analysis_test
+}  // namespace kvsim::analysis_test::submodularity_test

@@ -6,13 +6,12 @@
 #include "tests/faults/calls/failing_program.h"
 #include "tests/faults/inputs/trace_numbers.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::flipped_bits_test {
 
 #ifdef KVSIM_ADDRESS_SANITIZER
 constexpr int kStride = 61;
 #else
-constexpr int kStride = 1;
+constexpr int kStride = 7;  // odd, so that every bit of a byte has its turn
 #endif
 
 std::vector<std::size_t> bits_of(const std::vector<std::size_t>& bytes, int stride) {
@@ -44,5 +43,4 @@ TEST_CASE("faults: the sample with a bit of its structure changed is refused, or
   check_flips(image, bits_of(metadata_bytes(image), stride_of(997 * kStride)));
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::flipped_bits_test

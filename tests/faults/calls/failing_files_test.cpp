@@ -2,8 +2,7 @@
 
 #include "tests/faults/calls/writing_commands.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::failing_files_test {
 
 using traces_test::TemporaryFolder;
 
@@ -13,9 +12,8 @@ TEST_CASE("faults: whichever write, sync, rename or opening of a file fails, no 
   const WritingCommand& command = *GENERATE(&kWriteTrace, &kConvert, &kSweep, &kPerStep);
   const std::string kinds = GENERATE("write", "sync", "rename", "open");
   const bool all_later_ones = GENERATE(false, true);
-  const int stride = &command == &kSweep ? stride_of(5) : 1;  // SQLite writes a lot
+  const int stride = stride_of(&command == &kSweep ? 15 : 3);  // SQLite writes a lot
   fail_every_call(folder.path(), command, {kinds, 1, all_later_ones}, stride);
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::failing_files_test

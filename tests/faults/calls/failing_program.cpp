@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/nightly.h"
+
 namespace kvsim::faults {
 namespace {
 
@@ -144,8 +146,7 @@ void fail_every_call(const fs::path& folder, const WritingCommand& command, Fail
 }
 
 int stride_of(int stride) {
-  const char* const faults = std::getenv("KVSIM_FAULTS");
-  return faults != nullptr && std::string(faults) == "all" ? 1 : stride;
+  return test_support::sample_of(stride, 1);
 }
 
 }  // namespace kvsim::faults

@@ -49,7 +49,7 @@ void fail_every_call(const std::filesystem::path& folder, const WritingCommand& 
                      FailingCall call, int stride,
                      const std::function<bool(const cli_test::Ended&)>& check_end = {});
 
-/// `stride`, or 1 where the environment has KVSIM_FAULTS=all.
+/// `stride`, or 1 by night.
 int stride_of(int stride);
 
 }  // namespace kvsim::faults

@@ -2,8 +2,7 @@
 
 #include "tests/faults/calls/writing_commands.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::concurrent_writers_test {
 
 using traces_test::TemporaryFolder;
 
@@ -51,5 +50,4 @@ TEST_CASE("faults: several processes that write one file all succeed, and it is 
   }
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::concurrent_writers_test

@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim::faults {
-namespace {
+namespace kvsim::faults::random_kills_test {
 
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
@@ -47,5 +46,4 @@ TEST_CASE("faults: a sweep that is killed at random moments ends with the same r
   }
 }
 
-}  // namespace
-}  // namespace kvsim::faults
+}  // namespace kvsim::faults::random_kills_test

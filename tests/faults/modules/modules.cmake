@@ -6,5 +6,8 @@ function(kvsim_kernel_modules folder)
     set_target_properties(kernels_${set} PROPERTIES PREFIX "" POSITION_INDEPENDENT_CODE ON
       LIBRARY_OUTPUT_DIRECTORY ${folder})
     target_link_libraries(kernels_${set} PRIVATE kvsim::kernels kvsim_options)
+    if(KVSIM_FUZZ)
+      target_compile_options(kernels_${set} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
   endforeach()
 endfunction()

@@ -8,8 +8,7 @@
 #include "tests/oracle/small_attention.h"
 #include "tests/support/units.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::unit_labels_test {
 
 using namespace oracle_test;
 using test_support::random_unit;
@@ -163,5 +162,4 @@ TEST_CASE("what a learned sink takes is no token's future attention", "[labels]"
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::unit_labels_test

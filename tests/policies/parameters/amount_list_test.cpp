@@ -4,8 +4,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::amount_list_test {
 
 using Texts = std::vector<std::string>;
 
@@ -65,5 +64,4 @@ TEST_CASE("a range that cannot be meant is refused, naming what is wrong", "[pol
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::amount_list_test

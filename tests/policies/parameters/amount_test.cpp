@@ -4,8 +4,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::amount_test {
 
 int tokens(const char* text, int whole) { return Amount::parse(text, "amount").of(whole); }
 
@@ -70,5 +69,4 @@ TEST_CASE("anything but the three forms of an amount is refused by name", "[poli
                                                          Catch::Contains("20%"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::amount_test

@@ -4,8 +4,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::grid_test {
 
 using Texts = std::vector<std::string>;
 
@@ -48,5 +47,4 @@ TEST_CASE("a separator within braces separates nothing", "[policies]") {
   CHECK(split_outside_braces("a{;b", ';') == Parts{"a{;b"});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::grid_test

@@ -4,8 +4,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::params_test {
 
 const std::vector<Param> kDeclared = {Param::integer("count", 4, 0, 1000, "how many"),
                                       Param::real("rate", 0.25, 0, 1, "how fast"),
@@ -84,5 +83,4 @@ TEST_CASE("asking for a parameter that is not declared so is a mistake in the co
   CHECK_THROWS_AS(params.choice("none"), std::logic_error);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::params_test

@@ -4,8 +4,7 @@
 #include <limits>
 #include <vector>
 
-namespace kvsim {
-namespace {
+namespace kvsim::half_test {
 
 // Every half from 0 to the largest, ascending, as IEEE 754 defines them: an exponent of five bits
 // and a fraction of ten, with no implicit one under the least exponent.
@@ -56,5 +55,4 @@ TEST_CASE("numbers too small for a half become zero of their sign", "[policies]"
   CHECK_FALSE(std::signbit(round_to_half(0x1p-30F)));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::half_test

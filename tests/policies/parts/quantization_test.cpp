@@ -11,8 +11,7 @@
 #include "policies/parts/random_bits.h"
 #include "policies/registry/spec.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::quantization_test {
 
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
@@ -216,5 +215,4 @@ TEST_CASE("quant refuses a number of bits that it cannot store", "[policies]") {
   CHECK_THROWS_AS(Spec("full+quant:group=0"), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::quantization_test

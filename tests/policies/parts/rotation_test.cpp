@@ -5,8 +5,7 @@
 #include "policies/parts/mean_rotation.h"
 #include "policies/parts/vector_statistics.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::rotation_test {
 
 using Vector = std::vector<double>;
 
@@ -73,5 +72,4 @@ TEST_CASE("statistics of vectors are those along a direction", "[policies]") {
   CHECK(statistics.variance_along(Vector{2, -1}) == Approx(26.0 / 3));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::rotation_test

@@ -7,8 +7,7 @@
 #include "policies/parts/normalizer_sketch.h"
 #include "tests/policies/chi_square.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::subgen_sketches_test {
 
 using namespace policies_test;
 
@@ -232,5 +231,4 @@ TEST_CASE("representatives are known by their tokens", "[policies]") {
   for (const std::int32_t token : {0, 9, 12, 14}) CHECK_FALSE(sketch.is_representative(token));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::subgen_sketches_test

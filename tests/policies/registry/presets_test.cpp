@@ -5,8 +5,7 @@
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::presets_test {
 
 std::string canonical(const std::string& text) { return Spec(text).text(); }
 
@@ -120,5 +119,4 @@ TEST_CASE("no parameter and no two presets of a policy share a name", "[policies
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::presets_test

@@ -4,8 +4,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/registry/spec_list.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::register_policy_test {
 
 using Catch::Matchers::Contains;
 
@@ -78,5 +77,4 @@ TEST_CASE("a policy cannot take a name that has another meaning") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::register_policy_test

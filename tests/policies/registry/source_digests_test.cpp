@@ -11,8 +11,7 @@
 #include "policies/registry/spec.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::source_digests_test {
 
 using traces_test::TemporaryFolder;
 
@@ -84,5 +83,4 @@ TEST_CASE("the code of a spec is that of all its parts", "[registry]") {
   CHECK(Spec("tova").code() != alone);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::source_digests_test

@@ -6,8 +6,7 @@
 #include "policies/parameters/errors.h"
 #include "policies/registry/aliases.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::spec_list_test {
 
 using Texts = std::vector<std::string>;
 
@@ -106,5 +105,4 @@ TEST_CASE("'all' and 'oracles' may be given other meanings", "[policies]") {
   CHECK(parse_specs("oracles", named).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::spec_list_test

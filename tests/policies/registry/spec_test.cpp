@@ -6,8 +6,7 @@
 #include "policies/parameters/nearest.h"
 #include "policies/registry/registry.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::spec_test {
 
 // What the canonical form of h2o shows behind recent and score.
 const std::string kRest = ",overlap=no,precision=double,positions=text,keep=heavy";
@@ -132,5 +131,4 @@ TEST_CASE("spec: a combinator that adds an entry stands once") {
   CHECK_THROWS_WITH(Spec("window+rest+protect+rest"), Catch::Contains("+rest stands twice"));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::spec_test

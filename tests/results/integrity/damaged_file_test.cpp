@@ -10,8 +10,7 @@
 #include "tests/support/unsynced_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::damaged_file_test {
 
 using test_support::UnsyncedFiles;
 using traces_test::TemporaryFolder;
@@ -84,5 +83,4 @@ TEST_CASE("a result file without its end is refused", "[integrity]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::damaged_file_test

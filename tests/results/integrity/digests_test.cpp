@@ -11,8 +11,7 @@
 #include "tests/support/unsynced_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::digests_test {
 
 using Catch::Contains;
 using test_support::UnsyncedFiles;
@@ -166,5 +165,4 @@ TEST_CASE("digests: a row that fails leaves them as they were", "[integrity]") {
   CHECK(checked(file) == Counts{{"replay", 2, 2}});
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::digests_test

@@ -7,8 +7,7 @@
 #include "tests/results/result_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::format_version_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -63,5 +62,4 @@ TEST_CASE("a table with another key is named, with the way out", "[integrity]") 
   }
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::format_version_test

@@ -14,8 +14,7 @@
 #include "tests/results/result_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::value_ranges_test {
 
 using Catch::Contains;
 using traces_test::TemporaryFolder;
@@ -83,5 +82,4 @@ TEST_CASE("every number of our tables has a range", "[integrity]") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::value_ranges_test

@@ -7,8 +7,7 @@
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::locking_test {
 
 using traces_test::TemporaryFolder;
 using Access = ResultStore::Access;
@@ -92,5 +91,4 @@ TEST_CASE("a file and a folder that may only be read are read", "[locking]") {
   std::filesystem::permissions(below, perms::owner_all);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::locking_test

@@ -13,8 +13,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::scratch_test {
 
 using traces_test::TemporaryFolder;
 using Access = ResultStore::Access;
@@ -230,5 +229,4 @@ TEST_CASE("file systems that machines share are known by their numbers", "[scrat
   CHECK(network_file_system(std::filesystem::path("/proc/self/none")).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::scratch_test

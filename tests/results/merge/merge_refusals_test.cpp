@@ -10,8 +10,7 @@
 #include "tests/support/unsynced_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::merge_refusals_test {
 
 using Catch::Contains;
 using test_support::UnsyncedFiles;
@@ -222,5 +221,4 @@ TEST_CASE("merge: a policy above what a row of another file proves is refused", 
   CHECK(merge_results({folder / "a.sqlite", folder / "b.sqlite"}, folder / "ab.sqlite").parts == 2);
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::merge_refusals_test

@@ -11,8 +11,7 @@
 #include "tests/results/result_files.h"
 #include "tests/support/unsynced_files.h"
 
-namespace kvsim::results_test {
-namespace {
+namespace kvsim::results_test::merge_test {
 
 using test_support::UnsyncedFiles;
 using traces_test::TemporaryFolder;
@@ -274,5 +273,4 @@ TEST_CASE("merge: shards without a run, and runs without an end, are named by co
             "again, then merge again"});
 }
 
-}  // namespace
-}  // namespace kvsim::results_test
+}  // namespace kvsim::results_test::merge_test

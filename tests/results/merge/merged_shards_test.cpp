@@ -16,8 +16,7 @@
 #include "tests/support/trace_files.h"
 #include "tests/support/unsynced_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::merged_shards_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -158,5 +157,4 @@ TEST_CASE("a shard that began again after a merge is merged into what is there")
   CHECK(ResultStore(all, Access::read).table("replay").rows.size() == 2 * kUnits);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::merged_shards_test

@@ -5,8 +5,7 @@
 #include "policies/parameters/errors.h"
 #include "sim/sweep/request/policy_lists.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::request_options_test {
 
 using Catch::Matchers::Contains;
 
@@ -68,5 +67,4 @@ TEST_CASE("policy lists: aliases and what is left out are notes") {
   CHECK_THROWS_AS(policies_for(request, "oracles", Allocation::uniform), UsageError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::request_options_test

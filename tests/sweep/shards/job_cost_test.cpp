@@ -8,8 +8,7 @@
 #include "tests/support/trace_files.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::job_cost_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -111,5 +110,4 @@ TEST_CASE("unit cost: a cache attends to all tokens until it is full, then to wh
   }
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::job_cost_test

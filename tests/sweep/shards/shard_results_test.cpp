@@ -10,8 +10,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::shard_results_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -113,5 +112,4 @@ TEST_CASE("a shard without work leaves a file that says that it is done") {
   CHECK(value_of("finished") == Value(std::int64_t{1}));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::shard_results_test

@@ -7,8 +7,7 @@
 
 #include "policies/parameters/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::shard_test {
 
 using Costs = std::vector<std::int64_t>;
 
@@ -64,5 +63,4 @@ TEST_CASE("deal: the most expensive item goes first, each to the shard that has 
   CHECK(deal({}, 3).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::shard_test

@@ -14,8 +14,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sharding_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -187,5 +186,4 @@ TEST_CASE("a shard says what share of the work it is") {
   CHECK(note_of_empty_shard(plan).empty());
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sharding_test

@@ -10,8 +10,7 @@
 #include "tests/support/trace_files.h"
 #include "traces/hdf5/errors.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::sweep_part_test {
 
 using namespace test_support;
 using traces_test::TemporaryFolder;
@@ -98,5 +97,4 @@ TEST_CASE("a part that the trace lacks is refused", "[sweep]") {
   CHECK_THROWS_AS(plan_part(wanted, part), DataError);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sweep_part_test

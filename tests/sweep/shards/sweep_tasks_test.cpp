@@ -4,8 +4,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-namespace kvsim {
-namespace {
+namespace kvsim::sweep_tasks_test {
 
 using Costs = std::vector<std::int64_t>;
 using Tasks = std::vector<std::vector<std::size_t>>;
@@ -69,5 +68,4 @@ TEST_CASE("an item that is larger than a task has one, and the largest go first"
   CHECK(tasks_of({kSecond, kSecond, 30 * kSecond, kSecond}) == Tasks{{2}, {0}, {1}, {3}});
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::sweep_tasks_test

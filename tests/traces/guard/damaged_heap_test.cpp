@@ -8,8 +8,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::damaged_heap_test {
 
 using namespace std::chrono_literals;
 using H5::PredType;
@@ -93,5 +92,4 @@ TEST_CASE("a flipped bit in a heap of strings gives a trace or one line") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::damaged_heap_test

@@ -13,8 +13,7 @@
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::guard_test {
 
 using namespace std::chrono_literals;
 
@@ -143,5 +142,4 @@ TEST_CASE("limits grow with the file") {
   CHECK(none.time == 600s);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::guard_test

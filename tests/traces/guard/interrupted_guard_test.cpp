@@ -11,8 +11,7 @@
 #include "traces/guard/guard.h"
 #include "traces/guard/interrupted.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::interrupted_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -95,5 +94,4 @@ TEST_CASE("a child ends with the program that made it") {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::interrupted_guard_test

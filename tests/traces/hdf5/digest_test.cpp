@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace kvsim {
-namespace {
+namespace kvsim::digest_test {
 
 std::string digest_of(const std::string& bytes, std::size_t piece) {
   Digest digest;
@@ -37,5 +36,4 @@ TEST_CASE("a digest that is started anew forgets what came before") {
   CHECK(digest_name(digest.value()) == digest_of("a", 1));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::digest_test

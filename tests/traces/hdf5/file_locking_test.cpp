@@ -9,8 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::file_locking_test {
 
 /// Holds an exclusive lock of a file, as another program may, or a file system that cannot lock
 /// behaves.
@@ -44,5 +43,4 @@ TEST_CASE("a trace opens while this process has the file open with a lock") {
   CHECK(Trace(folder / "t.h5").header().model == "small");
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::file_locking_test

@@ -4,8 +4,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::hdf5_output_test {
 
 using Catch::Matchers::Contains;
 
@@ -41,5 +40,4 @@ TEST_CASE("an HDF5 file replaces an older one only when it is committed") {
   CHECK(folder.num_partial("t.h5") == 0);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::hdf5_output_test

@@ -8,8 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/error_of_reading.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::links_test {
 
 const std::string kKey = "/sequences/a/layers/0/key";
 
@@ -107,5 +106,4 @@ TEST_CASE("a pipe or a device is no trace, and is not opened") {
         "/dev/zero: expected a trace file, found something that is no regular file");
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::links_test

@@ -8,8 +8,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/hdf5/hdf5_type.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::packed_rows_test {
 
 using H5::PredType;
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -232,5 +231,4 @@ TEST_CASE("a damaged chunk is told from a sound one") {
   CHECK_FALSE(unpacks(std::vector<char>(kBytes - 1, 0), 3));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::packed_rows_test

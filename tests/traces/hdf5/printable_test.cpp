@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace kvsim {
-namespace {
+namespace kvsim::printable_test {
 
 using namespace std::string_literals;
 
@@ -48,5 +47,4 @@ TEST_CASE("printable: a longer error keeps its ends and says how much is left ou
   CHECK(printable(error_line("xx" + many)) == error_line("xx" + many));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::printable_test

@@ -7,8 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace kvsim {
-namespace {
+namespace kvsim::stored_numbers_test {
 
 /// The bytes of the words, as a file with this format has them.
 template <class Word>
@@ -63,5 +62,4 @@ TEST_CASE("any part of stored numbers is read") {
   CHECK(differing == 0);
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::stored_numbers_test

@@ -10,8 +10,7 @@
 #include "traces/hdf5/group_reader.h"
 #include "traces/hdf5/hdf5_lock.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::stored_size_test {
 
 using H5::PredType;
 using Shape = std::vector<hsize_t>;
@@ -202,5 +201,4 @@ TEST_CASE("HDF5 makes up numbers that were never written, where the reader refus
   CHECK(chunked.error(true) == "expected 3 chunks, found 1 that were written; mend it");
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::stored_size_test

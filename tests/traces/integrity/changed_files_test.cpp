@@ -8,8 +8,7 @@
 #include "tests/traces/full_trace.h"
 #include "traces/hdf5/attribute_writer.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::changed_files_test {
 
 using Catch::Matchers::Contains;
 
@@ -203,5 +202,4 @@ TEST_CASE("version 2 has no strings of variable length") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::changed_files_test

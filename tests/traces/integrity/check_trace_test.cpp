@@ -8,8 +8,7 @@
 #include "tests/traces/error_of_reading.h"
 #include "tests/traces/full_trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::check_trace_test {
 
 using Catch::Matchers::Contains;
 
@@ -68,5 +67,4 @@ TEST_CASE("a check ends when it is told to") {
   CHECK_THROWS_AS(check_trace(Trace(full.file), [] { throw Stop(); }), Stop);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::check_trace_test

@@ -10,8 +10,7 @@
 #include "tests/traces/full_trace.h"
 #include "traces/integrity/check_trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::convert_trace_test {
 
 using Catch::Contains;
 using H5::PredType;
@@ -154,5 +153,4 @@ TEST_CASE("a conversion that is ended leaves no file, and one that stands stays"
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::convert_trace_test

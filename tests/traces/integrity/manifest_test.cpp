@@ -11,8 +11,7 @@
 #include "traces/sha256.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::manifest_test {
 
 using namespace std::string_literals;
 
@@ -116,5 +115,4 @@ TEST_CASE("a manifest lists every dataset of the format") {
   CHECK(listed.at("rope").at("inv_freq").at("type") == "float64");
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::manifest_test

@@ -6,8 +6,7 @@
 #include "traces/hdf5/errors.h"
 #include "traces/trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::parts_test {
 
 constexpr int kTokens = 5000;  // more than one part
 const UnitName kUnit{"a", 0, 0};
@@ -52,5 +51,4 @@ TEST_CASE("a reader may begin again, and anywhere") {
   CHECK(part.end() == kTokens);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::parts_test

@@ -10,8 +10,7 @@
 #include "tests/traces/full_trace.h"
 #include "traces/integrity/digest_attribute.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::seal_test {
 
 using Catch::Matchers::Contains;
 
@@ -84,5 +83,4 @@ TEST_CASE("files that are written have checksums in their structure") {
   }
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::seal_test

@@ -6,8 +6,7 @@
 #include "tests/traces/error_of_reading.h"
 #include "tests/traces/full_trace.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::versions_test {
 
 const UnitName kUnit{"a", 0, 1};
 
@@ -48,5 +47,4 @@ TEST_CASE("numbers of version 1 are read unchecked") {
   CHECK(Trace(both.folder / "1.h5").read_unit(kUnit).key(0, 0) == 0.75f);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::versions_test

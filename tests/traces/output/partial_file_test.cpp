@@ -13,8 +13,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/output/partial_name.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::partial_file_test {
 
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -140,5 +139,4 @@ TEST_CASE("a file that cannot be renamed is an error, and is removed") {
   CHECK(folder.num_partial("t") == 0);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::partial_file_test

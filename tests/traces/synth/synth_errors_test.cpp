@@ -5,8 +5,7 @@
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::synth_errors_test {
 
 struct Fault {
   std::function<void(SynthOptions&)> make;
@@ -69,5 +68,4 @@ TEST_CASE("a caller's failure ends the work of all threads, and no file is left"
   CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::synth_errors_test

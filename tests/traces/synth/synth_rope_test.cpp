@@ -3,8 +3,7 @@
 
 #include "traces/synth/synth.h"
 
-namespace kvsim {
-namespace {
+namespace kvsim::synth_rope_test {
 
 TEST_CASE("a synthetic trace says how its keys were rotated if asked, and else is as before") {
   SynthOptions options;
@@ -25,5 +24,4 @@ TEST_CASE("a synthetic trace says how its keys were rotated if asked, and else i
   CHECK_THROWS_WITH(synthesize(options), Catch::Contains("rope_base: expected a number in [1, "));
 }
 
-}  // namespace
-}  // namespace kvsim
+}  // namespace kvsim::synth_rope_test

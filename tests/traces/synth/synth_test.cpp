@@ -12,8 +12,7 @@
 #include "tests/traces/attention.h"
 #include "traces/sha256.h"
 
-namespace kvsim::traces_test {
-namespace {
+namespace kvsim::traces_test::synth_test {
 
 /// One head with no structure at all: each test adds what it is about.
 SynthOptions bare() {
@@ -273,5 +272,4 @@ TEST_CASE("the smallest shapes work") {
   CHECK(unit.prompt_length == options.tokens);
 }
 
-}  // namespace
-}  // namespace kvsim::traces_test
+}  // namespace kvsim::traces_test::synth_test
