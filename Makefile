@@ -64,8 +64,8 @@ package:
 	@.ci/venv build/venv build scikit-build-core nanobind
 	@rm -rf build/package
 	@mkdir -p build/package
-	@PATH="$$PWD/build/venv/bin:$$PATH" build/venv/bin/python -m build --no-isolation --sdist --wheel \
-	  --outdir build/package $(WHEEL_FLAGS) . >build/package.log 2>&1 \
+	@make_package() { build/venv/bin/python -m build --no-isolation --outdir build/package "$$@" .; }; \
+	{ make_package --sdist && make_package --wheel $(WHEEL_FLAGS); } >build/package.log 2>&1 \
 	  || { tail -n 30 build/package.log; echo 'All is in build/package.log'; exit 1; }
 	@ls build/package/*
 
