@@ -10,7 +10,7 @@ TableSchema closed_loop_schema() {
       "closed_loop",
       "one policy at one budget on one text, inside the model that reads it: every query head sees "
       "what its cache holds, and later layers and steps follow from that",
-      "perplexity and accuracy as H2O, Scissorhands and SubGen report them; python/README.md",
+      "perplexity and accuracy as H2O, Scissorhands and SubGen report them; python/closed_loop.md",
       {text_column("model_id", "SHA-256 over the names, types, shapes and numbers of the weights")
            .key(),
        text_column("sequence", "the text").key(),

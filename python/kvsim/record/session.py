@@ -59,7 +59,7 @@ def recording(
         tokens by default.
     also: what to record beside attention, some of output_projection, residual, output_score_grad,
         mlp_activation. For all but the first the model reads each text once more when the block has
-        ended, alone and whole, and for gradients with its activations kept (python/README.md says
+        ended, alone and whole, and for gradients with its activations kept (python/record.md says
         what that takes).
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
