@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kReadmeLines = 120;
+constexpr auto kReadmeLines = 100;
 constexpr auto kContributingLines = 60;
 constexpr auto kSourceLines = 320;
 
