@@ -61,8 +61,8 @@ struct TraceNeeds {
 /// PolicyInfo::nests of a policy whose caches nest with any parameters.
 inline bool always_nests(const Params&) { return true; }
 
-/// Everything the program knows about a policy: help, parsing, tests and the README's table are
-/// derived from it. Exactly one of `make` and `make_estimator` is set.
+/// Everything the program knows about a policy: help, parsing, tests and policies/README.md's table
+/// are derived from it. Exactly one of `make` and `make_estimator` is set.
 struct PolicyInfo {
   std::string name;
   std::string keeps;        ///< what stays in the cache, in one line

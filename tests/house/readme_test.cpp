@@ -8,7 +8,7 @@ namespace kvsim::house::readme_test {
 
 namespace fs = std::filesystem;
 
-constexpr auto kReadmeLines = 120;
+constexpr auto kReadmeLines = 100;
 constexpr auto kContributingLines = 60;
 constexpr auto kSourceLines = 320;
 
