@@ -7,8 +7,8 @@
 #include "oracle/assignment/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

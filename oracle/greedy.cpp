@@ -12,8 +12,8 @@
 
 #include "oracle/concave.h"
 #include "oracle/simulation.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

@@ -6,11 +6,10 @@
 #include <fmt/format.h>
 
 #include "oracle/lookahead/beam.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
+#include "sim/base/interrupt.h"
 #include "sim/replay/planner.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

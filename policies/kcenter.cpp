@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 #include "policies/pair_distances.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

@@ -6,10 +6,10 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/registry/aliases.h"
 #include "policies/registry/source_digest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 
