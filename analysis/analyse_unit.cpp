@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

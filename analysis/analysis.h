@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "policies/parameters/amount.h"
 #include "policies/parameters/params.h"
 #include "sim/attention/attention.h"
 #include "sim/attention/device_summaries.h"
+#include "sim/base/amount.h"
 #include "sim/replay/replay.h"
 #include "sim/results/table_schema.h"
 #include "traces/trace.h"

@@ -6,9 +6,8 @@
 #include <set>
 #include <tuple>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/replay/answer_steps.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "analysis/analysis.h"
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/parameters/split.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "analysis/analysis.h"
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 

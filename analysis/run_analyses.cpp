@@ -13,7 +13,7 @@
 #include "analysis/analysis_needs.h"
 #include "analysis/layer_stream.h"
 #include "analysis/unit_table.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/read_ahead.h"
 #include "sim/sweep/run_sweep.h"

@@ -2,8 +2,8 @@
 // access is more than an even share of the attention, as for lru and lfu on full attention.
 
 #include "oracle/simulation.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

@@ -7,8 +7,8 @@
 #include "oracle/assignment/remaining_sums.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {
@@ -233,6 +233,8 @@ PolicyInfo certificate_oracle() {
           .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
             return std::make_unique<Certifier>(params);
           },
+          .planning_cost = [](const Params&, const UnitSizes& unit,
+                              std::int64_t) { return 50 * unit.pairs(); },
           .needs = loss_needs,
           .make = make_scheduled};
 }

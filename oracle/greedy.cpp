@@ -12,8 +12,8 @@
 
 #include "oracle/concave.h"
 #include "oracle/simulation.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {
@@ -124,6 +124,8 @@ PolicyInfo greedy_oracle() {
           .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
             return std::make_unique<Greedy>(parse_concave(params.choice("h")));
           },
+          .planning_cost = [](const Params&, const UnitSizes& unit,
+                              std::int64_t) { return unit.tokens * unit.tokens * unit.steps / 10; },
           .make = make_scheduled};
 }
 

@@ -6,11 +6,10 @@
 #include <fmt/format.h>
 
 #include "oracle/lookahead/beam.h"
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
+#include "sim/base/interrupt.h"
 #include "sim/replay/planner.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {
@@ -156,6 +155,13 @@ PolicyInfo lookahead_oracle() {
           .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
             return std::make_unique<Lookahead>(settings_of(params));
           },
+          .planning_cost =
+              [](const Params& params, const UnitSizes& unit, std::int64_t held) {
+                const std::int64_t beam = params.integer("beam");
+                std::int64_t each = 40 + params.integer("window") * unit.dims() / 160;
+                if (params.choice("cost") == "projected") each += unit.hidden * 5 / 2;
+                return unit.attended(held) * unit.group * each * (beam == 1 ? 1 : 3 * beam);
+              },
           .needs =
               [](const Params& params) {
                 const OutputCost cost = settings_of(params).cost;

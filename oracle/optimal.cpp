@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -187,6 +188,12 @@ PolicyInfo optimal_oracle() {
               },
           .plans_every_budget = [](const Params& params) { return !params.is_share("recent"); },
           .auction_from = kAuctionFrom,
+          .joint_planning_cost =
+              [](const Params&, const UnitSizes& unit, std::int64_t budget) {
+                const auto evictions =
+                    std::clamp<std::int64_t>(unit.tokens - budget, 0, unit.steps);
+                return unit.tokens * evictions * evictions / 8;
+              },
           .needs = loss_needs,
           .make = make_scheduled};
 }

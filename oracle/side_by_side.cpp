@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 

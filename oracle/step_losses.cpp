@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "sim/attention/attention_blocks.h"
+#include "sim/base/errors.h"
 #include "sim/replay/answer_steps.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

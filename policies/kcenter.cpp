@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
 #include "policies/interface/policy_info.h"
 #include "policies/pair_distances.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {
@@ -125,16 +125,19 @@ class KCenter final : public Policy {
 }  // namespace
 
 PolicyInfo kcenter_policy() {
-  return {.name = "kcenter",
-          .keeps = "the most recent tokens and those whose keys represent the older keys",
-          .source = "SubGen section 3.2",
-          .sees = "keys",
-          .differences =
-              "the paper compresses once. Then each older key is at most twice as far "
-              "from a kept one as the best choice allows. In a stream, where tokens leave "
-              "one by one, that does not hold",
-          .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
-          .make = make_policy<KCenter>};
+  return {
+      .name = "kcenter",
+      .keeps = "the most recent tokens and those whose keys represent the older keys",
+      .source = "SubGen section 3.2",
+      .sees = "keys",
+      .differences =
+          "the paper compresses once. Then each older key is at most twice as far "
+          "from a kept one as the best choice allows. In a stream, where tokens leave "
+          "one by one, that does not hold",
+      .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+      .scoring_cost = [](const Params&, const UnitSizes& unit,
+                         std::int64_t held) { return unit.attended(held) * (20 + held * 17 / 20); },
+      .make = make_policy<KCenter>};
 }
 
 }  // namespace kvsim

@@ -34,6 +34,10 @@ PolicyInfo keydiff_policy() {
               "the paper evicts in blocks, as --eviction-interval K does; by default here at every "
               "overflow",
           .params = {},
+          .scoring_cost =
+              [](const Params&, const UnitSizes& unit, std::int64_t held) {
+                return unit.attended(held) * (20 + unit.head_dim * 2 / 5);
+              },
           .make = make_policy<KeyDifference>};
 }
 

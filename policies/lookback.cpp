@@ -185,6 +185,11 @@ PolicyInfo lookback_policy() {
                      "target", {"given", "now"},
                      "what outputs are compared with: those that the steps gave, or those "
                      "that the cache would give them now")},
+      .scoring_cost =
+          [](const Params& params, const UnitSizes& unit, std::int64_t held) {
+            const std::int64_t window = params.integer("window");
+            return unit.attended(held) * unit.group * (100 + window * (6 + unit.dims() / 2));
+          },
       .make = make_policy<LookBack>};
 }
 

@@ -6,7 +6,7 @@
 // which draws anew at every step, the older a token, the likelier it is gone.
 
 #include "policies/heavy_hitters.h"
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim {
 namespace {

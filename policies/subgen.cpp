@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
-#include "policies/parameters/errors.h"
 #include "policies/parts/matrix_product_sketch.h"
 #include "policies/parts/normalizer_sketch.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -38,6 +38,10 @@ PolicyInfo valuediff_policy() {
               "KeyDiff compares keys and protects no recent tokens; the mean direction is that of "
               "all values in the cache, the recent ones included",
           .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+          .scoring_cost =
+              [](const Params&, const UnitSizes& unit, std::int64_t held) {
+                return unit.attended(held) * (20 + unit.value_dim * 2 / 5);
+              },
           .make = make_policy<ValueDifference>};
 }
 

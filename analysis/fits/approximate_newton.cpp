@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

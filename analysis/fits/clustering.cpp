@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 #include "traces/synth/random_stream.h"
 
 namespace kvsim {

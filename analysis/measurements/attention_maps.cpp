@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "analysis/row_analysis.h"
-#include "policies/parameters/errors.h"
 #include "policies/parameters/split.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -8,7 +8,7 @@
 #include "analysis/analysis.h"
 #include "analysis/fits/clustering.h"
 #include "analysis/fits/line_fit.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

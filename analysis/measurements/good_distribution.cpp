@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "analysis/row_analysis.h"
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

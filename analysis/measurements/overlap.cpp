@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analysis/policy_runs.h"
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

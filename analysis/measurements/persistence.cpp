@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "analysis/row_analysis.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "analysis/row_analysis.h"
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {

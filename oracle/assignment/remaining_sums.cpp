@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 

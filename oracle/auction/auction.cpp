@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "policies/interface/estimator.h"
 #include "policies/interface/policy.h"
+#include "policies/interface/unit_sizes.h"
 #include "policies/parameters/params.h"
 
 namespace kvsim {
@@ -61,6 +62,12 @@ struct TraceNeeds {
 /// PolicyInfo::nests of a policy whose caches nest with any parameters.
 inline bool always_nests(const Params&) { return true; }
 
+/// Estimates the time of a policy on a unit, whose cache holds at most `held` tokens, in
+/// nanoseconds of one core: sim/sweep/shards/README.md. Whole numbers, for every machine to
+/// estimate alike.
+using TimeEstimate = std::int64_t (*)(const Params& params, const UnitSizes& unit,
+                                      std::int64_t held);
+
 /// Everything the program knows about a policy: help, parsing, tests and policies/README.md's table
 /// are derived from it. Exactly one of `make` and `make_estimator` is set.
 struct PolicyInfo {
@@ -91,6 +98,12 @@ struct PolicyInfo {
   /// less time than its other way, and can keep costs in 16 bits. Empty: it has no auction.
   std::optional<int> auction_from = {};
 
+  // How long it takes beside what its rules tell; null: no longer. A sweep is dealt out by that.
+  TimeEstimate scoring_cost = nullptr;   ///< of comparing vectors at every step
+  TimeEstimate planning_cost = nullptr;  ///< of an oracle's plan for one budget
+  /// Of the plans for all budgets together, without auctions; `held` is the smallest budget.
+  TimeEstimate joint_planning_cost = nullptr;
+
   /// What it needs of a trace. Null: nothing.
   TraceNeeds (*needs)(const Params& params) = nullptr;
 
@@ -106,6 +119,13 @@ struct PolicyInfo {
   /// Where it comes from, if it was registered when the program ran: a file, or "Python". Empty: it
   /// is built in.
   std::string origin = {};
+
+  /// Its place among the colours of figures, which the registry fills in: of the policies that
+  /// compete or, for a reference, of those. Empty: it was registered when the program ran.
+  std::optional<int> color_place = {};
+
+  /// Whether policies are measured by it: an oracle, or one that keeps the most attention.
+  bool is_reference() const { return make_planner != nullptr || bounds_recall != nullptr; }
 };
 
 template <class P>

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "policies/parameters/errors.h"
 #include "policies/parameters/split.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <stdexcept>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 namespace {

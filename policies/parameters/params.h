@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "policies/parameters/amount.h"
+#include "sim/base/amount.h"
 
 namespace kvsim {
 

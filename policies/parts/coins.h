@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim {
 

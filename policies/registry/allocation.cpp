@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 

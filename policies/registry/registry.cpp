@@ -6,49 +6,51 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/registry/aliases.h"
 #include "policies/registry/source_digest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 
 // One line per policy or combinator: NAME stands for the function NAME_policy() or
 // NAME_combinator() that its file defines. A table is used because a linker drops objects that
-// register themselves from a static library if nothing refers to them.
-#define KVSIM_POLICIES(POLICY) \
-  POLICY(full)                 \
-  POLICY(window)               \
-  POLICY(sink)                 \
-  POLICY(random)               \
-  POLICY(reservoir)            \
-  POLICY(lru)                  \
-  POLICY(lfu)                  \
-  POLICY(h2o)                  \
-  POLICY(strided)              \
-  POLICY(fixed)                \
-  POLICY(topk)                 \
-  POLICY(spatten)              \
-  POLICY(scissorhands)         \
-  POLICY(tova)                 \
-  POLICY(subgen)               \
-  POLICY(kcenter)              \
-  POLICY(fastgen)              \
-  POLICY(snapkv)               \
-  POLICY(knorm)                \
-  POLICY(keydiff)              \
-  POLICY(valuediff)            \
-  POLICY(vatp)                 \
-  POLICY(expected_attention)   \
-  POLICY(lookback)             \
-  POLICY(schedule)
+// register themselves from a static library if nothing refers to them. A policy also has its place
+// among the colours of figures, which it keeps: a new one takes the next place. References, as topk
+// is one, have places of their own, with the oracles of oracle/oracles.cpp.
+#define KVSIM_POLICIES(POLICY)   \
+  POLICY(full, 18)               \
+  POLICY(window, 0)              \
+  POLICY(sink, 3)                \
+  POLICY(random, 14)             \
+  POLICY(reservoir, 21)          \
+  POLICY(lru, 6)                 \
+  POLICY(lfu, 7)                 \
+  POLICY(h2o, 1)                 \
+  POLICY(strided, 15)            \
+  POLICY(fixed, 16)              \
+  POLICY(topk, 6)                \
+  POLICY(spatten, 13)            \
+  POLICY(scissorhands, 4)        \
+  POLICY(tova, 2)                \
+  POLICY(subgen, 8)              \
+  POLICY(kcenter, 9)             \
+  POLICY(fastgen, 12)            \
+  POLICY(snapkv, 5)              \
+  POLICY(knorm, 11)              \
+  POLICY(keydiff, 10)            \
+  POLICY(valuediff, 19)          \
+  POLICY(vatp, 22)               \
+  POLICY(expected_attention, 23) \
+  POLICY(lookback, 20)           \
+  POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \
   COMBINATOR(protect)                 \
   COMBINATOR(quant)                   \
   COMBINATOR(rest)
 
-#define KVSIM_DECLARE_POLICY(name) PolicyInfo name##_policy();
+#define KVSIM_DECLARE_POLICY(name, place) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();
 KVSIM_POLICIES(KVSIM_DECLARE_POLICY)
 KVSIM_COMBINATORS(KVSIM_DECLARE_COMBINATOR)
@@ -72,6 +74,11 @@ Info with_code(Info info, const char* name) {
   return info;
 }
 
+PolicyInfo with_place(PolicyInfo policy, int place) {
+  policy.color_place = place;
+  return policy;
+}
+
 /// Replays look policies up while Python or a plug-in may register others.
 std::shared_mutex& table_mutex() {
   static std::shared_mutex mutex;
@@ -79,7 +86,7 @@ std::shared_mutex& table_mutex() {
 }
 
 std::list<PolicyInfo>& policy_table() {
-#define KVSIM_CALL(name) with_code(name##_policy(), #name),
+#define KVSIM_CALL(name, place) with_place(with_code(name##_policy(), #name), place),
   static std::list<PolicyInfo> table{KVSIM_POLICIES(KVSIM_CALL)};
 #undef KVSIM_CALL
   return table;

@@ -1,15 +1,16 @@
 # Writes OUTPUT: a digest of the source code of every policy, combinator, oracle and of the allocations.
 #   cmake -D ROOT=SOURCES -D OUTPUT=FILE.cpp -P source_digests.cmake
-# The code of policies/NAME.cpp is that file, what it includes from policies/ and oracle/, directly or
-# not, and the .cpp beside each header of these. Lines that hold only a comment, or that only ask
+# The code of policies/NAME.cpp is that file, what it includes from policies/, oracle/ and sim/base/, directly
+# or not, and the .cpp beside each header of these. Lines that hold only a comment, or that only ask
 # whether the run was interrupted, do not count.
 cmake_minimum_required(VERSION 3.25)
 
 file(GLOB_RECURSE sources RELATIVE ${ROOT}
   ${ROOT}/policies/*.h ${ROOT}/policies/*.cpp ${ROOT}/oracle/*.h ${ROOT}/oracle/*.cpp
+  ${ROOT}/sim/base/*.h ${ROOT}/sim/base/*.cpp
   ${ROOT}/sim/sweep/allocate.h ${ROOT}/sim/sweep/allocate.cpp)
 # The table of policies and the parser of specs decide no number.
-list(FILTER sources EXCLUDE REGEX "^policies/(registry/|interface/interrupt[.])")
+list(FILTER sources EXCLUDE REGEX "^(policies/registry/|sim/base/interrupt[.])")
 list(SORT sources)
 
 foreach(source ${sources})
@@ -23,7 +24,7 @@ foreach(source ${sources})
   set(needs_${source} ${needs})
   string(REGEX REPLACE "(^|\n)[ \t]*//[^\n]*" "" text "${text}")
   string(REGEX REPLACE "\n[ \t]*poll_interrupt\\(\\)[^\n]*" "" text "${text}")
-  set(include "\n#include \"policies/interface/interrupt.h\"")
+  set(include "\n#include \"sim/base/interrupt.h\"")
   string(REPLACE "\n${include}\n\n" "\n\n" text "${text}")
   string(REPLACE "${include}" "" text "${text}")
   string(STRIP "${text}" text)

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/parameters/split.h"
 #include "policies/registry/aliases.h"
 #include "policies/registry/source_digest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "policies/parameters/errors.h"
 #include "policies/parameters/grid.h"
 #include "policies/registry/aliases.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "python/engine/bindings.h"
 #include "python/engine/run_engine.h"
+#include "sim/base/errors.h"
 #include "sim/replay/replay.h"
 #include "sim/results/integrity/check_results.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/input_file.h"
 #include "traces/integrity/check_trace.h"
 

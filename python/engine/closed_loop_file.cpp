@@ -9,15 +9,14 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
 #include "python/engine/scratch.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
-#include "traces/hdf5/errors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

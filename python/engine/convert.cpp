@@ -3,9 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "policies/parameters/errors.h"
 #include "python/engine/bindings.h"
 #include "python/engine/run_engine.h"
+#include "sim/base/errors.h"
 #include "sim/replay/replay.h"
 #include "traces/integrity/convert_trace.h"
 

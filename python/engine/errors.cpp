@@ -1,9 +1,8 @@
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 #include "python/engine/bindings.h"
+#include "sim/base/printable.h"
 #include "sim/replay/replay.h"
-#include "traces/hdf5/errors.h"
-#include "traces/hdf5/printable.h"
 
 namespace nb = nanobind;
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim::python {
 

@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "oracle/labels/unit_labels.h"
-#include "policies/parameters/errors.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
 

@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "policies/registry/needs.h"
@@ -44,6 +45,8 @@ nb::list policies_of_registry() {
     row["nests"] = Spec(policy).nests();
     row["oracle"] = policy.make_planner != nullptr;
     row["origin"] = policy.origin;
+    row["reference"] = policy.is_reference();
+    row["color_place"] = policy.color_place;
     rows.append(row);
   }
   return rows;

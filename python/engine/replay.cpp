@@ -6,12 +6,12 @@
 #include <nanobind/stl/vector.h>
 
 #include "gpu/cuda/choose_backend.h"
-#include "policies/parameters/errors.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/run_sweep.h"
 

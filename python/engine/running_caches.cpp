@@ -11,13 +11,13 @@
 #include <memory>
 #include <set>
 
-#include "policies/parameters/amount.h"
-#include "policies/parameters/errors.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
 #include "python/engine/scope_name.h"
+#include "sim/base/amount.h"
+#include "sim/base/errors.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 

@@ -9,8 +9,8 @@
 
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
+#include "sim/base/errors.h"
 #include "traces/guard/interrupted.h"
-#include "traces/hdf5/errors.h"
 #include "traces/integrity/seal.h"
 #include "traces/trace_writer.h"
 

@@ -87,7 +87,7 @@ class Samples:
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64, as in policies/parts/random_bits.h."""
+    """The finaliser of SplitMix64, as in sim/base/random_bits.h."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -34,7 +34,9 @@ def policies() -> pd.DataFrame:
     a step); needs (what a trace must hold beside queries, keys and values, with which settings);
     differences (from the paper or its code); parameters (tuples of name, default, help, allowed);
     presets (tuples of name, settings, reproduces); nests (bool: at its defaults it has a
-    curve); oracle (bool: it sees the future); origin ("" if it is built in).
+    curve); oracle (bool: it sees the future); origin ("" if it is built in); reference (bool: an
+    oracle, or a policy by whose recall others are measured); color_place (its place among the
+    colours of figures, or among the greys of references; missing if it is not built in).
     """
     import pandas as pd
 
@@ -44,4 +46,4 @@ def policies() -> pd.DataFrame:
     for row in rows:
         row["parameters"] = tuple(Parameter(*each) for each in row["parameters"])
         row["presets"] = tuple(Preset(*each) for each in row["presets"])
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"color_place": "Int64"})

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "analysis/run_analyses.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/cli/analysis_summary.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/interrupt.h"

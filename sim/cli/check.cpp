@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "sim/base/errors.h"
+#include "sim/base/printable.h"
 #include "sim/cli/check_trace.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/options.h"
@@ -9,9 +11,7 @@
 #include "sim/replay/replay.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/input_file.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <iostream>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
+#include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/session.h"
 #include "sim/replay/replay.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/printable.h"
 #include "traces/integrity/check_trace.h"
 
 namespace kvsim::cli {

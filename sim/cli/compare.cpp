@@ -4,8 +4,9 @@
 #include <iostream>
 #include <set>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
+#include "sim/base/printable.h"
 #include "sim/cli/open_loop.h"
 #include "sim/cli/options.h"
 #include "sim/cli/print_csv.h"
@@ -14,8 +15,6 @@
 #include "sim/results/store.h"
 #include "sim/results/table.h"
 #include "sim/sweep/request/lists.h"
-#include "traces/hdf5/errors.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <set>
 #include <sstream>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/cli/option_message.h"
 
 namespace kvsim::cli {

@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <iostream>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
+#include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/options.h"
 #include "sim/cli/progress.h"
 #include "sim/replay/replay.h"
-#include "traces/hdf5/printable.h"
 #include "traces/integrity/convert_trace.h"
 
 namespace kvsim::cli {

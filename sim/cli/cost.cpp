@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/cli/print_csv.h"
 #include "sim/cli/session.h"
 #include "sim/results/table.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/cli/options.h"
 #include "sim/cli/print_csv.h"
 #include "sim/results/store.h"

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <map>
 
+#include "sim/base/printable.h"
 #include "sim/cli/options.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/printable.h"
 #include "traces/trace.h"
 
 namespace kvsim::cli {

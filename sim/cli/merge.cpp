@@ -4,12 +4,12 @@
 
 #include <iostream>
 
+#include "sim/base/errors.h"
+#include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/errors.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "gpu/cuda/choose_backend.h"
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/cli/config.h"
 #include "sim/plugin/load_plugin.h"
 #include "sim/sweep/in_parallel.h"

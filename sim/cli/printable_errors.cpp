@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/hdf5/printable.h"
+#include "sim/base/printable.h"
 
 namespace kvsim::cli {
 

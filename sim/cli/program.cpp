@@ -13,16 +13,15 @@
 #include <string_view>
 
 #include "oracle/oracles.h"
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
+#include "sim/base/printable.h"
 #include "sim/cli/option_message.h"
 #include "sim/cli/options.h"
 #include "sim/cli/printable_errors.h"
 #include "sim/cli/verb.h"
 #include "sim/plugin/load_plugin.h"
 #include "sim/results/version.h"
-#include "traces/hdf5/errors.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 

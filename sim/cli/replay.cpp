@@ -7,14 +7,13 @@
 #include <optional>
 #include <tuple>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/print_csv.h"
 #include "sim/cli/sampled_intervals.h"
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/results/per_step_file.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <iostream>
 
+#include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/sweep_jobs.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {

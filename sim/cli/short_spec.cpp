@@ -6,7 +6,7 @@
 
 #include "policies/parameters/split.h"
 #include "policies/registry/registry.h"
-#include "traces/hdf5/printable.h"
+#include "sim/base/printable.h"
 
 namespace kvsim::cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <iterator>
 #include <optional>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim::cli {
 namespace {

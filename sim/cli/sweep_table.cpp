@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/base/printable.h"
 #include "sim/cli/best_policies.h"
 #include "sim/cli/layer_values.h"
 #include "sim/cli/open_loop.h"
@@ -17,7 +18,6 @@
 #include "sim/cli/sampled_intervals.h"
 #include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/printable.h"
 
 namespace kvsim::cli {
 namespace {

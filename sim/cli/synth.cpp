@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/options.h"
 #include "sim/cli/progress.h"

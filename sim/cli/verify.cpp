@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "sim/base/errors.h"
 #include "sim/cli/options.h"
 #include "sim/cli/session.h"
 #include "sim/results/table.h"
-#include "traces/hdf5/errors.h"
 #include "traces/integrity/check_trace.h"
 
 namespace kvsim::cli {

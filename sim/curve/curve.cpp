@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "policies/interface/interrupt.h"
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
 #include "sim/attention/rescaled_step.h"
+#include "sim/base/errors.h"
+#include "sim/base/interrupt.h"
 #include "sim/curve/block_differences.h"
 #include "sim/curve/nested_replay.h"
 #include "sim/curve/oracle_curve.h"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "policies/parameters/amount_list.h"
-#include "policies/parameters/errors.h"
 #include "policies/parameters/split.h"
+#include "sim/base/amount_list.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/parameters/amount.h"
+#include "sim/base/amount.h"
 
 namespace kvsim {
 

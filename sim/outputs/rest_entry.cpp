@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "sim/base/errors.h"
 #include "sim/plugin/declared_parameters.h"
 #include "sim/plugin/descriptors.h"
-#include "traces/hdf5/errors.h"
 
 /// What kvsim_add_row() adds to.
 struct kvsim_rows {

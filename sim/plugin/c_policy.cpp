@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

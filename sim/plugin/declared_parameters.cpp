@@ -7,8 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "policies/parameters/errors.h"
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -6,10 +6,9 @@
 #include <map>
 #include <optional>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "sim/plugin/descriptors.h"
-#include "traces/hdf5/errors.h"
 #include "traces/sha256.h"
 
 namespace kvsim {

@@ -2,11 +2,10 @@
 
 #include <limits>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/plugin/c_policy.h"
 #include "sim/plugin/declared_parameters.h"
 #include "sim/plugin/descriptors.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -1,6 +1,6 @@
 #include "sim/replay/estimator_replay.h"
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 
 namespace kvsim {
 EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUnit& unit,

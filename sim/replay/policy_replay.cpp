@@ -1,7 +1,7 @@
 #include "sim/replay/policy_replay.h"
 
-#include "policies/interface/interrupt.h"
 #include "sim/attention/token_kinds.h"
+#include "sim/base/interrupt.h"
 #include "sim/kernels/score_kernels.h"
 #include "sim/replay/step_vectors.h"
 

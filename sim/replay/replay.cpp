@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "policies/interface/interrupt.h"
-#include "policies/parts/random_bits.h"
+#include "sim/base/interrupt.h"
+#include "sim/base/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/configuration_replay.h"
 #include "sim/replay/layer_errors.h"

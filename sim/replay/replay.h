@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "policies/interface/estimator.h"
-#include "policies/interface/interrupt.h"
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
 #include "sim/attention/mode.h"
+#include "sim/base/interrupt.h"
 #include "sim/outputs/measure_options.h"
 #include "sim/results/layer_error.h"
 #include "sim/results/result.h"

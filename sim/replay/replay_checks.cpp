@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/outputs/measured_steps.h"
 
 namespace kvsim {

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/integrity/file_version.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/local_disk/database_error.h"
 #include "sim/results/local_disk/local_copy.h"
 #include "sim/results/local_disk/open_to_read.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/input_file.h"
 
 namespace kvsim {

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "sim/kernels/percentile.h"
 
 namespace kvsim {

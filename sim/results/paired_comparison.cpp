@@ -8,8 +8,8 @@
 #include <set>
 #include <tuple>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 namespace {

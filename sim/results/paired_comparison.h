@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policies/parameters/amount.h"
+#include "sim/base/amount.h"
 #include "sim/results/layer_error.h"
 #include "sim/results/paired_bootstrap.h"
 #include "sim/results/result.h"

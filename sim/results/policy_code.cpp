@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "traces/sha256.h"
 
 namespace kvsim {

@@ -80,7 +80,7 @@ std::string join_on_unit(const std::string& table) {
 std::string is_oracle(const std::string& table) {
   std::vector<std::string> patterns;
   for (const PolicyInfo& policy : policies()) {
-    if (policy.make_planner == nullptr && policy.bounds_recall == nullptr) continue;
+    if (!policy.is_reference()) continue;
     patterns.push_back(fmt::format("{0}.policy || ':' GLOB '{1}[:+@]*'", table, policy.name));
   }
   return fmt::format("({})", fmt::join(patterns, " OR "));

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 
+#include "sim/base/errors.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/integrity/value_ranges.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

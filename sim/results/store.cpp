@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/results/database.h"
 #include "sim/results/integrity/value_ranges.h"
 #include "sim/results/layer_error_table.h"
 #include "sim/results/regret.h"
 #include "sim/results/replay_table.h"
 #include "sim/results/sampled_interval_table.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

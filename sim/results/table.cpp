@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string_view>
 
-#include "traces/hdf5/printable.h"
+#include "sim/base/printable.h"
 
 namespace kvsim {
 namespace {

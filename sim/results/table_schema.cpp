@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/errors.h"
 #include "sim/results/database.h"
 #include "sim/results/integrity/kept_digests.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

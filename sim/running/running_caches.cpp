@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "policies/parameters/errors.h"
 #include "sim/attention/token_kinds.h"
+#include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/estimator_steps.h"
 #include "sim/replay/replay_checks.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 #include "sim/replay/replay.h"
 #include "sim/sweep/cpu_quota.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/in_parallel.h"
 
 namespace kvsim {

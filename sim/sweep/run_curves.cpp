@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 
 namespace kvsim {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/replay/estimator_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
@@ -14,7 +14,6 @@
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
-#include "traces/hdf5/errors.h"
 #include "traces/sha256.h"
 
 namespace kvsim {

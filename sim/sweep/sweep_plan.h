@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "policies/parameters/amount.h"
 #include "policies/registry/spec.h"
+#include "sim/base/amount.h"
 #include "sim/replay/replay.h"
 #include "sim/results/store.h"
 #include "sim/sweep/selection.h"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/errors.h"
 #include "sim/replay/answer_steps.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 

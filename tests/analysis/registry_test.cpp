@@ -6,7 +6,7 @@
 #include <set>
 
 #include "oracle/oracles.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 

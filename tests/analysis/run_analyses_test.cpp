@@ -5,12 +5,11 @@
 #include <set>
 
 #include "analysis/unit_table.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 #include "traces/synth/synth.h"
 
 namespace kvsim::analysis_test::run_analyses_test {

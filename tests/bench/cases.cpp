@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "policies/parameters/amount.h"
 #include "sim/attention/attention_blocks.h"
+#include "sim/base/amount.h"
 #include "sim/curve/curve.h"
 
 namespace kvsim::bench {

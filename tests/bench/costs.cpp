@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "oracle/oracles.h"
-#include "policies/parameters/amount.h"
 #include "sim/attention/attention_blocks.h"
+#include "sim/base/amount.h"
 #include "tests/bench/program.h"
 #include "tests/bench/registry_costs.h"
 

@@ -3,8 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "policies/parameters/amount.h"
 #include "sim/attention/attention_blocks.h"
+#include "sim/base/amount.h"
 #include "sim/replay/replay.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/structured_heads.h"

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "tests/support/compare.h"
 #include "tests/support/nesting.h"
 #include "tests/support/variants.h"

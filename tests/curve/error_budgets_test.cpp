@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::error_budgets_test {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "gpu/batch_replay.h"
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/gpu/emulated_threads.h"
 #include "tests/gpu/host_device.h"
 #include "tests/support/compare.h"

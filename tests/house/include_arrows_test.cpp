@@ -28,31 +28,31 @@ const Folders kBelowReplay =
     Folders{"sim/outputs/", "sim/results/", "sim/attention/", "sim/cache/", "sim/kernels/"};
 const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/sweep/"};
 
+constexpr std::string_view kBase = "sim/base/";  // which every room may include
+
 // From the bottom up. A folder stands for its own files, not for those of the folders in it.
 const std::vector<Room> kRooms = {
+    {kBase, {}},
     {"traces/output/", {}},
     {"traces/hdf5/", {"traces/output/"}},
-    {"traces/guard/", {"traces/hdf5/", "policies/parameters/errors.h"}},
+    {"traces/guard/", {"traces/hdf5/"}},
     {"traces/", {"traces/hdf5/", "traces/guard/", "traces/output/"}},
     {"traces/synth/", kTraces},
     {"policies/parameters/", {}},
-    {"policies/parts/", {"policies/parameters/"}},
+    {"policies/parts/", {}},
     {"policies/interface/", {"policies/parameters/", "policies/parts/"}},
     {"policies/registry/", {"policies/interface/", "policies/parameters/"}},
     {"policies/", {"policies/interface/", "policies/parameters/", "policies/parts/"}},
     {"sim/kernels/", {"policies/interface/score_rule.h", "traces/unit.h"}},
-    {"sim/attention/",
-     Folders{"sim/kernels/", "policies/interface/", "policies/parameters/"} + kTraces},
+    {"sim/attention/", Folders{"sim/kernels/", "policies/interface/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
-    {"sim/results/local_disk/", Folders{"policies/parameters/"} + kTraces},
+    {"sim/results/local_disk/", kTraces},
     {"sim/results/",
-     Folders{"policies/registry/", "policies/parameters/", "policies/parts/random_bits.h",
-             "sim/kernels/percentile.h", "sim/results/local_disk/"} +
+     Folders{"policies/registry/", "sim/kernels/percentile.h", "sim/results/local_disk/"} +
          kTraces},
-    {"sim/results/merge/",
-     Folders{"policies/parameters/", "sim/results/", "sim/results/local_disk/"} + kTraces},
+    {"sim/results/merge/", Folders{"sim/results/", "sim/results/local_disk/"} + kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
-                             "policies/parameters/", "policies/parts/"} +
+                             "policies/parts/"} +
                          kTraces},
     {"sim/replay/", kBelowReplay},
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
@@ -65,8 +65,7 @@ const std::vector<Room> kRooms = {
     {"oracle/", kBelowReplay + Folders{"sim/replay/", "oracle/assignment/", "oracle/auction/",
                                        "oracle/lookahead/"}},
     {"oracle/labels/", kBelowReplay + Folders{"sim/replay/"}},
-    {"analysis/fits/",
-     {"policies/interface/interrupt.h", "traces/unit.h", "traces/synth/random_stream.h"}},
+    {"analysis/fits/", {"traces/unit.h", "traces/synth/random_stream.h"}},
     {"analysis/cost/", {}},
     {"analysis/", kEngine},
     {"analysis/measurements/", kEngine + Folders{"analysis/", "analysis/fits/"}},
@@ -107,7 +106,7 @@ bool may_include(const Room& room, const std::string& include) {
   const auto allows = [&](std::string_view allowed) {
     return include == allowed || (other != nullptr && other->folder == allowed);
   };
-  return room.anything || other == &room ||
+  return room.anything || other == &room || allows(kBase) ||
          std::any_of(room.may_include.begin(), room.may_include.end(), allows);
 }
 
@@ -149,6 +148,11 @@ TEST_CASE("house: an upward include is caught") {
   CHECK(upward_includes("policies/h2o.cpp", "#include \"policies/registry/registry.h\"").size() ==
         1);
   CHECK(upward_includes("analysis/registry.cpp", "#include \"sim/cli/verb.h\"").size() == 1);
+  CHECK(
+      upward_includes("sim/base/amount.cpp", "#include \"policies/parameters/params.h\"").size() ==
+      1);
+  CHECK(upward_includes("traces/output/unnamed_file.cpp", "#include \"sim/base/errors.h\"") ==
+        Faults{});
   CHECK(upward_includes("oracle/optimal.cpp", text) == Faults{});
   CHECK(upward_includes("sim/replay/oracle_plans.cpp", text) == Faults{});
   CHECK(upward_includes("elsewhere/a.cpp", text).size() == 1);

@@ -5,7 +5,7 @@
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
 #include "oracle/certificate.h"
-#include "policies/interface/interrupt.h"
+#include "sim/base/interrupt.h"
 #include "tests/oracle/small_attention.h"
 
 namespace kvsim::auction_test {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "oracle/assignment/remaining_sums.h"
-#include "policies/interface/interrupt.h"
 #include "policies/registry/spec.h"
+#include "sim/base/interrupt.h"
 #include "sim/kernels/candidate_kernels.h"
 #include "tests/oracle/small_attention.h"
 #include "tests/support/units.h"

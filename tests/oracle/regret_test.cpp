@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/store.h"
 #include "tests/support/nightly.h"
 #include "tests/support/sweep_requests.h"

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "policies/interface/interrupt.h"
 #include "policies/registry/registry.h"
+#include "sim/base/interrupt.h"
 #include "sim/replay/planner.h"
 #include "tests/support/units.h"
 

@@ -5,11 +5,11 @@
 #include <catch2/catch.hpp>
 
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
 #include "sim/curve/curve.h"
 #include "tests/oracle/small_attention.h"
 #include "tests/support/units.h"
 #include "tests/traces/attention.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::step_losses_test {
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/compare.h"
 #include "tests/support/stepwise_reference.h"

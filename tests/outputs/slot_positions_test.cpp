@@ -1,13 +1,13 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "sim/base/errors.h"
 #include "tests/support/compare.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/stepwise_reference.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/units.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::slot_positions_test {
 

@@ -1,8 +1,8 @@
 #include <iostream>
 
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/run_sweep.h"
-#include "traces/hdf5/errors.h"
 
 // Calls what needs every library that the package stands on.
 int main() {

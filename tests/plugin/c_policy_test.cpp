@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::c_policy_test {
 

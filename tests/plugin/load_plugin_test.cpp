@@ -7,9 +7,9 @@
 
 #include "analysis/analysis.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "tests/plugin/plugin_files.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::load_plugin_test {
 

@@ -2,11 +2,11 @@
 #include <map>
 
 #include "analysis/run_analyses.h"
+#include "sim/base/errors.h"
 #include "tests/plugin/plugin_files.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::plugin_analysis_test {
 

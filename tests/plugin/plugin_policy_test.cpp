@@ -1,13 +1,12 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/run_curves.h"
 #include "tests/plugin/plugin_files.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 #include "traces/sha256.h"
 
 namespace kvsim::plugin_policy_test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::expected_attention_test {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::kcenter_test {

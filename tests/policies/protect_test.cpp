@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::protect_test {

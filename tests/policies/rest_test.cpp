@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::rest_test {
 

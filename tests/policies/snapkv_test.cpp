@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::snapkv_test {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/policies/subgen_tokens.h"
 
 namespace kvsim::subgen_budget_test {

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "policies/parts/random_bits.h"
 #include "policies/registry/spec.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim::policies_test {
 

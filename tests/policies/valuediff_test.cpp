@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::valuediff_test {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::vatp_test {

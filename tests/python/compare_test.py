@@ -12,7 +12,7 @@ BITS = (1 << 64) - 1
 
 
 def mixed(x):
-    """SplitMix64, as policies/parts/random_bits.h has it."""
+    """SplitMix64, as sim/base/random_bits.h has it."""
     x = (x + 0x9E3779B97F4A7C15) & BITS
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & BITS
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & BITS

@@ -8,8 +8,7 @@ import kvsim
 from conftest import H2O, OPTIMAL, POLICIES
 from kvsim.report import Choice, ChoiceError, Comparison
 from kvsim.report.labels import LONGEST, labels
-from kvsim.report.style import LIGHT, PALETTE, styles
-from kvsim.report.style import POLICIES as POLICY_NAMES
+from kvsim.report.style import LIGHT, PALETTE, oracle_names, policy_names, styles
 
 LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot,keep=heavy" \
     "+protect:first=0.05,last=0.25+quant:bits=2,group=128@persistence"  # fmt: skip
@@ -88,9 +87,17 @@ def test_the_first_colours_are_told_apart_by_every_kind_of_vision(vision, theme)
     assert nearest[8] > 0.085 and nearest[len(seen)] > 0.03
 
 
+def test_every_built_in_policy_has_its_colour_in_all_files():
+    listed = kvsim.policies().query("origin == ''").name
+    assert set(policy_names()) | set(oracle_names()) == set(listed)
+    assert oracle_names()[:3] == ["optimal", "certificate", "belady"]
+    colors = [styles([name])[name].colors for name in policy_names()]
+    assert colors[:24] == PALETTE and len(set(colors)) == len(colors)
+
+
 def test_policies_are_told_apart_without_their_colours():
-    looks = [style.line_in(LIGHT) for style in styles(POLICY_NAMES).values()]
-    assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(POLICY_NAMES)
+    looks = [style.line_in(LIGHT) for style in styles(policy_names()).values()]
+    assert len({(look["marker"], look["linestyle"]) for look in looks}) == len(policy_names())
 
 
 def test_colours_do_not_depend_on_what_is_shown(result_file):

@@ -102,3 +102,5 @@ def test_the_registry_is_a_frame():
     assert "recent" in [each.name for each in frame.loc["h2o"].parameters]
     assert frame.loc["h2o"].presets[0].reproduces
     assert frame.loc["h2o"].origin == ""
+    assert frame.loc[["optimal", "topk"]].reference.all() and not frame.loc["h2o"].reference
+    assert frame.loc["window"].color_place == 0 and frame.loc["h2o"].color_place == 1

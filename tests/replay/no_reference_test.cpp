@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/hdf5_edit.h"

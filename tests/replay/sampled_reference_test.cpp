@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/outputs/measured_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/compare.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/per_step_file.h"
 #include "sim/results/schedule_file.h"
 #include "tests/support/compare.h"
@@ -11,7 +11,6 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 #include "tests/support/variants.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::schedule_test {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-#include "policies/parts/random_bits.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim::paired_bootstrap_test {
 

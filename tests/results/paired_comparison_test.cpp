@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::paired_comparison_test {
 

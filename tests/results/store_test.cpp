@@ -7,13 +7,12 @@
 #include <fstream>
 #include <limits>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/replay/replay.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/run.h"
 #include "tests/support/compare.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::store_test {
 

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::test_support::table_schema_test {
 

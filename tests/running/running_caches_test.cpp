@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
 #include "sim/attention/attention.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/allocate.h"
 #include "tests/running/running_text.h"
 #include "tests/support/variants.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 #include "sim/replay/estimator_steps.h"
 
 namespace kvsim::test_support {

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "policies/parameters/errors.h"
 #include "sim/attention/persistence.h"
+#include "sim/base/errors.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"

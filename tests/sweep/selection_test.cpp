@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 

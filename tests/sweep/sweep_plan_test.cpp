@@ -1,11 +1,10 @@
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/sweep_jobs.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::sweep_plan_test {
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/version.h"
 #include "sim/sweep/run_sweep.h"
 #include "tests/support/compare.h"
@@ -9,7 +9,6 @@
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::sweep_test {
 

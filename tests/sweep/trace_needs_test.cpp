@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "policies/registry/needs.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/units.h"
-#include "traces/hdf5/errors.h"
 #include "traces/trace_writer.h"
 
 namespace kvsim::trace_needs_test {

@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/units.h"
-#include "traces/hdf5/errors.h"
 #include "traces/trace_writer.h"
 
 namespace kvsim::verify_test {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 #include "traces/trace.h"
 
 namespace kvsim::traces_test {

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 #include "traces/synth/synth.h"
 
 namespace kvsim::traces_test::trace_in_memory_test {

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "sim/base/errors.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 #include "traces/synth/synth.h"
 #include "traces/trace.h"
 

@@ -8,9 +8,9 @@
 #include <new>
 #include <stdexcept>
 
+#include "sim/base/errors.h"
 #include "traces/guard/child_process.h"
 #include "traces/guard/interrupted.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/place.h"
 
 namespace kvsim {

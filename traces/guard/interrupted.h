@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 

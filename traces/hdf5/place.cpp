@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "traces/hdf5/errors.h"
-#include "traces/hdf5/printable.h"
+#include "sim/base/errors.h"
+#include "sim/base/printable.h"
 
 namespace kvsim {
 Place Place::child(const std::string& name) const {

@@ -21,7 +21,7 @@ from .rows import (
     with_columns,
 )
 from .selection import select
-from .style import ORACLES, Style, styles
+from .style import Style, oracle_names, styles
 
 _NEEDED = [*UNIT, *(name for name in MEASURES if name not in LATER)]
 _NEEDED += ["trace_id", "policy", "mode", "seed", "trace", "budget_request"]
@@ -60,7 +60,7 @@ class Comparison:
         of_regret: set[str] = set()  # oracles of the attention that is lost
         if "regret" in results:
             of_regret = set(with_columns(results, "regret", ["oracle"])["oracle"])
-        known = {spec for spec in everything if base_name(spec) in ORACLES}
+        known = {spec for spec in everything if base_name(spec) in oracle_names()}
         self.oracles = of_regret | known
         self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
 

@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
+from ..registry import policies
 from .labels import base_name, labels
 
 # Pairs for the light and the dark theme: one hue, at a contrast of at least 3:1 with the paper. The
@@ -21,12 +23,6 @@ _PAIRS = (
 PALETTE = [tuple(pair.split()) for pair in _PAIRS.split(",")]
 MARKERS = "osD^vP*Xph<>d8H"
 LINES = ("-", (0, (6, 1.5)), (0, (4, 1.2, 1, 1.2)), (0, (7, 1.2, 1, 1.2, 1, 1.2)))
-# The place in this list gives a policy its colour in all files. Variants of it take free places.
-POLICIES = (
-    "window h2o tova sink scissorhands snapkv lru lfu subgen kcenter keydiff knorm fastgen spatten "
-    "random strided fixed schedule full valuediff lookback reservoir"
-).split()
-ORACLES = "optimal certificate belady future greedy h2o-global topk lookahead".split()
 # Oracles do not compete with policies: they are grey, and dash and marker distinguish them.
 ORACLE_LINES = ((0, (1, 1)), (0, (3, 1)), (0, (5, 1, 1, 1)), (0, (7, 2)))
 
@@ -89,27 +85,51 @@ class Style:
         return {"color": self.color(theme), "linestyle": self.line, "marker": self.marker}
 
 
+@cache
+def policy_names() -> list[str]:
+    """The built-in policies that compete, in the order of their colours."""
+    return _names_in_figures(references=False)
+
+
+@cache
+def oracle_names() -> list[str]:
+    """The built-in oracles and other references, in the order of their greys."""
+    return _names_in_figures(references=True)
+
+
+def _names_in_figures(references: bool) -> list[str]:
+    frame = policies().dropna(subset="color_place")
+    rows = frame[frame["reference"] == references].sort_values("color_place")
+    return rows["name"].to_list()
+
+
 def styles(
     specs: Iterable[str],
-    oracles: Iterable[str] = ORACLES,
+    oracles: Iterable[str] | None = None,
     given: Mapping[str, str] | None = None,
 ) -> dict[str, Style]:
     """One style for each spec or policy name. `given` has labels for some of them.
+
+    `oracles` are specs that do not compete; without it they are those that the registry knows.
+    The place of a policy in the registry gives it its colour in all files. Variants of it take free
+    places, as do policies that are not built in.
 
     The style of a policy does not depend on the other specs, except if several specs are variants
     of one policy.
     """
     specs = sorted(specs)
-    names, above = labels(specs, given), set(oracles)
+    known = oracle_names()
+    names, above = labels(specs, given), set(known if oracles is None else oracles)
     found = {}
-    ladder = _places([spec for spec in specs if spec in above], ORACLES)
-    last = max([len(ORACLES) - 1, *ladder.values()])
+    ladder = _places([spec for spec in specs if spec in above], known)
+    last = max([len(known) - 1, *ladder.values()])
     for spec, place in ladder.items():
         colors = tuple(mix(*theme.oracle, place / last) for theme in THEMES)
         line = ORACLE_LINES[place % len(ORACLE_LINES)]
         marker = MARKERS[place % len(MARKERS)]
         found[spec] = Style(spec, names[spec], colors, line, marker, True)
-    for spec, place in _places([spec for spec in specs if spec not in above], POLICIES).items():
+    competing = [spec for spec in specs if spec not in above]
+    for spec, place in _places(competing, policy_names()).items():
         line, marker = LINES[place % len(LINES)], MARKERS[place % len(MARKERS)]
         found[spec] = Style(spec, names[spec], _pair(place), line, marker, False)
     return found

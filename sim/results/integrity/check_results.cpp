@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
+#include "sim/base/errors.h"
 #include "sim/results/integrity/file_version.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/integrity/value_ranges.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "sim/base/errors.h"
 #include "sim/results/integrity/file_version.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

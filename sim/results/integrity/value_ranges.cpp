@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

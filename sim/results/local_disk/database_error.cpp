@@ -8,8 +8,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "sim/base/errors.h"
 #include "sim/results/local_disk/file_system.h"
-#include "traces/hdf5/errors.h"
 #include "traces/output/descriptor.h"
 #include "traces/output/partial_file.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/local_disk/file_system.h"
 
 namespace kvsim {

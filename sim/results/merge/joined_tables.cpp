@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/base/errors.h"
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/database.h"
 #include "sim/results/layer_error_table.h"
 #include "sim/results/replay_table.h"
 #include "sim/results/run.h"
 #include "sim/results/sampled_interval_table.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/database.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/integrity/row_digest.h"
@@ -19,7 +19,6 @@
 #include "sim/results/merge/shared_units.h"
 #include "sim/results/merge/table_join.h"
 #include "sim/results/regret.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/errors.h"
 #include "sim/results/run.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

@@ -5,11 +5,11 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/errors.h"
 #include "sim/results/merge/table_join.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/results/replay_table.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

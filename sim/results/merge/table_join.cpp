@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/aliases.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/trace_needs.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim {
 namespace {

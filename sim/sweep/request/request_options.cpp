@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "policies/parameters/amount_list.h"
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
+#include "sim/base/amount_list.h"
+#include "sim/base/errors.h"
+#include "sim/base/nearest.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/request/lists.h"
 

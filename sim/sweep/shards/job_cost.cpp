@@ -18,20 +18,6 @@ constexpr Count kPythonStep = 10'000;  // of a policy of Python
 /// A measured allocation looks at every unit of the sequence first.
 Count profile(const UnitSizes& unit) { return 10 * unit.pairs() * unit.group; }
 
-/// Of policies that compare vectors at every step, which their Rules do not tell.
-Count comparing_vectors(const Spec& policy, const UnitSizes& unit, Count held) {
-  const std::string& name = policy.policy().name;
-  const Count attended = unit.attended(held);
-  if (name == "kcenter") return attended * (20 + held * 17 / 20);
-  if (name == "keydiff") return attended * (20 + unit.head_dim * 2 / 5);
-  if (name == "valuediff") return attended * (20 + unit.value_dim * 2 / 5);
-  if (name == "lookback") {
-    const Count window = policy.params().integer("window");
-    return attended * unit.group * (100 + window * (6 + unit.dims() / 2));
-  }
-  return 0;
-}
-
 /// Per token that a step of the configuration attends to.
 Count per_attended(const Spec& policy, const Rules& rules, const UnitSizes& unit,
                    bool has_reference) {
@@ -61,21 +47,15 @@ Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, C
     sum += measured * unit.group * unit.value_dim * unit.hidden / 50;
   }
   if (policy.policy().origin == "Python") sum += kPythonStep * unit.tokens;
-  return sum + comparing_vectors(policy, unit, held);
+  const TimeEstimate scoring = policy.policy().scoring_cost;
+  return scoring == nullptr ? sum : sum + scoring(policy.params(), unit, held);
 }
 
 /// The plan of an oracle for one budget.
 Count planning_budget(const Spec& policy, const UnitSizes& unit, Count held) {
-  const std::string& name = policy.policy().name;
-  if (name == "greedy") return unit.tokens * unit.tokens * unit.steps / 10;
-  if (name == "certificate") return 50 * unit.pairs();
-  if (plans_by_auction(policy, static_cast<std::size_t>(unit.tokens))) return 20 * unit.pairs();
-  if (name != "lookahead") return 0;
-  const Params& params = policy.params();
-  const Count beam = params.integer("beam");
-  Count each = 40 + params.integer("window") * unit.dims() / 160;
-  if (params.choice("cost") == "projected") each += unit.hidden * 5 / 2;
-  return unit.attended(held) * unit.group * each * (beam == 1 ? 1 : 3 * beam);
+  const TimeEstimate cost = policy.policy().planning_cost;
+  if (cost != nullptr) return cost(policy.params(), unit, held);
+  return plans_by_auction(policy, static_cast<std::size_t>(unit.tokens)) ? 20 * unit.pairs() : 0;
 }
 
 /// What the caches of a configuration hold at most.

@@ -9,7 +9,7 @@
 #include <queue>
 #include <utility>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/run.h"
 
 namespace kvsim {

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "traces/hdf5/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

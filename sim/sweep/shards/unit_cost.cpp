@@ -1,7 +1,5 @@
 #include "sim/sweep/shards/unit_cost.h"
 
-#include <algorithm>
-
 namespace kvsim {
 namespace {
 
@@ -9,11 +7,6 @@ constexpr std::int64_t kOpenUnit = 1'000'000;
 constexpr std::int64_t kReadNumber = 6;
 
 }  // namespace
-
-std::int64_t UnitSizes::attended(std::int64_t held) const {
-  const std::int64_t growing = std::clamp<std::int64_t>(held - (tokens - steps), 0, steps);
-  return steps * held - growing * growing / 2;
-}
 
 UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned) {
   const TraceHeader& header = plan.traces[planned.trace].header();
@@ -38,9 +31,8 @@ std::int64_t reference_nanoseconds(const UnitSizes& unit, std::int64_t pairs) {
 std::int64_t future_nanoseconds(const UnitSizes& unit) { return 12 * unit.pairs() * unit.group; }
 
 std::int64_t planning_nanoseconds(const Spec& policy, const UnitSizes& unit, std::int64_t budget) {
-  if (policy.policy().name != "optimal") return 0;
-  const std::int64_t evictions = std::clamp<std::int64_t>(unit.tokens - budget, 0, unit.steps);
-  return unit.tokens * evictions * evictions / 8;
+  const TimeEstimate cost = policy.policy().joint_planning_cost;
+  return cost == nullptr ? 0 : cost(policy.params(), unit, budget);
 }
 
 }  // namespace kvsim

@@ -2,28 +2,10 @@
 
 #include <cstdint>
 
+#include "policies/interface/unit_sizes.h"
 #include "sim/sweep/sweep_plan.h"
 
 namespace kvsim {
-
-/// The sizes of a unit on which its costs depend.
-struct UnitSizes {
-  std::int64_t tokens = 0;
-  std::int64_t steps = 0;  ///< measured ones, the last of the text
-  std::int64_t group = 1;
-  std::int64_t head_dim = 0;
-  std::int64_t value_dim = 0;
-  std::int64_t hidden = 0;     ///< columns of an output projection that is applied; 0: none
-  std::int64_t gradients = 0;  ///< samples that are read
-
-  std::int64_t dims() const { return head_dim + value_dim; }
-
-  /// Steps and the tokens that they see, of the full attention.
-  std::int64_t pairs() const { return tokens * (tokens + 1) / 2; }
-
-  /// The same of a cache that holds at most so many tokens, over the measured steps.
-  std::int64_t attended(std::int64_t held) const;
-};
 
 /// Without `hidden` and `gradients`.
 UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned);

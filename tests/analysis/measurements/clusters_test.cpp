@@ -4,7 +4,7 @@
 
 #include "analysis/fits/clustering.h"
 #include "analysis/fits/line_fit.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "analysis/fits/rank_correlation.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"

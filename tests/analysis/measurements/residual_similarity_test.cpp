@@ -7,13 +7,13 @@
 #include "analysis/fits/rank_correlation.h"
 #include "analysis/layer_stream.h"
 #include "analysis/run_analyses.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
 #include "tests/support/units.h"
-#include "traces/hdf5/errors.h"
 #include "traces/residual_stream.h"
 
 namespace kvsim::analysis_test::residual_similarity_test {

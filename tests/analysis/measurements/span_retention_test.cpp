@@ -4,7 +4,7 @@
 #include <set>
 
 #include "analysis/asked_facts.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 

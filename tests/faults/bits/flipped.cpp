@@ -13,9 +13,9 @@
 #include <fstream>
 #include <span>
 
+#include "sim/base/errors.h"
 #include "tests/faults/inputs/trace_numbers.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::faults {
 namespace {

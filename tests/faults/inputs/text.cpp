@@ -6,8 +6,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
 #include "sim/cli/config.h"
 #include "sim/sweep/request/lists.h"
 #include "sim/sweep/request/request_options.h"

@@ -9,9 +9,9 @@
 #include <functional>
 #include <stdexcept>
 
+#include "sim/base/errors.h"
 #include "tests/faults/inputs/inputs.h"
 #include "tests/faults/inputs/trace_numbers.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::faults {
 namespace {

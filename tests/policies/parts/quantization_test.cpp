@@ -6,10 +6,10 @@
 #include <set>
 #include <vector>
 
-#include "policies/parameters/errors.h"
 #include "policies/parts/half.h"
-#include "policies/parts/random_bits.h"
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
+#include "sim/base/random_bits.h"
 
 namespace kvsim::quantization_test {
 

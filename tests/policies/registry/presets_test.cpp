@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::presets_test {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/spec_list.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::register_policy_test {
 

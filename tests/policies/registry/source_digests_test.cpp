@@ -41,9 +41,9 @@ TEST_CASE("the digest of a policy follows its source and all that it includes", 
   const TemporaryFolder sources;
   write(sources / "policies/one.cpp", "#include \"policies/parts/draw.h\"\nint one = 1;\n");
   write(sources / "policies/two.cpp", "int two = 2;\n");
-  write(sources / "policies/parts/draw.h", "#include \"policies/parts/bits.h\"\nint draw();\n");
+  write(sources / "policies/parts/draw.h", "#include \"sim/base/bits.h\"\nint draw();\n");
   write(sources / "policies/parts/draw.cpp", "int draw() { return 1; }\n");
-  write(sources / "policies/parts/bits.h", "int bits = 8;\n");
+  write(sources / "sim/base/bits.h", "int bits = 8;\n");
   write(sources / "oracle/seer.cpp", "int seer = 3;\n");
   auto before = digests_of(sources);
   CHECK(before.size() == 3);
@@ -57,7 +57,7 @@ TEST_CASE("the digest of a policy follows its source and all that it includes", 
   CHECK(changed().empty());
   write(sources / "policies/two.cpp", "int two = 22;\n");
   CHECK(changed() == "policies/two.cpp ");
-  write(sources / "policies/parts/bits.h", "int bits = 16;\n");
+  write(sources / "sim/base/bits.h", "int bits = 16;\n");
   CHECK(changed() == "policies/one.cpp ");
   write(sources / "policies/parts/draw.cpp", "int draw() { return 2; }\n");
   CHECK(changed() == "policies/one.cpp ");

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "policies/parameters/errors.h"
 #include "policies/registry/aliases.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::spec_list_test {
 

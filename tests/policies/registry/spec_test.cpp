@@ -2,9 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
-#include "policies/parameters/nearest.h"
 #include "policies/registry/registry.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::spec_test {
 
@@ -116,15 +115,6 @@ TEST_CASE("a list with a wrong spec or without any is refused", "[policies]") {
   CHECK_THROWS_AS(parse_specs("window;h20"), UsageError);
   CHECK_THROWS_AS(parse_specs(""), UsageError);
   CHECK_THROWS_AS(parse_specs(";"), UsageError);
-}
-
-TEST_CASE("the nearest word has the fewest edits, the first of several", "[policies]") {
-  const std::vector<std::string> words = {"window", "sink", "random", "h2o"};
-  CHECK(nearest("h20", words) == "h2o");
-  CHECK(nearest("rnadom", words) == "random");
-  CHECK(nearest("sin", words) == "sink");
-  CHECK(nearest("window", words) == "window");
-  CHECK(nearest("ab", std::vector<std::string>{"ac", "bb"}) == "ac");
 }
 
 TEST_CASE("spec: a combinator that adds an entry stands once") {

@@ -4,11 +4,10 @@
 #include <random>
 #include <sstream>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/integrity/check_results.h"
 #include "tests/results/result_files.h"
 #include "tests/support/unsynced_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::results_test::damaged_file_test {
 

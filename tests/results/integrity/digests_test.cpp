@@ -3,13 +3,13 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "sim/base/errors.h"
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/integrity/file_version.h"
 #include "sim/results/merge/merge.h"
 #include "tests/results/result_files.h"
 #include "tests/support/unsynced_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::results_test::digests_test {
 

@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/integrity/file_version.h"
 #include "tests/results/result_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::results_test::format_version_test {
 

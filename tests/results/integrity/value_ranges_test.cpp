@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "sim/base/errors.h"
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/layer_error_table.h"
@@ -12,7 +13,6 @@
 #include "sim/results/sampled_interval_table.h"
 #include "sim/sweep/curve_table.h"
 #include "tests/results/result_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::results_test::value_ranges_test {
 

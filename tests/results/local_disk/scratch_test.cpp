@@ -6,12 +6,11 @@
 #include <fstream>
 #include <optional>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/local_disk/file_system.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::scratch_test {
 

@@ -3,12 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "oracle/oracles.h"
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/results/merge/merge.h"
 #include "sim/results/policy_code.h"
 #include "tests/results/result_files.h"
 #include "tests/support/unsynced_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::results_test::merge_refusals_test {
 

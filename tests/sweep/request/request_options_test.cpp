@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 #include "sim/sweep/request/policy_lists.h"
 
 namespace kvsim::request_options_test {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::shard_test {
 

@@ -4,11 +4,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "sim/sweep/shards/work_items.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
-#include "traces/hdf5/errors.h"
 
 namespace kvsim::sweep_part_test {
 

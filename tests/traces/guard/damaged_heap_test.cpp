@@ -2,10 +2,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "sim/base/errors.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/guard/guard_limits.h"
-#include "traces/hdf5/errors.h"
 #include "traces/trace.h"
 
 namespace kvsim::traces_test::damaged_heap_test {

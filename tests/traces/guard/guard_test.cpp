@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "sim/base/errors.h"
 #include "traces/guard/interrupted.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/hdf5/hdf5_type.h"
 

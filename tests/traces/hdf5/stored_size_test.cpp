@@ -4,9 +4,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "sim/base/errors.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 #include "traces/hdf5/group_reader.h"
 #include "traces/hdf5/hdf5_lock.h"
 

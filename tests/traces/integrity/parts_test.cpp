@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "sim/base/errors.h"
 #include "tests/support/hdf5_edit.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
-#include "traces/hdf5/errors.h"
 #include "traces/trace.h"
 
 namespace kvsim::traces_test::parts_test {

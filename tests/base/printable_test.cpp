@@ -1,4 +1,4 @@
-#include "traces/hdf5/printable.h"
+#include "sim/base/printable.h"
 
 #include <catch2/catch.hpp>
 

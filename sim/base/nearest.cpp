@@ -1,4 +1,4 @@
-#include "policies/parameters/nearest.h"
+#include "sim/base/nearest.h"
 
 #include <algorithm>
 #include <numeric>

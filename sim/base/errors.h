@@ -11,6 +11,13 @@ class UsageError : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
+/// Invalid input data. The message names the file, the dataset or attribute, what was expected,
+/// what was found and, if known, the fix. The program exits with 3.
+class DataError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// A run ended because the user ended it.
 class Interrupted : public std::runtime_error {
  public:

@@ -1,8 +1,8 @@
-#include "policies/parameters/amount_list.h"
+#include "sim/base/amount_list.h"
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::amount_list_test {
 
@@ -14,7 +14,7 @@ Texts amounts(std::string_view text) {
   return written;
 }
 
-TEST_CASE("a range of amounts goes from its first to its last if a step hits it", "[policies]") {
+TEST_CASE("a range of amounts goes from its first to its last if a step hits it") {
   CHECK(amounts("5%..25%:5%") == Texts{"5%", "10%", "15%", "20%", "25%"});
   CHECK(amounts("16..64:16") == Texts{"16", "32", "48", "64"});
   CHECK(amounts("16..63:16") == Texts{"16", "32", "48"});
@@ -25,7 +25,7 @@ TEST_CASE("a range of amounts goes from its first to its last if a step hits it"
   CHECK(amounts("20%") == Texts{"20%"});
 }
 
-TEST_CASE("the amounts of a range are those that a list would name", "[policies]") {
+TEST_CASE("the amounts of a range are those that a list would name") {
   const std::vector<Amount> amounts = parse_amounts("0.1..0.9:0.1", "--budgets");
   REQUIRE(amounts.size() == 9);
   CHECK(amounts[2].written() == "0.3");
@@ -34,7 +34,7 @@ TEST_CASE("the amounts of a range are those that a list would name", "[policies]
   CHECK(parse_amounts("1%..100%:1%", "").size() == 100);
 }
 
-TEST_CASE("a range that cannot be meant is refused, naming what is wrong", "[policies]") {
+TEST_CASE("a range that cannot be meant is refused, naming what is wrong") {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {"5%..50%", "has no step"},
       {"16..256", "has no step"},

@@ -1,10 +1,10 @@
-#include "policies/parameters/amount_list.h"
+#include "sim/base/amount_list.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "policies/parameters/amount.h"
+#include "sim/base/amount.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {

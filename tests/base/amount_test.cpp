@@ -1,21 +1,21 @@
-#include "policies/parameters/amount.h"
+#include "sim/base/amount.h"
 
 #include <catch2/catch.hpp>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::amount_test {
 
 int tokens(const char* text, int whole) { return Amount::parse(text, "amount").of(whole); }
 
-TEST_CASE("a whole number is an amount of tokens whatever it is of", "[policies]") {
+TEST_CASE("a whole number is an amount of tokens whatever it is of") {
   CHECK(tokens("256", 10) == 256);
   CHECK(tokens("1", 512) == 1);
   CHECK(tokens("0", 512) == 0);
   CHECK(tokens("007", 512) == 7);
 }
 
-TEST_CASE("a share is rounded to the nearest token, halves up", "[policies]") {
+TEST_CASE("a share is rounded to the nearest token, halves up") {
   CHECK(tokens("5%", 512) == 26);  // 25.6
   CHECK(tokens("0.05", 512) == 26);
   CHECK(tokens("0.5", 5) == 3);   // 2.5
@@ -25,14 +25,14 @@ TEST_CASE("a share is rounded to the nearest token, halves up", "[policies]") {
   CHECK(tokens("20%", 384) == 77);  // 76.8
 }
 
-TEST_CASE("a share is at least one token and at most the whole", "[policies]") {
+TEST_CASE("a share is at least one token and at most the whole") {
   CHECK(tokens("0.001", 10) == 1);
   CHECK(tokens("0.1%", 1) == 1);
   CHECK(tokens("1.0", 512) == 512);
   CHECK(tokens("100%", 512) == 512);
 }
 
-TEST_CASE("an amount has one spelling", "[policies]") {
+TEST_CASE("an amount has one spelling") {
   const auto text = [](const char* written) { return Amount::parse(written, "amount").text(); };
   CHECK(text("256") == "256");
   CHECK(text("0256") == "256");
@@ -46,7 +46,7 @@ TEST_CASE("an amount has one spelling", "[policies]") {
   CHECK(text("100%") == "1.0");
 }
 
-TEST_CASE("every whole percentage is the fraction of that value", "[policies]") {
+TEST_CASE("every whole percentage is the fraction of that value") {
   for (int percent = 1; percent <= 100; ++percent) {
     const std::string written = std::to_string(percent) + "%";
     const std::string fraction =
@@ -57,7 +57,7 @@ TEST_CASE("every whole percentage is the fraction of that value", "[policies]") 
   }
 }
 
-TEST_CASE("anything but the three forms of an amount is refused by name", "[policies]") {
+TEST_CASE("anything but the three forms of an amount is refused by name") {
   const std::string text =
       GENERATE(as<std::string>(), "", "-1", "-0.5", "1.5", "2.0", "101%", "0%", "0.0", "-5%", "abc",
                "5 %", " 5", "5 ", "%", ".", "nan", "NaN", "nan%", "inf", "1e400", "1e-400", "0x10",

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "policies/parameters/errors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim {
 
