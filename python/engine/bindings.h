@@ -24,7 +24,6 @@ void bind_running_caches(nanobind::module_& module);
 void bind_closed_loop_file(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
-void bind_scale(nanobind::module_& module);
 void bind_shards(nanobind::module_& module);
 void bind_threads(nanobind::module_& module);
 void bind_partial_file(nanobind::module_& module);

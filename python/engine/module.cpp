@@ -23,7 +23,6 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_closed_loop_file(module);
   kvsim::python::bind_specs(module);
   kvsim::python::bind_labels(module);
-  kvsim::python::bind_scale(module);
   kvsim::python::bind_shards(module);
   kvsim::python::bind_threads(module);
   kvsim::python::bind_partial_file(module);

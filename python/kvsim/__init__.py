@@ -30,7 +30,6 @@ from .record import RecordError, RecordWarning
 from .registry import policies
 from .replay import Replay, replay
 from .results import NoSuchTable, Results, ResultsError, load
-from .scale import scale
 from .sweep import sweep
 from .synth import synth
 from .trace import Trace, Unit
@@ -73,7 +72,6 @@ __all__ = [
     "policies",
     "replay",
     "run",
-    "scale",
     "sweep",
     "synth",
 ]

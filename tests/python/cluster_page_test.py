@@ -1,9 +1,7 @@
 """The commands of sim/sweep/cluster.md: the page and what works are one."""
 
-import json
 import os
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import pytest
 
 import kvsim
 from conftest import HERE, PROGRAM, needs_program
-from kvsim.scale.__main__ import main
 
 PAGE = (HERE.parents[1] / "sim" / "sweep" / "cluster.md").read_text()
 SHARDS = 16
@@ -92,37 +89,3 @@ def test_the_process_of_a_job_is_kvsim_and_gets_the_signal_of_its_end(folder):
     )
     assert job.wait(timeout=120) == 0
     assert int((folder / "process").read_text()) == job.pid
-
-
-@pytest.fixture(scope="module")
-def command(tmp_path_factory):
-    """The command of what to expect, without `python -m kvsim.scale`, of its plan."""
-    synth, command = block_with("kvsim.scale").replace("\\\n", " ").splitlines()
-    words = shlex.split(synth)
-    plan = tmp_path_factory.mktemp("plan") / "plan.h5"
-    subprocess.run([PROGRAM, *words[1:3], plan, *words[4:]], check=True, capture_output=True)
-    words = shlex.split(command)
-    assert words[:4] == ["python", "-m", "kvsim.scale", "plan.h5"]
-    return [str(plan), *words[4:]]
-
-
-@needs_program
-def test_the_table_of_what_to_expect_is_what_the_command_prints(command, capsys):
-    assert main([*command, "--workers", "64,1024"]) == 0
-    (shown,) = re.findall(r"```\n( *way .*?)```", PAGE, re.DOTALL)
-    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    expected = [line.split() for line in shown.splitlines()]
-    assert printed == [words for words in expected if words[1] in ("workers", "64", "1024")]
-
-
-@needs_program
-def test_what_worse_workers_reach_is_what_the_command_prints(command, capsys):
-    ((given, *shares),) = re.findall(
-        r"\(`(--stragglers [^`]*)`\) the executor still reaches ([0-9.]+)%, shards ([0-9.]+)%",
-        " ".join(PAGE.split()),
-    )
-    assert main([*command, "--workers", "1024", *given.split(), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [(row["way"], f"{100 * row['efficiency']:.1f}") for row in found] == [
-        ("executor", shares[0]), ("shards", shares[1]),
-    ]  # fmt: skip
