@@ -25,7 +25,7 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
                                        po::options_description options,
                                        const std::vector<std::string>& positional);
 
-/// The options of a verb, for shell completion.
+/// The options of a verb.
 po::options_description options_of(const Verb& verb);
 
 /// The options that verbs share.

@@ -53,8 +53,6 @@ std::span<const Verb> verbs() {
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},
-      {"completion", "bash|zsh|fish", "print a script that completes options in a shell",
-       run_completion},
   };
   return table;
 }

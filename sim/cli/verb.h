@@ -31,7 +31,6 @@ int run_labels(const Verb& verb, const std::vector<std::string>& arguments);
 int run_cost(const Verb& verb, const std::vector<std::string>& arguments);
 int run_report(const Verb& verb, const std::vector<std::string>& arguments);
 int run_compare(const Verb& verb, const std::vector<std::string>& arguments);
-int run_completion(const Verb& verb, const std::vector<std::string>& arguments);
 int run_merge(const Verb& verb, const std::vector<std::string>& arguments);
 int run_check(const Verb& verb, const std::vector<std::string>& arguments);
 int run_export(const Verb& verb, const std::vector<std::string>& arguments);

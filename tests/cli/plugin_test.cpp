@@ -54,14 +54,12 @@ TEST_CASE("cli: --plugin stands before the verb, behind it or in a --config") {
   CHECK(run(folder.path(), small_sweep("none.sqlite")).status == 2);
 }
 
-TEST_CASE("cli: what a plug-in has is listed, explained and completed") {
+TEST_CASE("cli: what a plug-in has is listed and explained") {
   const TemporaryFolder folder;
   const std::string file = plugin("decayed_attention");
   const Ended listed = run(folder.path(), {"--plugin", file, "policies"});
   CHECK_THAT(listed.out, Contains("decayed-attention:recent=0.5,decay=0.9") && Contains(file));
   CHECK(run(folder.path(), {"policies", "decayed-attention", "--plugin", file}).status == 0);
-  CHECK_THAT(run(folder.path(), {"--plugin", file, "completion", "bash"}).out,
-             Contains("decayed-attention") && Contains("--plugin"));
   CHECK_THAT(run(folder.path(), {"--plugin", plugin("key_norms"), "analyze", "--help"}).out,
              Contains("key-norms"));
   CHECK_THAT(run(folder.path(), {"--help"}).out, Contains("kvsim --plugin FILE VERB"));
