@@ -33,7 +33,6 @@ po::options_description selection_options();  ///< --sequences, --layers, --head
 po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
-po::options_description planning_options();   ///< --compact-costs
 po::options_description shard_options();      ///< --shard
 po::options_description scratch_options();    ///< --scratch
 po::options_description plugin_options();     ///< --plugin, which parse() loads
