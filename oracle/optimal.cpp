@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <numeric>
-#include <optional>
 
 #include "oracle/assignment/assignment_plans.h"
-#include "oracle/assignment/compact_sums.h"
 #include "oracle/auction/auction_plan.h"
 #include "oracle/side_by_side.h"
 #include "oracle/simulation.h"
@@ -27,40 +24,8 @@ bool by_auction(const EvictionSteps& steps) { return steps.num_tokens() >= kAuct
 // Costs are rounded to single precision, by less than this share.
 constexpr double kUnrounded = 1 - 0x1p-23;
 
-/// The costs L(j,t) of one unit, in 16 bits or in full. For several threads.
-class Costs {
- public:
-  /// `rows` has to outlive the object. Sums that a device made stay as they are.
-  Costs(const StepRows& rows, bool compact) : rows_(rows) {
-    if (compact && CompactSums::can_sum(rows)) {
-      compact_.emplace(rows);
-    } else {
-      full_ = std::make_shared<const RemainingSums>(rows);
-    }
-  }
-
-  float at(int step, int token) const {
-    return compact_ ? compact_->at(step, token) : full_->row(step)[token];
-  }
-
-  Takers takers(const EvictionSteps& steps, const CacheSize& cache) const {
-    return compact_ ? Takers(*compact_, steps, cache.budget, cache.recent)
-                    : Takers(*full_, steps, cache.budget, cache.recent);
-  }
-
-  /// Made beside those in 16 bits on the first call.
-  std::shared_ptr<const RemainingSums> full() const {
-    const std::lock_guard<std::mutex> lock(making_);
-    if (full_ == nullptr) full_ = std::make_shared<const RemainingSums>(rows_);
-    return full_;
-  }
-
- private:
-  const StepRows& rows_;
-  std::optional<CompactSums> compact_;
-  mutable std::mutex making_;
-  mutable std::shared_ptr<const RemainingSums> full_;
-};
+/// The costs L(j,t) of one unit.
+using Costs = std::shared_ptr<const RemainingSums>;
 
 /// What remains if the newest tokens to keep fill the budget.
 class OldestFirst final : public EvictionRule {
@@ -75,7 +40,7 @@ CertifiedPlan only_plan(const EvictionSteps& steps, const Costs& costs, int budg
   CertifiedPlan plan{.schedule = simulate(steps, budget, rule)};
   for (int token = 0; token < steps.num_tokens(); ++token) {
     const int leaves = plan.schedule[token];
-    if (leaves < steps.num_tokens()) plan.loss += double{costs.at(leaves, token)};
+    if (leaves < steps.num_tokens()) plan.loss += double{costs->row(leaves)[token]};
   }
   plan.bound = plan.loss;
   return plan;
@@ -83,9 +48,9 @@ CertifiedPlan only_plan(const EvictionSteps& steps, const Costs& costs, int budg
 
 CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
                               const CacheSize& cache) {
-  const Takers takers = costs.takers(steps, cache);
+  const Takers takers(*costs, steps, cache.budget, cache.recent);
   auto plan = auction_plan(takers, steps);
-  if (!plan) plan = assignment_plans(steps, costs.full(), {&cache, 1}, true).front();
+  if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
   if (is_proven(*plan, takers.total())) return std::move(*plan);
   throw UnprovenOptimum(fmt::format(
       "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
@@ -95,7 +60,7 @@ CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
 
 std::vector<CertifiedPlan> plan_few(const Future& head, const Costs& costs,
                                     std::span<const CacheSize> caches) {
-  if (!by_auction(head)) return assignment_plans(head, costs.full(), caches, true);
+  if (!by_auction(head)) return assignment_plans(head, costs, caches, true);
   std::vector<CertifiedPlan> plans(caches.size());
   side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
                [&](std::size_t i) { plans[i] = plan_by_auction(head, costs, caches[i]); });
@@ -104,7 +69,7 @@ std::vector<CertifiedPlan> plan_few(const Future& head, const Costs& costs,
 
 std::vector<CertifiedPlan> plan_all(const Future& head, const Costs& costs,
                                     std::span<const CacheSize> caches) {
-  return assignment_plans(head, costs.full(), caches, false);
+  return assignment_plans(head, costs, caches, false);
 }
 
 class Optimal final : public HeadPlanner {
@@ -113,7 +78,7 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const StepLosses losses(head, loss_of(params_));
-    const Costs costs(losses.rows(), by_auction(head) && head.compact_costs());
+    const Costs costs = std::make_shared<const RemainingSums>(losses.rows());
     const std::vector<CertifiedPlan> found = plan_with(plan_few, head, costs, budgets);
     std::vector<Plan> plans;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
@@ -131,7 +96,7 @@ class Optimal final : public HeadPlanner {
     std::vector<int> budgets(head.num_tokens());
     std::iota(budgets.begin(), budgets.end(), 1);
     std::vector<Plan> plans;
-    const Costs costs(losses.rows(), false);
+    const Costs costs = std::make_shared<const RemainingSums>(losses.rows());
     for (CertifiedPlan& plan : plan_with(plan_all, head, costs, budgets)) {
       plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
     }

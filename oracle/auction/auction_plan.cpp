@@ -32,9 +32,11 @@ std::vector<double> prices_of_merged(const Takers& takers) {
 /// What a taker pays for its last token at least: its lowest value.
 std::vector<double> taker_prices(const Takers& takers, const Assignment& assignment) {
   std::vector<double> prices(static_cast<std::size_t>(takers.count()));
-  takers.visit_costs([&](int taker, std::span<const float> costs) {
-    prices[static_cast<std::size_t>(taker)] = lowest_sum(costs, assignment.prices().data());
-  });
+  for (int taker = 0; taker < takers.count(); ++taker) {
+    poll_interrupt();
+    prices[static_cast<std::size_t>(taker)] =
+        lowest_sum(takers.costs(taker), assignment.prices().data());
+  }
   return prices;
 }
 

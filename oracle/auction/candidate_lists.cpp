@@ -19,7 +19,8 @@ CandidateLists::CandidateLists(const Takers& takers, const Assignment& assignmen
       narrow_(static_cast<std::size_t>(takers.count()) * kNarrow),
       wide_tokens_(static_cast<std::size_t>(takers.count()) * kWide),
       wide_costs_(static_cast<std::size_t>(takers.count()) * kWide),
-      search_(takers) {}
+      found_tokens_(takers.num_tokens()),
+      found_sums_(takers.num_tokens()) {}
 
 // Lists that were filled just now are taken as they are: of many equal values they hold only some.
 Offer CandidateLists::best_two(int taker, double tolerance) {
@@ -73,6 +74,11 @@ float CandidateLists::likely_limit(int taker) {
   return limit_of_rank({sums_.data(), left}, wanted, wanted + kNarrow);
 }
 
+std::size_t CandidateLists::find_below(int taker, float limit) {
+  return find_at_most(takers_.costs(taker), assignment_.prices_below(), limit, found_tokens_.data(),
+                      found_sums_.data());
+}
+
 void CandidateLists::fill_wide(int taker) {
   float limit = likely_limit(taker);
   std::size_t found = find_below(taker, limit);
@@ -80,19 +86,18 @@ void CandidateLists::fill_wide(int taker) {
     limit = kNoLimit;
     found = find_below(taker, limit);
   }
-  std::int32_t* const tokens = search_.tokens();
   if (found > kWide) {
-    const float lower = limit_of_rank({search_.sums(), found}, kWide * 3 / 4, kWide);
+    const float lower = limit_of_rank({found_sums_.data(), found}, kWide * 3 / 4, kWide);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < found && kept < kWide; ++i) {
-      if (search_.sums()[i] <= lower) tokens[kept++] = tokens[i];
+      if (found_sums_[i] <= lower) found_tokens_[kept++] = found_tokens_[i];
     }
     limit = lower;
     found = kept;
   }
   for (std::size_t i = 0; i < found; ++i) {
-    wide_tokens(taker)[i] = tokens[i];
-    wide_costs(taker)[i] = search_.cost(tokens[i]);
+    wide_tokens(taker)[i] = found_tokens_[i];
+    wide_costs(taker)[i] = takers_.cost(taker, found_tokens_[i]);
   }
   lists_[taker].wide_size = static_cast<std::int32_t>(found);
   lists_[taker].wide_limit = found == takers_.num_choices(taker) ? kNoLimit : limit;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "oracle/auction/assignment.h"
-#include "oracle/auction/cost_search.h"
+#include "oracle/auction/takers.h"
 
 namespace kvsim {
 
@@ -71,12 +71,9 @@ class CandidateLists {
   }
   /// A limit that some hundred values of the row do not exceed, from the present list.
   float likely_limit(int taker);
-  /// Searches the taker's row.
-  std::size_t find_below(int taker, float limit) {
-    const auto size = static_cast<std::size_t>(lists_[taker].wide_size);
-    return search_.find(taker, assignment_.prices_below(), limit,
-                        {{wide_tokens(taker), size}, {wide_costs(taker), size}});
-  }
+  /// Searches the taker's row: found_tokens_ and found_sums_ of values that are at most `limit`, in
+  /// the order of the row. Returns their number.
+  std::size_t find_below(int taker, float limit);
   void fill_wide(int taker);
   void fill_narrow(int taker);
 
@@ -86,7 +83,8 @@ class CandidateLists {
   std::vector<Candidate> narrow_;
   std::vector<std::int32_t> wide_tokens_;
   std::vector<float> wide_costs_;
-  CostSearch search_;
+  std::vector<std::int32_t> found_tokens_;
+  std::vector<float> found_sums_;
   std::array<std::int32_t, kWide> places_;  // of one wide list
   std::array<float, kWide> sums_;
 };
@@ -107,10 +105,10 @@ void CandidateLists::visit_below(int taker, double limit, const Visit& visit) {
   // No float is above the nearest float of `limit` and below `limit`.
   const std::size_t found = find_below(taker, static_cast<float>(limit));
   for (std::size_t i = 0; i < found; ++i) {
-    if (search_.sums()[i] >= limit) continue;
-    const std::int32_t token = search_.tokens()[i];
+    if (found_sums_[i] >= limit) continue;
+    const std::int32_t token = found_tokens_[i];
     if (assignment_.taker_of(token) == taker) continue;
-    const float cost = search_.cost(token);
+    const float cost = takers_.cost(taker, token);
     const double of_token = double{cost} + assignment_.price(token);
     if (of_token < limit && !visit(token, cost, of_token)) return;
   }

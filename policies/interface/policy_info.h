@@ -95,7 +95,7 @@ struct PolicyInfo {
   /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
   bool (*plans_every_budget)(const Params& params) = nullptr;
   /// Its planner solves an auction per budget for texts of at least this many tokens, which takes
-  /// less time than its other way, and can keep costs in 16 bits. Empty: it has no auction.
+  /// less time than its other way. Empty: it has no auction.
   std::optional<int> auction_from = {};
 
   // How long it takes beside what its rules tell; null: no longer. A sweep is dealt out by that.

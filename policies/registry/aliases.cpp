@@ -9,27 +9,15 @@ std::string PolicyAlias::spec() const {
 }
 
 std::span<const PolicyAlias> policy_aliases() {
-  static const std::string h2_note = "heavy hitters without recent tokens are h2o:recent=0";
   static const std::vector<PolicyAlias> table{
       {"fullkv", "full"},
-      {"fullcache", "full"},
       {"local", "window"},
       {"slidingwindow", "window"},
       {"streamingllm", "sink"},
-      {"attentionsink", "sink"},
-      {"attentionsinks", "sink"},
-      {"h2", "h2o", {}, h2_note},
-      {"heavyhitter", "h2o", {}, h2_note},
-      {"heavyhitters", "h2o", {}, h2_note},
       {"adakv", "snapkv", Allocation::adaptive},
       {"adasnapkv", "snapkv", Allocation::adaptive},
       {"pyramidkv", "snapkv", Allocation::pyramid},
       {"l2norm", "knorm"},
-      {"keynorm", "knorm"},
-      {"exacttopk", "topk"},
-      {"retrieval", "topk"},
-      {"leastrecentlyused", "lru"},
-      {"leastfrequentlyused", "lfu"},
   };
   return table;
 }

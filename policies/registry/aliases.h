@@ -9,13 +9,12 @@
 
 namespace kvsim {
 
-/// A name that papers and programs use for a policy of the registry, perhaps with a split of the
+/// A name that papers print for a policy of the registry, perhaps with a split of the
 /// budget.
 struct PolicyAlias {
   std::string name;    ///< in lower case, without '-' and '_'
   std::string policy;  ///< the name in the registry
   std::optional<Allocation> allocation = {};
-  std::string note = {};  ///< what else a user of the alias may mean; may be empty
 
   /// What to write instead: "sink", "snapkv@adaptive".
   std::string spec() const;

@@ -25,6 +25,7 @@ void bind_closed_loop_file(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
 void bind_shards(nanobind::module_& module);
+void bind_bootstrap(nanobind::module_& module);
 void bind_threads(nanobind::module_& module);
 void bind_partial_file(nanobind::module_& module);
 void bind_merge(nanobind::module_& module);

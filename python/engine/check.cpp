@@ -34,12 +34,9 @@ void check_is_file(const std::filesystem::path& file) {
 }
 
 /// [(table, rows, units or None)].
-nb::list check_result_file(const std::filesystem::path& file, bool renew) {
+nb::list check_result_file(const std::filesystem::path& file) {
   CheckedResults checked;
-  run_check([&](const auto& poll) {
-    if (renew) renew_digests(file, poll);
-    checked = check_results(file, poll);
-  });
+  run_check([&](const auto& poll) { checked = check_results(file, poll); });
   nb::list tables;
   for (const CheckedTable& each : checked.tables) {
     const nb::object units = each.has_digests ? nb::object(nb::int_(each.units)) : nb::none();
@@ -77,7 +74,7 @@ void bind_check(nb::module_& module) {
   const nb::call_guard<nb::gil_scoped_release> without_gil;
   module.def("check_is_file", &check_is_file, "file"_a, without_gil);
   module.def("is_result_file", &is_result_file, "file"_a, without_gil);
-  module.def("check_result_file", &check_result_file, "file"_a, "renew_digests"_a);
+  module.def("check_result_file", &check_result_file, "file"_a);
   module.def("check_trace_file", &check_trace_file, "file"_a);
   module.def("check_format", &check_format, "file"_a, without_gil);
   module.def("check_table", &check_table, "file"_a, "table"_a, without_gil);

@@ -24,6 +24,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_specs(module);
   kvsim::python::bind_labels(module);
   kvsim::python::bind_shards(module);
+  kvsim::python::bind_bootstrap(module);
   kvsim::python::bind_threads(module);
   kvsim::python::bind_partial_file(module);
   kvsim::python::bind_merge(module);

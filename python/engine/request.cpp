@@ -21,7 +21,6 @@ Options::Options(const nb::dict& options) {
   fields.add("reference", request.reference);
   fields.add("every", request.every);
   fields.add("shard", request.shard);
-  fields.add("compact_costs", request.compact_costs);
   fields.add("device", device);
   fields.add("scratch", scratch);
   fields.take(options);

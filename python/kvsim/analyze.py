@@ -42,7 +42,7 @@ def analyze(
       policies, budgets: as for kvsim.sweep, for analyses of replays; both or neither.
       trace, mode, threads, progress: as for kvsim.sweep.
       output: a result file (SQLite), where rows of the same key are replaced.
-      options: see kvsim.Options, without reference, every and compact_costs.
+      options: see kvsim.Options, without reference and every.
 
     Returns a dict from the name of a table, which is that of its analysis with "_" for "-", to its
     frame, ordered by its key; the table `unit` describes the units. The numbers are those of
@@ -54,7 +54,7 @@ def analyze(
     specs = "" if policies is None else listed(policies, ";")
     amounts = "" if budgets is None else listed(budgets, ",")
     check_scratch(options.get("scratch"), output)
-    absent = ("reference", "every", "compact_costs")
+    absent = ("reference", "every")
     given = options_without(absent, {"mode": mode, "threads": threads, **options})
     replayed = {} if policies is None else {"policies": specs, "budgets": amounts}
     command = command_of("analyze", trace, {"what": names, **replayed, **given})

@@ -1,6 +1,6 @@
 """The paired bootstrap of `kvsim compare`, for many statistics of the same units at once.
 
-It makes the draws that the program makes (sim/results/paired_bootstrap.cpp), so both give the same
+The draws are those of the program (sim/results/paired_bootstrap.h), so both give the same
 intervals: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3.
 """
 
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import _engine
+
 if TYPE_CHECKING:
     import pandas as pd
 
-DRAWS = 2000
-FEWEST_SAMPLES = 5  # from as many on, sequences are the samples; and samples support a verdict
+DRAWS = _engine.BOOTSTRAP_DRAWS
+# From as many on, sequences are the samples; and samples support a verdict.
+FEWEST_SAMPLES = _engine.FEWEST_SAMPLES
 UNIT = ["sequence", "layer", "kv_head"]
 _OUTSIDE = 0.025  # the share of draws on either side of an interval
 
@@ -77,22 +80,4 @@ class Samples:
     @cached_property
     def _counts(self) -> np.ndarray:
         """How often each draw takes each sample, [DRAWS, samples]."""
-        with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
-            of_draw = _random_bits(np.uint64(self._seed), np.arange(DRAWS, dtype=np.uint64))
-            bits = _random_bits(of_draw[:, None], np.arange(self.count, dtype=np.uint64))
-        drawn = ((bits >> np.uint64(32)) * np.uint64(self.count)) >> np.uint64(32)
-        places = drawn.astype(np.int64) + self.count * np.arange(DRAWS)[:, None]
-        counts = np.bincount(places.ravel(), minlength=DRAWS * self.count)
-        return counts.reshape(DRAWS, self.count).astype(float)
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64, as in sim/base/random_bits.h."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def _random_bits(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return _mixed(_mixed(x) ^ y)
+        return _engine.bootstrap_counts(self.count, self._seed)

@@ -40,7 +40,7 @@ def curve(
       output: a result file (SQLite), in whose table `curve` rows of the same key are replaced.
       output_error: at which budgets to compute output errors, too: "none", "all", "every:32", or
         budgets, as in ["5%", "10%"].
-      options: see kvsim.Options, without reference, every and compact_costs.
+      options: see kvsim.Options, without reference and every.
 
     Returns a frame with the columns of the table `curve`, ordered by its key; columns of output
     errors are NaN or NA where `output_error` does not ask for them. The numbers are those of
@@ -49,7 +49,7 @@ def curve(
     """
     specs, errors = listed(policies, ";"), listed(output_error, ",")
     check_scratch(options.get("scratch"), output)
-    absent = ("reference", "every", "compact_costs")
+    absent = ("reference", "every")
     given = options_without(absent, {"mode": mode, "threads": threads, **options})
     command = command_of("curve", trace, {"policies": specs, "output_error": errors, **given})
     from . import _engine

@@ -45,9 +45,6 @@ class Options(TypedDict, total=False):
     included; or "none": only what leaves and when. For sweep and replay."""
     every: int
     """Output errors at the last step and at every so many before it. For sweep and replay."""
-    compact_costs: bool
-    """`optimal` keeps its costs in 16 bits: less memory, more time, the same results. For sweep and
-    replay."""
     device: str
     """cpu, cuda or auto."""
     shard: str

@@ -63,7 +63,7 @@ def sweep(
         that dies is done again.
       force: replays also what `output` holds already.
       options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
-        reference, every, compact_costs, device, shard, scratch.
+        reference, every, device, shard, scratch.
 
     Returns a frame with the columns of the table `replay`, ordered by its key, of all rows that
     were asked for, those included that `output` held. `run_id` is empty without `output`. NULL is

@@ -43,21 +43,17 @@ int run_check(const Verb& verb, const std::vector<std::string>& arguments) {
       "with\n"
       "it. The first difference, and any value that cannot be, is an error with status 3.\n\n"
       "Options");
-  options.add_options()("renew-digests",
-                        "of a result file that was changed on purpose: takes its rows as they are");
   const auto values = parse(verb, arguments, options, {"FILE"});
   if (!values) return 0;
   const std::string file = positional_from(verb, *values, "FILE");
-  const bool renews = values->count("renew-digests") > 0;
   if (const std::string found = found_instead_of_file(file); !found.empty()) {
     throw DataError(fmt::format("{}: expected a result file or a trace, found {}", file, found));
   }
-  if (!is_result_file(file)) return check_trace_file(file, renews);
+  if (!is_result_file(file)) return check_trace_file(file);
   const std::atomic<bool>& is_interrupted = catch_interrupts();
   const auto poll = [&] {
     if (is_interrupted) throw Interrupted(fmt::format("interrupted; {} is as it was", file));
   };
-  if (renews) renew_digests(file, poll);
   write_checked(check_results(file, poll), file);
   return 0;
 }

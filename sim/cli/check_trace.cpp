@@ -4,7 +4,6 @@
 
 #include <iostream>
 
-#include "sim/base/errors.h"
 #include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/session.h"
@@ -29,12 +28,8 @@ Table table_of(const Trace& trace, const std::string& verdict) {
 
 }  // namespace
 
-int check_trace_file(const std::string& file, bool renews) {
+int check_trace_file(const std::string& file) {
   const Trace trace(file);
-  if (renews) {
-    throw UsageError(
-        fmt::format("{}: expected a result file to --renew-digests, found a trace", file));
-  }
   const std::atomic<bool>& is_interrupted = catch_interrupts();
   const auto between = [&] {
     if (is_interrupted) throw Interrupted(fmt::format("interrupted; {} is as it was", file));

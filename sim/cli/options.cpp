@@ -155,14 +155,6 @@ po::options_description measuring_options() {
   return options;
 }
 
-po::options_description planning_options() {
-  po::options_description options("How to plan");
-  options.add_options()("compact-costs",
-                        "optimal keeps its costs in 16 bits from 1,536 tokens on: a fifth less "
-                        "memory, more time, the same results");
-  return options;
-}
-
 po::options_description plugin_options() {
   po::options_description options;
   options.add_options()("plugin", po::value<std::vector<std::string>>()->composing(),
@@ -189,7 +181,6 @@ RequestOptions options_from(const po::variables_map& values) {
   take("reference", options.reference);
   take("every", options.every);
   take("shard", options.shard);
-  options.compact_costs = values.count("compact-costs") > 0;
   return options;
 }
 

@@ -25,7 +25,7 @@ std::optional<po::variables_map> parse(const Verb& verb, const std::vector<std::
                                        po::options_description options,
                                        const std::vector<std::string>& positional);
 
-/// The options of a verb, without parsing any.
+/// The options of a verb.
 po::options_description options_of(const Verb& verb);
 
 /// The options that verbs share.
@@ -33,7 +33,6 @@ po::options_description selection_options();  ///< --sequences, --layers, --head
 po::options_description run_options();        ///< --device, --threads
 po::options_description replay_options();     ///< --mode, --seed, --allocate
 po::options_description measuring_options();  ///< --reference, --every
-po::options_description planning_options();   ///< --compact-costs
 po::options_description shard_options();      ///< --shard
 po::options_description scratch_options();    ///< --scratch
 po::options_description plugin_options();     ///< --plugin, which parse() loads

@@ -62,7 +62,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
       "budget", po::value<std::string>(), "tokens (256), or a share (20%, 0.2)")(
       "per-step", po::value<std::string>(), "also write what happened at every step (HDF5)")(
       "format", po::value<std::string>()->default_value("table"), "table, csv or json");
-  options.add(session_options()).add(measuring_options()).add(planning_options());
+  options.add(session_options()).add(measuring_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});
   if (!values) return 0;
 

@@ -24,7 +24,6 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
                   "replayed again")("force", "replay also what it holds already");
   options.add(session_options())
       .add(measuring_options())
-      .add(planning_options())
       .add(shard_options())
       .add(scratch_options());
   const auto values = parse(verb, arguments, options, {"TRACE"});

@@ -50,40 +50,6 @@ KVSIM_KERNEL(std::size_t, find_low,
              (cost, size, price, limit, places, sums))
 
 template <class Target>
-KVSIM_INLINE std::size_t find_low_bits(const std::uint16_t* cost, std::size_t size,
-                                       const float* price, float limit,
-                                       std::int32_t* __restrict places) {
-  std::size_t found = 0;
-  std::size_t begin = 0;
-  for (; begin + kTested <= size; begin += kTested) {
-    std::uint32_t low = 0;
-    for (std::size_t i = 0; i < kTested; ++i) {
-      low |= from_upper_bits(cost[begin + i]) + price[begin + i] <= limit ? kBits[i] : 0;
-    }
-    for (; low != 0; low &= low - 1) {
-      places[found++] =
-          static_cast<std::int32_t>(begin + static_cast<std::size_t>(std::countr_zero(low)));
-    }
-  }
-  for (std::size_t i = begin; i < size; ++i) {
-    if (from_upper_bits(cost[i]) + price[i] <= limit) {
-      places[found++] = static_cast<std::int32_t>(i);
-    }
-  }
-  return found;
-}
-KVSIM_KERNEL(std::size_t, find_low_bits,
-             (const std::uint16_t* cost, std::size_t size, const float* price, float limit,
-              std::int32_t* places),
-             (cost, size, price, limit, places))
-
-template <class Target>
-KVSIM_INLINE void add_row(const float* row, std::size_t size, double* __restrict sums) {
-  for (std::size_t i = 0; i < size; ++i) sums[i] += static_cast<double>(row[i]);
-}
-KVSIM_KERNEL(void, add_row, (const float* row, std::size_t size, double* sums), (row, size, sums))
-
-template <class Target>
 KVSIM_INLINE void add_gathered(const float* cost, const std::int32_t* tokens, std::size_t count,
                                const float* price, float* __restrict sums) {
   for (std::size_t i = 0; i < count; ++i) sums[i] = cost[i] + price[tokens[i]];
@@ -144,15 +110,6 @@ KVSIM_KERNEL(double, lowest_of, (const float* cost, const double* price, std::si
 std::size_t find_at_most(std::span<const float> cost, const float* price, float limit,
                          std::int32_t* places, float* sums) {
   return best_find_low(cost.data(), cost.size(), price, limit, places, sums);
-}
-
-std::size_t find_at_most(std::span<const std::uint16_t> cost, const float* price, float limit,
-                         std::int32_t* places) {
-  return best_find_low_bits(cost.data(), cost.size(), price, limit, places);
-}
-
-void add_to_sums(std::span<const float> row, double* sums) {
-  best_add_row(row.data(), row.size(), sums);
 }
 
 void add_prices(const float* cost, const std::int32_t* tokens, std::size_t count,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,25 +13,6 @@ namespace kvsim {
 /// returns their number. All spans are of cost.size() elements.
 std::size_t find_at_most(std::span<const float> cost, const float* price, float limit,
                          std::int32_t* places, float* sums);
-
-/// The upper 16 bits of a number that is at least 0, without its sign: rounded down by less than
-/// 2^-8 of it, or by less than 2^-134.
-inline std::uint16_t upper_bits(float number) {
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(number) >> 15);
-}
-
-/// The least number with these upper bits.
-inline float from_upper_bits(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 15);
-}
-
-/// The same places for costs of which the upper bits are given. Rounded down as they are, these
-/// sums do not exceed those of the costs themselves.
-std::size_t find_at_most(std::span<const std::uint16_t> cost, const float* price, float limit,
-                         std::int32_t* places);
-
-/// Adds a row to sums [row.size()].
-void add_to_sums(std::span<const float> row, double* sums);
 
 /// sums[i] = cost[i] + price[token[i]] for i < count.
 void add_prices(const float* cost, const std::int32_t* tokens, std::size_t count,

@@ -13,17 +13,15 @@ namespace kvsim {
 /// evicts. For one thread.
 class Future : public EvictionSteps {
  public:
-  /// `unit` and `backend` have to outlive the object. `interrupted`, `planning_threads` and
-  /// `compact_costs` as in ReplayOptions.
+  /// `unit` and `backend` have to outlive the object. `interrupted` and
+  /// `planning_threads` as in ReplayOptions.
   Future(const Unit& unit, const EvictionSteps& steps, const Backend& backend,
-         const std::atomic<bool>* interrupted = nullptr, int planning_threads = 1,
-         bool compact_costs = false)
+         const std::atomic<bool>* interrupted = nullptr, int planning_threads = 1)
       : EvictionSteps(steps),
         unit_(&unit),
         backend_(&backend),
         interrupted_(interrupted),
-        planning_threads_(planning_threads),
-        compact_costs_(compact_costs) {}
+        planning_threads_(planning_threads) {}
 
   /// The same with given attention.
   Future(const Unit& unit, FutureAttention attention, const Backend& backend)
@@ -48,9 +46,6 @@ class Future : public EvictionSteps {
   /// How many threads may plan budgets side by side, see ReplayOptions.
   int planning_threads() const { return planning_threads_; }
 
-  /// Whether costs may be kept in 16 bits, see ReplayOptions.
-  bool compact_costs() const { return compact_costs_; }
-
   /// The flag that ends the run, or null.
   const std::atomic<bool>* interrupted() const { return interrupted_; }
 
@@ -62,7 +57,6 @@ class Future : public EvictionSteps {
   const Backend* backend_;
   const std::atomic<bool>* interrupted_;
   int planning_threads_;
-  bool compact_costs_;
   mutable std::optional<FutureAttention> attention_;
 };
 

@@ -63,8 +63,7 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
     std::vector<Future> layer;
     for (const Unit& unit : units.subspan(first, layer_size(units, first))) {
       layer.emplace_back(unit, eviction_steps(unit, options.mode, options.eviction_interval),
-                         backend, options.interrupted, options.planning_threads,
-                         options.compact_costs);
+                         backend, options.interrupted, options.planning_threads);
     }
     // One unit's attention is in memory at a time, unless an oracle needs that of several.
     for (std::size_t unit = 0; unit < layer.size(); ++unit) {

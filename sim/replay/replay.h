@@ -44,9 +44,6 @@ struct ReplayOptions {
   MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
   int planning_threads = 1;  ///< that an oracle may use; results do not depend on it
-  /// Whether oracles that can plan with costs in 16 bits do so, which takes less memory and more
-  /// time. Results do not depend on it.
-  bool compact_costs = false;
 };
 
 struct Outcome {

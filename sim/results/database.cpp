@@ -81,10 +81,6 @@ void Database::commit(SQLite::Transaction& transaction) {
   transaction.commit();
 }
 
-void Database::renew_digests() {
-  change([&](SQLite::Database& connection) { digests_->renew(connection); });
-}
-
 void Database::committed() {
   if (copy_) copy_->committed();
 }

@@ -60,9 +60,6 @@ class Database {
     });
   }
 
-  /// Makes all digests anew, from the rows as they are.
-  void renew_digests();
-
   const std::filesystem::path& file() const { return file_; }
 
   /// Members of LocalCopy; they do nothing without one. keep() returns the file that has the rows.

@@ -53,6 +53,9 @@ class PairedBootstrap {
   std::size_t num_samples() const;
   bool has_enough_samples() const { return num_samples() >= kFewestSamples; }
 
+  /// [draw, sample]: the index of the sample that was drawn.
+  std::span<const std::uint32_t> drawn() const { return drawn_; }
+
   /// The mean over samples. `values`: one per unit.
   Estimate mean(std::span<const double> values) const;
 
@@ -67,7 +70,7 @@ class PairedBootstrap {
 
   std::vector<std::size_t> sequences_;
   std::size_t num_sequences_ = 0;
-  std::vector<std::uint32_t> drawn_;  // [draw, sample]: the index of the sample that was drawn
+  std::vector<std::uint32_t> drawn_;  // see drawn()
 };
 
 }  // namespace kvsim

@@ -79,12 +79,9 @@ std::size_t sampling_memory(const ReplayShape& shape) {
   return pass_memory(shape) + step + shape.samples * (measured + draws);
 }
 
-/// The tables of oracles, of a number per step and token, in eighths of one.
-std::size_t table_eighths(const ReplayShape& shape) {
-  constexpr std::size_t kTable = 8;
-  const std::size_t losses = shape.losses ? kTable : 0;
-  if (!shape.oracles) return losses;
-  return losses + (shape.compact_costs ? kTable + 5 : 3 * kTable);
+/// How many tables oracles take, of a number per step and token.
+std::size_t num_tables(const ReplayShape& shape) {
+  return (shape.losses ? 1 : 0) + (shape.oracles ? 3 : 0);
 }
 
 /// Tokens, and so many rows of the vectors.
@@ -121,8 +118,7 @@ std::size_t replay_memory(const ReplayShape& shape) {
            shape.stored_forms * recorded + outputs_memory(shape) + measuring_memory(shape) +
            weighed_outputs_memory(shape);
   const std::size_t exact_values = shape.losses ? n * shape.value_dim * sizeof(double) : 0;
-  if (shape.oracles && shape.compact_costs) bytes += planning_memory(shape);
-  return bytes + table_eighths(shape) * (n * (n + 1) / 16) * kNumber + exact_values;
+  return bytes + num_tables(shape) * (n * (n + 1) / 2) * kNumber + exact_values;
 }
 
 std::size_t planning_memory(const ReplayShape& shape) {

@@ -25,15 +25,13 @@ struct ReplayShape {
   bool reads_values = true;    ///< for the reference, or for a policy
   bool needs_outputs = false;  ///< some configuration needs outputs before the block ends
   bool trajectories = false;
-  bool oracles = false;        ///< some configuration is an oracle
-  bool losses = false;         ///< one of another cost than the attention lost
-  bool compact_costs = false;  ///< the oracles keep their costs in 16 bits
+  bool oracles = false;  ///< some configuration is an oracle
+  bool losses = false;   ///< one of another cost than the attention lost
 };
 
 /// An estimate of the memory of one unit's replays, in bytes: the unit, one block of full
 /// attention, the state of each configuration, and for oracles three tables of the whole
-/// attention's size, or one and 5/8 of one for costs in 16 bits, and one more if one weighs other
-/// losses.
+/// attention's size, and one more if one weighs other losses.
 std::size_t replay_memory(const ReplayShape& shape);
 
 /// What an oracle takes at most for a budget of a unit that another thread plans.

@@ -93,8 +93,7 @@ ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& i
           .trajectories = request.trajectories,
           .selections = request.selections,
           .measuring = request.measuring,
-          .interrupted = &interrupted,
-          .compact_costs = request.compact_costs};
+          .interrupted = &interrupted};
 }
 
 }  // namespace
@@ -110,8 +109,7 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     std::size_t recorded = 0;
     std::size_t recorded_steps = 0;
     for (const SweepJob& job : group) {
-      ReplayShape shape = replay_shape(plan, job);
-      shape.compact_costs &= backend.summaries() == nullptr;  // a device's sums are in full
+      const ReplayShape shape = replay_shape(plan, job);
       const std::size_t read = read_memory(shape);
       if (shape.oracles) planning = std::max(planning, planning_memory(shape));
       replays = std::max(replays, job.units.size() * (replay_memory(shape) - read));

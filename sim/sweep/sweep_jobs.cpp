@@ -110,8 +110,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
                     .samples = static_cast<std::size_t>(measuring.samples),
                     .has_reference = measuring.has_reference(),
                     .reads_values = measuring.measures(),
-                    .trajectories = plan.request.trajectories,
-                    .compact_costs = plan.request.compact_costs};
+                    .trajectories = plan.request.trajectories};
   int prompt = 0;
   for (const JobUnit& of_job : job.units) {
     if (!of_job.planned) continue;
@@ -145,7 +144,6 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
     shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
     shape.oracles |= policy.is_oracle();
-    shape.compact_costs &= !policy.is_oracle() || plans_by_auction(policy, shape.num_tokens);
     shape.losses |= !has_regret(policy);
   }
   shape.stored_forms = stored.size();

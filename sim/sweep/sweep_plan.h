@@ -28,7 +28,6 @@ struct SweepRequest {
   int threads = 1;
   bool selections = false;  ///< see ReplayOptions
   bool trajectories = false;
-  bool compact_costs = false;  ///< see ReplayOptions
   MeasureOptions measuring = {};
   Shard shard = {};  ///< of the jobs, see keep_shard()
 };

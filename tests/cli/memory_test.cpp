@@ -83,11 +83,6 @@ TEST_CASE("cli: a sweep of many configurations counts the table that it prints")
            "sweep t.h5 -o r.sqlite --policies window;sink --budgets 5..104:1 --threads 1", 1.5);
 }
 
-TEST_CASE("cli: optimal with costs in 16 bits takes about as much memory as it says") {
-  check_estimate("--tokens 6000 --query-heads 1 --kv-heads 1",
-                 "--policies optimal --budgets 10% --compact-costs --threads 1");
-}
-
 TEST_CASE("cli: curves take about as much memory as they say") {
   check_on("--tokens 4000 --query-heads 4 --kv-heads 1",
            "curve t.h5 -o r.sqlite --policies window;sink;knorm --threads 1");

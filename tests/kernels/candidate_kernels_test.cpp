@@ -37,41 +37,6 @@ TEST_CASE("kernels: the sums that do not exceed a limit are found in order") {
   }
 }
 
-TEST_CASE("kernels: upper bits round down, and by less than their last place") {
-  for (const float number : {0.F, 1e-42F, 3e-39F, 0x1p-126F, 0.1F, 1.F, 1.9999999F, 3e38F}) {
-    const float below = from_upper_bits(upper_bits(number));
-    CAPTURE(number, below);
-    CHECK(below <= number);
-    CHECK(number - below <= number * 0x1p-8F + 0x1p-134F);
-    CHECK(from_upper_bits(upper_bits(below)) == below);
-  }
-}
-
-TEST_CASE("kernels: among costs in 16 bits the sums of those rounded down are found") {
-  const std::size_t count = GENERATE(0, 1, 31, 32, 33, 200);
-  const std::vector<float> price = draws(count, 2);
-  std::vector<std::uint16_t> cost;
-  for (const float each : draws(count, 1)) cost.push_back(upper_bits(each * 1.001F));
-  for (const float limit : {-1.F, 3.F, 12.F, std::numeric_limits<float>::infinity()}) {
-    std::vector<std::int32_t> expected;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (from_upper_bits(cost[i]) + price[i] > limit) continue;
-      expected.push_back(static_cast<std::int32_t>(i));
-    }
-    std::vector<std::int32_t> places(count);
-    places.resize(find_at_most(cost, price.data(), limit, places.data()));
-    CHECK(places == expected);
-  }
-}
-
-TEST_CASE("kernels: a row is added to sums in double precision") {
-  const std::size_t count = GENERATE(0, 1, 7, 8, 100);
-  const std::vector<float> row = draws(count, 8);
-  std::vector<double> sums(count, 1e-12);
-  add_to_sums(row, sums.data());
-  for (std::size_t i = 0; i < count; ++i) CHECK(sums[i] == 1e-12 + double{row[i]});
-}
-
 TEST_CASE("kernels: prices of listed tokens are added") {
   const std::size_t count = GENERATE(1, 8, 77);
   const std::vector<float> cost = draws(count, 3);

@@ -95,30 +95,6 @@ TEST_CASE("equal losses, and none at all, are planned", "[auction]") {
   check_equals_assignment(FutureAttention(rows), budgets, 0);
 }
 
-TEST_CASE("costs in 16 bits give the same plans to the last bit", "[auction]") {
-  const int tokens = GENERATE(230, 400);
-  const int prompt = GENERATE(0, 100);
-  const int interval = GENERATE(1, 16, 64, kNeverEvict);
-  if (interval == kNeverEvict && prompt == 0) return;
-  const FutureAttention losses(uneven_rows(tokens, 3), prompt, interval);
-  const RemainingSums costs(losses);
-  const CompactSums compact(losses);
-  for (const int recent : {0, 3}) {
-    for (const int budget : {7, 40, 100, tokens}) {
-      CAPTURE(tokens, prompt, interval, recent, budget);
-      const Takers of_compact(compact, losses, budget, recent);
-      const auto expected = auction_plan(Takers(costs, losses, budget, recent), losses);
-      const auto plan = auction_plan(of_compact, losses);
-      REQUIRE(expected);
-      REQUIRE(plan);
-      CHECK(plan->schedule == expected->schedule);
-      CHECK(plan->slot_price == expected->slot_price);
-      CHECK(plan->loss == expected->loss);
-      CHECK(plan->bound == expected->bound);
-    }
-  }
-}
-
 TEST_CASE("an auction does not depend on the unit of the losses", "[auction]") {
   const int exponent = GENERATE(-40, 40);
   Rows rows = uneven_rows(150, 9);

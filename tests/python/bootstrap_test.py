@@ -1,6 +1,7 @@
 """The intervals of the report: those of the program, and what headlines make of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
@@ -46,6 +47,24 @@ def test_where_there_are_five_sequences_they_are_drawn_and_count_alike(result_fi
     row = comparison_of(result_file.path).means.iloc[0]
     assert row["attention_recall"] == pytest.approx(0.2)
     assert comparison_of(result_file.path).intervals.samples.sampled == "sequences"
+
+
+@pytest.mark.parametrize(
+    ("sequences", "seed", "limits", "first_draw"),
+    [
+        ("a", 0, (0.0, 4 / 7), 0.0),
+        ("abcdefg", 0, (7.3386054421768705, 32.56768707482991), 12.17687074829932),
+        ("abcdefg", 3, (7.21156462585034, 32.872278911564614), 22.34013605442177),
+    ],
+)
+def test_the_draws_do_not_change(sequences, seed, limits, first_draw):
+    from kvsim.bootstrap import UNIT, Samples
+
+    units = [(sequence, layer, 0) for sequence in sequences for layer in range(3)]
+    samples = Samples(pd.DataFrame(units, columns=UNIT), seed)
+    drawn = samples.drawn_means(np.arange(len(units))[None] ** 2 / 7)
+    assert drawn[0, 0] == pytest.approx(first_draw, rel=1e-12)
+    assert [float(end[0]) for end in samples.limits(drawn)] == pytest.approx(limits, rel=1e-12)
 
 
 def test_an_interval_covers_the_mean_of_the_population_as_often_as_it_says(result_file):

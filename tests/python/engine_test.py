@@ -48,14 +48,6 @@ def test_all_policies_have_the_numbers_of_the_program(program, tmp_path, protoco
     same(found, expected)
 
 
-def test_compact_costs_are_an_option_of_sweep_and_replay():
-    unit = {"sequences": "copied-segment", "layers": 1, "heads": 0}
-    expected = kvsim.sweep(SAMPLE, "optimal", 64, **unit)
-    same(kvsim.sweep(SAMPLE, "optimal", 64, compact_costs=True, **unit), expected)
-    with pytest.raises(kvsim.UsageError, match="compact_costs"):
-        kvsim.curve(SAMPLE, "optimal", compact_costs=True, **unit)
-
-
 def test_a_file_has_the_columns_and_rows_of_the_frame(tmp_path):
     file = tmp_path / "results.sqlite"
     frame = kvsim.sweep(SAMPLE, ["h2o", "window"], [32], layers=0, output=file)

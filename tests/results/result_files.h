@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/results/database.h"
 #include "sim/results/integrity/check_results.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
@@ -42,10 +43,16 @@ inline void edit(const std::filesystem::path& file, const std::string& sql) {
   SQLite::Database(file, SQLite::OPEN_READWRITE).exec(sql);
 }
 
-/// edit(), as if kvsim had written the file so.
+/// Makes it a file from before there were digests.
+inline void forget_digests(const std::filesystem::path& file) {
+  edit(file, "DROP TABLE digest; PRAGMA application_id = 0; PRAGMA user_version = 0");
+}
+
+/// edit(), as if kvsim had written the file so: it gets digests of its rows as they are.
 inline void rewrite(const std::filesystem::path& file, const std::string& sql) {
   edit(file, sql);
-  renew_digests(file);
+  forget_digests(file);
+  Database(file, true).change([](SQLite::Database&) {});
 }
 
 inline std::string bytes(const std::filesystem::path& file) {

@@ -26,15 +26,7 @@ TEST_CASE("what policies know of queries is in the estimate of memory") {
   CHECK(shape_of("expected-attention:covariance=no").remembered == 0);
 }
 
-TEST_CASE("costs in 16 bits leave 13 of 24 eighths of a table in the estimate of memory") {
-  ReplayShape shape{.num_tokens = 1600, .oracles = true};
-  const std::size_t in_full = replay_memory(shape);
-  shape.compact_costs = true;
-  const std::size_t table = 1600 * 1601 / 2 * sizeof(float);
-  CHECK(in_full - replay_memory(shape) == table / 8 * 11 - planning_memory(shape));
-}
-
-TEST_CASE("only optimal plans a text with costs in 16 bits, and only a long one") {
+TEST_CASE("only optimal plans by an auction, and only a long text") {
   CHECK(plans_by_auction(Spec("optimal:recent=5%"), 1536));
   CHECK_FALSE(plans_by_auction(Spec("optimal"), 1535));
   CHECK_FALSE(plans_by_auction(Spec("certificate"), 4096));

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from ..trace import Trace
 
-NOT_HERE = (
-    "seed", "allocate", "reference", "every", "compact_costs", "device", "shard", "scratch"
-)  # fmt: skip
+NOT_HERE = ("seed", "allocate", "reference", "every", "device", "shard", "scratch")
 """Options of other verbs: nothing is drawn, labels are made on the CPU, and `output` is no result
 file."""
 _LONGEST_BLOCK = 2**31 - 1  # an int of the engine

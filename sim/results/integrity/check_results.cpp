@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kCheckedRowsPerPoll = 4096;
 constexpr const char* kFix =
     "the file is damaged, or another program changed it: restore it, or make its rows again in a "
-    "new file (if the change was meant: kvsim check --renew-digests)";
+    "new file";
 
 using Digests = std::map<std::pair<std::string, std::string>, UnitDigest>;
 
@@ -157,14 +157,6 @@ void check_table(const std::filesystem::path& file, const std::string& table) {
   const Database database(file, false);
   database.run(
       [&](SQLite::Database& connection) { check_values(connection, file.string(), table, {}); });
-}
-
-void renew_digests(const std::filesystem::path& file, const std::function<void()>& poll) {
-  if (!std::filesystem::exists(file)) Database(file, false);  // says that it is missing
-  Database database(file, true);
-  database.run([&](SQLite::Database& connection) { looked_at(connection, file.string(), poll); });
-  database.renew_digests();
-  database.publish();
 }
 
 }  // namespace kvsim

@@ -40,10 +40,6 @@ CheckedResults check_results(const std::filesystem::path& file,
 /// Throws DataError for values that a table or view cannot have.
 void check_table(const std::filesystem::path& file, const std::string& table);
 
-/// Takes the rows as they are: makes the digests of a file anew that was changed on purpose by
-/// other programs, or is of an earlier version. Throws as check_results() for all but digests.
-void renew_digests(const std::filesystem::path& file, const std::function<void()>& poll = {});
-
 /// By table, the number of units, whose rows are those that were written, or DataError; none of a
 /// file of an earlier version, and of tables that kvsim has never seen. The connection needs
 /// add_digest_functions().

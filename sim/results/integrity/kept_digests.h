@@ -33,12 +33,11 @@ class KeptDigests {
   /// Call it last: writes what has changed.
   void finish(SQLite::Database& connection);
 
-  /// Makes all digests anew, from the rows as they are.
-  void renew(SQLite::Database& connection);
-
  private:
   struct Changes;
 
+  /// Makes all digests anew, from the rows as they are.
+  void renew(SQLite::Database& connection);
   void take(SQLite::Database& connection, const TableShape& table);
   void write_schema(SQLite::Database& connection);
 

@@ -81,9 +81,7 @@ std::vector<Spec> without_refused(std::vector<Spec> policies, const SweepRequest
 
 std::string alias_note(const Spec& spec) {
   if (spec.alias().empty()) return "";
-  const PolicyAlias& alias = *find_alias(spec.alias());
-  return fmt::format("{} is {} here{}{}", spec.alias(), alias.spec(),
-                     alias.note.empty() ? "" : "; ", alias.note);
+  return fmt::format("{} is {} here", spec.alias(), find_alias(spec.alias())->spec());
 }
 
 PolicyList policies_in(const std::string& list, Allocation allocation, const NamedSpecs& named) {

@@ -82,7 +82,6 @@ SweepRequest request_of(const RequestOptions& options) {
   request.threads = threads_of(options);
   request.measuring = measuring_of(options);
   request.shard = parse_shard(options.shard);
-  request.compact_costs = options.compact_costs;
   return request;
 }
 

@@ -23,7 +23,6 @@ struct RequestOptions {
   std::string reference = "full";  ///< or "none", "sample:N"
   int every = 1;
   std::string shard = "1/1";  ///< as in "3/16"
-  bool compact_costs = false;
 };
 
 /// The request of these options; the caller adds traces, policies and budgets. Throws UsageError,

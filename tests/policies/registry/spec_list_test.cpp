@@ -23,9 +23,9 @@ Texts labels(std::string_view list) {
 }
 
 TEST_CASE("an alias is the policy that its field calls so", "[policies]") {
-  CHECK(texts("streamingllm;adakv;pyramidkv;h2") ==
+  CHECK(texts("streamingllm;adakv;pyramidkv;local") ==
         Texts{Spec("sink").text(), Spec("snapkv@adaptive").text(), Spec("snapkv@pyramid").text(),
-              Spec("h2o").text()});
+              Spec("window").text()});
   CHECK(Spec("Streaming-LLM:sinks=8").text() == Spec("sink:sinks=8").text());
   CHECK(Spec("streaming_llm+quant").text() == Spec("sink+quant").text());
   CHECK(Spec("l2norm@pyramid").text() == Spec("knorm@pyramid").text());

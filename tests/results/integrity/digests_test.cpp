@@ -114,15 +114,13 @@ TEST_CASE("digests: what other programs change is named", "[integrity]") {
   edit(file, sql);
   CHECK_THROWS_AS(check_results(file), DataError);
   CHECK_THROWS_WITH(check_results(file), Contains(file.string()) && Contains(found));
-  renew_digests(file);
-  CHECK_NOTHROW(check_results(file));
 }
 
 TEST_CASE("digests: a file of an earlier version gets them with the next row", "[integrity]") {
   const UnsyncedFiles unsynced;
   const TemporaryFolder folder;
   const auto file = write(folder / "r.sqlite", {of_head(0), of_head(1)});
-  edit(file, "DROP TABLE digest; PRAGMA application_id = 0; PRAGMA user_version = 0");
+  forget_digests(file);
   CHECK(check_results(file).format == 0);
   CHECK(checked(file) == Counts{{"replay", 2, -1}});
   CHECK(table(file, "replay").rows.size() == 2);
@@ -135,8 +133,7 @@ TEST_CASE("digests: the columns of an earlier version come without a change", "[
   const UnsyncedFiles unsynced;
   const TemporaryFolder folder;
   const auto file = write(folder / "r.sqlite", {of_head(0)});
-  edit(file, "DROP VIEW regret; ALTER TABLE replay DROP COLUMN ties");
-  renew_digests(file);
+  rewrite(file, "DROP VIEW regret; ALTER TABLE replay DROP COLUMN ties");
   const Table before = table(file, "digest");
   write(file, {of_head(0)});
   CHECK(checked(file) == Counts{{"replay", 1, 1}});
