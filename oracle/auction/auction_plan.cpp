@@ -4,6 +4,7 @@
 
 #include "oracle/auction/auction.h"
 #include "oracle/auction/refinement.h"
+#include "sim/base/interrupt.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {

@@ -69,8 +69,8 @@ TEST_CASE("topk >= optimal >= every policy on the bundled trace", "[regret]") {
 
 TEST_CASE("topk >= optimal >= every variant of every policy on one head", "[regret]") {
   const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
-  SweepRequest wanted = request(
-      trace, "topk;optimal", sample_of<std::vector<std::string>>({"26"}, {"4", "26", "20%"}));
+  SweepRequest wanted = request(trace, "topk;optimal",
+                                sample_of<std::vector<std::string>>({"26"}, {"4", "26", "20%"}));
   for (const Variant& variant : all_variants()) wanted.policies.push_back(variant.spec);
   wanted.selection = {{"copied-segment"}, {3}, {0}};
   check_bounds_hold(wanted);

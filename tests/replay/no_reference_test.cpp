@@ -78,10 +78,8 @@ void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
 // A unit without a prompt leaves out the policies that score it alone.
 void check_evictions(const std::vector<Unit>& units, Mode mode) {
   const ReplayOptions options{.mode = mode, .seed = 5, .trajectories = true};
-  const std::vector<int> budgets =
-      sample_of<std::vector<int>>({2, 40, 1000}, {1, 2, 9, 40, 1000});
-  for (const ReplayGroup& group :
-       by_protocol(options, all_that_can_do_without(budgets))) {
+  const std::vector<int> budgets = sample_of<std::vector<int>>({2, 40, 1000}, {1, 2, 9, 40, 1000});
+  for (const ReplayGroup& group : by_protocol(options, all_that_can_do_without(budgets))) {
     const bool needs_prompt = group.options.mode == Mode::prefill;
     if (needs_prompt && units.front().prompt_length == 0) continue;
     check_evictions(units, group.options, group.configurations);

@@ -145,8 +145,6 @@ void fail_every_call(const fs::path& folder, const WritingCommand& command, Fail
   remove_outputs();
 }
 
-int stride_of(int stride) {
-  return test_support::sample_of(stride, 1);
-}
+int stride_of(int stride) { return test_support::sample_of(stride, 1); }
 
 }  // namespace kvsim::faults
