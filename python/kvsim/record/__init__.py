@@ -4,7 +4,7 @@
 report a missing library.
 """
 
-from ..model.errors import RecordError, RecordWarning, UsageError
+from ..errors import RecordError, RecordWarning, UsageError
 
 __all__ = ["RecordError", "RecordWarning", "UsageError"]
 

@@ -3,14 +3,14 @@
 The modules that draw are imported on first use, so that the command can report a missing library.
 """
 
-from .choice import Choice, ChoiceError
+from .numbers.choice import Choice, ChoiceError
 
 __all__ = ["Choice", "ChoiceError", "Comparison", "write_report"]
 
 
 def __getattr__(name: str) -> object:
     if name == "Comparison":
-        from .frames import Comparison
+        from .numbers.frames import Comparison
 
         return Comparison
     if name == "write_report":

@@ -15,7 +15,7 @@ from ..command import (
     nonnegative,
     positive,
 )
-from ..csv_text import csv_text
+from ..command.csv_text import csv_text
 from ..errors import DataError, KvsimError, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError
-from ..options import Options, engine_options, listed, opened
+from ..verbs.options import Options, engine_options, listed, opened
 from .conditions import Conditions, Overhead
 from .limits import COORDINATOR, Plan, limit_of
 from .schedule import Schedule, Tasks, with_executor, with_shards
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
-    from ..sweep import Traces
+    from ..verbs.sweep import Traces
 
 COLUMNS = [
     "way", "workers", "tasks", "makespan", "efficiency", "limit", "efficiency_without", "repeated",

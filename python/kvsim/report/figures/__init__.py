@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..frames import Comparison
+from ..numbers.frames import Comparison
 from ..style import Shape, Style, Theme
 
 INDICATIVE = 0.3  # nats per token; a larger predicted KL is beyond what a local one can tell

@@ -1,0 +1,47 @@
+"""How policies look in every figure: names, colours, lines and markers, on light and dark pages.
+
+In: specs of policies, a theme and a shape of figure. Out: the same label, colour, line and marker
+for a policy in all reports. Read `style.py` first; `labels.py` shortens specs to names.
+"""
+
+from .style import (
+    COLUMN,
+    DARK,
+    LIGHT,
+    MARKERS,
+    NARROW,
+    ORACLES,
+    PALETTE,
+    POLICIES,
+    TEXT,
+    THEMES,
+    WIDE,
+    Shape,
+    Style,
+    Theme,
+    ink_map,
+    mix,
+    settings,
+    styles,
+)
+
+__all__ = [
+    "COLUMN",
+    "DARK",
+    "LIGHT",
+    "MARKERS",
+    "NARROW",
+    "ORACLES",
+    "PALETTE",
+    "POLICIES",
+    "TEXT",
+    "THEMES",
+    "WIDE",
+    "Shape",
+    "Style",
+    "Theme",
+    "ink_map",
+    "mix",
+    "settings",
+    "styles",
+]
