@@ -1,7 +1,7 @@
 """What the commands `python -m kvsim.NAME` share with each other and with the program.
 
 In: the words of a command line, errors, frames. Out: parsed options, an exit status with one line
-on standard error, CSV. Read `parser.py` first; `termination.py` makes SIGTERM a Ctrl-C,
+on standard error, CSV. Read first: `parser.py`; `termination.py` makes SIGTERM a Ctrl-C,
 `csv_text.py` prints a frame.
 """
 

@@ -1,5 +1,8 @@
 """Draws figures and a page from a result file: `python -m kvsim.report RESULTS.sqlite -o DIR`.
 
+In: a result file. Out: a folder with a page and a file per figure. Read first: `page.py`, then
+`numbers/frames.py`, where the numbers come from; `pictures.py` writes the files.
+
 The modules that draw are imported on first use, so that the command can report a missing library.
 """
 

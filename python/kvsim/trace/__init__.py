@@ -1,8 +1,8 @@
 """Traces: the queries, keys and values of a model on some texts, from a file or from arrays.
 
 In: a path, arrays, or the bytes of a trace that another process sent. Out: an open trace, whose
-units are read-only arrays. Read `trace.py` first; `arrays.py` checks what `Trace.from_arrays` gets,
-`spans.py` the labelled parts of a text. The format is in traces/README.md.
+units are read-only arrays. Read first: `trace.py`; `arrays.py` checks what `Trace.from_arrays`
+gets, `spans.py` the labelled parts of a text. The format is in traces/README.md.
 """
 
 from .spans import Span
