@@ -11,7 +11,7 @@ namespace kvsim::python {
 
 /// Tables as dicts from column to values: a list of str or None; a float64 array, NaN for NULL;
 /// or a pair of an int64 array and, where the column may be NULL, a bool array that is true there,
-/// else None. `python/kvsim/frames.py` makes frames of them. With the GIL.
+/// else None. `python/kvsim/results/frames.py` makes frames of them. With the GIL.
 
 /// (columns, about): the rows of the schema's table, ordered by key, and a dict of what a row
 /// `shows`, its `source` and the meaning of every column (`about`). Every row ends in its run_id.

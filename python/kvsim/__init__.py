@@ -11,28 +11,28 @@ on first use, and `from kvsim import *` omits it.
 
 from importlib import import_module
 
-from .analyze import analyze
-from .c_function import StepStruct
-from .check import check
-from .comparison import ComparisonWarning, compare
-from .convert import convert
-from .curve import curve
 from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
 from .kvpress import from_kvpress
 from .labels import labels
-from .merge import merge
-from .options import Options
-from .plugin import get_include, load_plugin
 from .policy import Policy, Rotation, Rules, TokenKind
+from .policy.c_function import StepStruct
+from .policy.plugin import get_include, load_plugin
+from .policy.registry import policies
 from .program import ProgramError, run
 from .record import RecordError, RecordWarning
-from .registry import policies
-from .replay import Replay, replay
 from .results import NoSuchTable, Results, ResultsError, load
-from .sweep import sweep
-from .synth import synth
+from .results.comparison import ComparisonWarning, compare
 from .trace import Trace, Unit
+from .verbs.analyze import analyze
+from .verbs.check import check
+from .verbs.convert import convert
+from .verbs.curve import curve
+from .verbs.merge import merge
+from .verbs.options import Options
+from .verbs.replay import Replay, replay
+from .verbs.sweep import sweep
+from .verbs.synth import synth
 
 __version__ = "0.1.0"
 __all__ = [
@@ -91,7 +91,7 @@ def __getattr__(name: str):
     if name in _OF_MODELS:
         return getattr(import_module(f".{_OF_MODELS[name]}", __name__), name)
     if name == "update_signature":
-        from .c_function import numba_signature
+        from .policy.c_function import numba_signature
 
         return numba_signature()
     raise AttributeError(f"module 'kvsim' has no attribute {name!r}")

@@ -3,7 +3,7 @@ import pytest
 
 import kvsim
 from conftest import H2O, SAMPLE, TOKENS, write_trace
-from kvsim.report import attention
+from kvsim.report.numbers import attention
 
 
 def _by_definition(head):

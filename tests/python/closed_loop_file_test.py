@@ -12,7 +12,7 @@ import pytest
 import kvsim
 from conftest import PROGRAM, needs_program, same
 from kvsim import _engine
-from kvsim.frames import frame_of
+from kvsim.results.frames import frame_of
 
 KEY = {
     "model_id": "m" * 64, "sequence": "text", "policy": "window", "budget": 51, "mode": "stream",

@@ -7,8 +7,8 @@ from matplotlib.colors import to_rgb
 import kvsim
 from conftest import H2O, OPTIMAL, POLICIES
 from kvsim.report import Choice, ChoiceError, Comparison
-from kvsim.report.labels import LONGEST, labels
 from kvsim.report.style import LIGHT, PALETTE, oracle_names, policy_names, styles
+from kvsim.report.style.labels import LONGEST, labels
 
 LONG = "h2o:recent=0.25,score=full,overlap=yes,precision=half,positions=slot,keep=heavy" \
     "+protect:first=0.05,last=0.25+quant:bits=2,group=128@persistence"  # fmt: skip

@@ -1,6 +1,6 @@
 import pandas as pd
 
-from kvsim.csv_text import csv_text
+from kvsim.command.csv_text import csv_text
 
 
 def test_csv_marks_what_a_spreadsheet_would_run_and_says_so(capsys):

@@ -10,7 +10,7 @@ import pytest
 
 import kvsim
 from conftest import SAMPLE
-from kvsim.head_budgets import main
+from kvsim.head_budgets.__main__ import main
 
 RATIOS = np.arange(1, 100) / 100
 

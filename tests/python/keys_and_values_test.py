@@ -9,8 +9,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from conftest import comparison_of, drawings_of, write_trace
-from kvsim.report import embedding
 from kvsim.report.figures import Missing
+from kvsim.report.numbers import embedding
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
 from kvsim.report.style import LIGHT, NARROW, THEMES, WIDE, settings

@@ -25,7 +25,7 @@ from kvpress import (
 
 import kvsim
 from conftest import SAMPLE
-from kvsim.press_inputs import call_press, put_in_halves
+from kvsim.kvpress.press_inputs import call_press, put_in_halves
 
 ONCE = {"mode": "prefill", "eviction_interval": "never"}
 DECIDED = ["sequence", "layer", "kv_head", "budget", "mode", "token_misses", "evictions"]

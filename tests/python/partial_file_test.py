@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from kvsim._partial import folder_aside, put_in_place, written_whole
+from kvsim.files.partial import folder_aside, put_in_place, written_whole
 from kvsim.labels.__main__ import main as labels
 from kvsim.record.trace_file import HeadStream, TraceFile
 
@@ -61,7 +61,7 @@ def test_a_failure_leaves_the_earlier_file(tmp_path):
 
 def test_a_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     script = (
-        "import os, sys; from pathlib import Path; from kvsim._partial import folder_aside\n"
+        "import os, sys; from pathlib import Path; from kvsim.files.partial import folder_aside\n"
         "with folder_aside(Path(sys.argv[1]), 'report') as aside:\n"
         "    (aside / 'f').write_text('half'); os._exit(0)"
     )

@@ -6,7 +6,7 @@ import pytest
 
 import kvsim
 from conftest import SAMPLE
-from kvsim import policy_code
+from kvsim.policy import code as policy_code
 
 
 def define(text, **names):

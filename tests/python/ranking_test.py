@@ -7,9 +7,9 @@ import pytest
 
 from conftest import H2O, comparison_of, drawings_of
 from figures_test import _figure, _missing, _require_nothing_cut
-from kvsim.report.averages import OPTIMAL
 from kvsim.report.figures import heat
 from kvsim.report.headline import headline
+from kvsim.report.numbers.averages import OPTIMAL
 from kvsim.report.style import COLUMN, NARROW, TEXT, WIDE
 
 TOVA = "tova:scope=head,score=cached"

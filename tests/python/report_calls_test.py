@@ -10,9 +10,9 @@ import os, shutil, signal, sys
 from pathlib import Path
 from failing_calls import each_end
 from kvsim.report import page, pictures
-from kvsim.report.choice import Choice
+from kvsim.report.numbers.choice import Choice
 from kvsim.report.figures import Drawing, Missing
-from kvsim.report.frames import Comparison
+from kvsim.report.numbers.frames import Comparison
 from kvsim.results import load
 
 os.environ["SOURCE_DATE_EPOCH"] = "0"  # which the page shows

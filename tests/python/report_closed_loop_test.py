@@ -10,8 +10,8 @@ from conftest import H2O, OPTIMAL, POLICIES, ResultFile, comparison_of, drawings
 from figures_test import _figure, _missing, _require_nothing_cut
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
-from kvsim.report.closed_loop import ClosedLoop
 from kvsim.report.figures.closed_loop import command
+from kvsim.report.numbers.closed_loop import ClosedLoop
 from kvsim.report.style import COLUMN, DARK, NARROW, TEXT, WIDE
 
 CLOSED = ["closed-loop-kl", "closed-loop-nll", "closed-loop-answers", "kept-overlap", "prediction"]

@@ -6,7 +6,7 @@ import pytest
 
 import kvsim
 from kvsim.closed_loop.texts import Given
-from kvsim.model.errors import RecordError
+from kvsim.errors import RecordError
 from kvsim.model.spans import Span
 from kvsim.reproduce.__main__ import main
 from kvsim.reproduce.data import fields_of, read_groups, with_prompt

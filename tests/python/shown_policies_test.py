@@ -3,7 +3,7 @@ import pytest
 
 from conftest import H2O, OPTIMAL, TOKENS, comparison_of, drawings_of
 from kvsim.report.headline import headline
-from kvsim.report.protocol import steps_after_prompt
+from kvsim.report.numbers.protocol import steps_after_prompt
 
 
 @pytest.mark.parametrize(

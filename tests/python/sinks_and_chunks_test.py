@@ -8,7 +8,7 @@ import pytest
 
 import kvsim
 from conftest import PROGRAM, needs_program
-from kvsim.report.attention import cells_of, read_head, retained
+from kvsim.report.numbers.attention import cells_of, read_head, retained
 from trace_format import seal_again
 
 TOKENS, CHUNK, BUDGET = 50, 18, 7

@@ -8,7 +8,7 @@ import pytest
 
 import kvsim
 from kvsim.command import fail
-from kvsim.terminal import LONGEST, error_line, printable, say
+from kvsim.errors.terminal import LONGEST, error_line, printable, say
 
 HOSTILE = "\x1b[31m\a\x9b2J\u202e\r\nkvsim: error: \x7f\udcff"
 SHOWN = r"\x1b[31m\x07\x9b2J\u202e\r\nkvsim: error: \x7f\udcff"

@@ -7,7 +7,7 @@ import h5py
 import pytest
 
 import kvsim
-from kvsim.report.attention import read_head
+from kvsim.report.numbers.attention import read_head
 
 TRACE = Path(__file__).parents[2] / "traces/sample/tiny-llama.h5"
 

@@ -10,7 +10,7 @@ import torch
 
 from ..model.cache import cache_argument, returned_cache
 from .evicting_model import EvictingModel
-from .geometry import Geometry, geometry_of
+from .evicting_model.geometry import Geometry, geometry_of
 from .loops import How, Job, Outcome, Plan
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _engine
+from ..errors import UsageError
 from ..model.decoder import require_decoder
-from ..model.errors import UsageError
 from ..model.loading import load_config, load_model, load_tokenizer
 from ..model.output_projection import has_projections
-from ..options import listed
 from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
 from ..trace import Trace
+from ..verbs.options import listed
 from .choice import Refuse, refused_by_imposed, refused_policies
 from .loops import How, Job, Plan
 from .recorded import as_in_trace, checked_logits, recorded

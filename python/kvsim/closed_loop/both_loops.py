@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import DataError
-from ..points import with_points
 from ..results import Results, load
+from ..results.points import with_points
 
 # +1: more is better. A metric is the mean over units, the first two are sums over layers.
 METRICS = {

@@ -18,10 +18,10 @@ from ..command import (
     positive,
     show_warning,
 )
+from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, KvsimWarning, UsageError
-from ..paths import exists
+from ..files.paths import exists
 from ..record import RecordError, RecordWarning
-from ..termination import terminated_as_interrupted
 
 DESCRIPTION = (
     "Evicts inside a model while it reads texts, and compares its predictions with those of the "

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import torch
 
-from .. import _engine, load_plugin
-from ..model.errors import UsageError
+from .. import _engine
+from ..errors import UsageError
+from ..errors.terminal import printable, say
 from ..model.loading import (
     device_named,
     load_config,
@@ -17,7 +18,7 @@ from ..model.loading import (
     load_tokenizer,
     quieten,
 )
-from ..terminal import printable, say
+from ..policy.plugin import load_plugin
 from .run import evaluate_as
 from .summary import printed, summary
 from .texts import read_lines

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..errors import RecordError
 from ..model.attention import intercepted, layer_of
-from ..model.errors import RecordError
 from .kept_attention import Kept, attend_to_kept
 from .loops import Job, Outcome, Plan
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..sweep import sweep
 from ..trace import Trace
+from ..verbs.sweep import sweep
 from . import imposed
 from .asked import prepare
 from .loops import How, Plan

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..errors import RecordWarning, UsageError
 from ..model.attention import Call, Result, intercepted, layer_of
-from ..model.errors import RecordWarning, UsageError
 from ..trace import Trace
 from .loops import Job
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _engine
-from ..frames import frame_of
-from ..model.errors import RecordError
+from ..errors import RecordError
+from ..results.frames import frame_of
 from .kept_attention import Kept, Selected
 from .loops import How, Job, Plan
 

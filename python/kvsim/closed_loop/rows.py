@@ -10,7 +10,7 @@ import pandas as pd
 
 from .. import _engine
 from ..errors import UsageError
-from ..frames import frame_of
+from ..results.frames import frame_of
 
 if TYPE_CHECKING:
     from pathlib import Path

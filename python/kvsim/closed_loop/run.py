@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..errors import UsageError
 from ..model.decoder import model_name
-from ..model.errors import UsageError
-from ..options import check_scratch, warn_of
-from ..progress import reporter
-from ..sweep import sweep_as
 from ..trace import Trace
+from ..verbs.options import check_scratch, warn_of
+from ..verbs.progress import reporter
+from ..verbs.sweep import sweep_as
 from .asked import Asked, prepare
 from .loops import How, Job
 from .model_id import model_id

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
+from ..errors import UsageError
 from ..model.decoder import end_tokens as end_tokens_of
-from ..model.errors import UsageError
 from ..model.tokens import token_texts
-from ..options import listed, warn_of
+from ..verbs.options import listed, warn_of
 from .evicting_model import Beginning, EvictingModel
-from .eviction import Eviction
-from .geometry import Geometry, geometry_of
+from .evicting_model.eviction import Eviction
+from .evicting_model.geometry import Geometry, geometry_of
 from .texts import whole_number
 
 ANY_LENGTH = 1_000_000  # of a prompt, to check arguments with

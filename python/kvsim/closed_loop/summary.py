@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ..bootstrap import UNIT, Samples
-from ..csv_text import csv_text
-from ..terminal import printable
+from ..command.csv_text import csv_text
+from ..errors.terminal import printable
 
 MEANS = ["kl_mean", "delta_nll", "top1_agreement", "kept_overlap"]
 SUMS = ["answers", "answers_right_full", "answers_right"]

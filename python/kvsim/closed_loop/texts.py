@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KvsimWarning
-from ..model.errors import RecordError, UsageError
+from ..errors import KvsimWarning, RecordError, UsageError
 from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
 from ..model.texts import labelled_parts, prompt_characters, read_file, read_texts
 from ..model.tokens import token_texts

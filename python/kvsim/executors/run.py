@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import policy
 from ..errors import KvsimError, WorkerError
-from ..frames import frame_of
+from ..results.frames import frame_of
 from ..trace import Trace
 from .attempts import Attempt, Attempts
 from .crew import Crew, Died

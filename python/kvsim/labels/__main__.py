@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, positive
+from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, UsageError
-from ..progress import reporter
-from ..termination import terminated_as_interrupted
+from ..verbs.progress import reporter
 from .files import check_output, written
 from .run import BLOCK
 from .units import Labelling

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .._partial import written_whole
 from ..errors import KvsimError, UsageError
-from ..paths import exists
+from ..files.partial import written_whole
+from ..files.paths import exists
 from .npz import NpzFile
 from .parquet import ParquetFile
 from .units import Labelling

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..progress import Progress, reporter
+from ..verbs.progress import Progress, reporter
 from .files import check_output, written
 from .npz import head_entries, unit_entries
 from .units import Labelling
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Unpack
 
-    from ..options import Options
     from ..trace import Trace
+    from ..verbs.options import Options
 
 BLOCK = 256
 """Steps of a block: the eviction interval of ForesightKV."""

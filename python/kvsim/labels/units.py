@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from ..options import Options, listed, opened
-from ..verbs import options_without
+from ..verbs.options import Options, listed, opened
+from ..verbs.shared import options_without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

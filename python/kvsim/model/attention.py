@@ -12,7 +12,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .errors import RecordError, RecordWarning
+from ..errors import RecordError, RecordWarning
 
 PREFIX = "kvsim_"  # of the registered name; the name of the attention that computes follows
 SOFTCAP = "attn_logit_softcapping"

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
+from ..errors import RecordError
 from .attention import is_causal
-from .errors import RecordError
 from .masks import Reach
 from .steps import Step
 

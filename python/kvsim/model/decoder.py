@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import transformers
 
-from .errors import RecordError
+from ..errors import RecordError
 
 
 def require_decoder(model: torch.nn.Module) -> Any:

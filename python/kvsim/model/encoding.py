@@ -4,8 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from .._spans import Span
-from .errors import RecordError, RecordWarning, UsageError
+from ..errors import RecordError, RecordWarning, UsageError
+from ..trace.spans import Span
 from .spans import prompt_tokens, token_spans, with_offsets
 from .texts import Text
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from ..errors import RecordError
 from .attention import Call, Result, intercepted
 from .consistency import Consistency
 from .decoder import require_decoder
-from .errors import RecordError
 from .shape import Shape, shape_of, sinks_of
 from .steps import Step, read_step
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 import transformers
 
-from ..paths import is_folder
-from ..terminal import say
-from .errors import RecordError, UsageError
+from ..errors import RecordError, UsageError
+from ..errors.terminal import say
+from ..files.paths import is_folder
 
 
 def quieten() -> None:

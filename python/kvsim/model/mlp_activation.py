@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .errors import RecordError
+from ..errors import RecordError
 from .probing import PROBE_TOKENS, attending_modules, layer_around, read_probe, rows_of
 
 FIX = "leave mlp_activation out"

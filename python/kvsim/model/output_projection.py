@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ..errors import RecordError
 from .attention import Call, Result, layer_of
-from .errors import RecordError
 from .probing import attending_modules, is_vectors, layer_around, read_probe, rows_of
 
 FIX = "leave output_projection and residual out"

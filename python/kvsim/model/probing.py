@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from ..errors import RecordError
 from .attention import Call, Result, intercepted, layer_of
-from .errors import RecordError
 
 PROBE_TOKENS = 8
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from ..errors import RecordError
 from .attention import Call, Result, intercepted, layer_of
-from .errors import RecordError
 
 ROWS_AT_ONCE = 256  # of the prediction, to draw labels from
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .errors import RecordError
+from ..errors import RecordError
 
 UNKNOWN_TO_A_TRACE = {  # options of attention functions that change the result
     "position_bias": "a bias by position",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._spans import Span
-from .errors import RecordError
+from ..errors import RecordError
+from ..trace.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

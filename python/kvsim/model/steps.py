@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import transformers
 
+from ..errors import RecordError
 from .cache import given_cache
-from .errors import RecordError
 from .masks import Reach, is_expressible
 
 QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())

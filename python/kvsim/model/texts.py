@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._spans import Span, checked_spans
-from .errors import RecordError, UsageError
+from ..errors import RecordError, UsageError
+from ..trace.spans import Span, checked_spans
 
 LAYERS_FORM = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
 

@@ -1,10 +1,14 @@
 """Records the attention heads of a transformers model as a trace for kvsim.
 
+In: a model, and what it reads or generates. Out: a trace (traces/README.md). Read first:
+`session.py`, the context manager, then `recorder.py`, which checks and stores each attention call;
+`trace_file.py` writes, `also.py` is what stands beside attention, `run.py` is the command.
+
 `recording` needs torch and transformers. It is imported on first use, so that the command can
 report a missing library.
 """
 
-from ..model.errors import RecordError, RecordWarning, UsageError
+from ..errors import RecordError, RecordWarning, UsageError
 
 __all__ = ["RecordError", "RecordWarning", "UsageError"]
 

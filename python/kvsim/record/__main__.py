@@ -16,7 +16,7 @@ from ..command import (
     nonnegative,
     positive,
 )
-from ..termination import terminated_as_interrupted
+from ..command.termination import terminated_as_interrupted
 
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
@@ -78,8 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        from ..errors import KvsimError
-        from ..model.errors import RecordError, RecordWarning, UsageError
+        from ..errors import KvsimError, RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install ".[record]"'

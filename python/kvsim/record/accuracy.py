@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import torch
 
-from ..model.errors import RecordError, RecordWarning
+from ..errors import RecordError, RecordWarning
 from ..model.masks import Reach
 from ..model.shape import Shape
 

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import torch
 
-from ..model.errors import RecordError, UsageError
+from ..errors import RecordError, UsageError
 from ..model.mlp_activation import activation_functions
 from ..model.output_projection import LayerOutput, layer_outputs
 from ..model.second_reading import See, inputs_seen, outputs_seen, read_again, score_gradients

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._spans import Span, checked_spans
+from ..errors import RecordError, RecordWarning, UsageError
 from ..model.attention import Call, Result
-from ..model.errors import RecordError, RecordWarning, UsageError
 from ..model.follower import Follower
 from ..model.rope import RopeWitness
 from ..model.steps import Step
 from ..model.tokens import token_texts
+from ..trace.spans import Span, checked_spans
 from .accuracy import check_accuracy
 from .sequence import Sequence
 from .trace_file import Attribute, TraceFile

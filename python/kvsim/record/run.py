@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from ..errors import UsageError
 from ..model.encoding import encode, require_room
-from ..model.errors import UsageError
 from ..model.loading import (
     device_named,
     load_config,

@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import torch
 
-from .._spans import Span
-from ..model.errors import RecordError, RecordWarning, UsageError
+from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
+from ..trace.spans import Span
 from .trace_file import HeadStream
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt

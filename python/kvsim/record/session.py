@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from ..errors import RecordError, UsageError
 from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
-from ..model.errors import RecordError, UsageError
 from ..model.rope import RopeWitness
 from .also import PROJECTION, Also, write_projections, write_second_reading
 from .recorder import Recorder

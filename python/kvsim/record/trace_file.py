@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from .._engine import PartialFile, Trace, seal_trace
-from .._spans import Span
 from ..errors import KvsimError, UsageError
-from ..paths import is_file
+from ..files.paths import is_file
+from ..trace.spans import Span
 from .lost_errors import LostErrors
 
 MOST_ROWS_PER_CHUNK = 1024

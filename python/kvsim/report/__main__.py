@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..command.termination import terminated_as_interrupted
 from ..results import ResultsError, load
-from ..termination import terminated_as_interrupted
-from .choice import Choice, ChoiceError
+from .numbers.choice import Choice, ChoiceError
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trace=options.trace,
     )
     try:
-        from .frames import Comparison
+        from .numbers.frames import Comparison
         from .page import write_report
 
         with terminated_as_interrupted():

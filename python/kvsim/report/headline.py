@@ -1,7 +1,7 @@
 """The sentence at the head of the page: which policy is best, as far as the data say."""
 
-from .frames import Comparison
-from .intervals import distinguishable, span
+from .numbers.frames import Comparison
+from .numbers.intervals import distinguishable, span
 
 OPEN_LOOP = (
     "These numbers are open loop: they find the budget and the disasters. At one budget recall and "

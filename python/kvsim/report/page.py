@@ -11,10 +11,9 @@ import pandas as pd
 from matplotlib.markers import MarkerStyle
 from plotly.offline import get_plotlyjs
 
-from .. import __version__
-from .._partial import folder_aside, put_in_place
+from .._engine import version as engine_version
 from ..bootstrap import DRAWS, FEWEST_SAMPLES
-from .averages import WITH_INTERVAL
+from ..files.partial import folder_aside, put_in_place
 from .figures import (
     Drawing,
     Missing,
@@ -28,9 +27,10 @@ from .figures import (
     measured,
     prediction,
 )
-from .frames import Comparison
 from .headline import OPEN_LOOP, headline
-from .intervals import span
+from .numbers.averages import WITH_INTERVAL
+from .numbers.frames import Comparison
+from .numbers.intervals import span
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
@@ -104,7 +104,8 @@ def _page(
         legend=[(style, _sample(style)) for style in comparison.legend],
         runs=_runs(comparison),
         command=command,
-        version=os.environ.get("KVSIM_VERSION") or __version__,  # kvsim report knows its revision
+        # `kvsim report` knows its revision.
+        version=os.environ.get("KVSIM_VERSION") or engine_version().partition("+")[0],
         date=_date(),
         light=LIGHT,
         dark=DARK,

@@ -144,8 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        from ..errors import DataError, KvsimWarning, UsageError
-        from ..model.errors import RecordError, RecordWarning
+        from ..errors import DataError, KvsimWarning, RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install ".[record]"'

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, expm1
-from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from ..bootstrap import FEWEST_SAMPLES, UNIT, Samples
-
-if TYPE_CHECKING:
-    from .rows import Quantity, Rows, Side
+from ..bootstrap import FEWEST_SAMPLES
+from .intervals import Interval, interval_of
+from .rows import Quantity, Rows, Side
 
 HOLDS, REVERSED, UNDECIDED = "holds", "reversed", "not distinguishable"
 NO_CLAIM = "the paper claims nothing here"
@@ -71,32 +66,6 @@ class Finding:
         texts = [_signed(each, digits, self.as_percent) for each in known]
         interval = f" [{texts[1]}, {texts[2]}]" if len(texts) == 3 else ""
         return f"{self.measure}: {values}: {texts[0]}{interval}"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The mean of a statistic over texts, and its 95% interval; no interval of a single text."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    samples: int
-
-
-def interval_of(values: pd.Series) -> Interval:
-    """The mean of one value per text, with the interval of `kvsim compare` over sequences.
-
-    `values` has the names of the texts as its index. There must be at least one.
-    """
-    units = pd.DataFrame({"sequence": values.index.astype(str)}).assign(layer=0, kv_head=0)
-    samples = Samples(units[UNIT])
-    ordered = values.set_axis(units["sequence"])[samples.units.get_level_values("sequence")]
-    of_texts = ordered.to_numpy(float)[None]
-    (low,), (high,) = samples.limits(samples.drawn_means(of_texts))
-    mean = float(samples.mean(of_texts)[0])
-    if np.isnan(low):
-        return Interval(mean, None, None, samples.count)
-    return Interval(mean, float(low), float(high), samples.count)
 
 
 def verdict_of(interval: Interval, higher_is_better: bool, margin: float = 0.0) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-import kvsim
-
+from .. import closed_loop
 from ..errors import KvsimError
-from .claims import CANNOT, SELF_BLEU, Claim, Finding, interval_of, verdict_of
+from .claims import CANNOT, SELF_BLEU, Claim, Finding, verdict_of
 from .data import Group, fields_of, with_prompt
 from .generation import continuations, prompts_of
+from .intervals import interval_of
 from .rows import Rows
 from .self_bleu import self_bleu, words
 
@@ -76,7 +76,7 @@ class Experiment:
         mode = protocol.mode or mode
         interval = "1" if is_steady else protocol.eviction_interval or interval
         given = [with_prompt(text) if mode == "prefill" else text for text in group.texts]
-        frame = kvsim.evaluate(
+        frame = closed_loop.evaluate(
             self.model,
             [fields_of(text) for text in given],
             list(policies.values()),
@@ -101,7 +101,7 @@ class Experiment:
         cut = {f"{name}-{tokens}": one[:tokens] for name, one in ids.items() if len(one) >= tokens}
         if not cut:
             return None
-        frame = kvsim.evaluate(
+        frame = closed_loop.evaluate(
             self.model, list(cut.values()), list(policies.values()), [budget],
             tokenizer=self.tokenizer, names=list(cut), loop=self.protocol.loop, mode="stream",
             seed=self.protocol.seed, output=self.protocol.output,

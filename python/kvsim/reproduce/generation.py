@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-import kvsim
-
+from .. import closed_loop
 from ..errors import UsageError
 from .data import Group
 
@@ -57,6 +56,6 @@ def continuations(
         if policy == "full":
             found = model.generate(**options)
         else:
-            with kvsim.evicting(model, policy=policy, budget=budget, mode="prefill"):
+            with closed_loop.evicting(model, policy=policy, budget=budget, mode="prefill"):
                 found = model.generate(**options)
     return [tokenizer.decode(one, skip_special_tokens=True) for one in found[:, ids.shape[1] :]]

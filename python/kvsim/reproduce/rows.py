@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import _engine
 from ..bootstrap import FEWEST_SAMPLES
-from ..report.protocol import steps_after_prompt
+from ..report.numbers.protocol import steps_after_prompt
+from .intervals import interval_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,8 +104,6 @@ class Rows:
 
         Policies that forget would look better than those that keep what matters.
         """
-        from .claims import interval_of
-
         smallest = self.at(window, self.budgets[0])
         gain = interval_of(self.values(smallest, NLL) - self.values(FULL, NLL))
         if gain.samples >= FEWEST_SAMPLES and gain.high is not None and gain.high < 0:
@@ -136,7 +136,5 @@ def _whole(rows: pd.DataFrame) -> pd.Series:
 
 def _tokens(rows: pd.DataFrame, budget: str) -> pd.Series:
     """What a budget comes to on each row's text. Two of a call may come to as many tokens."""
-    from .. import _engine
-
     known = {whole: _engine.budgets_of(budget, int(whole))[0][1] for whole in set(_whole(rows))}
     return _whole(rows).map(known)

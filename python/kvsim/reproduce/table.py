@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 
-from ..terminal import printable
+from ..errors.terminal import printable
 from .claims import Claim, Finding
 
 WIDTHS = (46, 50, 26)

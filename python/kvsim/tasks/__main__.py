@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .._partial import written_whole
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
-from ..csv_text import csv_text
-from ..terminal import printable, say
+from ..command.csv_text import csv_text
+from ..errors.terminal import printable, say
+from ..files.partial import written_whole
 from .few_shot import BETWEEN, TEMPLATE
 
 DESCRIPTION = (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._spans import Span, checked_spans
 from ..errors import DataError, UsageError
+from ..trace.spans import Span, checked_spans
 
 FORM = (
     '{"question": "...", "choices": ["...", ...], "answer": the text or the place of a choice}, '

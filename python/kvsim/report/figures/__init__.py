@@ -2,6 +2,9 @@
 
 Each module has `plan(comparison)`. It returns a Drawing for each figure that the result file allows
 and a Missing for each figure that lacks its data.
+
+In: the numbers of `report.numbers`. Out: drawings for matplotlib, and where they can be explored
+what plotly needs (`explore.py`). Read first: `curves.py`.
 """
 
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..frames import Comparison
+from ..numbers.frames import Comparison
 from ..style import Shape, Style, Theme
 
 INDICATIVE = 0.3  # nats per token; a larger predicted KL is beyond what a local one can tell

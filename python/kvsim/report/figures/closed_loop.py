@@ -7,10 +7,10 @@ import pandas as pd
 from ... import _engine
 from ...closed_loop.choice import refused_by_imposed
 from ...errors import KvsimError
-from ..closed_loop import ClosedLoop
-from ..frames import Comparison
-from ..intervals import span
-from ..selection import sentence
+from ..numbers.closed_loop import ClosedLoop
+from ..numbers.frames import Comparison
+from ..numbers.intervals import span
+from ..numbers.selection import sentence
 from . import Missing, Plan, Table, curves
 
 _CURVES = {

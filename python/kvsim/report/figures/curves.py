@@ -12,16 +12,25 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from .. import explore
-from ..frames import Comparison
-from ..labels import base_name
-from ..selection import sentence
+from ..numbers.frames import Comparison
+from ..numbers.selection import sentence
 from ..style import Shape, Theme
-from . import INDICATIVE, Drawing, Missing, Plan, dot_style, line_style, spread, without_reference
+from ..style.labels import base_name
+from . import (
+    INDICATIVE,
+    Drawing,
+    Missing,
+    Plan,
+    dot_style,
+    explore,
+    line_style,
+    spread,
+    without_reference,
+)
 from .measures import ERRORS, SHARES
 
 if TYPE_CHECKING:
-    from ..closed_loop import ClosedLoop
+    from ..numbers.closed_loop import ClosedLoop
 
 _SHIFT = 2.4  # points between the bars of two policies, so that all are seen
 _WITHOUT_LIMIT = ("projected_error", "output_error_sq", "predicted_kl", "output_error_mean")

@@ -5,12 +5,11 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
-from .. import explore
-from ..averages import OPTIMAL
-from ..frames import Comparison
-from ..intervals import span
+from ..numbers.averages import OPTIMAL
+from ..numbers.frames import Comparison
+from ..numbers.intervals import span
 from ..style import Shape, Theme
-from . import Drawing, Missing, Plan, dot_style, marker_size
+from . import Drawing, Missing, Plan, dot_style, explore, marker_size
 
 NAME, TITLE = "gap-closed", "Gap closed"
 _LABEL = "gap closed (0: window, 1: optimal)"

@@ -12,11 +12,10 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
-from .. import explore
-from ..frames import Comparison
-from ..selection import sentence
+from ..numbers.frames import Comparison
+from ..numbers.selection import sentence
 from ..style import Shape, Theme
-from . import INDICATIVE, Drawing, Plan, bar_size, bare, without_reference
+from . import INDICATIVE, Drawing, Plan, bar_size, bare, explore, without_reference
 
 _MAP = "cividis"  # readable with every kind of colour vision, and in print
 _LABEL = "attention recall (share of attention, 0–1)"

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from ...errors import KvsimError
 from ...trace import Trace
-from ..attention import TraceError, find_trace
-from ..embedding import PCA, greedy_centres, plane
-from ..frames import Comparison
+from ..numbers.attention import TraceError, find_trace
+from ..numbers.embedding import PCA, greedy_centres, plane
+from ..numbers.frames import Comparison
 from ..style import PALETTE, Shape, Theme, mix
 from . import Drawing, Missing, Plan
 

@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..attention import (
+from ..numbers.attention import (
     Head,
     Map,
     TraceError,
@@ -20,8 +20,8 @@ from ..attention import (
     read_head,
     retained,
 )
-from ..choice import ChoiceError
-from ..frames import Comparison
+from ..numbers.choice import ChoiceError
+from ..numbers.frames import Comparison
 from ..style import Shape, Theme, ink_map, mix
 from . import Drawing, Missing, Plan, bar_size, bare
 

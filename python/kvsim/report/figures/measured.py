@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..frames import Comparison
+from ..numbers.frames import Comparison
 from ..style import Shape, Theme
 from . import Drawing, Missing, Plan
 

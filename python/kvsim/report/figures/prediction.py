@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ...closed_loop.prediction import ALL_BUDGETS, SERIOUS
-from ..closed_loop import ClosedLoop
-from ..frames import Comparison
-from ..intervals import span
+from ..numbers.closed_loop import ClosedLoop
+from ..numbers.frames import Comparison
+from ..numbers.intervals import span
 from ..style import MARKERS, Shape, Theme
 from . import Drawing, Missing, Plan, Table, without_reference
 from .closed_loop import command, first_command

@@ -1,0 +1,267 @@
+"""A running model whose caches evict: the engine decides, the model attends to what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...errors import RecordError, UsageError
+from ...model.attention import Call, Result
+from ...model.cache import returned_cache
+from ...model.follower import Follower
+from ...model.masks import Reach
+from ...model.member import Member
+from ...model.steps import Step
+from .dropping import Dropper
+from .geometry import Geometry
+from .visible import MOST_BYTES, NO_STEP, PADDING, attend_to_kept
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is known of a sequence when its first forward pass begins."""
+
+    index: int  # in the batch
+    number: int  # of the sequences before it
+    prompt_length: int | None  # None: it is neither given nor the input of `generate`
+
+
+class Sequence(Member):
+    """A sequence and its caches, those of all layers and KV heads."""
+
+    def __init__(self, caches: Any, prompt_length: int | None) -> None:
+        super().__init__()
+        self.caches = caches
+        self.prompt_length = prompt_length
+        self.first = 0  # the position of its first new token
+
+
+class EvictingModel(Follower):
+    """Evicts in a model that runs.
+
+    Before an attention call is computed, the engine replays the caches of its layer with the new
+    tokens' queries, keys and values. Then the model attends to what was in the cache at each step.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        geometry: Geometry,
+        make_caches: Callable[[Beginning], Any],
+        *,
+        mode: str = "stream",
+        prompt_length: int | None = None,
+        end_tokens: set[int] | None = None,
+        texts_of: Callable[[list[int]], list[str]] | None = None,
+        drop: bool = False,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        super().__init__(model, set(geometry.layers))
+        self.geometry, self._make_caches = geometry, make_caches
+        self._mode, self._prompt_length, self._ends = mode, prompt_length, end_tokens or set()
+        self._texts_of = texts_of
+        self._dropper = Dropper() if drop else None
+        self._most_bytes = most_bytes
+        self.batch: list[Sequence] = []  # the last sequences that began
+        self.num_begun = 0  # sequences
+        self._columns = np.empty((0, 0), np.int32)  # the position of each column, or PADDING
+        self._new_steps = torch.empty(0, 0, dtype=torch.int32)  # of the new columns, or NO_STEP
+        self._called: set[int] = set()  # layers of this forward pass
+
+    @property
+    def dropped_layers(self) -> set[int]:
+        """The layers of which the model's cache holds no row but those of kept tokens."""
+        return self._dropper.exact if self._dropper else set()
+
+    def finish(self) -> None:
+        """Raises UsageError if the last sequences ended within their prompts."""
+        self._end_sequences(failed=self._step is not None)
+
+    def _end_sequences(self, failed: bool) -> None:
+        if failed:
+            return  # the next text begins anew
+        for sequence in self.batch:
+            if sequence.prompt_length is not None and sequence.prompt_length > sequence.num_tokens:
+                raise UsageError(
+                    f"prompt_length {sequence.prompt_length}: the text before had "
+                    f"{sequence.num_tokens} tokens; expected no more"
+                )
+
+    def _begin_sequences(self, step: Step) -> None:
+        batch = []
+        for index in range(step.real.shape[0]):
+            prompt = self._prompt_of(step.real[index])
+            begin = Beginning(index, self.num_begun + index, prompt)
+            batch.append(Sequence(self._make_caches(begin), prompt))
+        self.batch = batch
+        self.num_begun += len(batch)
+        self._columns = np.empty((len(batch), 0), np.int32)
+        if self._dropper:
+            self._dropper.begin()
+
+    def _prompt_of(self, real: torch.Tensor) -> int | None:
+        """The length of a sequence's prompt, from which of the first tokens are no padding."""
+        if self._prompt_length is not None or self._generation is None:
+            return self._prompt_length
+        padding = len(real) - int(real.sum())
+        if padding == len(real):
+            raise RecordError("a text begins with a piece of padding alone; use larger pieces")
+        return self._generation.prompt_columns - padding
+
+    def _feed(self, step: Step) -> None:
+        self._called = set()
+        if self._dropper:
+            self._dropper.require(step.cache)
+        ends = self._ends if len(self.batch) > 1 else set()
+        new = np.full((len(self.batch), step.new), PADDING, np.int32)
+        for index, sequence in enumerate(self.batch):
+            ids = None if step.ids is None else step.ids[index]
+            in_prompt = self._in_prompt(step, sequence.num_tokens, sequence.prompt_length)
+            sequence.first = sequence.num_tokens
+            sequence.feed(ids, step.real_new[index], in_prompt, ends)
+            self._require_single_steps(sequence)
+            if self._texts_of is not None and ids is not None:
+                sequence.caches.add_text(self._texts_of(ids[sequence.new_rows].tolist()))
+            new[index, sequence.new_rows.numpy()] = np.arange(sequence.first, sequence.num_tokens)
+        self._columns = np.concatenate([self._columns, new], axis=1)
+        self._new_steps = torch.from_numpy(np.where(new == PADDING, NO_STEP, new).astype(np.int32))
+
+    def _require_single_steps(self, sequence: Sequence) -> None:
+        """Raises UsageError for several steps at once where each needs all layers of the last."""
+        caches, end = sequence.caches, sequence.num_tokens
+        is_prompt = end <= self._in_full(sequence)
+        if caches.scope == "model" and end - sequence.first > 1 and not is_prompt:
+            raise UsageError(
+                f"{caches.policy} decides over all layers at each step: feed the model one token "
+                'at a time, or in mode="prefill" one at a time after the prompt'
+            )
+
+    def _attend(self, layer: int, call: Call, step: Step) -> Result:
+        if layer in self._called:
+            raise RecordError(f"layer {layer} attends twice in a forward pass")
+        self._called.add(layer)
+        dropped = self._dropper is not None and self._dropper.has_dropped(layer)
+        if not dropped:
+            self._check_cache(layer, call, step)
+            reach = self.geometry.reaches[layer]
+            if not self._consistency.allows(layer, reach):
+                raise RecordError(f"layer {layer} has {reach}, which its masks do not have")
+        vectors = self._vectors(layer, call)
+        plain = [index for index, each in enumerate(self.batch) if each.caches.is_plain]
+        others = [index for index, each in enumerate(self.batch) if not each.caches.is_plain]
+        if plain:
+            self._advance(layer, vectors, plain, False)
+        output, weights = self._attend_to_kept(layer, call, plain, dropped)
+        if others:
+            computed = torch.tensor(self._advance(layer, vectors, others, True))
+            weights, output = None, output.clone()
+            for index, rows in zip(others, computed):
+                new = self._new_after_prompt(self.batch[index])
+                output[index, new] = rows[new].to(output.device, output.dtype)
+        self._check_shape(layer, call, output)
+        return output, weights
+
+    def _new_after_prompt(self, sequence: Sequence) -> torch.Tensor:
+        """The rows of a sequence's new tokens that follow its prompt, which attends in full."""
+        return sequence.new_rows[max(0, self._in_full(sequence) - sequence.first) :]
+
+    def _in_full(self, sequence: Sequence) -> int:
+        """How many tokens of a sequence attend in full."""
+        return (sequence.prompt_length or 0) if self._mode == "prefill" else 0
+
+    def _advance(
+        self, layer: int, vectors: list[np.ndarray], members: list[int], want_outputs: bool
+    ) -> np.ndarray | None:
+        """Replays the new tokens of some members of the batch; their outputs, if wanted."""
+        from ... import _engine
+
+        sequences = [self.batch[index] for index in members]
+        some = vectors if len(members) == len(self.batch) else [x[members] for x in vectors]
+        counts = [len(sequence.new_rows) for sequence in sequences]
+        firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in sequences]
+        caches = [sequence.caches for sequence in sequences]
+        return _engine.advance(caches, layer, *some, firsts, counts, want_outputs)
+
+    def _vectors(self, layer: int, call: Call) -> list[np.ndarray]:
+        """The new tokens' queries, keys and values, float32 [batch, heads, new, dim]."""
+        new = call.query.shape[2]
+        vectors = []
+        for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
+            rows = tensor[:, :, -new:].detach().to("cpu", torch.float32).contiguous()
+            if not bool(torch.isfinite(rows).all()):  # perhaps in padding alone
+                self._require_finite(f"layer {layer}, {name}", rows)
+            vectors.append(rows.numpy())
+        return vectors
+
+    def _require_finite(self, place: str, rows: torch.Tensor) -> None:
+        for index, sequence in enumerate(self.batch):
+            if not bool(torch.isfinite(rows[index][:, sequence.new_rows]).all()):
+                raise RecordError(
+                    f"{place}, member {index} of the batch: the model computed a number that is "
+                    "not finite"
+                )
+
+    def _attend_to_kept(self, layer: int, call: Call, members: list[int], dropped: bool) -> Result:
+        """Attention to what the caches of `members` held, of the others to everything."""
+        positions = self._positions(layer, call, dropped)
+        shape = (len(self.batch), self.geometry.shape.num_kv_heads, positions.shape[2])
+        evicted_after = np.full(shape, NO_STEP, np.int32)
+        has_evicted = False
+        for index in members:
+            sequence = self.batch[index]
+            if not len(sequence.new_rows):
+                continue
+            left = sequence.caches.evicted_after(layer)
+            has_evicted |= bool((left < sequence.num_tokens - 1).any())
+            at = np.maximum(positions[index], 0)
+            evicted_after[index] = np.take_along_axis(left, np.broadcast_to(at, shape[1:]), 1)
+        if not has_evicted and not dropped:
+            return call.attend()
+        device = call.query.device
+        return attend_to_kept(
+            call,
+            torch.from_numpy(positions).to(device),
+            torch.from_numpy(evicted_after).to(device),
+            self._new_steps.to(device),
+            use_own_mask=not dropped,
+            most_bytes=self._most_bytes,
+        )
+
+    def _positions(self, layer: int, call: Call, dropped: bool) -> np.ndarray:
+        """The positions of the keys of a call, int32 [batch, KV heads or 1, keys]."""
+        if dropped:
+            return self._dropper.positions(layer, self._columns[:, -call.query.shape[2] :])
+        return self._columns[:, None, -call.key.shape[2] :]
+
+    def _end_step(self, step: Step, output: Any) -> None:
+        if missing := set(self.geometry.layers) - self._called:
+            raise RecordError(f"layer {min(missing)} was not called; does the model skip layers?")
+        if any(sequence.first < self._in_full(sequence) for sequence in self.batch):
+            from ... import _engine
+
+            _engine.end_forward([sequence.caches for sequence in self.batch])
+        cache = step.cache if step.cache is not None else returned_cache(output)
+        if self._dropper is None or cache is None:
+            return
+        if not all(sequence.caches.is_plain for sequence in self.batch):
+            return
+        for layer in self.geometry.layers:
+            if self.geometry.reaches[layer] != Reach():
+                continue  # the model's own mask goes by the rows of its cache
+            if self._dropper.has_dropped(layer):
+                new = self._columns[:, -step.new :]
+                positions = self._dropper.positions(layer, new)
+            else:
+                positions = self._columns[:, None]
+            left = [sequence.caches.evicted_after(layer) for sequence in self.batch]
+            held = [[held_of(head) for head in member] for member in left]
+            self._dropper.drop(cache, layer, positions, held)
+
+
+def held_of(evicted_after: np.ndarray) -> np.ndarray:
+    """The tokens that are left, int32, of the steps after which tokens left, n for never."""
+    return (evicted_after == len(evicted_after)).nonzero()[0].astype(np.int32)

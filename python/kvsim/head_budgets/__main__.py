@@ -1,0 +1,72 @@
+"""python -m kvsim.head_budgets: curves in, the file of LUKVPress out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
+from ..errors import DataError, KvsimError, UsageError
+from ..errors.terminal import say
+from ..files.partial import written_whole
+from ..results import ResultsError
+from .split import head_budgets
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m kvsim.head_budgets",
+        description="Splits a model's budget over its layers and KV heads, from the curves of "
+        "`kvsim curve`, and writes float32 [99, layers, kv_heads], the share that each head "
+        "removes at compression ratios 1%% to 99%%: what LUKVPress of kvpress reads.",
+    )
+    parser.add_argument("curves", metavar="CURVES.sqlite", help="a result file of kvsim curve")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.npy", help="is replaced")
+    parser.add_argument("--policy", metavar="SPEC", help="whose curves, where there are several")
+    parser.add_argument("--sequences", metavar="NAME,NAME", help="default: all")
+    parser.add_argument(
+        "--trace",
+        metavar="TRACE",
+        help="of the curves: its model has so many layers and KV heads; without it, the highest "
+        "ones with curves count as the last",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
+    given = _parser().parse_args(arguments)
+    names = None if given.sequences is None else given.sequences.split(",")
+    path = Path(given.output)
+
+    try:
+        if path.suffix != ".npy":
+            raise UsageError(f"--output: expected a file .npy, found {path}")
+        budgets = head_budgets(given.curves, given.policy, sequences=names, trace=given.trace)
+        _write(path, budgets)
+    except UsageError as error:
+        return fail(str(error), STATUS_USAGE)
+    except (DataError, ResultsError) as error:
+        return fail(str(error), STATUS_DATA)
+    except KvsimError as error:
+        return fail(str(error), STATUS_OTHER)
+    except OSError as error:
+        return fail(f"--output: {path}: {error.strerror}", STATUS_OTHER)
+    _, layers, heads = budgets.shape
+    found = f"kvsim: {path}: {layers} layers x {heads} KV heads"
+    if given.trace is None:
+        found += ", the highest with curves; name --trace to check them against the model"
+    say(found)
+    return 0
+
+
+def _write(path: Path, budgets: np.ndarray) -> None:
+    with written_whole(path) as partial, partial.open("wb") as file:
+        np.save(file, budgets, allow_pickle=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The figures for plotly.js: the same data as the drawings, to hover over and to switch on and off.
+
+A figure is a dictionary with `data` and `layout`. A colour is a variable of the page, as in
+`var(--ink)`, which page.js resolves for the theme that the reader has.
+"""
+
+import html
+import math
+
+import numpy as np
+import pandas as pd
+
+from ..numbers.frames import Comparison
+from ..style import Style
+
+_SYMBOLS = {
+    "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down",
+    "P": "cross", "*": "star", "X": "x", "p": "pentagon", "h": "hexagon", "<": "triangle-left",
+    ">": "triangle-right", "d": "diamond-tall", "8": "octagon", "H": "hexagon2",
+}  # fmt: skip
+_WIDTH = 2.0  # of a line, pixels
+
+
+def curves(comparison: Comparison, measure: str, label: str, top: float = math.inf) -> dict:
+    """Lines over budgets with bars. Policies that are not drawn wait in the legend for a click.
+
+    A gap is closed only by policies that hold the budget, at the budgets that they hold.
+    """
+    means = comparison.means
+    if measure == "gap_closed":
+        ends = [measure, f"{measure}_low", f"{measure}_high"]
+        means = means.assign(**{name: means[name].where(means["holds"]) for name in ends})
+    values = means[measure]
+    tokens = [float(count) for count in comparison.points]
+    last = values.xs(comparison.points.index[-1], level="point").reindex(comparison.policies)
+    data = []
+    for spec in sorted(
+        last.index, key=lambda s: (s not in comparison.shown, -last.fillna(0)[s], s)
+    ):
+        rows = means.loc[spec].reindex(comparison.points.index)
+        if values[spec].notna().any():
+            data.append(_line(comparison, comparison.styles[spec], tokens, measure, rows))
+    ticks = [f"{count:.4g}<br>{html.escape(point)}" for point, count in comparison.points.items()]
+    axis = {"title": {"text": "budget (tokens per KV head)"}, "tickvals": tokens, "ticktext": ticks}
+    if len(tokens) > 1 and tokens[-1] / tokens[0] > 3:
+        axis["type"] = "log"
+    vertical: dict[str, object] = {"title": {"text": label}}
+    if math.isfinite(top):
+        vertical["range"] = [-0.04 * top, top]
+    layout = {"xaxis": axis, "yaxis": vertical, "height": max(460, 21 * len(data) + 90)}
+    return {"data": data, "layout": layout}
+
+
+def _line(
+    comparison: Comparison, style: Style, tokens: list[float], measure: str, rows: pd.DataFrame
+) -> dict:
+    dash = "solid"
+    if not isinstance(style.line, str):
+        dash = ",".join(f"{_WIDTH * length:g}px" for length in style.line[1])
+    name, paint = html.escape(style.label), color(comparison, style)
+    text = f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4g}}"
+    line: dict[str, object] = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "visible": True if style.spec in comparison.shown else "legendonly",
+        "x": tokens,
+        "y": _numbers(rows[measure]),
+        "line": {"color": paint, "dash": dash, "width": _WIDTH},
+        "marker": {"symbol": _SYMBOLS[style.marker], "size": 8},
+    }
+    low, high = rows[f"{measure}_low"], rows[f"{measure}_high"]
+    if low[rows[measure].notna()].notna().all():
+        text += "<br>[%{customdata[0]:.4g}, %{customdata[1]:.4g}]"
+        above, below = _numbers(high - rows[measure]), _numbers(rows[measure] - low)
+        bars = {"symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 0}
+        line["error_y"] = bars | {"color": paint}
+        line["customdata"] = list(zip(_numbers(low), _numbers(high)))
+    return line | {"hovertemplate": f"{text}<extra></extra>"}
+
+
+def color(comparison: Comparison, style: Style) -> str:
+    """The variable of the page for the colour of a policy."""
+    return f"var(--p{comparison.legend.index(style) + 1})"
+
+
+def heat_map(
+    values: pd.DataFrame,
+    low: float,
+    high: float,
+    unit: str,
+    rows: str,
+    columns: str,
+    is_log: bool = False,
+) -> dict:
+    """A trace of cells with values; `rows` and `columns` name what an index counts.
+
+    `is_log`: a colour stands for the logarithm; what is below `low` has the colour of `low`.
+    """
+    shown = np.log10(values.clip(low)) if is_log else values
+    ends = (math.log10(low), math.log10(high)) if is_log else (float(low), float(high))
+    return {
+        "type": "heatmap",
+        "x": [str(name) for name in values.columns],
+        "y": [html.escape(str(name)) for name in values.index],
+        "z": [_numbers(row) for _, row in shown.iterrows()],
+        "customdata": [_numbers(row) for _, row in values.iterrows()],
+        "zmin": ends[0],
+        "zmax": ends[1],
+        "coloraxis": "coloraxis",
+        "xgap": 1,
+        "ygap": 1,
+        "hoverongaps": False,
+        "hovertemplate": f"{rows}%{{y}}, {columns} %{{x}}: %{{customdata:.4g}} {unit}"
+        "<extra></extra>",
+    }
+
+
+def color_axis(low: float, high: float, label: str, is_log: bool = False) -> dict:
+    bar = {"title": {"text": label, "side": "right"}, "thickness": 12, "outlinewidth": 0}
+    ends = (float(low), float(high))
+    if is_log:
+        ends = (math.log10(low), math.log10(high))
+        powers = range(math.ceil(ends[0]), math.floor(ends[1]) + 1)
+        bar |= {"tickvals": list(powers), "ticktext": [f"{10.0**power:g}" for power in powers]}
+    return {"colorscale": "Cividis", "cmin": ends[0], "cmax": ends[1], "colorbar": bar}
+
+
+def _numbers(values: pd.Series) -> list[float | None]:
+    return [None if pd.isna(value) else float(f"{value:.6g}") for value in values]

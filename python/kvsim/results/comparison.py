@@ -1,0 +1,73 @@
+"""Compares policies of a result file: differences with their intervals."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..program import run_noting
+
+if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
+    import pandas as pd
+
+    from .reading import Results
+
+_COLUMNS = ["budget", "mode", "difference", "low", "high", "samples", "sampled"]
+
+
+class ComparisonWarning(UserWarning):
+    """Rows that only one of two compared policies has took no part."""
+
+
+def compare(
+    results: str | Path | Results,
+    a: str,
+    b: str | Sequence[str],
+    metric: str = "attention_recall",
+    budget: int | str | None = None,
+    *,
+    mode: str | None = None,
+    trace_id: str | None = None,
+    sequences: Sequence[str] | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """The difference of `metric` between policies `a` and `b`, a - b, with its 95% interval.
+
+    One row per budget and mode that both have: `budget` (tokens, or the share as requested where
+    sequences of several lengths have it), `mode`, `difference`, `low`, `high` (of the paired
+    bootstrap; NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units`
+    where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
+    the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading
+    column `b` holds the canonical spec of the row.
+
+    `metric` is a number of the table `replay`; `predicted_kl` is summed over the units of a
+    sequence. `projected_error`, of the table `layer_error`, is summed over layers, which then count
+    as units.
+
+    `results` is a result file or what `load` gives. `kvsim compare` computes the frame, and
+    `kvsim compare --help` explains the choices. Warns about rows that only one of the policies has.
+    Raises ProgramError for what the program refuses.
+    """
+    import pandas as pd
+
+    others = [b] if isinstance(b, str) else list(b)
+    arguments: list[object] = ["compare", getattr(results, "path", results), a, *others]
+    arguments += ["--metric", metric, "--format", "json"]
+    for option, value in (
+        ("--budget", budget),
+        ("--mode", mode),
+        ("--trace-id", trace_id),
+        ("--sequences", None if sequences is None else ",".join(sequences)),
+        ("--seed", seed),
+    ):
+        if value is not None:
+            arguments += [option, value]
+    printed, notes = run_noting(*arguments)
+    for note in notes:
+        warnings.warn(note.removeprefix("kvsim: "), ComparisonWarning, stacklevel=2)
+    columns = _COLUMNS if isinstance(b, str) else ["b", *_COLUMNS]
+    frame = pd.DataFrame(json.loads(printed), columns=columns)
+    return frame.astype(dict.fromkeys(["difference", "low", "high"], float))

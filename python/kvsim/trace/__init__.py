@@ -1,0 +1,11 @@
+"""Traces: the queries, keys and values of a model on some texts, from a file or from arrays.
+
+In: a path, arrays, or the bytes of a trace that another process sent. Out: an open trace, whose
+units are read-only arrays. Read first: `trace.py`; `arrays.py` checks what `Trace.from_arrays`
+gets, `spans.py` the labelled parts of a text. The format is in traces/README.md.
+"""
+
+from .spans import Span
+from .trace import Layer, Sequence, Trace, Unit, trace_at, trace_of_image
+
+__all__ = ["Layer", "Sequence", "Span", "Trace", "Unit", "trace_at", "trace_of_image"]

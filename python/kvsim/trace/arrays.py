@@ -1,0 +1,197 @@
+"""Arrays on their way into a trace in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UsageError
+from .spans import checked_spans
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .. import _engine
+
+_NAMES = ("query", "key", "value")
+
+
+def trace_of_arrays(
+    layers: Mapping[int, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    scale: float | None,
+    prompt_length: int,
+    name: str,
+    token_ids: ArrayLike | None,
+    model: str,
+    rope: Mapping[str, object] | None,
+    logit_softcap: float | None,
+    masks: Mapping[str, int | Mapping[int, int] | None],
+    sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
+    num_layers: int | None,
+    spans: Iterable[tuple[int, int, str]] | None,
+    downstream: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
+    label_seed: int,
+) -> _engine.Trace:
+    """See Trace.from_arrays."""
+    if not layers:
+        raise UsageError("from_arrays: expected at least one layer")
+    arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
+    shapes = _shapes(arrays)
+    tokens, dim = shapes[1][1:]
+    if not hasattr(prompt_length, "__index__") or not 0 <= prompt_length <= tokens:
+        raise UsageError(f"prompt_length: expected 0..{tokens}, found {prompt_length}")
+    if not name or "/" in name:
+        raise UsageError(f"name: expected one without a slash, found {name!r}")
+    ids = [] if token_ids is None else _token_ids(token_ids, tokens)
+    header = {
+        "model": model,
+        "scale": dim**-0.5 if scale is None else float(scale),
+        "num_layers": max(arrays) + 1 if num_layers is None else num_layers,
+        "logit_softcap": logit_softcap,
+        "rope": None if rope is None else _rope(rope),
+    }
+    masked = [_by_layer(what, given, arrays) for what, given in masks.items()]
+    sinks = _by_layer("sink_logit", sink_logit, arrays)
+    sinks = {layer: _sinks(layer, each, shapes[0][0]) for layer, each in sinks.items()}
+    if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
+        raise UsageError(f"label_seed: expected one in 0..{2**31 - 1}, found {label_seed}")
+    behind = [_behind_heads(part, given, arrays, shapes) for part, given in downstream.items()]
+    given = [
+        (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
+         *(mask.get(layer) for mask in masked), sinks.get(layer),
+         *(part.get(layer) for part in behind))
+        for layer, triple in sorted(arrays.items())
+    ]  # fmt: skip
+    parts = [] if spans is None else list(checked_spans(spans, tokens))
+    half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
+    from .. import _engine
+
+    return _engine.trace_of(header, name, prompt_length, ids, given, parts, label_seed, half)
+
+
+def _by_layer(name: str, given: object, arrays: Mapping[int, list[np.ndarray]]) -> dict[int, Any]:
+    """What every layer has, or a dict from layer to that, as such a dict."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(arrays, given)
+    if not set(given) <= set(arrays):
+        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*given]}")
+    return dict(given)
+
+
+def _sinks(layer: int, given: ArrayLike, heads: int) -> list[float]:
+    sinks = np.asarray(_on_host(given))
+    if sinks.shape != (heads,) or sinks.dtype.kind not in "fiu":
+        raise UsageError(
+            f"sink_logit: layer {layer}: expected {heads} numbers, one per query head, found "
+            f"{sinks.dtype} {list(sinks.shape)}"
+        )
+    return sinks.astype(np.float32).tolist()
+
+
+def _behind_heads(
+    name: str,
+    given: ArrayLike | Mapping[int, ArrayLike] | None,
+    arrays: Mapping[int, list[np.ndarray]],
+    shapes: list[tuple[int, ...]],
+) -> dict[int, np.ndarray]:
+    """Per layer what a trace may hold of what stands behind its heads."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) and len(arrays) > 1:
+        raise UsageError(f"{name}: expected a dict from layer to array, as there are several")
+    by_layer = given if isinstance(given, Mapping) else {next(iter(arrays)): given}
+    if not set(by_layer) <= set(arrays):
+        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*by_layer]}")
+    heads, (_, tokens, dim) = shapes[0][0], shapes[2]
+    wanted = {
+        "output_projection": (heads * dim, None),
+        "residual": (tokens, None),
+        "mlp_activation": (tokens, None),
+        "output_score_grad": (None, heads, tokens, dim),
+    }[name]
+    found = {}
+    for layer, values in by_layer.items():
+        array = np.asarray(_on_host(values))
+        fits = array.ndim == len(wanted) and all(
+            size > 0 if expected is None else size == expected
+            for size, expected in zip(array.shape, wanted)
+        )
+        if not fits or array.dtype.kind not in "fiu":
+            shape = ", ".join("any" if size is None else str(size) for size in wanted)
+            raise UsageError(
+                f"{name}: layer {layer}: expected numbers [{shape}], found {array.dtype} "
+                f"{list(array.shape)}"
+            )
+        found[int(layer)] = np.ascontiguousarray(array, np.float32)
+    return found
+
+
+def _token_ids(token_ids: ArrayLike, tokens: int) -> list[int]:
+    ids = np.asarray(_on_host(token_ids))
+    most = np.iinfo(np.int32).max
+    if ids.shape != (tokens,) or ids.dtype.kind not in "iu" or (np.abs(ids) > most).any():
+        raise UsageError(
+            f"token_ids: expected {tokens} whole numbers of 32 bits, found {ids.dtype} "
+            f"{list(ids.shape)}"
+        )
+    return ids.tolist()
+
+
+def _on_host(values: object) -> object:
+    """A tensor as what numpy can read: bfloat16 has no type there."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def _triple(layer: int, triple: tuple[ArrayLike, ArrayLike, ArrayLike]) -> list[np.ndarray]:
+    if len(triple) != 3 or any(each is None for each in triple):
+        raise UsageError(f"from_arrays: layer {layer}: expected query, key and value")
+    arrays = [np.asarray(_on_host(each)) for each in triple]
+    for name, array in zip(_NAMES, arrays):
+        if array.ndim != 3 or 0 in array.shape or array.dtype.kind not in "fiu":
+            raise UsageError(
+                f"{name}: expected numbers [heads, tokens, dimensions], found {array.dtype} "
+                f"{list(array.shape)}"
+            )
+    return arrays
+
+
+def _shapes(arrays: dict[int, list[np.ndarray]]) -> list[tuple[int, ...]]:
+    """The shapes of query, key and value, which are those of every layer."""
+    first, *_ = arrays.values()
+    shapes = [array.shape for array in first]
+    (query_heads, *of_query), (kv_heads, *of_key), (value_heads, tokens, _) = shapes
+    if of_query != of_key or value_heads != kv_heads or tokens != of_key[0]:
+        raise UsageError(
+            "from_arrays: expected query [Hq, n, d], key [Hkv, n, d] and value [Hkv, n, dv], found "
+            + ", ".join(str(list(shape)) for shape in shapes)
+        )
+    if query_heads % kv_heads != 0:
+        raise UsageError(
+            f"query: expected a multiple of {kv_heads} heads, as there are KV heads, found "
+            f"{query_heads}"
+        )
+    for layer, triple in arrays.items():
+        if layer < 0 or [array.shape for array in triple] != shapes:
+            raise UsageError(
+                f"from_arrays: layer {layer}: expected a layer from 0 on with the shapes of the "
+                "others"
+            )
+    return shapes
+
+
+def _rope(rope: Mapping[str, object]) -> dict[str, object]:
+    if "inv_freq" not in rope or rope.get("style", "half") not in ("half", "interleaved"):
+        raise UsageError('rope: expected inv_freq and a style of "half" or "interleaved"')
+    frequencies = np.asarray(_on_host(rope["inv_freq"]), np.float64)
+    return {
+        "inv_freq": [float(each) for each in frequencies.ravel()],
+        "style": str(rope.get("style", "half")),
+        "attention_factor": float(rope.get("attention_factor", 1)),
+    }

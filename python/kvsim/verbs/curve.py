@@ -1,0 +1,62 @@
+"""Every budget at once, for policies whose caches nest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..results.frames import frame_of
+from .options import Options, check_scratch, engine_traces, listed, warn_of
+from .progress import Progress, reporter
+from .shared import file_name, options_without
+from .sweep import Traces, command_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from typing_extensions import Unpack
+
+
+def curve(
+    trace: Traces,
+    policies: str | type | Sequence[str | type],
+    mode: str = "stream",
+    threads: int | None = None,
+    output: str | Path | None = None,
+    progress: Progress = None,
+    *,
+    output_error: str | float | Sequence[str | float] = "none",
+    **options: Unpack[Options],
+) -> pd.DataFrame:
+    """Every policy at every budget from 1 to the length of the text, in one pass per unit.
+
+    >>> frame = kvsim.curve(trace, policies=["window", "optimal"])
+    >>> frame.groupby(["policy", "budget"]).attention_recall.mean().unstack(0).plot()
+
+    Arguments:
+      trace, policies, mode, threads, progress: as for kvsim.sweep. Only policies whose caches nest
+        have a curve: kvsim.policies() says which; "all" is every one of them.
+      output: a result file (SQLite), in whose table `curve` rows of the same key are replaced.
+      output_error: at which budgets to compute output errors, too: "none", "all", "every:32", or
+        budgets, as in ["5%", "10%"].
+      options: see kvsim.Options, without reference and every.
+
+    Returns a frame with the columns of the table `curve`, ordered by its key; columns of output
+    errors are NaN or NA where `output_error` does not ask for them. The numbers are those of
+    `kvsim curve`, bit for bit. Raises what kvsim.sweep raises, and UsageError for a policy without
+    a curve.
+    """
+    specs, errors = listed(policies, ";"), listed(output_error, ",")
+    check_scratch(options.get("scratch"), output)
+    absent = ("reference", "every")
+    given = options_without(absent, {"mode": mode, "threads": threads, **options})
+    command = command_of("curve", trace, {"policies": specs, "output_error": errors, **given})
+    from .. import _engine
+
+    with reporter(progress, "units") as report:
+        (columns, about), notes = _engine.curve(
+            engine_traces(trace), specs, given, errors, file_name(output), command, report
+        )
+    warn_of(notes)
+    return frame_of(columns, about)

@@ -1,0 +1,127 @@
+"""The keyword arguments that the functions with replays share, and their way to the engine."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from ..errors import KvsimWarning, UsageError
+from ..policy import name_of
+from ..trace import Trace
+
+if TYPE_CHECKING:
+    from .. import _engine
+
+
+class Options(TypedDict, total=False):
+    """The options of `kvsim sweep`, `replay`, `curve` and `analyze`, with `_` for `-`.
+
+    A value may be written as on the command line; where that is a list, a Python list will do.
+    """
+
+    sequences: str | Sequence[str]
+    """Names; all without it."""
+    layers: str | int | Sequence[int]
+    """As in "0-3,7" or [0, 1, 2, 3, 7]; all without it."""
+    heads: str | int | Sequence[int]
+    """KV heads, each with its query heads."""
+    mode: str
+    """"stream": evict from the first token on; "prefill": the prompt attends in full and is cut to
+    the budget, then every later token evicts one; only later steps are measured."""
+    eviction_interval: int | str
+    """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
+    seed: int
+    """For policies that draw."""
+    allocate: str
+    """How the budget is split over heads: uniform, pyramid, persistence or adaptive."""
+    threads: int | None
+    """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
+    that affinity and the quota of a container or job allow."""
+    reference: str
+    """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
+    included; or "none": only what leaves and when. For sweep and replay."""
+    every: int
+    """Output errors at the last step and at every so many before it. For sweep and replay."""
+    device: str
+    """cpu, cuda or auto."""
+    shard: str
+    """"I/N": the I-th of N shares of the work, of equal estimated cost; kvsim.merge joins their
+    files. Not for replay and labels."""
+    scratch: str | Path | None
+    """A folder on a local disk: `output` is written there and brought to its place whole, every
+    minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay and
+    labels."""
+
+
+def engine_options(options: Options) -> dict[str, object]:
+    """The options as the engine takes them, without those that are None."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("sequences", "layers", "heads"):
+        if name in given and not isinstance(given[name], int) and len(given[name]) == 0:
+            raise UsageError(f"{name}: expected at least one, found none; None stands for all")
+    for name in ("layers", "heads"):
+        if name in given:
+            given[name] = listed(given[name], ",")
+    if isinstance(given.get("sequences"), str):
+        given["sequences"] = given["sequences"].split(",")
+    elif "sequences" in given:
+        given["sequences"] = [str(name) for name in given["sequences"]]
+    if "scratch" in given:
+        given["scratch"] = os.fspath(given["scratch"])
+    if "eviction_interval" in given:
+        given["eviction_interval"] = str(given["eviction_interval"])
+    return given
+
+
+def check_scratch(scratch: object, output: object) -> None:
+    """Raises UsageError for a folder of `output` where there is none."""
+    if scratch is not None and output is None:
+        raise UsageError(
+            "scratch: expected output, the result file that is written there, found none; name "
+            "one, or leave scratch out"
+        )
+
+
+def listed(values: object, separator: str) -> str:
+    """A value, or several, as the program takes a list: separated."""
+    if isinstance(values, Iterable) and not isinstance(values, (str, type)):
+        values = list(values)
+        _check_names_differ([value for value in values if isinstance(value, type)])
+        return separator.join(_written(value) for value in values)
+    return _written(values)
+
+
+def _check_names_differ(classes: list[type]) -> None:
+    of_name: dict[object, type] = {}
+    for cls in classes:
+        name = getattr(cls, "name", None)
+        if of_name.setdefault(name, cls) is not cls:
+            raise UsageError(f"two classes of policies are named {name!r}; give one another name")
+
+
+def _written(value: object) -> str:
+    """A spec, a class of a policy as its name, an amount. A float keeps its point."""
+    if isinstance(value, type):
+        return name_of(value)
+    return str(value)
+
+
+def opened(traces: str | Path | Trace | Sequence[str | Path | Trace]) -> list[Trace]:
+    """One trace or several, opened."""
+    if isinstance(traces, (str, Path, Trace)):
+        traces = [traces]
+    return [trace if isinstance(trace, Trace) else Trace(trace) for trace in traces]
+
+
+def engine_traces(traces: str | Path | Trace | Sequence[str | Path | Trace]) -> list[_engine.Trace]:
+    """The same as the engine takes them."""
+    return [trace._opened for trace in opened(traces)]
+
+
+def warn_of(notes: Iterable[str]) -> None:
+    """Issues the engine's notes as warnings of the caller's caller."""
+    for note in notes:
+        warnings.warn(note, KvsimWarning, stacklevel=3)
