@@ -9,7 +9,7 @@ import pytest
 
 import kvsim
 from conftest import HERE
-from kvsim.options import Options
+from kvsim.verbs.options import Options
 
 ROOT = HERE.parents[1]
 PAGES = {page.name: page.read_text() for page in sorted((ROOT / "python").glob("*.md"))}
