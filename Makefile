@@ -88,15 +88,16 @@ nightly: build
 	@ctest --test-dir build -j $(JOBS) --output-on-failure --timeout 86400
 	@$(MAKE) --no-print-directory package
 	@build/venv/bin/pip wheel --quiet --no-deps --wheel-dir build/package/from-archive build/package/*.tar.gz
-	@$(MAKE) --no-print-directory test-python PYTEST_FLAGS= PACKAGE="$$(echo build/package/from-archive/*.whl)"
+	@cp build/package/*.tar.gz build/package/from-archive
+	@$(MAKE) --no-print-directory test-python PACKAGE="$$(echo build/package/from-archive/*.whl)"
 	@$(MAKE) --no-print-directory fuzz MINUTES=$(or $(MINUTES),60)
 	@for preset in asan tsan; do cmake --preset $$preset >/dev/null; \
 	  $(ALONE) cmake --build --preset $$preset -j $(JOBS); ctest --preset $$preset -j $(JOBS) --timeout 86400; done
 
 notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
 notebooks: venv
-	@cd notebooks && ../build/venv/bin/python -m nbconvert \
-	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN *.ipynb
+	@cd notebooks && printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 ../build/venv/bin/python -m nbconvert \
+	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN
 	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/compared.sqlite \
 	  --policies "window;sink;h2o;random;tova;snapkv;scissorhands;optimal;lookahead;topk" >build/compared.txt
 	@$$KVSIM_PROGRAM report build/compared.sqlite -o build/compared

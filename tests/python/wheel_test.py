@@ -138,9 +138,23 @@ def test_the_wheel_brings_all_that_it_needs(tmp_path):
     assert (tmp_path / "page" / "index.html").is_file()
 
 
-@needs_wheel
-def test_the_source_archive_keeps_the_revision():
+@pytest.fixture
+def source_archive():
     (archive,) = (ROOT / WHEEL).parent.glob("*.tar.gz")
     with tarfile.open(archive) as sources:
-        (name,) = [name for name in sources.getnames() if name.endswith("/version.txt")]
-        assert sources.extractfile(name).read().decode().strip() == _engine.version()
+        yield sources
+
+
+@needs_wheel
+def test_the_source_archive_keeps_the_revision(source_archive):
+    (name,) = [name for name in source_archive.getnames() if name.endswith("/version.txt")]
+    assert source_archive.extractfile(name).read().decode().strip() == _engine.version()
+
+
+@needs_wheel
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="nothing says which files are sources")
+def test_the_source_archive_has_every_file_that_is_compiled(source_archive):
+    rooms = "CMakeLists.txt pyproject.toml analysis gpu oracle policies python sim traces".split()
+    tracked = output_of("git", "ls-files", "--", *rooms, cwd=ROOT).splitlines()
+    packed = {name.partition("/")[2] for name in source_archive.getnames()}
+    assert len(tracked) > 500 and [name for name in tracked if name not in packed] == []
