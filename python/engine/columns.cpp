@@ -16,13 +16,13 @@ namespace kvsim::python {
 namespace {
 
 using Type = ColumnSchema::Type;
-using Rows = std::vector<std::vector<Value>>;
+using ValueRows = std::vector<std::vector<Value>>;
 
 bool is_null(const Value& value) { return std::holds_alternative<std::monostate>(value); }
 
 /// An array [rows] of `number(value)` of each row's value in the column.
 template <class T, class Number>
-nb::object array_of(const Rows& rows, std::size_t column, const Number& number) {
+nb::object numbers_of(const ValueRows& rows, std::size_t column, const Number& number) {
   auto* numbers = new T[rows.size()];
   const nb::capsule owner(numbers,
                           [](void* pointer) noexcept { delete[] static_cast<T*>(pointer); });
@@ -30,7 +30,7 @@ nb::object array_of(const Rows& rows, std::size_t column, const Number& number) 
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(numbers, {rows.size()}, owner));
 }
 
-nb::object texts_of(const Rows& rows, std::size_t column) {
+nb::object texts_of(const ValueRows& rows, std::size_t column) {
   std::map<std::string_view, nb::object> known;  // most columns repeat a few texts
   nb::list texts;
   for (const std::vector<Value>& row : rows) {
@@ -46,21 +46,21 @@ nb::object texts_of(const Rows& rows, std::size_t column) {
   return texts;
 }
 
-nb::object reals_of(const Rows& rows, std::size_t column) {
-  return array_of<double>(rows, column, [](const Value& value) {
+nb::object reals_of(const ValueRows& rows, std::size_t column) {
+  return numbers_of<double>(rows, column, [](const Value& value) {
     return is_null(value) ? std::numeric_limits<double>::quiet_NaN() : std::get<double>(value);
   });
 }
 
-nb::object integers_of(const Rows& rows, std::size_t column, bool can_be_null) {
-  const nb::object numbers = array_of<std::int64_t>(rows, column, [](const Value& value) {
+nb::object integers_of(const ValueRows& rows, std::size_t column, bool can_be_null) {
+  const nb::object numbers = numbers_of<std::int64_t>(rows, column, [](const Value& value) {
     return is_null(value) ? std::int64_t{0} : std::get<std::int64_t>(value);
   });
   if (!can_be_null) return nb::make_tuple(numbers, nb::none());
-  return nb::make_tuple(numbers, array_of<bool>(rows, column, is_null));
+  return nb::make_tuple(numbers, numbers_of<bool>(rows, column, is_null));
 }
 
-nb::object column_of(const Rows& rows, std::size_t column, Type type, bool can_be_null) {
+nb::object column_of(const ValueRows& rows, std::size_t column, Type type, bool can_be_null) {
   switch (type) {
     case Type::text:
       return texts_of(rows, column);
@@ -88,12 +88,12 @@ constexpr Type type_of() {
 
 }  // namespace
 
-nb::tuple table_of(TableSchema schema, Rows rows, const std::string& run_id) {
+nb::tuple table_of(TableSchema schema, ValueRows rows, const std::string& run_id) {
   for (std::vector<Value>& row : rows) row.emplace_back(run_id);
   return table_of(std::move(schema), std::move(rows));
 }
 
-nb::tuple table_of(TableSchema schema, Rows rows) {
+nb::tuple table_of(TableSchema schema, ValueRows rows) {
   std::sort(rows.begin(), rows.end());  // key columns come first
   schema.columns.push_back(text_column("run_id", "the row of the table run that wrote the row"));
   nb::dict columns;
@@ -113,7 +113,7 @@ nb::tuple table_of(TableSchema schema, Rows rows) {
 }
 
 nb::dict columns_of(std::span<const Result> results) {
-  const Rows rows = to_table(results).rows;
+  const ValueRows rows = to_table(results).rows;
   nb::dict columns;
   for (std::size_t i = 0; i < result_columns().size(); ++i) {
     const Column& column = result_columns()[i];

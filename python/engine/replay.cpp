@@ -22,12 +22,8 @@ namespace kvsim::python {
 namespace {
 
 /// An array, or None if it is empty.
-nb::object array_or_none(Matrix matrix) {
+nb::object matrix_or_none(Matrix matrix) {
   return matrix.size() == 0 ? nb::none() : array_of(std::move(matrix));
-}
-
-nb::object array_or_none(std::vector<double> numbers) {
-  return numbers.empty() ? nb::none() : array_of(std::move(numbers));
 }
 
 /// A dict of (low, high) or None by column, or None if nothing was sampled.
@@ -75,8 +71,8 @@ nb::tuple replay_one(const Trace& trace, const std::string& policy, const std::s
   nb::dict fields;
   fields["row"] = columns_of({&outcome.result, 1});
   fields["evicted_after"] = array_of(std::move(outcome.trajectory.evicted_after));
-  fields["attention_recall"] = array_or_none(std::move(outcome.trajectory.attention_recall));
-  fields["output_error"] = array_or_none(std::move(outcome.trajectory.output_error));
+  fields["attention_recall"] = matrix_or_none(std::move(outcome.trajectory.attention_recall));
+  fields["output_error"] = matrix_or_none(std::move(outcome.trajectory.output_error));
   fields["slot_price"] = array_or_none(std::move(outcome.trajectory.slot_price));
   fields["recall_bound"] = nb::cast(outcome.proof ? outcome.proof->recall_bound : std::nullopt);
   fields["intervals"] = dict_or_none(outcome.intervals);
