@@ -27,7 +27,7 @@ struct PolicyRun {
   Amounts amounts = {};  ///< of an estimator: Outcome::amounts
 };
 
-/// What an analysis of one unit may read beside the attention blocks.
+/// What an analysis of one unit may read besides the attention blocks.
 struct Subject {
   const Unit& unit;
   std::vector<PolicyRun> runs;  ///< the replays that AnalysisInfo::accepts
@@ -82,7 +82,7 @@ struct AnalysisSize {
   std::size_t mlp_width = 0;
 };
 
-/// What an analysis of one unit takes beside the unit and its blocks.
+/// What an analysis of one unit takes besides the unit and its blocks.
 struct AnalysisMemory {
   std::size_t rows = 0;
   std::size_t bytes = 0;

@@ -7,7 +7,7 @@
 namespace kvsim {
 namespace {
 
-/// What a text of a row takes beside the row.
+/// What a text of a row takes besides the row.
 std::size_t heap_bytes(const std::string& text) {
   constexpr std::size_t kInPlace = 15;
   constexpr std::size_t kOfAllocator = 16;

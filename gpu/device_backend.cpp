@@ -47,8 +47,8 @@ class DeviceBackend final : public Backend, public DeviceReplays, public DeviceS
     return gpu::units_at_once(shape, rules, free_bytes / static_cast<std::size_t>(threads));
   }
 
-  // Units that do not fit beside the batches of other threads are replayed again with the device to
-  // themselves.
+  // Units that do not fit next to the batches of other threads are replayed again with the device
+  // to themselves.
   std::vector<std::vector<Outcome>> replay(std::span<const UnitReplays> units,
                                            const ReplayOptions& options) const override {
     try {

@@ -12,7 +12,7 @@
 namespace kvsim {
 namespace {
 
-/// v_j in double precision, as v_j - o_t is often small beside them.
+/// v_j in double precision, as v_j - o_t is often small compared with them.
 class Values {
  public:
   explicit Values(const Unit& unit)

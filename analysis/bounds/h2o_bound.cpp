@@ -1,5 +1,5 @@
-// H2O Theorem 4.4 (formal: D.32) beside measurements: is the value of the set that a policy keeps
-// close to that of the best set of the same size?
+// H2O Theorem 4.4 (formal: D.32) compared with measurements: is the value of the set that a policy
+// keeps close to that of the best set of the same size?
 //
 // The value of a set Y at step i is f_i(Y) = h(sum of o_{i,j} over j in Y), the score function of
 // Algorithms 1 and 2: o is the attention of the step, or accumulated up to it. As h never

@@ -1,4 +1,4 @@
-// Scissorhands Theorem 4.1 and Theorem B.3 beside measurements.
+// Scissorhands Theorem 4.1 and Theorem B.3 compared with measurements.
 
 #include <fmt/format.h>
 

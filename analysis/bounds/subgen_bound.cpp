@@ -1,4 +1,4 @@
-// SubGen Theorem 1 beside measurements.
+// SubGen Theorem 1 compared with measurements.
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@ double attention_flops(const ModelShape& model) {
   return 4.0 * model.layers * model.query_heads * model.head_dim;
 }
 
-/// The number of sequences of `per_sequence` bytes each that fit beside the weights.
+/// The number of sequences of `per_sequence` bytes each that fit next to the weights.
 double room(double memory, double weights, double per_sequence) {
   if (weights > memory) return 0;
   return per_sequence > 0 ? std::floor((memory - weights) / per_sequence)

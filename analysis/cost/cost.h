@@ -43,7 +43,7 @@ double kv_bytes_per_token(const ModelShape& model, double bits = 16);
 /// Bytes of the weights.
 double weight_bytes(const Deployment& deployment);
 
-/// The largest batch whose caches, of `tokens` tokens per sequence, fit beside the weights, on the
+/// The largest batch whose caches, of `tokens` tokens per sequence, fit next to the weights, on the
 /// devices and on the host: 0 if the weights alone do not fit, nullopt if memory sets no limit.
 /// Activations are not counted, as in Scissorhands Table 2.
 std::optional<std::int64_t> largest_batch(const Deployment& deployment, int tokens);

@@ -4,7 +4,7 @@
 // For sets S inside T of the tokens that a step sees, and a token x outside T, a submodular f has
 // f(S + x) - f(S) >= f(T + x) - f(T), and a monotone one f(T + x) >= f(T). For the paper's f, h of
 // a sum of scores (Algorithm 2, Remark D.14), both follow from h. What a cache is there for is the
-// output of its head, and nothing says so of that: its two functions are measured beside h.
+// output of its head, and nothing says so of that: its two functions are measured along with h.
 
 #include <array>
 #include <cmath>

@@ -29,7 +29,7 @@ struct Larger {
   KVSIM_DEVICE float operator()(float a, float b) const { return a < b ? b : a; }
 };
 
-/// The weight of a sink beside weights exp(logit - offset); 0 without one.
+/// The weight of a sink among weights exp(logit - offset); 0 without one.
 KVSIM_DEVICE inline double weight_of_sink(float logit, float offset) {
   return std::exp(static_cast<double>(logit) - static_cast<double>(offset));
 }

@@ -16,7 +16,7 @@ inline constexpr int kSteps = 64;
 inline constexpr int kMostThreads = 256;
 inline constexpr int kWarpThreads = 32;
 
-/// The most slots of a cache that one warp replays; beside 32 of them there is room on a Hopper
+/// The most slots of a cache that one warp replays; next to 32 of them there is room on a Hopper
 /// multiprocessor for no more.
 inline constexpr int kSmallCache = 448;
 
@@ -84,7 +84,7 @@ enum class Loss : std::uint8_t {
 using Term = std::int32_t;
 
 /// What a replay comes to over the query heads and the measured steps: sums, and what Result and
-/// CacheUsage say beside them.
+/// CacheUsage say besides them.
 struct ReplayTotals {
   double attention_loss;
   double error;

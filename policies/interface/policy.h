@@ -77,7 +77,7 @@ enum class Scope {
           ///< a token that leaves one layer leaves all later ones too (SpAtten's cascade)
 };
 
-/// Memory that a policy needs beside its scores: `bytes_per_token` for each token that was in the
+/// Memory that a policy needs besides its scores: `bytes_per_token` for each token that was in the
 /// cache at each of the last `steps` steps, and `covariances` matrices of doubles, [head_dim,
 /// head_dim], for each query head of a KV head.
 struct Remembered {

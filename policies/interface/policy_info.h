@@ -50,7 +50,7 @@ struct Preset {
   bool acausal = false;  ///< it needs later steps: help lists it, a spec that names it is an error
 };
 
-/// What a trace must hold beside queries, keys and values.
+/// What a trace must hold besides queries, keys and values.
 struct TraceNeeds {
   bool answer_spans = false;       ///< a span labelled `answer` in every sequence
   bool output_projection = false;  ///< W_O of the layer
@@ -98,7 +98,7 @@ struct PolicyInfo {
   /// less time than its other way. Empty: it has no auction.
   std::optional<int> auction_from = {};
 
-  // How long it takes beside what its rules tell; null: no longer. A sweep is dealt out by that.
+  // How long it takes besides what its rules tell; null: no longer. A sweep is dealt out by that.
   TimeEstimate scoring_cost = nullptr;   ///< of comparing vectors at every step
   TimeEstimate planning_cost = nullptr;  ///< of an oracle's plan for one budget
   /// Of the plans for all budgets together, without auctions; `held` is the smallest budget.

@@ -1,7 +1,7 @@
 #include "oracle/oracles.h"
 #include "python/engine/bindings.h"
 
-// The package beside it gives these functions their public form.
+// The package next to it gives these functions their public form.
 NB_MODULE(_engine, module) {
   kvsim::add_oracles();
   kvsim::python::bind_errors();

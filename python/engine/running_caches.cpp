@@ -80,7 +80,7 @@ ModelShape shape_of(const nb::dict& given) {
   return shape;
 }
 
-/// `options`: those of RequestOptions that bear on a replay, beside sequence, prompt_length,
+/// `options`: those of RequestOptions that bear on a replay, besides sequence, prompt_length,
 /// num_tokens.
 struct RunningRequest {
   RunningText text;

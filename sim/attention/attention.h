@@ -83,7 +83,7 @@ std::unique_ptr<Backend> make_cpu_backend();
 /// in chunks.
 int first_visible(const Unit& unit, int step);
 
-/// The weight of the learned sink of query head `head` beside weights exp(logit - offset), the sink
+/// The weight of the learned sink of query head `head` among weights exp(logit - offset), the sink
 /// being at most `offset`; 0 without one.
 double sink_weight(const Unit& unit, int head, double offset);
 

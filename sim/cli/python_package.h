@@ -8,7 +8,7 @@
 namespace kvsim::cli {
 
 /// Replaces the program by `python -m MODULE ARGUMENTS`, which so has its terminal, its signals and
-/// its exit status. Python is what KVSIM_PYTHON names; else the one beside the program, where pip
+/// its exit status. Python is what KVSIM_PYTHON names; else the one next to the program, where pip
 /// puts both; else python3 on the PATH. `purpose` completes a message: "draws the report". Throws
 /// std::runtime_error if there is no Python or no such module.
 [[noreturn]] void run_in_python(const std::string& module, const std::string& purpose,

@@ -26,7 +26,7 @@ class MeanCentredValues {
   }
   const float* row(std::int32_t token) const { return rows_.row(token); }
   /// The value of a learned sink, which is 0 before the mean is subtracted: [value_dim]. In fp64,
-  /// since beside a sink with most of the attention the output is next to it.
+  /// since with a sink with most of the attention the output is next to it.
   const Eigen::RowVectorXd& sink() const { return sink_; }
 
   /// Writes (value - mean) / scale to `to`, [stride].

@@ -6,7 +6,7 @@
 namespace kvsim {
 
 /// The differences o - o' of one cache's outputs during a block of steps, as vectors: what follows
-/// from their direction, beside their norm. Kept only for units that weigh them
+/// from their direction, besides their norm. Kept only for units that weigh them
 /// (Unit::weighs_outputs()); for others every member does nothing.
 class OutputDeltas {
  public:

@@ -27,7 +27,7 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
  private:
   struct Member {
     ReplayedUnit& replayed;
-    std::unique_ptr<ResidentAttention> resident;  // null beside the full attention of every step
+    std::unique_ptr<ResidentAttention> resident;  // null with the full attention of every step
     std::unique_ptr<MeasuredAttention> measured;  // null without a reference
     UnitRecord record;
     CacheContents* contents;           // null: outputs are computed per step, not per block

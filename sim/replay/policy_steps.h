@@ -17,8 +17,8 @@ struct Protocol {
   int interval = 1;  ///< see most_held()
 };
 
-/// What a policy sees of a layer at a step, beside its cache. A layer here is one cache: of a head,
-/// or shared by the heads of a layer of the model.
+/// What a policy sees of a layer at a step, besides its cache. A layer here is one cache: of a
+/// head, or shared by the heads of a layer of the model.
 class StepSource {
  public:
   virtual ~StepSource() = default;

@@ -15,7 +15,7 @@
 namespace kvsim {
 namespace {
 
-/// A log beside the file, which WAL needs, is shared memory: other machines do not see it.
+/// A log next to the file, which WAL needs, is shared memory: other machines do not see it.
 void leave_wal(SQLite::Database& connection) {
   if (connection.execAndGet("PRAGMA journal_mode").getString() != "wal") return;
   SQLite::Statement(connection, "PRAGMA journal_mode = DELETE").executeStep();

@@ -8,7 +8,7 @@
 
 namespace kvsim {
 
-/// A digest of what decides the numbers of a policy's rows beside the columns of their key: the
+/// A digest of what decides the numbers of a policy's rows besides the columns of their key: the
 /// code of the policy, its combinators and its allocation (Spec::code()), and the version of the
 /// engine's numbers. 16 hexadecimal digits: the column policy_code.
 std::string policy_code(const Spec& policy, int results_version = kResultsVersion);

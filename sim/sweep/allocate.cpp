@@ -63,7 +63,7 @@ std::vector<int> apportion(int total, int least, int most, const std::vector<dou
 
 using Layers = std::map<int, std::vector<std::size_t>>;  // the units of each layer
 
-// Of the tokens beside the window, `each` per head on average; whole numbers as in the program.
+// Of the tokens besides the window, `each` per head on average; whole numbers as in the program.
 std::vector<double> pyramid_weights(std::size_t layers, int each, const TotalBudget& budget) {
   int last = each / kPyramidBase;
   int first = 2 * each - last;
@@ -134,7 +134,7 @@ std::vector<double> contenders_of(const UnitProfile& unit, const PolicyWindow& w
   return pooled;
 }
 
-/// How many tokens beside the window, `each` on average, the heads of a layer get if the best of
+/// How many tokens besides the window, `each` on average, the heads of a layer get if the best of
 /// all heads' tokens are kept, after every head has its own best `safe` ones.
 std::vector<double> adaptive_weights(int each, int safe, const PolicyWindow& window,
                                      const std::vector<std::size_t>& members,

@@ -46,8 +46,8 @@ std::size_t table_memory(std::size_t rows);
 /// The resident memory of this process, in bytes; 0 if unknown.
 std::size_t resident_bytes();
 
-/// What the process takes in the end beside what is estimated, in bytes: what it takes now, and the
-/// code, stacks and pages of the result file that it has not touched yet.
+/// The memory that the process takes in addition to the estimate, in bytes: what it takes now, and
+/// the code, stacks and pages of the result file that it has not touched yet.
 std::size_t own_memory();
 
 }  // namespace kvsim

@@ -120,7 +120,7 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
     ahead = std::max(ahead, recorded);
   }
   const int threads = plan.request.threads;
-  // Of the first budget that a group plans, replay_memory() has it, in a table or beside them.
+  // Of the first budget that a group plans, replay_memory() has it, in a table or next to it.
   const int more = threads_per_group(plan, groups.size()) - 1;
   largest += planning * static_cast<std::size_t>(more);
   return largest * std::min(static_cast<std::size_t>(threads), groups.size()) +

@@ -8,7 +8,7 @@
 namespace kvsim {
 namespace {
 
-/// Writers make a file beside the one of the name and rename it when it is complete, so there is
+/// Writers make a file next to the one of the name and rename it when it is complete, so there is
 /// nothing to wait for, and parallel file systems may refuse locks.
 H5::H5File open_unlocked(const std::filesystem::path& file) {
   try {

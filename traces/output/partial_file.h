@@ -17,7 +17,7 @@ class UnwritableFile : public std::runtime_error {
   std::string reason_;
 };
 
-/// A file that is written whole: under a name of its own beside the target, which commit() gives
+/// A file that is written whole: under a name of its own next to the target, which commit() gives
 /// the target's name. Two writers of one target have two such files, and the last to commit wins.
 ///
 /// The name is TARGET.partial-MACHINE-PID-RANDOM. What a killed process of this machine left of the

@@ -160,7 +160,7 @@ std::size_t synth_memory(const SynthOptions& options) {
   // In double precision: four parts of a head, keys and values for its outputs, a step's weights.
   const std::size_t work = size(std::min(options.threads, options.kv_heads)) *
                            (4 * keys + (options.output ? keys + values + 4 : 0));
-  // Each beside a copy that is written; gradients are scaled in one more.
+  // Each with a copy that is written; gradients are scaled in one more.
   const std::size_t beside = std::max({
       2 * heads * values * size(options.hidden),
       2 * tokens * size(options.hidden),

@@ -62,7 +62,7 @@ class LayerWork {
   std::atomic<bool> failed_ = false;
 };
 
-/// What the queries of a head see beside the keys up to themselves.
+/// What the queries of a head see besides the keys up to themselves.
 struct HeadMask {
   std::optional<int> chunk;
   float sink = -std::numeric_limits<float>::infinity();  ///< minus infinity: none

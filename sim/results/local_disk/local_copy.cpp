@@ -32,7 +32,7 @@ std::map<fs::path, std::weak_ptr<LocalCopy>>& copies() {
   return of_process;
 }
 
-/// Throws if no file can be made beside `target`: better now than after hours of work.
+/// Throws if no file can be made next to `target`: better now than after hours of work.
 void check_place(const fs::path& target) {
   if (fs::exists(target) && !fs::is_regular_file(target)) {
     throw std::runtime_error(

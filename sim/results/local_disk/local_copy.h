@@ -42,7 +42,7 @@ class LocalCopy {
   /// After a transaction: brings the rows to their place if it is time. Tells once if that fails.
   void committed();
 
-  /// Brings the rows to their place, which is a name beside the target if another process has
+  /// Brings the rows to their place, which is a name next to the target if another process has
   /// changed that meanwhile; tells then. Throws std::runtime_error, which names the local file, if
   /// they cannot be written there.
   void publish();
@@ -64,7 +64,7 @@ class LocalCopy {
 
   std::mutex mutex_;
   std::filesystem::path target_;
-  std::filesystem::path place_;  ///< the target, or a name beside it
+  std::filesystem::path place_;  ///< the target, or a name next to it
   Scratch scratch_;
   std::unique_ptr<CopyFolder> folder_;
   std::string base_;   ///< fingerprint of the file at place_ that this copy has all rows of

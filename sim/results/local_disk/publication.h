@@ -14,7 +14,7 @@ std::string fingerprint(const std::filesystem::path& file);
 std::filesystem::path name_of_this_process(const std::filesystem::path& file,
                                            const std::string& before, const std::string& after);
 
-/// Copies the committed content of the database `local` to a new file beside `place`, down to the
+/// Copies the committed content of the database `local` to a new file next to `place`, down to the
 /// disk. Throws std::runtime_error with the reason, and then leaves no file.
 PartialFile write_partial(const std::filesystem::path& local, const std::filesystem::path& place);
 

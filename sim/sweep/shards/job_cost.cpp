@@ -32,7 +32,7 @@ Count per_attended(const Spec& policy, const Rules& rules, const UnitSizes& unit
   return each;
 }
 
-/// A configuration, beside what all share.
+/// A configuration, besides what all share.
 Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, Count held,
                 const MeasureOptions& measuring) {
   Count sum = kStep * unit.tokens +

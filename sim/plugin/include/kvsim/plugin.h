@@ -151,7 +151,7 @@ typedef struct kvsim_rows kvsim_rows;
  * analysis. */
 typedef int32_t (*kvsim_add_row)(kvsim_rows* rows, int32_t query, const double* values);
 
-/* A column of the analysis' table, beside those that name the trace, the sequence, the layer and
+/* A column of the analysis' table, besides those that name the trace, the sequence, the layer and
  * the heads. */
 typedef struct kvsim_column {
   const char* name;    /* lower-case letters, digits and '_' */
