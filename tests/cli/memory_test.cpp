@@ -16,6 +16,9 @@ std::vector<std::string> words(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
+/// What is announced for the program's own code, and less where it is linked from archives, in MiB.
+constexpr double kCode = 4;
+
 /// Runs a command and compares the announced memory with the peak: it is at least that, and at most
 /// `most` times as much.
 void check_announced(const TemporaryFolder& folder, const std::string& command, double most) {
@@ -27,7 +30,7 @@ void check_announced(const TemporaryFolder& folder, const std::string& command, 
   const double announced = std::stod(match[1]);
   CAPTURE(announced, ended.peak_mib);
   CHECK(announced >= ended.peak_mib - 1);  // it is rounded
-  CHECK(announced <= most * ended.peak_mib);
+  CHECK(announced - kCode <= most * ended.peak_mib);
 }
 
 /// Makes a trace with `synth`, and checks the command on it.
@@ -80,7 +83,7 @@ TEST_CASE("cli: a sweep on two threads takes about as much memory as it says") {
 
 TEST_CASE("cli: a sweep of many configurations counts the table that it prints") {
   check_on("--tokens 300 --query-heads 16 --kv-heads 8",
-           "sweep t.h5 -o r.sqlite --policies window;sink --budgets 5..104:1 --threads 1", 1.6);
+           "sweep t.h5 -o r.sqlite --policies window;sink --budgets 5..104:1 --threads 1", 1.5);
 }
 
 TEST_CASE("cli: curves take about as much memory as they say") {
