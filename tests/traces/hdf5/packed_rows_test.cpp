@@ -108,15 +108,18 @@ const std::vector<std::pair<std::string, Filters>> kOthers = {
      }},
 };
 
-const std::vector<H5::DataType> kTypes = {half_type(H5T_ORDER_LE), half_type(H5T_ORDER_BE),
-                                          PredType::IEEE_F32LE, PredType::IEEE_F32BE};
+// A function, since HDF5's types are not there before main() where it is an archive.
+std::vector<H5::DataType> types() {
+  return {half_type(H5T_ORDER_LE), half_type(H5T_ORDER_BE), PredType::IEEE_F32LE,
+          PredType::IEEE_F32BE};
+}
 
 TEST_CASE("rows are those that the library reads, for every chunk shape and filter") {
   const File file;
   int count = 0;
   for (const auto& filters : {kKnown, kOthers}) {
     for (const auto& [name, filter] : filters) {
-      for (const H5::DataType& type : kTypes) {
+      for (const H5::DataType& type : types()) {
         for (const std::vector<hsize_t>& chunk : std::vector<std::vector<hsize_t>>{
                  {1, 11, 5}, {1, 4, 5}, {1, 64, 5}, {1, 3, 2}, {3, 2, 5}, {2, 11, 3}}) {
           INFO(name << ", " << type_name(type) << ", chunk " << chunk[0] << " x " << chunk[1]
@@ -132,7 +135,7 @@ TEST_CASE("rows are those that the library reads, for every chunk shape and filt
 
 TEST_CASE("rows of a dataset without chunks are those that the library reads") {
   const File file;
-  for (const H5::DataType& type : kTypes) {
+  for (const H5::DataType& type : types()) {
     const std::string name = type_name(type) + std::to_string(H5Tget_order(type.getId()));
     const H5::DataSet dataset = file.create(name, type, {}, [](auto&) {});
     dataset.write(numbers().data(), PredType::NATIVE_FLOAT);
