@@ -13,6 +13,7 @@
 #include "analysis/analysis_needs.h"
 #include "analysis/layer_stream.h"
 #include "analysis/unit_table.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/base/errors.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/read_ahead.h"
@@ -205,7 +206,7 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
         "step; leave it out, or use kvsim sweep");
   }
   if (request.policies.empty()) {  // placeholder that is never replayed
-    request.policies = parse_specs("full");
+    request.policies = {full_cache()};
     request.budgets = {Amount::parse("1.0", "budget")};
   }
   request.trajectories = true;

@@ -9,6 +9,7 @@
 #include "analysis/fits/clustering.h"
 #include "analysis/policy_runs.h"
 #include "analysis/row_analysis.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/kernels/percentile.h"
 
 namespace kvsim {
@@ -17,8 +18,8 @@ namespace {
 constexpr double kProbability = 0.99;  // of the theorem's bound, at each step
 
 /// SubGen on the recorded keys and values; quantisation would add an error of its own.
-bool is_subgen(const Spec& policy) {
-  return policy.policy().name == "subgen" && policy.rules({}).is_exact();
+bool is_exact_subgen(const Spec& policy) {
+  return is_subgen(policy) && policy.rules({}).is_exact();
 }
 
 /// |V_t|_op per step t: the spectral norm of the values of tokens 0 .. t.
@@ -194,7 +195,7 @@ AnalysisInfo subgen_bound_analysis() {
       .summary = {"clusters", "query_radius", "t_asked", "t_used", "s_asked", "s_used",
                   "measured_p50", "measured_p99", "within", "assumptions_hold"},
       .summary_by = {"policy", "budget"},
-      .accepts = is_subgen,
+      .accepts = is_exact_subgen,
       .make = make_analysis<SubGenBound>};
 }
 

@@ -8,8 +8,6 @@
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
-#include "python/engine/scratch.h"
-#include "sim/results/store.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
@@ -27,43 +25,28 @@ nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
                   const std::optional<std::string>& output, const std::string& command,
                   const nb::object& progress) {
   const Options given(options);
-  std::vector<TableSchema> schemas;
-  std::vector<std::vector<std::vector<Value>>> found;  // [table][row][column]
   std::vector<std::string> notes;
-  std::string run_id;
+  std::optional<TableOutput> found;
   run_engine(progress, [&](Work& state) {
     const auto backend = choose_backend(given.device);
     SweepRequest request = request_of(traces, policies, budgets, given, notes);
     AnalysisPlan plan = plan_analyses(parse_analyses(what), std::move(request), what == "all");
-    schemas = plan.schemas;
-    found.resize(schemas.size());
     for (const std::string& reason : plan.left_out) notes.push_back("left out: " + reason);
     for (const std::string& cut : cut_amounts(plan.sweep)) notes.push_back(cut);
     const std::string empty = note_of_empty_shard(plan.sweep);
     if (!empty.empty()) notes.push_back(empty);
-    std::optional<ResultStore> store;
-    if (output) {
-      store.emplace(*output, ResultStore::Access::write, scratch_in(given.scratch));
-      for (const TableSchema& schema : schemas) store->create(schema);
-      store->begin_run(labels_of(plan.sweep, command, backend->device()));
-      run_id = store->run_id();
-    }
+    found.emplace(output_of(output, command, given), plan.schemas,
+                  labels_of(plan.sweep, command, backend->device()));
+    found->keep_rows();
     state.total = plan.sweep.units.size();
     run_analyses(plan, *backend, state.interrupted,
                  [&](const PlannedUnit&, const std::vector<TableRows>& tables) {
-                   if (store) store->replace(tables);
-                   for (std::size_t i = 0; i < tables.size(); ++i) {
-                     found[i].insert(found[i].end(), tables[i].rows.begin(), tables[i].rows.end());
-                   }
+                   found->add(tables);
                    ++state.done;
                  });
-    if (store) store->finish_run();
+    found->finish();
   });
-  nb::dict tables;
-  for (std::size_t i = 0; i < schemas.size(); ++i) {
-    tables[schemas[i].name.c_str()] = table_of(schemas[i], std::move(found[i]), run_id);
-  }
-  return nb::make_tuple(tables, nb::cast(notes));
+  return nb::make_tuple(tables_of(*found), nb::cast(notes));
 }
 
 }  // namespace

@@ -88,9 +88,15 @@ constexpr Type type_of() {
 
 }  // namespace
 
-nb::tuple table_of(TableSchema schema, ValueRows rows, const std::string& run_id) {
-  for (std::vector<Value>& row : rows) row.emplace_back(run_id);
-  return table_of(std::move(schema), std::move(rows));
+nb::dict tables_of(TableOutput& tables) {
+  nb::dict found;
+  for (std::size_t i = 0; i < tables.schemas().size(); ++i) {
+    ValueRows& rows = tables.rows()[i];
+    for (std::vector<Value>& row : rows) row.emplace_back(tables.run_id());
+    const TableSchema& schema = tables.schemas()[i];
+    found[schema.name.c_str()] = table_of(schema, std::move(rows));
+  }
+  return found;
 }
 
 nb::tuple table_of(TableSchema schema, ValueRows rows) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/results/table_schema.h"
+#include "sim/results/sinks/table_output.h"
 
 namespace kvsim::python {
 
@@ -17,9 +17,8 @@ namespace kvsim::python {
 /// `shows`, its `source` and the meaning of every column (`about`). Every row ends in its run_id.
 nanobind::tuple table_of(TableSchema schema, std::vector<std::vector<Value>> rows);
 
-/// The same of rows that lack their run_id.
-nanobind::tuple table_of(TableSchema schema, std::vector<std::vector<Value>> rows,
-                         const std::string& run_id);
+/// The same of each of the tables, whose rows it takes, by the name of the table.
+nanobind::dict tables_of(TableOutput& tables);
 
 /// The columns of rows of the table `replay`.
 nanobind::dict columns_of(std::span<const Result> results);

@@ -7,7 +7,6 @@
 #include "python/engine/columns.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
-#include "python/engine/scratch.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/run_curves.h"
 #include "sim/sweep/shards/sharding.h"
@@ -25,10 +24,8 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
                 const std::optional<std::string>& output, const std::string& command,
                 const nb::object& progress) {
   const Options given(options);
-  const TableSchema schema = curve_schema();
-  std::vector<std::vector<Value>> found;
   std::vector<std::string> notes;
-  std::string run_id;
+  std::optional<TableOutput> tables;
   run_engine(progress, [&](Work& state) {
     const auto backend = choose_backend(given.device);
     SweepRequest request = request_of(traces, "", "", given, notes);
@@ -39,26 +36,19 @@ nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
         plan_curves(std::move(request), ErrorBudgets(output_error, "--output-error"));
     const std::string empty = note_of_empty_shard(plan.sweep);
     if (!empty.empty()) notes.push_back(empty);
-    std::optional<ResultStore> store;
-    if (output) {
-      store.emplace(*output, ResultStore::Access::write, scratch_in(given.scratch));
-      store->create(schema);
-      store->begin_run(labels_of(plan.sweep, command, backend->device()));
-      run_id = store->run_id();
-    }
+    tables.emplace(output_of(output, command, given), std::vector{curve_schema()},
+                   labels_of(plan.sweep, command, backend->device()));
+    tables->keep_rows();
     state.total = plan.sweep.units.size();
     run_curves(
         plan, *backend, state.interrupted,
-        [&](const PlannedUnit&, const std::vector<Curve>&, std::vector<std::vector<Value>> rows) {
-          std::vector<TableRows> tables;
-          tables.push_back({&schema, std::move(rows)});
-          if (store) store->replace(tables);
-          std::move(tables[0].rows.begin(), tables[0].rows.end(), std::back_inserter(found));
+        [&](const PlannedUnit&, const std::vector<Curve>&, const std::vector<TableRows>& rows) {
+          tables->add(rows);
           ++state.done;
         });
-    if (store) store->finish_run();
+    tables->finish();
   });
-  return nb::make_tuple(table_of(schema, std::move(found), run_id), nb::cast(notes));
+  return nb::make_tuple(tables_of(*tables)["curve"], nb::cast(notes));
 }
 
 }  // namespace

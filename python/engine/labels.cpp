@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "oracle/labels/unit_labels.h"
+#include "oracle/oracles.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
@@ -31,7 +32,7 @@ class LabelPlan {
     const nb::gil_scoped_release release;
     SweepRequest request = kvsim::request_of(given.request);
     request.open_traces = {trace};
-    request.policies = {Spec("optimal")};
+    request.policies = {exact_optimum()};
     request.budgets = parse_budgets(has_budgets_ ? budgets : "1");
     plan_ = plan_sweep(std::move(request));
   }

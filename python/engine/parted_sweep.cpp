@@ -18,12 +18,7 @@
 #include "gpu/cuda/choose_backend.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
-#include "python/engine/scratch.h"
-#include "sim/sweep/cut_amounts.h"
-#include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/shards/sweep_tasks.h"
-#include "sim/sweep/stored_sweep.h"
-#include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;
 
@@ -58,19 +53,9 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& po
   const Options given(options);
   const nb::gil_scoped_release release;
   plan_ = plan_sweep(request_of(traces, policies, budgets, given, notes_));
-  store_ = output ? std::make_unique<ResultStore>(*output, ResultStore::Access::write,
-                                                  scratch_in(given.scratch))
-                  : std::make_unique<ResultStore>();
-  if (output) {
-    const auto replaced = begin_sweep(
-        plan_, *store_, labels_of(plan_, command, choose_backend(given.device)->device()), force);
-    if (const std::string note = note_of_another_code(replaced); !note.empty()) {
-      notes_.push_back(note);
-    }
-  }
-  if (const std::string note = note_of_empty_shard(plan_); !note.empty()) notes_.push_back(note);
-  for (const std::string& cut : cut_amounts(plan_)) notes_.push_back(cut);
-  if (const std::string note = note_of_cut_layers(plan_); !note.empty()) notes_.push_back(note);
+  output_.emplace(plan_, output_of(output, command, given), choose_backend(given.device)->device(),
+                  force);
+  notes_.insert(notes_.end(), output_->notes().begin(), output_->notes().end());
   done_ = plan_.num_replays() - plan_.num_remaining();
   jobs_ = jobs_of(plan_);
   items_ = work_items(plan_, jobs_);
@@ -178,17 +163,17 @@ void PartedSweep::add(const std::vector<std::pair<SweepTask, std::vector<SentRow
   }
   std::vector<std::vector<Outcome>> units;
   for (auto& [unit, outcomes] : of_units) units.push_back(std::move(outcomes));
-  store_units(units, *store_);
+  output_->add(units);
   if (failed) std::rethrow_exception(failed);
 }
 
 void PartedSweep::close() {
   const nb::gil_scoped_release release;
-  store_.reset();
+  output_.reset();
 }
 
 nb::dict PartedSweep::columns() const {
-  const std::vector<Result> rows = rows_of_sweep(plan_, *store_);
+  const std::vector<Result> rows = output_->rows(plan_);
   return columns_of(rows);
 }
 

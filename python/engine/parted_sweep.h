@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,9 +11,9 @@
 
 #include "python/engine/request.h"
 #include "python/engine/sent_rows.h"
-#include "sim/results/store.h"
 #include "sim/sweep/shards/sweep_part.h"
 #include "sim/sweep/shards/work_items.h"
+#include "sim/sweep/sweep_output.h"
 
 namespace kvsim::python {
 
@@ -53,12 +52,12 @@ class PartedSweep {
   std::vector<std::string> origins() const;
 
   /// Stores what workers have replayed, all at once, except of items that are stored already.
-  /// Throws what store_units() throws, and std::runtime_error if a task has not sent its rows; the
-  /// other tasks are stored then.
+  /// Throws what SweepOutput::add() throws, and std::runtime_error if a task has not sent its rows;
+  /// the other tasks are stored then.
   void add(const std::vector<std::pair<SweepTask, std::vector<SentRow>>>& done);
 
   /// Says in `output` that all was done.
-  void finish() { store_->finish_run(); }
+  void finish() { output_->finish(); }
 
   /// Lets go of `output`; brings rows on a local disk to their place. After it there are no rows.
   void close();
@@ -75,7 +74,7 @@ class PartedSweep {
   SweepPlan plan_;
   std::vector<SweepJob> jobs_;
   std::vector<WorkItem> items_;
-  std::unique_ptr<ResultStore> store_;
+  std::optional<SweepOutput> output_;  // none after close()
   std::vector<std::string> notes_;
   std::vector<bool> is_stored_;               // parallel to items_
   std::map<std::string, std::string> files_;  // of traces, by their ids

@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/engine/fields.h"
+#include "python/engine/scratch.h"
 
 namespace nb = nanobind;
 
@@ -38,6 +39,11 @@ SweepRequest request_of(const std::vector<Trace>& traces, const std::string& pol
   }
   if (!budgets.empty()) request.budgets = parse_budgets(budgets);
   return request;
+}
+
+Output output_of(const std::optional<std::string>& output, const std::string& command,
+                 const Options& options) {
+  return {.file = output, .scratch = scratch_in(options.scratch), .command = command};
 }
 
 }  // namespace kvsim::python

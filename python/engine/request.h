@@ -2,9 +2,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/results/sinks/output.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
 
@@ -25,5 +27,9 @@ struct Options {
 SweepRequest request_of(const std::vector<Trace>& traces, const std::string& policies,
                         const std::string& budgets, const Options& options,
                         std::vector<std::string>& notes);
+
+/// Where the rows go: the result file `output`, or memory.
+Output output_of(const std::optional<std::string>& output, const std::string& command,
+                 const Options& options);
 
 }  // namespace kvsim::python

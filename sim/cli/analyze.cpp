@@ -10,7 +10,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
-#include "sim/results/store.h"
+#include "sim/results/sinks/table_output.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
@@ -85,28 +85,29 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::string file = required_from(verb, *values, "output");
   const auto backend = backend_from(*values);
   AnalysisPlan plan = plan_analyses(parse_analyses(what), request_of(verb, *values), what == "all");
-  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
-  for (const TableSchema& schema : plan.schemas) store.create(schema);
-  store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
+  const Output output{.file = file,
+                      .scratch = scratch_from(*values),
+                      .command = command_line(verb, arguments, *values)};
+  TableOutput found(output, plan.schemas, labels_of(plan.sweep, output.command, backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
-  print_notes({note_of_shard(plan.sweep, "unit")}, *values);
+  print_notes({note_of_shard(plan.sweep, "unit"), note_of_empty_shard(plan.sweep)}, *values);
   if (values->count("quiet") == 0) announce(plan);
   Progress progress(num_units, "units", *values);
   AnalysisSummary summary;
   try {
     run_analyses(plan, *backend, interrupted,
                  [&](const PlannedUnit& unit, const std::vector<TableRows>& tables) {
-                   store.replace(tables);
+                   found.add(tables);
                    summary.add(plan, unit, tables);
                    progress.advance(unit.unit.name);
                  });
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(),
-                                  store.keep().string()));
+                                  found.keep().string()));
   }
-  store.finish_run();
+  found.finish();
   if (plan.sweep.request.shard.is_all()) {
     summary.write(std::cout, plan);
   } else {

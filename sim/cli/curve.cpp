@@ -7,6 +7,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
+#include "sim/results/sinks/table_output.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
@@ -47,32 +48,31 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   const CurvePlan plan =
       plan_curves(std::move(request),
                   ErrorBudgets((*values)["output-error"].as<std::string>(), "--output-error"));
-  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
-  const TableSchema schema = curve_schema();
-  store.create(schema);
-  store.begin_run(labels_of(plan.sweep, command_line(verb, arguments, *values), backend->device()));
+  const Output output{.file = file,
+                      .scratch = scratch_from(*values),
+                      .command = command_line(verb, arguments, *values)};
+  TableOutput tables(output, {curve_schema()},
+                     labels_of(plan.sweep, output.command, backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();
   const std::size_t num_units = plan.sweep.units.size();
-  print_notes({note_of_shard(plan.sweep, "unit")}, *values);
+  print_notes({note_of_shard(plan.sweep, "unit"), note_of_empty_shard(plan.sweep)}, *values);
   if (values->count("quiet") == 0) announce(plan);
   Progress progress(num_units, "units", *values);
   CurveSummary summary;
   try {
     run_curves(plan, *backend, interrupted,
                [&](const PlannedUnit& unit, const std::vector<Curve>& curves,
-                   std::vector<std::vector<Value>> rows) {
-                 std::vector<TableRows> tables;
-                 tables.push_back({&schema, std::move(rows)});
-                 store.replace(tables);
+                   const std::vector<TableRows>& rows) {
+                 tables.add(rows);
                  summary.add(unit, curves);
                  progress.advance(unit.unit.name);
                });
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("interrupted after {}, which {} keeps", progress.state(),
-                                  store.keep().string()));
+                                  tables.keep().string()));
   }
-  store.finish_run();
+  tables.finish();
   if (plan.sweep.request.shard.is_all()) {
     summary.write(std::cout, plan);
   } else {

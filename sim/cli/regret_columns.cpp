@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
+#include "oracle/oracles.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/cli/short_spec.h"
 #include "sim/results/regret.h"
 
 namespace kvsim::cli {
 namespace {
-
-const std::string kWindow = "window";
-const std::string kOptimal = "optimal:recent=0,cost=mass,weight=uniform";
 
 constexpr int kRegretDecimals = 4;
 constexpr int kGapDecimals = 3;
@@ -51,12 +50,13 @@ RegretColumns::RegretColumns(const std::vector<Spec>& policies) {
     return policy.is_oracle() && has_regret(policy);
   });
   if (oracle == policies.end()) return;
+  const std::string exact = exact_optimum().text();
   const auto optimal = std::find_if(policies.begin(), policies.end(),
-                                    [](const Spec& policy) { return policy.text() == kOptimal; });
+                                    [&](const Spec& policy) { return policy.text() == exact; });
   const Spec& reference = optimal == policies.end() ? *oracle : *optimal;
   oracle_ = reference.text();
   oracle_name_ = name_in_tables(reference);
-  has_gap_ = oracle_ == kOptimal && is_among(policies, kWindow);
+  has_gap_ = oracle_ == exact && is_among(policies, baseline().text());
 }
 
 std::vector<std::string> RegretColumns::columns() const {
@@ -80,8 +80,9 @@ void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy
   row.emplace_back(fmt::format("{:>7}", fixed(regret.value, kRegretDecimals)));  // "-0.1234"
   row.emplace_back(interval_text(regret, kRegretDecimals));
   if (!has_gap_) return;
-  const auto closed = bootstrap.ratio(differences(recalls, policy, kWindow),
-                                      differences(recalls, oracle_, kWindow));
+  const std::string window = baseline().text();
+  const auto closed =
+      bootstrap.ratio(differences(recalls, policy, window), differences(recalls, oracle_, window));
   row.push_back(value_of(closed ? std::optional(closed->value) : std::nullopt));
   row.emplace_back(closed ? interval_text(*closed, kGapDecimals) : "");
 }

@@ -14,6 +14,7 @@
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/results/per_step_file.h"
+#include "sim/sweep/cut_amounts.h"
 
 namespace kvsim::cli {
 namespace {
@@ -83,6 +84,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const auto backend = backend_from(*values);
   const SweepPlan plan = plan_sweep(std::move(request));
+  print_notes(cut_amounts(plan), *values);
   catch_interrupts();  // before a file is begun, which else would stay
   std::optional<PerStepFile> per_step;
   if (plan.request.trajectories) per_step.emplace((*values)["per-step"].as<std::string>());

@@ -8,7 +8,6 @@
 #include "sim/base/printable.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
-#include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/memory.h"
 #include "sim/sweep/sweep_jobs.h"
 
@@ -22,7 +21,6 @@ void announce(const SweepPlan& plan, const std::vector<SweepJob>& jobs, const Ba
       counted(plan.units.size(), "unit"), done,
       memory_note(std::max(memory_bytes(plan, jobs, backend), table_memory(plan.num_replays())),
                   plan.request.threads));
-  for (const std::string& cut : cut_amounts(plan)) std::cerr << fmt::format("kvsim: {}\n", cut);
   const std::vector<std::string> on_cpu = policies_on_cpu(plan, backend);
   if (on_cpu.empty()) return;
   std::cerr << fmt::format("kvsim: replayed on the CPU, which {} does not: {}\n", backend.device(),
@@ -64,7 +62,7 @@ void write_shard(std::ostream& out, const SweepPlan& plan, const std::string& fi
 }
 
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
-                                const SweepRequest& request) {
+                                SweepRequest& request) {
   PolicyList list = policies_for(request, joined_from(verb, values, "policies", ';'),
                                  allocation_of(options_from(values)));
   print_notes(list.notes, values);
@@ -86,7 +84,7 @@ void run_plan(const SweepPlan& plan, const Backend& backend, const po::variables
   Progress progress(plan.num_replays(), "replays", values,
                     plan.num_replays() - plan.num_remaining());
   try {
-    run_sweep(plan, backend, interrupted,
+    run_sweep(plan, jobs, backend, interrupted,
               [&](const PlannedUnit& unit, std::vector<Outcome> outcomes) {
                 const std::size_t count = outcomes.size();
                 finished(unit, std::move(outcomes));

@@ -17,7 +17,7 @@ void print_notes(const std::vector<std::string>& notes, const po::variables_map&
 
 /// The policies of --policies (policies_for()); prints their notes. Throws UsageError.
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
-                                const SweepRequest& request);
+                                SweepRequest& request);
 
 /// The specs in `list` with the allocation of --allocate; prints their notes.
 std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,

@@ -6,8 +6,7 @@
 #include "sim/cli/session.h"
 #include "sim/cli/sweep_table.h"
 #include "sim/sweep/shards/sharding.h"
-#include "sim/sweep/stored_sweep.h"
-#include "sim/sweep/whole_layers.h"
+#include "sim/sweep/sweep_output.h"
 
 namespace kvsim::cli {
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -38,26 +37,23 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
 
   const auto backend = backend_from(*values);
   SweepPlan plan = plan_sweep(std::move(request));
-  ResultStore store(file, ResultStore::Access::write, scratch_from(*values));
-  const RunLabels labels =
-      labels_of(plan, command_line(verb, arguments, *values), backend->device());
-  const std::string note =
-      note_of_another_code(begin_sweep(plan, store, labels, values->count("force") > 0));
-  for (const std::string& line : {note_of_shard(plan, "replay"), note, note_of_cut_layers(plan)}) {
-    print_notes({line}, *values);
-  }
+  const Output output{.file = file,
+                      .scratch = scratch_from(*values),
+                      .command = command_line(verb, arguments, *values)};
+  SweepOutput rows(plan, output, backend->device(), values->count("force") > 0);
+  print_notes({note_of_shard(plan, "replay")}, *values);
+  print_notes(rows.notes(), *values);
   try {
-    run_plan(plan, *backend, *values,
-             [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) {
-               store_unit(outcomes, store);
-             });
+    run_plan(
+        plan, *backend, *values,
+        [&](const PlannedUnit&, const std::vector<Outcome>& outcomes) { rows.add({outcomes}); });
   } catch (const Interrupted& interrupted) {
     throw Interrupted(fmt::format("{}, which {} keeps; the same command does the rest",
-                                  interrupted.what(), store.keep().string()));
+                                  interrupted.what(), rows.keep().string()));
   }
-  store.finish_run();
+  rows.finish();
   if (plan.request.shard.is_all()) {
-    write_sweep_table(std::cout, plan, store);
+    write_sweep_table(std::cout, plan, rows.file());
   } else {
     write_shard(std::cout, plan, file);
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policies/registry/registry.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/attention/attention_blocks.h"
 #include "sim/replay/planner.h"
 
@@ -84,7 +84,7 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
   std::vector<Configuration> configurations;
   for (const int budget : options.error_budgets) {
     configurations.push_back(
-        {Spec(find_policy("schedule")), budget, {}, {plans[budget - 1].schedule}});
+        {scheduled(), budget, {}, {plans[budget - 1].schedule}});
   }
   if (configurations.empty()) return;
   const ReplayOptions replay_options{

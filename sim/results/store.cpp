@@ -40,10 +40,6 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access, const
   }
 }
 
-ResultStore::ResultStore() : database_(std::make_unique<Database>()) {
-  database_->run([](SQLite::Database& connection) { create_replay_table(connection, "memory"); });
-}
-
 ResultStore::~ResultStore() = default;
 
 void ResultStore::check_accepts_unmeasured() const {

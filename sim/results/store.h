@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/results/layer_error.h"
 #include "sim/results/local_disk/scratch.h"
-#include "sim/results/sampled_interval.h"
+#include "sim/results/result_sink.h"
 #include "sim/results/table.h"
 #include "sim/results/table_schema.h"
 
@@ -30,7 +29,7 @@ struct RunLabels;
 ///
 /// All members throw DataError if the file is not a result file, std::runtime_error if the database
 /// cannot be read or written.
-class ResultStore {
+class ResultStore final : public ResultSink {
  public:
   enum class Access { read, write };
 
@@ -40,9 +39,7 @@ class ResultStore {
   /// local disk and brought to its place whole: now and then, by finish_run() and by the
   /// destructor, which tells what fails.
   ResultStore(const std::filesystem::path& file, Access access, const Scratch& scratch = {});
-  /// In memory, as if in an empty file.
-  ResultStore();
-  ~ResultStore();
+  ~ResultStore() override;
 
   /// Throws DataError if the file, of an earlier version, does not accept NULL in the columns that
   /// need a reference.
@@ -63,11 +60,9 @@ class ResultStore {
   /// The run_id of that row; empty before begin_run().
   std::string run_id() const;
 
-  /// Adds all rows, certificates, errors of layers and intervals or, on failure, none. Replaces
-  /// rows with the same key, and their certificates.
   void add(const std::vector<Result>& results, const std::vector<CertificateRow>& certificates = {},
            const std::vector<LayerErrorRow>& layer_errors = {},
-           const std::vector<SampledIntervalRow>& intervals = {});
+           const std::vector<SampledIntervalRow>& intervals = {}) override;
 
   /// Gives the rows with the keys of `results` their labels; a result without one changes nothing.
   /// Returns the number of rows that had another label.
@@ -76,8 +71,7 @@ class ResultStore {
   /// The bound that the certificate of this row proves, if it has one.
   std::optional<double> recall_bound(const Result& result) const;
 
-  /// All rows of the unit, mode and seed of `key`.
-  std::vector<Result> unit_results(const Result& key) const;
+  std::vector<Result> unit_results(const Result& key) const override;
 
   /// The policy and the budget of all rows of the unit, mode and seed of `key`, with their
   /// policy_code.

@@ -60,9 +60,8 @@ ReplayJob JobLoader::load(const SweepJob& job) const {
   UnitParts parts{
       .vectors = measures, .values = measures, .text = false, .projection = job.whole_layers};
   for (const PlannedReplay& replay : job.replays) {
-    const Rules rules = plan_.policy_of(replay).rules({.budget = replay.budget});
-    parts.values |= rules.sees_values;
-    parts.text |= rules.sees_kinds;
+    parts.values |= replay.rules->sees_values;
+    parts.text |= replay.rules->sees_kinds;
   }
   ReplayJob loaded{.units = {}, .configurations = {}, .whole_layers = job.whole_layers};
   for (const JobUnit& unit : job.units) {

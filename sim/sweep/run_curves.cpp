@@ -145,6 +145,7 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
 void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                 const CurvesFinished& finished) {
   const SweepRequest& request = plan.sweep.request;
+  const TableSchema schema = curve_schema();
   std::mutex reporting;
   const auto read = [&](std::size_t i) {
     const PlannedUnit& planned = plan.sweep.units[i];
@@ -158,9 +159,10 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
         .error_budgets = plan.errors.of(unit.num_tokens(), budget_base(planned.unit, request.mode)),
         .interrupted = &interrupted};
     const std::vector<Curve> curves = curves_of(unit, request.policies, options, backend);
-    auto rows = rows_of(plan, planned, unit, curves, backend.device());
+    const std::vector<TableRows> tables{
+        {&schema, rows_of(plan, planned, unit, curves, backend.device())}};
     const std::lock_guard<std::mutex> lock(reporting);
-    finished(planned, curves, std::move(rows));
+    finished(planned, curves, tables);
   };
   in_parallel_with_read(plan.sweep.units.size(), request.threads, interrupted, read, follow);
 }

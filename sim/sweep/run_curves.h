@@ -24,9 +24,9 @@ NamedSpecs specs_with_curves();
 /// plan_sweep() throws.
 CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors);
 
-/// Called with the rows of one unit, by one thread at a time.
+/// Called with the curves of one unit and their rows in the table `curve`, by one thread at a time.
 using CurvesFinished = std::function<void(const PlannedUnit&, const std::vector<Curve>&,
-                                          std::vector<std::vector<Value>> rows)>;
+                                          const std::vector<TableRows>&)>;
 
 /// Computes the curves, units in parallel. Curves are parallel to the policies of the request; rows
 /// are those of curve_schema(). After a failure or an interruption no further unit begins; finished

@@ -19,7 +19,7 @@ std::size_t jobs_at_once(const SweepPlan& plan, const SweepJob& job, const Backe
   }
   std::vector<Rules> rules;
   for (const PlannedReplay& replay : job.replays) {
-    rules.push_back(plan.policy_of(replay).rules({.budget = replay.budget}));
+    rules.push_back(*replay.rules);
     if (!device->can_replay(rules.back())) rules.pop_back();
   }
   if (rules.empty()) return 1;
@@ -129,7 +129,11 @@ std::size_t memory_bytes(const SweepPlan& plan, std::span<const SweepJob> jobs,
 
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished) {
-  std::vector<SweepJob> jobs = jobs_of(plan);
+  run_sweep(plan, jobs_of(plan), backend, interrupted, finished);
+}
+
+void run_sweep(const SweepPlan& plan, std::vector<SweepJob> jobs, const Backend& backend,
+               const std::atomic<bool>& interrupted, const UnitFinished& finished) {
   const ReplayOptions options = options_of(plan.request, interrupted);
   std::mutex reporting;
   const auto run_all = [&](std::span<const SweepJob> part) {
@@ -168,11 +172,10 @@ std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& b
   for (const PlannedUnit& unit : plan.units) {
     for (const PlannedReplay& replay : unit.remaining) {
       const Spec& policy = plan.policy_of(replay);
-      const Rules rules = policy.rules({.budget = replay.budget});
       const LayerInfo& layer = layer_info(plan.traces[unit.trace], unit.unit.name);
       const bool on_device = plan.request.measuring.has_reference() &&
                              layer.gradient_samples == 0 && !unit.in_whole_layer &&
-                             device->can_replay(rules);
+                             device->can_replay(*replay.rules);
       if (!on_device) names.insert(policy.text());
     }
   }

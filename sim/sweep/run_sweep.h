@@ -13,9 +13,13 @@ namespace kvsim {
 /// Called with the outcomes of one unit as soon as it is finished, by one thread at a time.
 using UnitFinished = std::function<void(const PlannedUnit&, std::vector<Outcome>)>;
 
-/// Replays what remains of the plan, jobs in parallel. After a failure or an interruption no
+/// Replays `jobs` of the plan in parallel. After a failure or an interruption no
 /// further job begins; finished units have been reported. Then throws the failure of the first such
-/// job in the order of jobs_of(), or Interrupted.
+/// job, or Interrupted.
+void run_sweep(const SweepPlan& plan, std::vector<SweepJob> jobs, const Backend& backend,
+               const std::atomic<bool>& interrupted, const UnitFinished& finished);
+
+/// The same for all jobs that remain: jobs_of().
 void run_sweep(const SweepPlan& plan, const Backend& backend, const std::atomic<bool>& interrupted,
                const UnitFinished& finished);
 

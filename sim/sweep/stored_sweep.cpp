@@ -14,8 +14,8 @@ namespace kvsim {
 namespace {
 
 /// Earlier rows of another code, and those that are replaced, say nothing about these.
-void check_bounds_of_unit(const std::vector<Outcome>& outcomes, const ResultStore& store) {
-  std::vector<Result> of_unit = store.unit_results(outcomes.front().result);
+void check_bounds_of_unit(const std::vector<Outcome>& outcomes, const ResultSink& sink) {
+  std::vector<Result> of_unit = sink.unit_results(outcomes.front().result);
   std::erase_if(of_unit, [&](const Result& earlier) {
     return !is_current(earlier) ||
            std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
@@ -61,11 +61,11 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
                      sum == 1 ? "is" : "are");
 }
 
-void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store) {
-  store_units({outcomes}, store);
+void store_unit(const std::vector<Outcome>& outcomes, ResultSink& sink) {
+  store_units({outcomes}, sink);
 }
 
-void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& store) {
+void store_units(const std::vector<std::vector<Outcome>>& units, ResultSink& sink) {
   std::vector<Result> rows;
   std::vector<CertificateRow> certificates;
   std::vector<LayerErrorRow> layer_errors;
@@ -73,7 +73,7 @@ void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& st
   std::exception_ptr refused;
   for (const std::vector<Outcome>& outcomes : units) {
     try {
-      check_bounds_of_unit(outcomes, store);
+      check_bounds_of_unit(outcomes, sink);
     } catch (const BoundExceeded&) {
       if (!refused) refused = std::current_exception();
       continue;
@@ -87,7 +87,7 @@ void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& st
       }
     }
   }
-  if (!rows.empty()) store.add(rows, certificates, layer_errors, intervals);
+  if (!rows.empty()) sink.add(rows, certificates, layer_errors, intervals);
   if (refused) std::rethrow_exception(refused);
 }
 

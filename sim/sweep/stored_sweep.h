@@ -27,11 +27,11 @@ std::string note_of_another_code(const std::map<std::string, std::size_t>& rows)
 /// Stores the rows of one unit, unless one of them or of its earlier rows exceeds a bound
 /// (BoundExceeded). Earlier rows of another code, and those that are replaced, say nothing about
 /// these.
-void store_unit(const std::vector<Outcome>& outcomes, ResultStore& store);
+void store_unit(const std::vector<Outcome>& outcomes, ResultSink& sink);
 
 /// The same for several units, in one transaction. Units that fail the check are not stored; throws
 /// what the first of them threw once the others are.
-void store_units(const std::vector<std::vector<Outcome>>& units, ResultStore& store);
+void store_units(const std::vector<std::vector<Outcome>>& units, ResultSink& sink);
 
 /// The rows of all replays of the plan that the store holds, ordered by key.
 std::vector<Result> rows_of_sweep(const SweepPlan& plan, const ResultStore& store);

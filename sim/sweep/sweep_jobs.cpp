@@ -11,10 +11,6 @@
 namespace kvsim {
 namespace {
 
-Scope scope_of(const SweepPlan& plan, const PlannedReplay& replay) {
-  return plan.policy_of(replay).rules({.budget = replay.budget}).scope;
-}
-
 // The units that a policy of this scope decides for together with the unit `name`, that included.
 std::vector<JobUnit> units_decided_together(const Trace& trace, const UnitName& name, Scope scope) {
   if (scope == Scope::head) return {{name}};
@@ -62,7 +58,7 @@ std::vector<SweepJob> jobs_of(const SweepPlan& plan) {
     const PlannedUnit& planned = plan.units[i];
     const UnitName& name = planned.unit.name;
     for (const PlannedReplay& replay : planned.remaining) {
-      const Scope decides = scope_of(plan, replay);
+      const Scope decides = replay.rules->scope;
       const bool of_layer =
           planned.in_whole_layer || plan.policy_of(replay).needs().output_projection;
       const Scope scope = of_layer && decides == Scope::head ? Scope::layer : decides;
@@ -125,7 +121,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   std::set<std::pair<int, int>> stored;
   for (const PlannedReplay& replay : job.replays) {
     const Spec& policy = plan.policy_of(replay);
-    const Rules rules = policy.rules({.budget = replay.budget});
+    const Rules& rules = *replay.rules;
     const int held_between = most_held(replay.budget, plan.request.eviction_interval, false);
     const auto most = static_cast<std::size_t>(std::max(held_between, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;

@@ -19,22 +19,8 @@
 namespace kvsim {
 namespace {
 
-std::vector<PlannedReplay> replays_of(const SweepRequest& request, const SelectedUnit& unit) {
-  std::vector<PlannedReplay> replays;
-  for (const Amount& amount : request.budgets) {
-    const int budget = amount.of(budget_base(unit, request.mode));
-    const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
-    if (std::any_of(replays.begin(), replays.end(), same)) continue;
-    for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
-      replays.push_back({policy, budget, amount.written()});
-    }
-  }
-  return replays;
-}
-
-void check_allocation(const Spec& policy, int budget) {
-  const Scope scope = policy.rules({.budget = budget}).scope;
-  if (policy.allocation() == Allocation::adaptive && scope != Scope::head) {
+void check_allocation(const Spec& policy, const Rules& rules) {
+  if (policy.allocation() == Allocation::adaptive && rules.scope != Scope::head) {
     throw UsageError(fmt::format(
         "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
         "it out, or use another allocation",
@@ -42,8 +28,7 @@ void check_allocation(const Spec& policy, int budget) {
   }
 }
 
-void check_rotation(const Spec& policy, const Trace& trace, int budget) {
-  const Rules rules = policy.rules({.budget = budget});
+void check_rotation(const Spec& policy, const Trace& trace, const Rules& rules) {
   if (trace.header().rope || !(rules.slot_positions || rules.sees_rotation)) return;
   throw DataError(
       fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
@@ -52,9 +37,9 @@ void check_rotation(const Spec& policy, const Trace& trace, int budget) {
                   rules.slot_positions ? "keep text positions" : "leave the policy out"));
 }
 
-void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit, int budget) {
-  if (!unit.sliding_window && !unit.attention_chunk) return;
-  if (!policy.rules({.budget = budget}).rest) return;
+void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
+                  const Rules& rules) {
+  if (!rules.rest || (!unit.sliding_window && !unit.attention_chunk)) return;
   throw DataError(fmt::format(
       "{}: sequence '{}', layer {}: expected no {} for {}, since it would hide evicted tokens one "
       "after the other, found one of {} tokens; leave +rest out, or select other layers",
@@ -64,13 +49,49 @@ void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& un
 }
 
 // Rules may depend on the budget.
-void check_at_budget(const Spec& policy, const SweepRequest& request, int budget) {
-  check_allocation(policy, budget);
+void check_at_budget(const Spec& policy, const Rules& rules, const SweepRequest& request,
+                     int budget) {
+  check_allocation(policy, rules);
   check_reference(policy, request.measuring, budget);
   check_interval(policy, request.mode, request.eviction_interval, budget);
 }
 
-void add_trace(SweepPlan& plan, Trace trace) {
+/// The rules of the request's policies at each budget, resolved and checked once.
+class PlannedRules {
+ public:
+  explicit PlannedRules(const SweepRequest& request) : request_(request) {}
+
+  std::shared_ptr<const Rules> of(std::size_t policy, int budget) {
+    std::shared_ptr<const Rules>& rules = rules_[{policy, budget}];
+    if (!rules) {
+      const Spec& spec = request_.policies[policy];
+      rules = std::make_shared<const Rules>(spec.rules({.budget = budget}));
+      check_at_budget(spec, *rules, request_, budget);
+      if (spec.is_estimator()) check_estimator(spec, budget);
+    }
+    return rules;
+  }
+
+ private:
+  const SweepRequest& request_;
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<const Rules>> rules_;
+};
+
+std::vector<PlannedReplay> replays_of(const SweepRequest& request, const SelectedUnit& unit,
+                                      PlannedRules& rules) {
+  std::vector<PlannedReplay> replays;
+  for (const Amount& amount : request.budgets) {
+    const int budget = amount.of(budget_base(unit, request.mode));
+    const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
+    if (std::any_of(replays.begin(), replays.end(), same)) continue;
+    for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
+      replays.push_back({policy, budget, amount.written(), rules.of(policy, budget)});
+    }
+  }
+  return replays;
+}
+
+void add_trace(SweepPlan& plan, PlannedRules& rules, Trace trace) {
   const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
   if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
   for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
@@ -80,14 +101,12 @@ void add_trace(SweepPlan& plan, Trace trace) {
                   plan.request.eviction_interval, plan.request.measuring);
     PlannedUnit& planned = plan.units.emplace_back();
     planned.trace = plan.traces.size();
-    planned.replays = replays_of(plan.request, unit);
+    planned.replays = replays_of(plan.request, unit, rules);
     for (const PlannedReplay& replay : planned.replays) {
       const Spec& policy = plan.policy_of(replay);
-      check_at_budget(policy, plan.request, replay.budget);
-      check_rotation(policy, trace, replay.budget);
+      check_rotation(policy, trace, *replay.rules);
       check_needs(policy, trace, unit, plan.request.mode);
-      check_window(policy, trace, unit, replay.budget);
-      if (policy.is_estimator()) check_estimator(policy, replay.budget);
+      check_window(policy, trace, unit, *replay.rules);
     }
     planned.remaining = planned.replays;
     planned.unit = std::move(unit);
@@ -127,7 +146,13 @@ std::string SweepPlan::mode() const {
 }
 
 void check_policy(const Spec& policy, const SweepRequest& request) {
-  check_at_budget(policy, request, 1);
+  check_at_budget(policy, policy.rules({.budget = 1}), request, 1);
+}
+
+void open_traces(SweepRequest& request) {
+  std::vector<Trace> opened(request.traces.begin(), request.traces.end());
+  request.open_traces.insert(request.open_traces.begin(), opened.begin(), opened.end());
+  request.traces.clear();
 }
 
 Spec with_schedule_hash(const Spec& policy) {
@@ -152,8 +177,9 @@ SweepPlan plan_sweep(SweepRequest request) {
     check_policy(policy, plan.request);
     if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
   }
-  for (const std::filesystem::path& file : plan.request.traces) add_trace(plan, Trace(file));
-  for (const Trace& trace : plan.request.open_traces) add_trace(plan, trace);
+  open_traces(plan.request);
+  PlannedRules rules(plan.request);
+  for (const Trace& trace : plan.request.open_traces) add_trace(plan, rules, trace);
   check_schedules(plan);
   mark_whole_layers(plan);
   keep_shard(plan, plan.request.shard);

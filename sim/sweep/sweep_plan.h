@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct PlannedReplay {
   std::size_t policy = 0;  ///< index into the request's policies
   int budget = 1;
   std::string budget_request;  ///< the budget as written by the user
+
+  /// The policy's rules at this budget, which all replays of both share.
+  std::shared_ptr<const Rules> rules;
 };
 
 /// One unit and its replays. Amounts that come to the same budget are replayed once.
@@ -71,6 +75,9 @@ struct SweepPlan {
     return request.policies[replay.policy];
   }
 };
+
+/// Opens the traces of `request` that are named: `traces` is empty afterwards.
+void open_traces(SweepRequest& request);
 
 /// Throws UsageError if the options of `request` rule `policy` out: `adaptive` where heads share a
 /// cache, and what check_reference() and check_interval() refuse.

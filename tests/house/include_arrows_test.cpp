@@ -24,8 +24,8 @@ const Folders kPolicies = {"policies/interface/", "policies/parameters/", "polic
                            "policies/registry/"};
 const Folders kTraces = {"traces/", "traces/hdf5/", "traces/guard/", "traces/output/"};
 const Folders kBelowReplay =
-    kPolicies + kTraces +
-    Folders{"sim/outputs/", "sim/results/", "sim/attention/", "sim/cache/", "sim/kernels/"};
+    kPolicies + kTraces + Folders{"sim/outputs/",   "sim/results/", "sim/results/sinks/",
+                                  "sim/attention/", "sim/cache/",   "sim/kernels/"};
 const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/sweep/"};
 
 constexpr std::string_view kBase = "sim/base/";  // which every room may include
@@ -50,6 +50,7 @@ const std::vector<Room> kRooms = {
     {"sim/results/",
      Folders{"policies/registry/", "sim/kernels/percentile.h", "sim/results/local_disk/"} +
          kTraces},
+    {"sim/results/sinks/", {"sim/results/", "sim/results/local_disk/"}},
     {"sim/results/merge/", Folders{"sim/results/", "sim/results/local_disk/"} + kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
                              "policies/parts/"} +

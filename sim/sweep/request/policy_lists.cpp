@@ -28,18 +28,13 @@ std::vector<std::string> hints_for_aliases(const std::vector<Spec>& specs) {
   return hints;
 }
 
-std::vector<Trace> traces_of(const SweepRequest& request) {
-  std::vector<Trace> traces = request.open_traces;
-  for (const std::filesystem::path& file : request.traces) traces.emplace_back(file);
-  return traces;
-}
-
 /// Throws UsageError if a trace of the request lacks what the policy needs: the rotation of keys,
 /// or what check_needs() demands.
-void check_traces(const Spec& policy, const SweepRequest& request) {
+void check_traces(const Spec& policy, SweepRequest& request) {
   const bool sees_rotation = policy.rules({}).sees_rotation;
   if (!sees_rotation && policy.needs() == TraceNeeds()) return;
-  for (const Trace& trace : traces_of(request)) {
+  open_traces(request);
+  for (const Trace& trace : request.open_traces) {
     if (sees_rotation && !trace.header().rope) {
       throw UsageError(fmt::format(
           "{} needs to know how keys were rotated, which a trace does not say; record it again",
@@ -61,7 +56,7 @@ struct LeftOut {
 };
 
 /// Removes the policies that check_policy() refuses, and those that need what a trace lacks.
-std::vector<Spec> without_refused(std::vector<Spec> policies, const SweepRequest& request,
+std::vector<Spec> without_refused(std::vector<Spec> policies, SweepRequest& request,
                                   LeftOut& left_out) {
   std::erase_if(policies, [&](const Spec& policy) {
     try {
@@ -90,7 +85,7 @@ PolicyList policies_in(const std::string& list, Allocation allocation, const Nam
   return {with_allocation(std::move(specs), allocation), std::move(hints)};
 }
 
-PolicyList policies_for(const SweepRequest& request, const std::string& list, Allocation allocation,
+PolicyList policies_for(SweepRequest& request, const std::string& list, Allocation allocation,
                         const NamedSpecs& named) {
   LeftOut left_out;
   const auto allowed = [&](const std::function<std::vector<Spec>()>& specs) {

@@ -23,9 +23,10 @@ PolicyList policies_in(const std::string& list, Allocation allocation,
                        const NamedSpecs& named = every_spec());
 
 /// The same, but `all` and `oracles` leave out the policies that `request` rules out
-/// (check_policy()), and those that need what a trace lacks (check_needs()), with a note. Throws
-/// UsageError also if nothing is left.
-PolicyList policies_for(const SweepRequest& request, const std::string& list, Allocation allocation,
+/// (check_policy()), and those that need what a trace lacks (check_needs()), with a note; the
+/// traces of `request` are open afterwards if a policy needs something. Throws UsageError also if
+/// nothing is left.
+PolicyList policies_for(SweepRequest& request, const std::string& list, Allocation allocation,
                         const NamedSpecs& named = every_spec());
 
 }  // namespace kvsim

@@ -91,7 +91,7 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
   std::map<std::size_t, Count> smallest;  // budget of each oracle
   for (const PlannedReplay& replay : job.replays) {
     const Spec& policy = plan.policy_of(replay);
-    const Rules rules = policy.rules({.budget = replay.budget});
+    const Rules& rules = *replay.rules;
     const Count held = held_by(plan.request, replay, rules, unit);
     sum += replaying(policy, rules, unit, held, measuring);
     if (!policy.is_oracle()) continue;

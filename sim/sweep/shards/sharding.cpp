@@ -126,7 +126,7 @@ void keep_shard_of_units(SweepPlan& plan, const Shard& shard, const UnitWork& wo
 
 std::string note_of_shard(const SweepPlan& plan, std::string_view what) {
   const Shard& shard = plan.request.shard;
-  if (shard.is_all() || plan.units.empty()) return note_of_empty_shard(plan);
+  if (shard.is_all() || plan.units.empty()) return "";
   const bool replays = what == "replay";
   return fmt::format("shard {}: {} of {} {}s, about {:.1f}% of the work", shard_name(shard),
                      replays ? plan.num_replays() : plan.units.size(),

@@ -95,7 +95,7 @@ TEST_CASE("a shard without work leaves a file that says that it is done") {
   wanted.shard = {static_cast<int>(kUnits) + 1, static_cast<int>(kUnits) + 1};
   const SweepPlan plan = plan_sweep(wanted);
   CHECK(plan.units.empty());
-  CHECK(note_of_shard(plan, "replay") ==
+  CHECK(note_of_empty_shard(plan) ==
         "shard 9/9: nothing to do, as the work has fewer parts than shards; its result file says "
         "so");
   ResultStore store(folder / "r.sqlite", ResultStore::Access::write);
