@@ -48,10 +48,10 @@ CertifiedPlan only_plan(const EvictionSteps& steps, const Costs& costs, int budg
 
 CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
                               const CacheSize& cache) {
-  const Takers takers(*costs, steps, cache.budget, cache.recent);
-  auto plan = auction_plan(takers, steps);
+  const Bidders bidders(*costs, steps, cache.budget, cache.recent);
+  auto plan = auction_plan(bidders, steps);
   if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
-  if (is_proven(*plan, takers.total())) return std::move(*plan);
+  if (is_proven(*plan, bidders.total())) return std::move(*plan);
   throw UnprovenOptimum(fmt::format(
       "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
       "report this, with the trace",

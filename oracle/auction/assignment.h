@@ -2,27 +2,27 @@
 
 #include <vector>
 
-#include "oracle/auction/takers.h"
+#include "oracle/auction/bidders.h"
 
 namespace kvsim {
 
 /// Times a float that was rounded to nearest, what was rounded is not exceeded.
 inline constexpr float kRoundedBelow = 1 - 0x1p-22F;
 
-/// Which taker has each token, and the prices of tokens, which only rise.
+/// Which bidder has each token, and the prices of tokens, which only rise.
 class Assignment {
  public:
   static constexpr int kNobody = -1;
 
   /// Nobody has a token. `prices`: of each token; empty: 0.
-  explicit Assignment(const Takers& takers, const std::vector<double>& prices = {});
+  explicit Assignment(const Bidders& bidders, const std::vector<double>& prices = {});
 
-  int taker_of(int token) const { return taker_of_[token]; }
-  /// How many tokens a taker lacks of its units.
-  int missing(int taker) const { return missing_[taker]; }
+  int bidder_of(int token) const { return bidder_of_[token]; }
+  /// How many tokens a bidder lacks of its units.
+  int missing(int bidder) const { return missing_[bidder]; }
 
   /// Takes the token from whoever has it.
-  void give(int token, int taker);
+  void give(int token, int bidder);
   void release(int token);
 
   double price(int token) const { return price_[token]; }
@@ -34,10 +34,10 @@ class Assignment {
   const float* prices_below() const { return price_below_.data(); }
 
   /// The sum of the costs of evicted tokens.
-  double loss(const Takers& takers) const;
+  double loss(const Bidders& bidders) const;
 
  private:
-  std::vector<int> taker_of_;
+  std::vector<int> bidder_of_;
   std::vector<int> missing_;
   std::vector<double> price_;
   std::vector<float> price_below_;

@@ -18,14 +18,15 @@ void push(std::vector<std::pair<double, int>>& heap, std::pair<double, int> cand
 
 }  // namespace
 
-Auction::Auction(const Takers& takers, Assignment& assignment, CandidateLists& lists)
-    : takers_(takers), assignment_(assignment), lists_(lists) {
-  for (int taker = 0; taker < takers.count(); ++taker) {
-    if (lists.has_list(taker)) continue;
-    Candidates& candidates = candidates_[taker];
-    for (std::size_t token = 0; token < takers.num_choices(taker); ++token) {
+Auction::Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists)
+    : bidders_(bidders), assignment_(assignment), lists_(lists) {
+  for (int bidder = 0; bidder < bidders.count(); ++bidder) {
+    if (lists.has_list(bidder)) continue;
+    Candidates& candidates = candidates_[bidder];
+    for (std::size_t token = 0; token < bidders.num_choices(bidder); ++token) {
       const auto place = static_cast<int>(token);
-      if (assignment.taker_of(place) != taker) candidates.emplace_back(value(taker, place), place);
+      if (assignment.bidder_of(place) != bidder)
+        candidates.emplace_back(value(bidder, place), place);
     }
     std::make_heap(candidates.begin(), candidates.end(), std::greater<>());
   }
@@ -36,13 +37,13 @@ void Auction::run(double epsilon) {
   for (;;) {
     poll_interrupt();
     if (!lacking_.empty()) {
-      const int taker = lacking_.back();
+      const int bidder = lacking_.back();
       lacking_.pop_back();
-      while (assignment_.missing(taker) > 0) bid(taker, epsilon);
+      while (assignment_.missing(bidder) > 0) bid(bidder, epsilon);
     } else if (!lacking_unlisted_.empty()) {
-      const int taker = lacking_unlisted_.back();
+      const int bidder = lacking_unlisted_.back();
       lacking_unlisted_.pop_back();
-      if (assignment_.missing(taker) > 0) bid_without_list(taker, epsilon);
+      if (assignment_.missing(bidder) > 0) bid_without_list(bidder, epsilon);
     } else {
       return;
     }
@@ -50,89 +51,89 @@ void Auction::run(double epsilon) {
 }
 
 void Auction::release_worse_than(double epsilon) {
-  std::vector<double> most(static_cast<std::size_t>(takers_.count()));
-  for (int taker = takers_.count() - 1; taker >= 0; --taker) {
+  std::vector<double> most(static_cast<std::size_t>(bidders_.count()));
+  for (int bidder = bidders_.count() - 1; bidder >= 0; --bidder) {
     poll_interrupt();
     double best = 0;
-    if (lists_.has_list(taker)) {
-      best = lists_.best_two(taker, kStale * epsilon).value;
+    if (lists_.has_list(bidder)) {
+      best = lists_.best_two(bidder, kStale * epsilon).value;
     } else {
-      Candidates& candidates = candidates_.at(taker);
-      const auto lowest = take_lowest(taker, candidates);
+      Candidates& candidates = candidates_.at(bidder);
+      const auto lowest = take_lowest(bidder, candidates);
       push(candidates, lowest);
       best = lowest.first;
     }
-    most[static_cast<std::size_t>(taker)] = best + epsilon;
+    most[static_cast<std::size_t>(bidder)] = best + epsilon;
   }
-  for (int token = 0; token < takers_.num_tokens(); ++token) {
-    const int taker = assignment_.taker_of(token);
-    if (taker == Assignment::kNobody) continue;
-    if (value(taker, token) <= most[static_cast<std::size_t>(taker)]) continue;
+  for (int token = 0; token < bidders_.num_tokens(); ++token) {
+    const int bidder = assignment_.bidder_of(token);
+    if (bidder == Assignment::kNobody) continue;
+    if (value(bidder, token) <= most[static_cast<std::size_t>(bidder)]) continue;
     assignment_.release(token);
-    lost(taker, token);
+    lost(bidder, token);
   }
-  for (int taker = takers_.count() - 1; taker >= 0; --taker) {
-    if (assignment_.missing(taker) > 0) queue(taker);
+  for (int bidder = bidders_.count() - 1; bidder >= 0; --bidder) {
+    if (assignment_.missing(bidder) > 0) queue(bidder);
   }
 }
 
-void Auction::bid(int taker, double epsilon) {
-  const Offer offer = lists_.best_two(taker, kStale * epsilon);
-  take(offer.token, taker,
+void Auction::bid(int bidder, double epsilon) {
+  const Offer offer = lists_.best_two(bidder, kStale * epsilon);
+  take(offer.token, bidder,
        assignment_.price(offer.token) + (offer.next_value - offer.value) + epsilon);
 }
 
 // The last of the lowest sets the price of the others, and stays a candidate.
-void Auction::bid_without_list(int taker, double epsilon) {
-  Candidates& candidates = candidates_.at(taker);
+void Auction::bid_without_list(int bidder, double epsilon) {
+  Candidates& candidates = candidates_.at(bidder);
   lowest_.clear();
-  for (int more = assignment_.missing(taker); more >= 0; --more) {
-    lowest_.push_back(take_lowest(taker, candidates));
+  for (int more = assignment_.missing(bidder); more >= 0; --more) {
+    lowest_.push_back(take_lowest(bidder, candidates));
   }
   const double level = lowest_.back().first + epsilon;
   push(candidates, lowest_.back());
   lowest_.pop_back();
   for (const auto& [value, token] : lowest_) {
-    take(token, taker, assignment_.price(token) + (level - value));
+    take(token, bidder, assignment_.price(token) + (level - value));
   }
 }
 
-void Auction::take(int token, int taker, double price) {
-  const int before = assignment_.taker_of(token);
-  assignment_.give(token, taker);
+void Auction::take(int token, int bidder, double price) {
+  const int before = assignment_.bidder_of(token);
+  assignment_.give(token, bidder);
   assignment_.raise(token, price);
   if (before == Assignment::kNobody) return;
   lost(before, token);
   queue(before);
 }
 
-void Auction::lost(int taker, int token) {
-  if (lists_.has_list(taker)) {
-    lists_.lost(taker, token);
+void Auction::lost(int bidder, int token) {
+  if (lists_.has_list(bidder)) {
+    lists_.lost(bidder, token);
   } else {
-    push(candidates_.at(taker), {value(taker, token), token});
+    push(candidates_.at(bidder), {value(bidder, token), token});
   }
 }
 
-void Auction::queue(int taker) {
-  if (lists_.has_list(taker)) {
-    lacking_.push_back(taker);
-  } else if (std::find(lacking_unlisted_.begin(), lacking_unlisted_.end(), taker) ==
+void Auction::queue(int bidder) {
+  if (lists_.has_list(bidder)) {
+    lacking_.push_back(bidder);
+  } else if (std::find(lacking_unlisted_.begin(), lacking_unlisted_.end(), bidder) ==
              lacking_unlisted_.end()) {
-    lacking_unlisted_.push_back(taker);
+    lacking_unlisted_.push_back(bidder);
   }
 }
 
-double Auction::value(int taker, int token) const {
-  return double{takers_.cost(taker, token)} + assignment_.price(token);
+double Auction::value(int bidder, int token) const {
+  return double{bidders_.cost(bidder, token)} + assignment_.price(token);
 }
 
-std::pair<double, int> Auction::take_lowest(int taker, Candidates& candidates) {
+std::pair<double, int> Auction::take_lowest(int bidder, Candidates& candidates) {
   for (;;) {
     std::pop_heap(candidates.begin(), candidates.end(), std::greater<>());
     const auto [before, token] = candidates.back();
     candidates.pop_back();
-    const double now = value(taker, token);
+    const double now = value(bidder, token);
     if (now <= before) return {now, token};
     push(candidates, {now, token});
   }

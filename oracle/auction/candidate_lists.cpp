@@ -12,27 +12,27 @@ constexpr float kNoLimit = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-CandidateLists::CandidateLists(const Takers& takers, const Assignment& assignment)
-    : takers_(takers),
+CandidateLists::CandidateLists(const Bidders& bidders, const Assignment& assignment)
+    : bidders_(bidders),
       assignment_(assignment),
-      lists_(takers.count()),
-      narrow_(static_cast<std::size_t>(takers.count()) * kNarrow),
-      wide_tokens_(static_cast<std::size_t>(takers.count()) * kWide),
-      wide_costs_(static_cast<std::size_t>(takers.count()) * kWide),
-      found_tokens_(takers.num_tokens()),
-      found_sums_(takers.num_tokens()) {}
+      lists_(bidders.count()),
+      narrow_(static_cast<std::size_t>(bidders.count()) * kNarrow),
+      wide_tokens_(static_cast<std::size_t>(bidders.count()) * kWide),
+      wide_costs_(static_cast<std::size_t>(bidders.count()) * kWide),
+      found_tokens_(bidders.num_tokens()),
+      found_sums_(bidders.num_tokens()) {}
 
 // Lists that were filled just now are taken as they are: of many equal values they hold only some.
-Offer CandidateLists::best_two(int taker, double tolerance) {
+Offer CandidateLists::best_two(int bidder, double tolerance) {
   for (int fills = 0;; ++fills) {
-    const List& list = lists_[taker];
-    const Candidate* const candidates = narrow(taker);
+    const List& list = lists_[bidder];
+    const Candidate* const candidates = narrow(bidder);
     Offer offer{.value = kNoLimit, .next_value = kNoLimit};
     bool none_is_lower = false;
     for (int i = 0; i < list.size; ++i) {
       none_is_lower = candidates[i].least >= offer.next_value;
       if (none_is_lower) break;
-      if (assignment_.taker_of(candidates[i].token) == taker) continue;
+      if (assignment_.bidder_of(candidates[i].token) == bidder) continue;
       const double of_token = value(candidates[i]);
       if (of_token < offer.value) {
         offer = {candidates[i].token, of_token, offer.value};
@@ -41,50 +41,51 @@ Offer CandidateLists::best_two(int taker, double tolerance) {
       }
     }
     if (none_is_lower || offer.next_value <= list.limit + tolerance || fills == 2) return offer;
-    if (fills == 1 || list.wide_size == 0) fill_wide(taker);
-    if (list.wide_size > 0) fill_narrow(taker);
+    if (fills == 1 || list.wide_size == 0) fill_wide(bidder);
+    if (list.wide_size > 0) fill_narrow(bidder);
   }
 }
 
-void CandidateLists::lost(int taker, int token) {
-  if (!has_list(taker) || takers_.units(taker) == 1) return;
-  const double of_token = double{takers_.cost(taker, token)} + assignment_.price(token);
-  lists_[taker].limit = std::min(lists_[taker].limit, static_cast<float>(of_token) * kRoundedBelow);
+void CandidateLists::lost(int bidder, int token) {
+  if (!has_list(bidder) || bidders_.units(bidder) == 1) return;
+  const double of_token = double{bidders_.cost(bidder, token)} + assignment_.price(token);
+  lists_[bidder].limit =
+      std::min(lists_[bidder].limit, static_cast<float>(of_token) * kRoundedBelow);
 }
 
-// From the tokens that are in the list, or at first in that of the next taker, whose costs are
+// From the tokens that are in the list, or at first in that of the next bidder, whose costs are
 // similar. Beside them other tokens are below the limit, more often too many than too few.
-float CandidateLists::likely_limit(int taker) {
-  const std::size_t end = takers_.num_choices(taker);
-  const int source = lists_[taker].wide_size > 0 ? taker : taker + 1;
+float CandidateLists::likely_limit(int bidder) {
+  const std::size_t end = bidders_.num_choices(bidder);
+  const int source = lists_[bidder].wide_size > 0 ? bidder : bidder + 1;
   if (end <= kWide || !has_list(source)) return kNoLimit;
   const auto size = static_cast<std::size_t>(lists_[source].wide_size);
   add_prices(wide_costs(source), wide_tokens(source), size, assignment_.prices_below(),
              sums_.data());
   std::size_t left = size;
-  if (source != taker) {
+  if (source != bidder) {
     left = 0;
     for (std::size_t i = 0; i < size; ++i) {
       sums_[left] = sums_[i];
       left += static_cast<std::size_t>(wide_tokens(source)[i]) < end ? 1 : 0;
     }
   }
-  const std::size_t wanted = least_wide(taker);
+  const std::size_t wanted = least_wide(bidder);
   if (left < wanted) return kNoLimit;
   return limit_of_rank({sums_.data(), left}, wanted, wanted + kNarrow);
 }
 
-std::size_t CandidateLists::find_below(int taker, float limit) {
-  return find_at_most(takers_.costs(taker), assignment_.prices_below(), limit, found_tokens_.data(),
-                      found_sums_.data());
+std::size_t CandidateLists::find_below(int bidder, float limit) {
+  return find_at_most(bidders_.costs(bidder), assignment_.prices_below(), limit,
+                      found_tokens_.data(), found_sums_.data());
 }
 
-void CandidateLists::fill_wide(int taker) {
-  float limit = likely_limit(taker);
-  std::size_t found = find_below(taker, limit);
-  if (found < least_wide(taker)) {
+void CandidateLists::fill_wide(int bidder) {
+  float limit = likely_limit(bidder);
+  std::size_t found = find_below(bidder, limit);
+  if (found < least_wide(bidder)) {
     limit = kNoLimit;
-    found = find_below(taker, limit);
+    found = find_below(bidder, limit);
   }
   if (found > kWide) {
     const float lower = limit_of_rank({found_sums_.data(), found}, kWide * 3 / 4, kWide);
@@ -96,34 +97,35 @@ void CandidateLists::fill_wide(int taker) {
     found = kept;
   }
   for (std::size_t i = 0; i < found; ++i) {
-    wide_tokens(taker)[i] = found_tokens_[i];
-    wide_costs(taker)[i] = takers_.cost(taker, found_tokens_[i]);
+    wide_tokens(bidder)[i] = found_tokens_[i];
+    wide_costs(bidder)[i] = bidders_.cost(bidder, found_tokens_[i]);
   }
-  lists_[taker].wide_size = static_cast<std::int32_t>(found);
-  lists_[taker].wide_limit = found == takers_.num_choices(taker) ? kNoLimit : limit;
+  lists_[bidder].wide_size = static_cast<std::int32_t>(found);
+  lists_[bidder].wide_limit = found == bidders_.num_choices(bidder) ? kNoLimit : limit;
 }
 
-void CandidateLists::fill_narrow(int taker) {
-  List& list = lists_[taker];
+void CandidateLists::fill_narrow(int bidder) {
+  List& list = lists_[bidder];
   const auto size = static_cast<std::size_t>(list.wide_size);
-  add_prices(wide_costs(taker), wide_tokens(taker), size, assignment_.prices_below(), sums_.data());
+  add_prices(wide_costs(bidder), wide_tokens(bidder), size, assignment_.prices_below(),
+             sums_.data());
   std::size_t left = 0;
   for (std::size_t i = 0; i < size; ++i) {
     const bool has =
-        takers_.units(taker) > 1 && assignment_.taker_of(wide_tokens(taker)[i]) == taker;
+        bidders_.units(bidder) > 1 && assignment_.bidder_of(wide_tokens(bidder)[i]) == bidder;
     if (has || sums_[i] > list.wide_limit) continue;
     sums_[left] = sums_[i];
     places_[left++] = static_cast<std::int32_t>(i);
   }
   float limit = kNoLimit;
   if (left > kNarrow) limit = limit_of_rank({sums_.data(), left}, kNarrow / 2, kNarrow);
-  Candidate* const candidates = narrow(taker);
+  Candidate* const candidates = narrow(bidder);
   std::size_t count = 0;
   for (std::size_t i = 0; i < left && count < kNarrow; ++i) {
     if (sums_[i] > limit) continue;
     const auto place = static_cast<std::size_t>(places_[i]);
-    candidates[count++] = {sums_[i] * kRoundedBelow, wide_costs(taker)[place],
-                           wide_tokens(taker)[place]};
+    candidates[count++] = {sums_[i] * kRoundedBelow, wide_costs(bidder)[place],
+                           wide_tokens(bidder)[place]};
   }
   std::sort(candidates, candidates + count,
             [](const Candidate& a, const Candidate& b) { return a.least < b.least; });

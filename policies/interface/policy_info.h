@@ -98,7 +98,7 @@ struct PolicyInfo {
   /// less time than its other way. Empty: it has no auction.
   std::optional<int> auction_from = {};
 
-  // How long it takes besides what its rules tell; null: no longer. A sweep is dealt out by that.
+  // How long it takes besides what its rules tell; null: no longer. A sweep is partitioned by that.
   TimeEstimate scoring_cost = nullptr;   ///< of comparing vectors at every step
   TimeEstimate planning_cost = nullptr;  ///< of an oracle's plan for one budget
   /// Of the plans for all budgets together, without auctions; `held` is the smallest budget.

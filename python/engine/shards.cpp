@@ -20,7 +20,7 @@ void bind_shards(nb::module_& module) {
         return std::pair(shard.index, shard.count);
       },
       "text"_a);
-  module.def("deal", &deal, "costs"_a, "count"_a);
+  module.def("partition", &partition, "costs"_a, "count"_a);
 }
 
 }  // namespace kvsim::python

@@ -30,13 +30,13 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  struct Dealt {
+  struct Item {
     std::size_t index = 0;
     std::exception_ptr failure;  ///< of its reading
   };
 
   /// To be called `count` times.
-  Dealt next() {
+  Item next() {
     std::unique_lock lock(mutex_);
     // One thread waits for what is being read: what comes first is done first, and with a disk that
     // is slow, a second reading would not end sooner.
@@ -46,26 +46,26 @@ class ReadAhead {
       is_awaited_ = false;
     }
     if (ahead_) {
-      Dealt dealt = *ahead_;
+      Item item = *ahead_;
       ahead_.reset();
       reading_ = false;
       lock.unlock();
       changed_.notify_all();
-      return dealt;
+      return item;
     }
-    Dealt dealt{next_++, nullptr};
+    Item item{next_++, nullptr};
     lock.unlock();
     changed_.notify_all();
-    read(dealt);
-    return dealt;
+    read(item);
+    return item;
   }
 
  private:
-  void read(Dealt& dealt) const {
+  void read(Item& item) const {
     try {
-      read_(dealt.index);
+      read_(item.index);
     } catch (...) {
-      dealt.failure = std::current_exception();
+      item.failure = std::current_exception();
     }
   }
 
@@ -76,11 +76,11 @@ class ReadAhead {
       changed_.wait(lock, [&] { return ended_ || (!reading_ && next_ >= threads_); });
       if (ended_ || next_ == count_) return;
       reading_ = true;
-      Dealt dealt{next_++, nullptr};
+      Item item{next_++, nullptr};
       lock.unlock();
-      read(dealt);
+      read(item);
       lock.lock();
-      ahead_ = dealt;
+      ahead_ = item;
       changed_.notify_all();
     }
   }
@@ -93,7 +93,7 @@ class ReadAhead {
   std::size_t next_ = 0;
   bool reading_ = false;  // the reader has begun one that no thread has taken yet
   bool is_awaited_ = false;
-  std::optional<Dealt> ahead_;  // what the reader has read
+  std::optional<Item> ahead_;  // what the reader has read
   bool ended_ = false;
   std::thread reader_;
 };
@@ -107,12 +107,12 @@ void in_parallel_reading_ahead(std::size_t count, int threads, const std::atomic
   std::vector<std::exception_ptr> failures(count);
   try {
     in_parallel(count, threads, interrupted, [&](std::size_t) {
-      const ReadAhead::Dealt dealt = ahead.next();
+      const ReadAhead::Item item = ahead.next();
       try {
-        if (dealt.failure) std::rethrow_exception(dealt.failure);
-        work(dealt.index);
+        if (item.failure) std::rethrow_exception(item.failure);
+        work(item.index);
       } catch (...) {
-        failures[dealt.index] = std::current_exception();
+        failures[item.index] = std::current_exception();
         throw;
       }
     });

@@ -159,8 +159,8 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
         .error_budgets = plan.errors.of(unit.num_tokens(), budget_base(planned.unit, request.mode)),
         .interrupted = &interrupted};
     const std::vector<Curve> curves = curves_of(unit, request.policies, options, backend);
-    const std::vector<TableRows> tables{
-        {&schema, rows_of(plan, planned, unit, curves, backend.device())}};
+    std::vector<TableRows> tables;
+    tables.push_back({&schema, rows_of(plan, planned, unit, curves, backend.device())});
     const std::lock_guard<std::mutex> lock(reporting);
     finished(planned, curves, tables);
   };

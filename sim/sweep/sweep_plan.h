@@ -63,7 +63,7 @@ struct SweepPlan {
 
   /// What all shards of one command have in common, 16 hexadecimal digits; empty without shards.
   std::string study;
-  DealtWork dealt;  ///< all that these shards share out
+  WholeWork whole_work;  ///< of all shards
 
   std::size_t num_replays() const;
   std::size_t num_remaining() const;

@@ -30,14 +30,14 @@ std::shared_ptr<const RemainingSums> costs_of(const StepRows& losses) {
 
 CertifiedPlan by_auction(const EvictionSteps& steps, const RemainingSums& costs, int budget,
                          int recent) {
-  const auto plan = auction_plan(Takers(costs, steps, budget, recent), steps);
+  const auto plan = auction_plan(Bidders(costs, steps, budget, recent), steps);
   REQUIRE(plan);
   return *plan;
 }
 
 void check_equals_assignment(const StepRows& losses, std::span<const int> budgets, int recent) {
   const auto costs = costs_of(losses);
-  const double total = Takers(*costs, losses, budgets[0], recent).total();
+  const double total = Bidders(*costs, losses, budgets[0], recent).total();
   std::vector<CacheSize> caches;
   for (const int budget : budgets) caches.push_back({budget, recent});
   const auto expected = assignment_plans(losses, costs, caches, true);
@@ -126,18 +126,18 @@ TEST_CASE("slot prices of an auction prove its bound", "[auction]") {
 TEST_CASE("an auction that may not finish proves nothing", "[auction]") {
   const FutureAttention losses(random_rows(120, 4));
   const RemainingSums costs(losses);
-  const Takers takers(costs, losses, 12, 0);
-  CHECK_FALSE(auction_plan(takers, losses, 0));
-  CHECK(auction_plan(takers, losses));
+  const Bidders bidders(costs, losses, 12, 0);
+  CHECK_FALSE(auction_plan(bidders, losses, 0));
+  CHECK(auction_plan(bidders, losses));
 }
 
 TEST_CASE("an auction asks for interrupts", "[auction]") {
   const FutureAttention losses(random_rows(80, 4));
   const RemainingSums costs(losses);
-  const Takers takers(costs, losses, 12, 0);
+  const Bidders bidders(costs, losses, 12, 0);
   const std::atomic<bool> interrupted = true;
   const InterruptScope scope(&interrupted);
-  CHECK_THROWS_AS(auction_plan(takers, losses), Interrupted);
+  CHECK_THROWS_AS(auction_plan(bidders, losses), Interrupted);
 }
 
 }  // namespace kvsim::auction_test

@@ -8,6 +8,16 @@ namespace kvsim::test_support {
 /// every assertion still sees: KVSIM_NIGHTLY, which `make nightly` sets.
 inline bool is_nightly() { return std::getenv("KVSIM_NIGHTLY") != nullptr; }
 
+/// Whether the sanitizers watch, which take several times as long: by day a test of every policy
+/// then takes each parameter at one value other than its default.
+inline bool is_watched() {
+#ifdef KVSIM_SANITIZED
+  return !is_nightly();
+#else
+  return false;
+#endif
+}
+
 /// `sample`, or `all` by night.
 template <typename T>
 T sample_of(T sample, T all) {

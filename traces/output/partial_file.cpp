@@ -31,8 +31,8 @@ std::string random_letters() {
   return letters;
 }
 
-/// Not every file system can bring a file or a folder down to the disk.
-void bring_down(const Descriptor& opened) {
+/// Not every file system can sync a file or a folder.
+void fsync_if_supported(const Descriptor& opened) {
   if (!opened.is_open()) throw std::runtime_error(std::strerror(errno));
   if (fsync(opened.number()) == 0) return;
   if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) return;
@@ -112,7 +112,7 @@ void PartialFile::bring_to_disk() const {
       // Gives back what was reserved and not used.
       static_cast<void>(ftruncate(written.number(), now.st_size) == 0);
     }
-    bring_down(written);
+    fsync_if_supported(written);
   } catch (const std::exception& error) {
     fail(error.what());
   }
@@ -144,7 +144,7 @@ void bring_folder_to_disk(const fs::path& file) {
   const Descriptor opened(folder, O_RDONLY | O_DIRECTORY);
   // A folder to which one may write without reading it cannot be opened.
   if (!opened.is_open() && errno == EACCES) return;
-  bring_down(opened);
+  fsync_if_supported(opened);
 }
 
 }  // namespace kvsim

@@ -1,4 +1,4 @@
-"""Shards of an evaluation: whole texts, dealt out by their estimated cost."""
+"""Shards of an evaluation: whole texts, partitioned by their estimated cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def share_of(asked: Asked, shard: str, loop: str, model_id: str) -> Share:
     if count == 1:
         return Share(asked.jobs)
     costs = [estimated_nanoseconds(asked, job) for job in asked.jobs]
-    shards = _engine.deal(costs, count)
+    shards = _engine.partition(costs, count)
     own = [job for job, of in zip(asked.jobs, shards) if of == index]
     part = sum(cost for cost, of in zip(costs, shards) if of == index) / sum(costs)
     name = f"{index}/{count}"
@@ -68,7 +68,7 @@ def _specs(asked: Asked) -> list[str]:
 
 
 def _study(asked: Asked, shards: list[int], count: int, loop: str, model_id: str) -> str:
-    """A digest of what is dealt out, and to whom."""
+    """A digest of how texts are partitioned."""
     trace = "" if asked.trace is None else asked.trace.trace_id
     words: list[object] = ["evaluate", model_id, loop, *sorted(asked.how.options().items())]
     words += [*_specs(asked), asked.amounts, trace, count]

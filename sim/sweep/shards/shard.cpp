@@ -35,7 +35,7 @@ std::string shard_name(const Shard& shard) {
   return fmt::format("{}/{}", shard.index, shard.count);
 }
 
-std::vector<int> deal(const std::vector<std::int64_t>& costs, int count) {
+std::vector<int> partition(const std::vector<std::int64_t>& costs, int count) {
   if (count < 1) throw UsageError(fmt::format("shards: expected 1 or more, found {}", count));
   std::vector<std::size_t> order(costs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

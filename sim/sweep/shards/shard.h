@@ -22,15 +22,16 @@ Shard parse_shard(const std::string& text, const std::string& option = "--shard"
 std::string shard_name(const Shard& shard);
 
 /// All that a command asks for, of which a shard is a share.
-struct DealtWork {
+struct WholeWork {
   std::size_t units = 0;
   std::size_t replays = 0;
   double share = 1;  ///< of the estimated cost, that of the shard
 };
 
-/// Deals items of these costs out to `count` shards, the most expensive first, each to the shard
-/// that has the least so far: no shard exceeds the mean by more than one item. Returns the index of
-/// each item's shard, 1 .. count. Depends on the costs alone, so every machine deals alike.
-std::vector<int> deal(const std::vector<std::int64_t>& costs, int count);
+/// Partitions items of these costs among `count` shards, the most expensive first, each to the
+/// shard that has the least so far: no shard exceeds the mean by more than one item. Returns the
+/// index of each item's shard, 1 .. count. Depends on the costs alone, so it is the same on every
+/// machine.
+std::vector<int> partition(const std::vector<std::int64_t>& costs, int count);
 
 }  // namespace kvsim

@@ -15,7 +15,7 @@
 namespace kvsim {
 namespace {
 
-/// A digest of what is dealt out, and to whom: the same for all shards of one command, on whatever
+/// A digest of how work is partitioned: the same for all shards of one command, on whatever
 /// machine and under whatever path the traces lie.
 class Study {
  public:
@@ -45,15 +45,15 @@ class Study {
 };
 
 /// The shard of each of these items. Notes in `plan` what the shards share out.
-std::vector<int> deal_out(SweepPlan& plan, const Shard& shard,
-                          const std::vector<std::int64_t>& costs) {
-  std::vector<int> of_items = deal(costs, shard.count);
+std::vector<int> partition_plan(SweepPlan& plan, const Shard& shard,
+                                const std::vector<std::int64_t>& costs) {
+  std::vector<int> of_items = kvsim::partition(costs, shard.count);
   double own = 0;
   for (std::size_t item = 0; item < costs.size(); ++item) {
     if (of_items[item] == shard.index) own += static_cast<double>(costs[item]);
   }
   const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
-  plan.dealt = {plan.units.size(), plan.num_replays(), all == 0 ? 0 : own / all};
+  plan.whole_work = {plan.units.size(), plan.num_replays(), all == 0 ? 0 : own / all};
   return of_items;
 }
 
@@ -65,7 +65,7 @@ void keep_shard(SweepPlan& plan, const Shard& shard) {
   const std::vector<WorkItem> items = work_items(plan, jobs);
   std::vector<std::int64_t> costs;
   for (const WorkItem& item : items) costs.push_back(item.nanoseconds);
-  const std::vector<int> of_items = deal_out(plan, shard, costs);
+  const std::vector<int> of_items = partition_plan(plan, shard, costs);
   std::vector<int> shards(jobs.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     for (const std::size_t job : items[i].jobs) shards[job] = of_items[i];
@@ -110,7 +110,7 @@ void keep_shard_of_units(SweepPlan& plan, const Shard& shard, const UnitWork& wo
     costs.resize(groups.size());
     costs[group_of.back()] += work.cost(unit);
   }
-  const std::vector<int> of_groups = deal_out(plan, shard, costs);
+  const std::vector<int> of_groups = partition_plan(plan, shard, costs);
   Study study(work.what, plan, shard.count);
   std::vector<PlannedUnit> kept;
   for (std::size_t u = 0; u < plan.units.size(); ++u) {
@@ -130,7 +130,8 @@ std::string note_of_shard(const SweepPlan& plan, std::string_view what) {
   const bool replays = what == "replay";
   return fmt::format("shard {}: {} of {} {}s, about {:.1f}% of the work", shard_name(shard),
                      replays ? plan.num_replays() : plan.units.size(),
-                     replays ? plan.dealt.replays : plan.dealt.units, what, 100 * plan.dealt.share);
+                     replays ? plan.whole_work.replays : plan.whole_work.units, what,
+                     100 * plan.whole_work.share);
 }
 
 std::string note_of_empty_shard(const SweepPlan& plan) {

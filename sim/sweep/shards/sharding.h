@@ -9,9 +9,9 @@
 
 namespace kvsim {
 
-/// Leaves in the plan what `shard` has to do: whole jobs (jobs_of()), dealt out by their estimated
-/// cost. Sets SweepPlan::study and the request's shard. Call it while all replays of the plan
-/// remain.
+/// Leaves in the plan what `shard` has to do: whole jobs (jobs_of()), partitioned by their
+/// estimated cost. Sets SweepPlan::study and the request's shard. Call it while all replays of the
+/// plan remain.
 void keep_shard(SweepPlan& plan, const Shard& shard);
 
 /// What verbs that look at all of a unit deal out as a whole.

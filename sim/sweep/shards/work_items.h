@@ -13,7 +13,7 @@ struct WorkItem {
   std::int64_t nanoseconds = 0;   ///< estimated
 };
 
-/// What can be dealt out of these jobs, in the order of their first jobs.
+/// The smallest parts into which these jobs can be partitioned, in the order of their first jobs.
 std::vector<WorkItem> work_items(const SweepPlan& plan, const std::vector<SweepJob>& jobs);
 
 }  // namespace kvsim

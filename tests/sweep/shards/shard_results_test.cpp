@@ -55,7 +55,7 @@ TEST_CASE("shards make the rows of the whole sweep, those of layers with their u
   write_random_trace(folder / "t.h5", 1, kPrompt, 9);
   SweepRequest wanted =
       request(folder / "t.h5", "window;optimal;tova:scope=layer;spatten;h2o@persistence", {"6"});
-  ResultStore whole;
+  ResultStore whole(folder / "whole.sqlite", ResultStore::Access::write);
   sweep_into(whole, wanted);
   for (const int count : {2, 3, 7}) {
     CAPTURE(count);
@@ -63,7 +63,8 @@ TEST_CASE("shards make the rows of the whole sweep, those of layers with their u
     std::multiset<std::string> layers;
     for (int index = 1; index <= count; ++index) {
       wanted.shard = {index, count};
-      ResultStore part;
+      const std::string name = std::to_string(index) + "-" + std::to_string(count) + ".sqlite";
+      ResultStore part(folder / name, ResultStore::Access::write);
       if (sweep_into(part, wanted) == 0) continue;
       units.merge(rows_of(part, "replay"));
       layers.merge(rows_of(part, "layer_error"));
@@ -73,13 +74,13 @@ TEST_CASE("shards make the rows of the whole sweep, those of layers with their u
   }
 }
 
-TEST_CASE("a shard is dealt the same whatever its file holds, and does what is missing") {
+TEST_CASE("a shard has the same work whatever its file holds, and does what is missing") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
   SweepRequest wanted = request(folder / "t.h5", "window;lfu", {"6"});
   wanted.shard = {2, 3};
   const std::size_t all = plan_sweep(wanted).num_remaining();
-  ResultStore part;
+  ResultStore part(folder / "part.sqlite", ResultStore::Access::write);
   SweepRequest half = wanted;
   half.shard = {};
   half.policies = parse_specs("lfu");

@@ -14,7 +14,7 @@ using Costs = std::vector<std::int64_t>;
 /// The cost that each of `count` shards gets.
 Costs loads_of(const Costs& costs, int count) {
   Costs loads(count, 0);
-  const std::vector<int> shards = deal(costs, count);
+  const std::vector<int> shards = partition(costs, count);
   REQUIRE(shards.size() == costs.size());
   for (std::size_t item = 0; item < costs.size(); ++item) {
     REQUIRE(shards[item] >= 1);
@@ -57,10 +57,10 @@ TEST_CASE("deal: no two shards differ by more than the most expensive item") {
 }
 
 TEST_CASE("deal: the most expensive item goes first, each to the shard that has the least") {
-  CHECK(deal({1, 5, 3, 3, 2}, 2) == std::vector{2, 1, 2, 2, 1});
-  CHECK(deal({4, 4, 4}, 3) == std::vector{1, 2, 3});
-  CHECK(deal({4, 4}, 5) == std::vector{1, 2});
-  CHECK(deal({}, 3).empty());
+  CHECK(partition({1, 5, 3, 3, 2}, 2) == std::vector{2, 1, 2, 2, 1});
+  CHECK(partition({4, 4, 4}, 3) == std::vector{1, 2, 3});
+  CHECK(partition({4, 4}, 5) == std::vector{1, 2});
+  CHECK(partition({}, 3).empty());
 }
 
 }  // namespace kvsim::shard_test

@@ -77,7 +77,7 @@ TEST_CASE("shards of a sweep are its jobs, each once, for every number of shards
   const TemporaryFolder folder;
   const int hidden = GENERATE(0, 9);  // 9: whole layers are measured
   write_random_trace(folder / "t.h5", 1, kPrompt, hidden);
-  const SweepRequest whole = request(folder / "t.h5", kOfAllScopes, {"6", "20%"});
+  const SweepRequest whole = request(Trace(folder / "t.h5"), kOfAllScopes, {"6", "20%"});
   const SweepPlan plan = plan_sweep(whole);
   std::multiset<std::string> jobs;
   for (const SweepJob& job : jobs_of(plan)) jobs.insert(text_of(plan, job));
@@ -105,7 +105,7 @@ TEST_CASE("shards of a sweep are its jobs, each once, for every number of shards
 TEST_CASE("shards of a sweep keep the units together that need the same measurements") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  const SweepRequest whole = request(folder / "t.h5", "h2o@persistence", {"6"});
+  const SweepRequest whole = request(Trace(folder / "t.h5"), "h2o@persistence", {"6"});
   std::size_t busy = 0;
   for (const SweepPlan& shard : shards_of(whole, 4)) {
     if (shard.units.empty()) continue;
@@ -118,7 +118,7 @@ TEST_CASE("shards of a sweep keep the units together that need the same measurem
 TEST_CASE("shards of a curve are its units, each once, for every number of shards") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  SweepRequest whole = request(folder / "t.h5", "window;optimal", {"6"});
+  SweepRequest whole = request(Trace(folder / "t.h5"), "window;optimal", {"6"});
   const Replays all = replays_of(plan_curves(whole, ErrorBudgets("none", "")).sweep);
   for (int count = 1; count <= kMostShards; ++count) {
     CAPTURE(count);
@@ -140,7 +140,7 @@ TEST_CASE("shards of a curve are its units, each once, for every number of shard
 TEST_CASE("a study is the same for all shards of the same work, wherever its trace lies") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  SweepRequest wanted = request(folder / "t.h5", kOfAllScopes, {"6"});
+  SweepRequest wanted = request(Trace(folder / "t.h5"), kOfAllScopes, {"6"});
   CHECK(plan_sweep(wanted).study.empty());
   const std::vector<SweepPlan> shards = shards_of(wanted, 3);
   const std::string study = shards.front().study;
@@ -176,7 +176,7 @@ TEST_CASE("a study is the same for all shards of the same work, wherever its tra
 TEST_CASE("a shard says what share of the work it is") {
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  SweepRequest wanted = request(folder / "t.h5", "window;lfu", {"6"});
+  SweepRequest wanted = request(Trace(folder / "t.h5"), "window;lfu", {"6"});
   wanted.selection.sequences = {"a"};  // units of equal cost
   CHECK(note_of_shard(plan_sweep(wanted), "replay").empty());
   wanted.shard = {2, 4};

@@ -29,16 +29,16 @@ Costs uneven(std::size_t count) {
 
 TEST_CASE("every item is in one task, beside its neighbours", "[sweep]") {
   const Costs costs = uneven(GENERATE(1, 2, 17, 5000));
-  std::vector<std::size_t> dealt;
+  std::vector<std::size_t> partitioned;
   for (const auto& task : tasks_of(costs)) {
     REQUIRE_FALSE(task.empty());
     CHECK(task.back() - task.front() + 1 == task.size());
-    dealt.insert(dealt.end(), task.begin(), task.end());
+    partitioned.insert(partitioned.end(), task.begin(), task.end());
   }
-  std::sort(dealt.begin(), dealt.end());
+  std::sort(partitioned.begin(), partitioned.end());
   std::vector<std::size_t> all(costs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  CHECK(dealt == all);
+  CHECK(partitioned == all);
 }
 
 TEST_CASE("a task has a second of work, of much work more, but no more than 20", "[sweep]") {

@@ -1,8 +1,8 @@
-#include "oracle/auction/takers.h"
+#include "oracle/auction/bidders.h"
 
 namespace kvsim {
 
-Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budget, int recent)
+Bidders::Bidders(const RemainingSums& costs, const EvictionSteps& steps, int budget, int recent)
     : costs_(&costs),
       num_tokens_(steps.num_tokens()),
       recent_(recent),
@@ -21,22 +21,22 @@ Takers::Takers(const RemainingSums& costs, const EvictionSteps& steps, int budge
   find_rows();
 }
 
-void Takers::find_rows() {
+void Bidders::find_rows() {
   rows_.assign(units_.size(), free_->data());
-  for (int taker = 0; taker < stay(); ++taker) rows_[taker] = costs_->row(steps_[taker]);
+  for (int bidder = 0; bidder < stay(); ++bidder) rows_[bidder] = costs_->row(steps_[bidder]);
 }
 
-Takers Takers::merged(int units) const {
-  Takers fewer = *this;
+Bidders Bidders::merged(int units) const {
+  Bidders fewer = *this;
   fewer.steps_.clear();
   fewer.units_.clear();
-  for (int taker = 0; taker < count(); ++taker) {
-    if (taker == stay() || fewer.units_.empty() || fewer.units_.back() >= units) {
-      fewer.steps_.push_back(step(taker));
+  for (int bidder = 0; bidder < count(); ++bidder) {
+    if (bidder == stay() || fewer.units_.empty() || fewer.units_.back() >= units) {
+      fewer.steps_.push_back(step(bidder));
       fewer.units_.push_back(0);
     }
-    fewer.steps_.back() = step(taker);
-    fewer.units_.back() += units_[taker];
+    fewer.steps_.back() = step(bidder);
+    fewer.units_.back() += units_[bidder];
   }
   fewer.find_rows();
   return fewer;
