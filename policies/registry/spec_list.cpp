@@ -98,15 +98,17 @@ NamedSpecs every_spec() {
   return {.all = [=] { return with_role(false); }, .oracles = [=] { return with_role(true); }};
 }
 
-std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named) {
+std::vector<Spec> parse_specs(std::span<const std::string> lists, const NamedSpecs& named) {
   std::vector<Spec> specs;
   bool names_any = false;
-  for (const std::string_view written : split_outside_braces(list, ';')) {
-    const std::string_view part = without_blanks(written);
-    if (part.empty()) continue;
-    names_any = true;
-    const std::vector<Spec> of_part = specs_of(part, named);
-    specs.insert(specs.end(), of_part.begin(), of_part.end());
+  for (const std::string& list : lists) {
+    for (const std::string_view written : split_outside_braces(list, ';')) {
+      const std::string_view part = without_blanks(written);
+      if (part.empty()) continue;
+      names_any = true;
+      const std::vector<Spec> of_part = specs_of(part, named);
+      specs.insert(specs.end(), of_part.begin(), of_part.end());
+    }
   }
   if (!names_any) throw UsageError("no policy is named; kvsim policies lists them");
   specs = each_once(std::move(specs));
@@ -114,7 +116,10 @@ std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named) {
   return specs;
 }
 
-std::vector<Spec> parse_specs(std::string_view list) { return parse_specs(list, every_spec()); }
+std::vector<Spec> parse_specs(std::string_view list) {
+  const std::string text(list);
+  return parse_specs({&text, 1}, every_spec());
+}
 
 std::vector<Spec> each_once(std::vector<Spec> specs) {
   std::vector<Spec> once;

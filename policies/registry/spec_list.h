@@ -1,7 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "policies/registry/spec.h"
@@ -18,8 +19,8 @@ struct NamedSpecs {
 /// oracle; each at its defaults.
 NamedSpecs every_spec();
 
-/// As parse_specs(list), with other meanings of "all" and "oracles"; where they stand for nothing,
-/// the result may be empty.
-std::vector<Spec> parse_specs(std::string_view list, const NamedSpecs& named);
+/// As parse_specs(list) for several lists, with other meanings of "all" and "oracles"; where they
+/// stand for nothing, the result may be empty.
+std::vector<Spec> parse_specs(std::span<const std::string> lists, const NamedSpecs& named);
 
 }  // namespace kvsim

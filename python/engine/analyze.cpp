@@ -20,8 +20,8 @@ namespace {
 
 /// (a dict from table to its table_of(), notes for the user). `policies` and `budgets` may be
 /// empty.
-nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what,
-                  const std::string& policies, const std::string& budgets, const nb::dict& options,
+nb::tuple analyze(const std::vector<Trace>& traces, const std::string& what, const Lists& policies,
+                  const Lists& budgets, const nb::dict& options,
                   const std::optional<std::string>& output, const std::string& command,
                   const nb::object& progress) {
   const Options given(options);

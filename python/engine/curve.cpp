@@ -19,16 +19,15 @@ namespace kvsim::python {
 namespace {
 
 /// (table_of() the table `curve`, notes for the user).
-nb::tuple curve(const std::vector<Trace>& traces, const std::string& policies,
-                const nb::dict& options, const std::string& output_error,
-                const std::optional<std::string>& output, const std::string& command,
-                const nb::object& progress) {
+nb::tuple curve(const std::vector<Trace>& traces, const Lists& policies, const nb::dict& options,
+                const std::string& output_error, const std::optional<std::string>& output,
+                const std::string& command, const nb::object& progress) {
   const Options given(options);
   std::vector<std::string> notes;
   std::optional<TableOutput> tables;
   run_engine(progress, [&](Work& state) {
     const auto backend = choose_backend(given.device);
-    SweepRequest request = request_of(traces, "", "", given, notes);
+    SweepRequest request = request_of(traces, {}, {}, given, notes);
     PolicyList list = policies_in(policies, allocation_of(given.request), specs_with_curves());
     request.policies = std::move(list.policies);
     notes = std::move(list.notes);

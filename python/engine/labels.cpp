@@ -23,7 +23,7 @@ namespace {
 /// The units of a trace that are labelled, and their budgets.
 class LabelPlan {
  public:
-  LabelPlan(const Trace& trace, const std::string& budgets, int block, const nb::dict& options)
+  LabelPlan(const Trace& trace, const Lists& budgets, int block, const nb::dict& options)
       : block_(block), has_budgets_(!budgets.empty()) {
     if (block < 1)
       throw UsageError("--block: expected at least 1 step, found " + std::to_string(block));
@@ -33,7 +33,7 @@ class LabelPlan {
     SweepRequest request = kvsim::request_of(given.request);
     request.open_traces = {trace};
     request.policies = {exact_optimum()};
-    request.budgets = parse_budgets(has_budgets_ ? budgets : "1");
+    request.budgets = has_budgets_ ? parse_budgets(budgets) : parse_budgets("1");
     plan_ = plan_sweep(std::move(request));
   }
 

@@ -46,8 +46,8 @@ nb::list listed(const std::vector<SweepPart>& parts) {
 
 }  // namespace
 
-PartedSweep::PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
-                         const std::string& budgets, const nb::dict& options,
+PartedSweep::PartedSweep(const std::vector<Trace>& traces, const Lists& policies,
+                         const Lists& budgets, const nb::dict& options,
                          const std::optional<std::string>& output, bool force,
                          const std::string& command) {
   const Options given(options);
@@ -95,13 +95,13 @@ std::vector<SweepPart> PartedSweep::parts_of(const SweepTask& task) const {
   return kvsim::parts_of(plan_, jobs_, jobs);
 }
 
-std::string PartedSweep::specs() const {
+std::vector<std::string> PartedSweep::specs() const {
   std::vector<std::string> specs;
   for (const Spec& policy : plan_.request.policies) {
     const std::string label = policy.label().empty() ? "" : policy.label() + '=';
     specs.push_back(label + policy.text());
   }
-  return fmt::format("{}", fmt::join(specs, ";"));
+  return specs;
 }
 
 std::vector<std::string> PartedSweep::policies_of(const std::string& origin) const {

@@ -27,9 +27,9 @@ struct SweepTask {
 class PartedSweep {
  public:
   /// As kvsim::python::sweep(): plans, and begins a run in `output`. Needs the GIL.
-  PartedSweep(const std::vector<Trace>& traces, const std::string& policies,
-              const std::string& budgets, const nanobind::dict& options,
-              const std::optional<std::string>& output, bool force, const std::string& command);
+  PartedSweep(const std::vector<Trace>& traces, const Lists& policies, const Lists& budgets,
+              const nanobind::dict& options, const std::optional<std::string>& output, bool force,
+              const std::string& command);
 
   ~PartedSweep() { close(); }
 
@@ -42,8 +42,8 @@ class PartedSweep {
   /// What a worker is told of a task.
   std::vector<SweepPart> parts_of(const SweepTask& task) const;
 
-  /// All specs as a worker takes them, separated by ';', with their labels and splits.
-  std::string specs() const;
+  /// All specs as a worker takes them, with their labels and splits.
+  std::vector<std::string> specs() const;
 
   /// The names of the policies that come from `origin` (PolicyInfo::origin).
   std::vector<std::string> policies_of(const std::string& origin) const;

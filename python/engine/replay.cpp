@@ -40,14 +40,14 @@ nb::object dict_or_none(const std::vector<SampledInterval>& intervals) {
 
 /// (fields of kvsim.Replay with the row as columns of the table `replay`, notes for the user). The
 /// options select one unit.
-nb::tuple replay_one(const Trace& trace, const std::string& policy, const std::string& budget,
+nb::tuple replay_one(const Trace& trace, const Lists& policy, const Lists& budget,
                      const nb::dict& options, const nb::object& progress) {
   const Options given(options);
   std::vector<std::string> notes;
   std::vector<Outcome> found;
   run_engine(progress, [&](Work& state) {
     const auto backend = choose_backend(given.device);
-    SweepRequest request = request_of({trace}, "", "", given, notes);
+    SweepRequest request = request_of({trace}, {}, {}, given, notes);
     PolicyList list = policies_in(policy, allocation_of(given.request));
     notes = std::move(list.notes);
     request.policies = std::move(list.policies);

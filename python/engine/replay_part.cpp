@@ -25,8 +25,8 @@ using ListedUnit = std::tuple<int, int, std::vector<std::pair<std::size_t, int>>
 
 /// What a worker does of one sequence. `policies` and `budgets` are those of the whole sweep.
 std::vector<SentRow> replay_part(const Trace& trace, const std::string& sequence,
-                                 const std::vector<ListedUnit>& units, const std::string& policies,
-                                 const std::string& budgets, const nb::dict& options) {
+                                 const std::vector<ListedUnit>& units, const Lists& policies,
+                                 const Lists& budgets, const nb::dict& options) {
   const Options given(options);
   SweepPart part{.sequence = sequence};
   for (const auto& [layer, kv_head, replays] : units) {

@@ -27,8 +27,8 @@ Options::Options(const nb::dict& options) {
   fields.take(options);
 }
 
-SweepRequest request_of(const std::vector<Trace>& traces, const std::string& policies,
-                        const std::string& budgets, const Options& options,
+SweepRequest request_of(const std::vector<Trace>& traces, const Lists& policies,
+                        const Lists& budgets, const Options& options,
                         std::vector<std::string>& notes) {
   SweepRequest request = kvsim::request_of(options.request);
   request.open_traces = traces;

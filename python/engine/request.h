@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "python/engine/lists.h"
 #include "sim/results/sinks/output.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
@@ -24,8 +25,8 @@ struct Options {
 
 /// The request of these options, traces and, unless they are empty, lists of policies and budgets.
 /// Appends notes for the user.
-SweepRequest request_of(const std::vector<Trace>& traces, const std::string& policies,
-                        const std::string& budgets, const Options& options,
+SweepRequest request_of(const std::vector<Trace>& traces, const Lists& policies,
+                        const Lists& budgets, const Options& options,
                         std::vector<std::string>& notes);
 
 /// Where the rows go: the result file `output`, or memory.

@@ -36,9 +36,8 @@ nb::object selected_of(Trajectory& trajectory) {
 
 /// What every replay of a sweep keeps: (columns of the table `replay`, evicted_after [n] per row,
 /// selected_of() per row, notes for the user), ordered by key. Nothing is stored.
-nb::tuple schedules(const std::vector<Trace>& traces, const std::string& policies,
-                    const std::string& budgets, const nb::dict& options,
-                    const nb::object& progress) {
+nb::tuple schedules(const std::vector<Trace>& traces, const Lists& policies, const Lists& budgets,
+                    const nb::dict& options, const nb::object& progress) {
   const Options given(options);
   std::vector<std::string> notes;
   std::vector<Outcome> found;
@@ -74,7 +73,7 @@ nb::tuple schedules(const std::vector<Trace>& traces, const std::string& policie
 
 /// How the budget of each KV head of a sequence comes out of a split: (layer, KV head, tokens)
 /// each, ordered. The options select one sequence; there is one policy and one budget.
-nb::list split_budgets(const Trace& trace, const std::string& policy, const std::string& budget,
+nb::list split_budgets(const Trace& trace, const Lists& policy, const Lists& budget,
                        const nb::dict& options) {
   const Options given(options);
   std::vector<std::string> notes;

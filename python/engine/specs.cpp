@@ -6,6 +6,7 @@
 #include "policies/registry/needs.h"
 #include "policies/registry/spec_list.h"
 #include "python/engine/bindings.h"
+#include "python/engine/lists.h"
 #include "python/engine/scope_name.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/request/policy_lists.h"
@@ -47,21 +48,21 @@ nb::dict flags_of(const Spec& spec, int budget) {
   return flags;
 }
 
-/// The specs of `list` that stand there themselves, not as a part of "all" or "oracles".
-std::vector<Spec> written_in(const std::string& list, Allocation allocation) {
+/// The specs of `lists` that stand there themselves, not as a part of "all" or "oracles".
+std::vector<Spec> written_in(const Lists& lists, Allocation allocation) {
   const auto none = [] { return std::vector<Spec>(); };
-  return policies_in(list, allocation, {.all = none, .oracles = none}).policies;
+  return policies_in(lists, allocation, {.all = none, .oracles = none}).policies;
 }
 
-/// A dict per spec of the list, in its order, with the flags that its rules have at `budget`.
+/// A dict per spec of the lists, in their order, with the flags that its rules have at `budget`.
 /// `came_from_list` is "all" or "oracles" if the user wrote no more than that, else None.
-nb::list specs(const std::string& list, const std::string& allocate, int budget) {
+nb::list specs(const Lists& lists, const std::string& allocate, int budget) {
   RequestOptions options;
   options.allocate = allocate;
   const Allocation allocation = allocation_of(options);
-  const std::vector<Spec> written = written_in(list, allocation);
+  const std::vector<Spec> written = written_in(lists, allocation);
   nb::list found;
-  for (const Spec& spec : policies_in(list, allocation).policies) {
+  for (const Spec& spec : policies_in(lists, allocation).policies) {
     const bool is_written = std::any_of(written.begin(), written.end(), [&](const Spec& other) {
       return other.text() == spec.text();
     });
@@ -75,10 +76,10 @@ nb::list specs(const std::string& list, const std::string& allocate, int budget)
   return found;
 }
 
-/// Per budget of the list, how it was written and what it comes to of a text of `whole` tokens.
-nb::list budgets_of(const std::string& list, int whole) {
+/// Per budget of the lists, how it was written and what it comes to of a text of `whole` tokens.
+nb::list budgets_of(const Lists& lists, int whole) {
   nb::list found;
-  for (const Amount& amount : parse_budgets(list)) {
+  for (const Amount& amount : parse_budgets(lists)) {
     found.append(nb::make_tuple(amount.written(), amount.of(whole)));
   }
   return found;

@@ -16,10 +16,9 @@ namespace kvsim::python {
 namespace {
 
 /// (columns of the table `replay` for all rows asked for, notes for the user).
-nb::tuple sweep(const std::vector<Trace>& traces, const std::string& policies,
-                const std::string& budgets, const nb::dict& options,
-                const std::optional<std::string>& output, bool force, const std::string& command,
-                const nb::object& progress) {
+nb::tuple sweep(const std::vector<Trace>& traces, const Lists& policies, const Lists& budgets,
+                const nb::dict& options, const std::optional<std::string>& output, bool force,
+                const std::string& command, const nb::object& progress) {
   const Options given(options);
   std::vector<std::string> notes;
   std::vector<Result> rows;

@@ -52,7 +52,7 @@ SweepRequest request_of(const Verb& verb, const po::variables_map& values) {
   }
   if (values.count("policies") > 0) {
     request.policies = policies_from(verb, values, request);
-    request.budgets = parse_budgets(joined_from(verb, values, "budgets", ','));
+    request.budgets = parse_budgets(all_from(verb, values, "budgets"));
     const bool labelled = std::any_of(request.policies.begin(), request.policies.end(),
                                       [](const Spec& spec) { return !spec.label().empty(); });
     if (labelled && values.count("quiet") == 0) {

@@ -41,8 +41,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
   SweepRequest request = request_of(options_from(*values));
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
-  request.policies =
-      specs_from(joined_from(verb, *values, "policies", ';'), *values, specs_with_curves());
+  request.policies = specs_from(all_from(verb, *values, "policies"), *values, specs_with_curves());
   const std::string file = required_from(verb, *values, "output");
   const auto backend = backend_from(*values);
   const CurvePlan plan =

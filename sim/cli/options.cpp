@@ -221,23 +221,25 @@ std::string positional_from(const Verb& verb, const po::variables_map& values,
   return words.front();
 }
 
-std::string required_from(const Verb& verb, const po::variables_map& values,
-                          const std::string& option) {
-  if (values.count(option) == 0) {
-    throw UsageError(
-        fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
-  }
-  return values[option].as<std::string>();
+namespace {
+
+const po::variable_value& required(const Verb& verb, const po::variables_map& values,
+                                   const std::string& option) {
+  if (values.count(option) > 0) return values[option];
+  throw UsageError(
+      fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
 }
 
-std::string joined_from(const Verb& verb, const po::variables_map& values,
-                        const std::string& option, char separator) {
-  if (values.count(option) == 0) {
-    throw UsageError(
-        fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
-  }
-  const auto& parts = values[option].as<std::vector<std::string>>();
-  return fmt::format("{}", fmt::join(parts, std::string(1, separator)));
+}  // namespace
+
+std::string required_from(const Verb& verb, const po::variables_map& values,
+                          const std::string& option) {
+  return required(verb, values, option).as<std::string>();
+}
+
+std::vector<std::string> all_from(const Verb& verb, const po::variables_map& values,
+                                  const std::string& option) {
+  return required(verb, values, option).as<std::vector<std::string>>();
 }
 
 }  // namespace kvsim::cli

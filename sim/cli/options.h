@@ -62,9 +62,8 @@ std::string positional_from(const Verb& verb, const po::variables_map& values,
 std::string required_from(const Verb& verb, const po::variables_map& values,
                           const std::string& option);
 
-/// All values of a required option that may be repeated, joined by `separator`. Throws UsageError
-/// if it is missing.
-std::string joined_from(const Verb& verb, const po::variables_map& values,
-                        const std::string& option, char separator);
+/// All values of a required option that may be repeated. Throws UsageError if it is missing.
+std::vector<std::string> all_from(const Verb& verb, const po::variables_map& values,
+                                  const std::string& option);
 
 }  // namespace kvsim::cli

@@ -69,7 +69,7 @@ int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
 
   SweepRequest request = request_of(options_from(*values));
   request.traces = {positional_from(verb, *values, "TRACE")};
-  request.policies = specs_from(required_from(verb, *values, "policy"), *values);
+  request.policies = specs_from({required_from(verb, *values, "policy")}, *values);
   if (request.policies.size() > 1) {
     throw UsageError(fmt::format("--policy takes one policy, found {}; use kvsim sweep",
                                  request.policies.size()));

@@ -63,15 +63,15 @@ void write_shard(std::ostream& out, const SweepPlan& plan, const std::string& fi
 
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
                                 SweepRequest& request) {
-  PolicyList list = policies_for(request, joined_from(verb, values, "policies", ';'),
+  PolicyList list = policies_for(request, all_from(verb, values, "policies"),
                                  allocation_of(options_from(values)));
   print_notes(list.notes, values);
   return std::move(list.policies);
 }
 
-std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,
+std::vector<Spec> specs_from(const std::vector<std::string>& lists, const po::variables_map& values,
                              const NamedSpecs& named) {
-  PolicyList found = policies_in(list, allocation_of(options_from(values)), named);
+  PolicyList found = policies_in(lists, allocation_of(options_from(values)), named);
   print_notes(found.notes, values);
   return std::move(found.policies);
 }

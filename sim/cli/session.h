@@ -19,8 +19,8 @@ void print_notes(const std::vector<std::string>& notes, const po::variables_map&
 std::vector<Spec> policies_from(const Verb& verb, const po::variables_map& values,
                                 SweepRequest& request);
 
-/// The specs in `list` with the allocation of --allocate; prints their notes.
-std::vector<Spec> specs_from(const std::string& list, const po::variables_map& values,
+/// The specs in `lists` with the allocation of --allocate; prints their notes.
+std::vector<Spec> specs_from(const std::vector<std::string>& lists, const po::variables_map& values,
                              const NamedSpecs& named = every_spec());
 
 /// "1 row", "2 rows".

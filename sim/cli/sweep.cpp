@@ -32,7 +32,7 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
   request.policies = policies_from(verb, *values, request);
-  request.budgets = parse_budgets(joined_from(verb, *values, "budgets", ','));
+  request.budgets = parse_budgets(all_from(verb, *values, "budgets"));
   const std::string file = required_from(verb, *values, "output");
 
   const auto backend = backend_from(*values);

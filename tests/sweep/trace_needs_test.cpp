@@ -71,7 +71,7 @@ TEST_CASE("lists of policies leave out what needs more than the trace holds", "[
                              }};
   const auto found = [&](bool gradients) {
     SweepRequest request = request_of(trace_of(gradients, {}), "window");
-    return policies_for(request, "oracles", Allocation::uniform, named);
+    return policies_for(request, std::vector<std::string>{"oracles"}, Allocation::uniform, named);
   };
   CHECK(found(true).policies.size() == 2);
   CHECK(found(true).notes.empty());

@@ -121,7 +121,7 @@ def _batches(
 def _estimators(plans: Sequence[Plan], how: How) -> set[str]:
     from .. import _engine
 
-    specs = _engine.specs(";".join(dict.fromkeys(plan.policy for plan in plans)), how.allocate)
+    specs = _engine.specs(list(dict.fromkeys(plan.policy for plan in plans)), how.allocate)
     return {str(flags["text"]) for flags in specs if flags["is_estimator"]}
 
 

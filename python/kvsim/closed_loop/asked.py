@@ -36,13 +36,13 @@ class Asked:
     tokenizer: Any
     jobs: list[Job]
     trace: Trace | None  # of all texts; None: one is recorded of each
-    specs: str
-    amounts: str  # the budgets
+    specs: list[str]
+    amounts: list[str]  # the budgets
     refused: set[str]  # specs of lists that the loop does not run
     how: How
     also: Also  # what the traces that are recorded hold beside attention
 
-    def sweep_of(self, job: Job) -> tuple[str, str, dict[str, object]]:
+    def sweep_of(self, job: Job) -> tuple[list[str], list[str], dict[str, object]]:
         """Policies, budgets and options of the replays of a text."""
         return self.specs, self.amounts, {**self.how.options(), "sequences": [job.name]}
 
@@ -77,8 +77,8 @@ def prepare(
     gradient_samples: int = 1,
 ) -> Asked:
     """Loads and checks what was asked for. Raises what kvsim.evaluate raises."""
-    specs, amounts = listed(policies, ";"), listed(budgets, ",")
-    if not specs or not amounts:
+    specs, amounts = listed(policies), listed(budgets)
+    if not any(specs) or not any(amounts):
         raise UsageError("expected at least one policy and one budget, found none")
     refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
     given = given_texts(texts)
@@ -102,7 +102,7 @@ def prepare(
 
 def _also(
     model: Any,
-    specs: str,
+    specs: list[str],
     allocate: str,
     also: str | Sequence[str] | None,
     gradient_samples: int,

@@ -25,7 +25,7 @@ def refused_by_imposed(flags: dict[str, object]) -> str | None:
     return None
 
 
-def refused_policies(policies: str, allocate: str, loop: str, refuse: Refuse) -> set[str]:
+def refused_policies(policies: list[str], allocate: str, loop: str, refuse: Refuse) -> set[str]:
     """The canonical specs of `policies` that the loop cannot run, all of them part of a list.
 
     Warns of them. Raises UsageError for one that is written out, and if nothing is left.
@@ -41,7 +41,7 @@ def refused_policies(policies: str, allocate: str, loop: str, refuse: Refuse) ->
             raise UsageError(f"loop={loop} does not run {flags['text']}: {reason}{cure}")
         refused[str(flags["text"])] = str(flags["name"])
     if specs and len(refused) == len(specs):
-        raise UsageError(f"loop={loop} runs none of {policies}; name others")
+        raise UsageError(f"loop={loop} runs none of {';'.join(policies)}; name others")
     if refused:
         lists = sorted({str(flags["came_from_list"]) for flags in specs} - {"None"})
         warnings.warn(

@@ -43,13 +43,12 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
     load_config(options.model)
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, options.model_dtype, device)
-    policies = ";".join(options.policies)
     frame = evaluate_as(
         command,
         model,
         options.text or read_lines(options.texts),
-        policies,
-        ",".join(options.budgets),
+        options.policies,
+        options.budgets,
         tokenizer=tokenizer,
         loop=options.loop,
         mode=options.mode,
@@ -72,7 +71,7 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         there = f"{texts} text{'' if texts == 1 else 's'} in {options.output}"
         print(printable(f"shard {index}/{count}: {there}; kvsim merge joins the parts"))
         return
-    order = [flags["text"] for flags in _engine.specs(policies, options.allocate)]
+    order = [flags["text"] for flags in _engine.specs(options.policies, options.allocate)]
     print(printed(summary(frame, order), options.format), end="")
 
 

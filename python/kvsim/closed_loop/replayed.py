@@ -22,7 +22,12 @@ MOST_NUMBERS = 1 << 28  # of kept sets in memory: 1 GiB of int32
 
 
 def plans_of(
-    frame: pd.DataFrame, refused: set[str], specs: str, budgets: str, whole: int, allocate: str
+    frame: pd.DataFrame,
+    refused: set[str],
+    specs: list[str],
+    budgets: list[str],
+    whole: int,
+    allocate: str,
 ) -> dict[Plan, pd.DataFrame]:
     """The configurations of a sweep over one sequence, with their rows, without refused ones.
 
@@ -72,8 +77,8 @@ def kept_sets(
 
 
 def _replay(trace: Trace, job: Job, plans: list[Plan], how: How) -> dict[Plan, dict[int, Kept]]:
-    policies = ";".join(dict.fromkeys(plan.policy for plan in plans))
-    budgets = ",".join(dict.fromkeys(str(plan.budget) for plan in plans))
+    policies = list(dict.fromkeys(plan.policy for plan in plans))
+    budgets = list(dict.fromkeys(str(plan.budget) for plan in plans))
     options = {**how.options(), "sequences": [job.name]}
     columns, evicted_after, selected, _ = _engine.schedules(
         [trace._opened], policies, budgets, options, None

@@ -69,7 +69,7 @@ def evicting(
     itself; RecordError, at once or in a forward pass, for a model, a mask or a cache that the
     recorder would refuse, too. What a policy of Python raises is raised by the forward pass.
     """
-    spec, amount = _only(policy, allocate), listed(budget, ",")
+    spec, amount = _only(policy, allocate), ",".join(listed(budget))
     how = {"mode": mode, "eviction_interval": str(eviction_interval), "seed": seed}
     how["allocate"] = allocate
     names = _listed(names)
@@ -136,7 +136,7 @@ def _only(policy: str | type, allocate: str) -> str:
     """The canonical spec of the one policy. Raises UsageError for several."""
     from .. import _engine
 
-    written = listed(policy, ";")
+    written = ";".join(listed(policy))
     specs = _engine.specs(written, allocate)
     if len(specs) != 1:
         raise UsageError(f"policy: expected one, found {len(specs)} in {written!r}")

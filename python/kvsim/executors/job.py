@@ -31,8 +31,8 @@ class Job(NamedTuple):
 class Contents(NamedTuple):
     version: str  # of kvsim
     traces: list[TraceReference]  # as the plan counts them
-    specs: str
-    budgets: str
+    specs: list[str]
+    budgets: list[str]
     options: dict[str, object]
     plugins: list[str]
     classes: list[tuple[bytes, str]]  # of policies, pickled, and their code
@@ -47,7 +47,7 @@ class TraceReference(NamedTuple):
 def job_of(
     sweep: _engine.PartedSweep,
     traces: list[Trace],
-    budgets: str,
+    budgets: list[str],
     options: dict[str, object],
     copies: int,
 ) -> Job:

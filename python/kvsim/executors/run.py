@@ -31,7 +31,7 @@ def run_parts(
     executor: Executor,
     sweep: _engine.PartedSweep,
     traces: list[Trace],
-    budgets: str,
+    budgets: list[str],
     options: dict[str, object],
     report: Callable[[int, int], object] | None,
 ) -> list[str]:

@@ -49,8 +49,7 @@ def _write(given: object) -> None:
     path = check_output(given.output)
     names = ("sequences", "layers", "heads", "mode", "eviction_interval", "threads")
     options = {name: getattr(given, name) for name in names}
-    budgets = None if given.budgets is None else ",".join(given.budgets)
-    labelling = Labelling(given.trace, budgets, given.block, options)
+    labelling = Labelling(given.trace, given.budgets, given.block, options)
     if not given.quiet:
         mebibytes = labelling.memory_bytes >> 20
         print(

@@ -58,7 +58,7 @@ class Labelling:
             raise UsageError(
                 f"--block: expected a whole number from 1 to {_LONGEST_BLOCK}, found {block!r}"
             )
-        amounts = "" if budgets is None else listed(budgets, ",")
+        amounts = [] if budgets is None else listed(budgets)
         (self.trace,) = opened(trace)
         self.block = int(block)
         self._plan = _engine.LabelPlan(self.trace._opened, amounts, self.block, given)

@@ -50,9 +50,9 @@ def analyze(
     """
     if (policies is None) != (budgets is None):
         raise UsageError("policies and budgets are given together or not at all")
-    names = listed(what, ";")
-    specs = "" if policies is None else listed(policies, ";")
-    amounts = "" if budgets is None else listed(budgets, ",")
+    names = ";".join(listed(what))
+    specs = [] if policies is None else listed(policies)
+    amounts = [] if budgets is None else listed(budgets)
     check_scratch(options.get("scratch"), output)
     absent = ("reference", "every")
     given = options_without(absent, {"mode": mode, "threads": threads, **options})

@@ -47,7 +47,7 @@ def curve(
     `kvsim curve`, bit for bit. Raises what kvsim.sweep raises, and UsageError for a policy without
     a curve.
     """
-    specs, errors = listed(policies, ";"), listed(output_error, ",")
+    specs, errors = listed(policies), ",".join(listed(output_error))
     check_scratch(options.get("scratch"), output)
     absent = ("reference", "every")
     given = options_without(absent, {"mode": mode, "threads": threads, **options})

@@ -64,7 +64,7 @@ def engine_options(options: Options) -> dict[str, object]:
             raise UsageError(f"{name}: expected at least one, found none; None stands for all")
     for name in ("layers", "heads"):
         if name in given:
-            given[name] = listed(given[name], ",")
+            given[name] = ",".join(listed(given[name]))
     if isinstance(given.get("sequences"), str):
         given["sequences"] = given["sequences"].split(",")
     elif "sequences" in given:
@@ -85,13 +85,13 @@ def check_scratch(scratch: object, output: object) -> None:
         )
 
 
-def listed(values: object, separator: str) -> str:
-    """A value, or several, as the program takes a list: separated."""
+def listed(values: object) -> list[str]:
+    """A value, or several, as texts. One may be a list as the program takes it."""
     if isinstance(values, Iterable) and not isinstance(values, (str, type)):
         values = list(values)
         _check_names_differ([value for value in values if isinstance(value, type)])
-        return separator.join(_written(value) for value in values)
-    return _written(values)
+        return [_written(value) for value in values]
+    return [_written(values)]
 
 
 def _check_names_differ(classes: list[type]) -> None:

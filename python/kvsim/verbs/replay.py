@@ -91,7 +91,7 @@ def replay(
 
     with reporter(progress, "replays") as report:
         fields, notes = _engine.replay(
-            engine_traces(opened)[0], listed(policy, ";"), listed(budget, ","), given, report
+            engine_traces(opened)[0], listed(policy), listed(budget), given, report
         )
     warn_of(notes)
     return Replay(**{**fields, "row": frame_of(fields["row"]).iloc[0]})

@@ -99,8 +99,8 @@ def sweep_as(
 
     Returns the frame, and the notes that `sweep` issues as warnings.
     """
-    specs, amounts = listed(policies, ";"), listed(budgets, ",")
-    if not specs or not amounts:
+    specs, amounts = listed(policies), listed(budgets)
+    if not any(specs) or not any(amounts):
         raise UsageError("a sweep takes at least one policy and one budget")
     check_scratch(options.get("scratch"), output)
     given = engine_options(options)

@@ -79,22 +79,23 @@ std::string alias_note(const Spec& spec) {
   return fmt::format("{} is {} here", spec.alias(), find_alias(spec.alias())->spec());
 }
 
-PolicyList policies_in(const std::string& list, Allocation allocation, const NamedSpecs& named) {
-  std::vector<Spec> specs = parse_specs(list, named);
+PolicyList policies_in(std::span<const std::string> lists, Allocation allocation,
+                       const NamedSpecs& named) {
+  std::vector<Spec> specs = parse_specs(lists, named);
   std::vector<std::string> hints = hints_for_aliases(specs);
   return {with_allocation(std::move(specs), allocation), std::move(hints)};
 }
 
-PolicyList policies_for(SweepRequest& request, const std::string& list, Allocation allocation,
-                        const NamedSpecs& named) {
+PolicyList policies_for(SweepRequest& request, std::span<const std::string> lists,
+                        Allocation allocation, const NamedSpecs& named) {
   LeftOut left_out;
   const auto allowed = [&](const std::function<std::vector<Spec>()>& specs) {
     return [&, specs] {
       return without_refused(with_allocation(specs(), allocation), request, left_out);
     };
   };
-  PolicyList found =
-      policies_in(list, allocation, {.all = allowed(named.all), .oracles = allowed(named.oracles)});
+  PolicyList found = policies_in(lists, allocation,
+                                 {.all = allowed(named.all), .oracles = allowed(named.oracles)});
   if (found.policies.empty()) throw UsageError(left_out.first_reason);
   if (!left_out.policies.empty()) {
     found.notes.push_back(fmt::format("left out, as these options rule them out: {}",

@@ -110,19 +110,24 @@ std::int64_t checked_seed(std::int64_t seed) {
   throw UsageError(fmt::format("--seed: expected 0 or more, found {}", seed));
 }
 
-std::vector<Amount> parse_budgets(const std::string& list) {
+std::vector<Amount> parse_budgets(std::span<const std::string> lists) {
   std::vector<Amount> budgets;
-  for (const std::string& part : parse_list(list, "budget")) {
-    for (const Amount& amount : parse_amounts(part, "budget")) {
-      if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
-      const auto same = [&](const Amount& other) {
-        return other.is_share() == amount.is_share() && other.value() == amount.value();
-      };
-      if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
+  const auto add = [&](const Amount& amount) {
+    if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
+    const auto same = [&](const Amount& other) {
+      return other.is_share() == amount.is_share() && other.value() == amount.value();
+    };
+    if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
+  };
+  for (const std::string& list : lists) {
+    for (const std::string& part : parse_list(list, "budget")) {
+      for (const Amount& amount : parse_amounts(part, "budget")) add(amount);
     }
   }
   return budgets;
 }
+
+std::vector<Amount> parse_budgets(const std::string& list) { return parse_budgets({&list, 1}); }
 
 void check_choice(const std::string& option, const std::string& value,
                   const std::vector<std::string>& choices) {

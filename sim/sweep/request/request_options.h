@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ int threads_of(const RequestOptions& options);
 /// Returns the seed. Throws UsageError for a negative one.
 std::int64_t checked_seed(std::int64_t seed);
 
-/// Budgets separated by commas, ranges with a step among them: "5%,0.2,256", "5%..50%:5%". Each
-/// is taken once. Throws UsageError.
+/// The budgets of all lists, separated by commas, ranges with a step among them: "5%,0.2,256",
+/// "5%..50%:5%". Each is taken once. Throws UsageError.
+std::vector<Amount> parse_budgets(std::span<const std::string> lists);
 std::vector<Amount> parse_budgets(const std::string& list);
 
 /// Throws UsageError if `value` of `option` ("--mode") is not one of `choices`.

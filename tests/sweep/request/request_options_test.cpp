@@ -58,13 +58,16 @@ TEST_CASE("options: a value that is not allowed names the option") {
 TEST_CASE("policy lists: aliases and what is left out are notes") {
   SweepRequest request = request_of(RequestOptions());
   request.measuring.reference = Reference::none;
-  const PolicyList all = policies_for(request, "streamingllm;all", Allocation::uniform);
+  const PolicyList all =
+      policies_for(request, std::vector<std::string>{"streamingllm;all"}, Allocation::uniform);
   REQUIRE(all.notes.size() == 2);
   CHECK_THAT(all.notes[0], Contains("streamingllm is sink here"));
   CHECK_THAT(all.notes[1], Contains("left out, as these options rule them out: "));
-  CHECK(policies_in("h2o", Allocation::pyramid).policies.front().allocation() ==
-        Allocation::pyramid);
-  CHECK_THROWS_AS(policies_for(request, "oracles", Allocation::uniform), UsageError);
+  CHECK(policies_in(std::vector<std::string>{"h2o"}, Allocation::pyramid)
+            .policies.front()
+            .allocation() == Allocation::pyramid);
+  CHECK_THROWS_AS(policies_for(request, std::vector<std::string>{"oracles"}, Allocation::uniform),
+                  UsageError);
 }
 
 }  // namespace kvsim::request_options_test
