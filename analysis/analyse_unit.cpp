@@ -47,7 +47,7 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
   std::vector<std::unique_ptr<Analysis>> running;
   for (const AnalysisSpec& spec : analyses) {
     const auto& subject = subjects.emplace_back(
-        std::make_unique<Subject>(Subject{unit, {}, options.mode, options.seed}));
+        std::make_unique<Subject>(Subject{unit, {}, options.protocol, options.seed}));
     if (spec.info->looks_ahead) subject->total_attention = totals;
     if (spec.info->needs_stream) subject->stream = options.stream;
     if (spec.info->runs_on_device) subject->device = device;

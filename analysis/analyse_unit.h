@@ -9,7 +9,7 @@
 namespace kvsim {
 
 struct AnalysisOptions {
-  Mode mode = Mode::stream;
+  Protocol protocol = {};
   std::int64_t seed = 0;
   const std::atomic<bool>* interrupted =
       nullptr;                          ///< checked once per block; true: throw Interrupted

@@ -31,7 +31,7 @@ struct PolicyRun {
 struct Subject {
   const Unit& unit;
   std::vector<PolicyRun> runs;  ///< the replays that AnalysisInfo::accepts
-  Mode mode = Mode::stream;
+  Protocol protocol = {};
   std::int64_t seed = 0;
 
   /// Set for an analysis with AnalysisInfo::runs_on_device if there is a device: it reads its
@@ -51,7 +51,7 @@ struct Subject {
   std::function<void(const SeeRows&)> read_mlp_activation = {};
 
   /// The first step that a replay measures.
-  int first_measured() const { return kvsim::first_measured(mode, unit.prompt_length); }
+  int first_measured() const { return protocol.first_measured(unit.prompt_length); }
 };
 
 /// One row of an analysis' table.

@@ -54,7 +54,7 @@ void check_spans(const AnalysisInfo& info, const SweepPlan& plan) {
     const bool has_needle = std::any_of(sequence.spans.begin(), sequence.spans.end(),
                                         [](const Span& span) { return span.label == "needle"; });
     if (!has_needle) refuse("a span labelled needle", "none");
-    const int first = first_measured(plan.request.mode, sequence.prompt_length);
+    const int first = plan.request.protocol.first_measured(sequence.prompt_length);
     if (answer_steps(sequence.spans, first).empty()) {
       refuse("a span labelled answer that a measured step predicts", "none");
     }

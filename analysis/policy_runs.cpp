@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/replay/replay_checks.h"
-
 namespace kvsim {
 
 std::vector<ColumnSchema> with_run_columns(std::vector<ColumnSchema> own) {
@@ -18,7 +16,7 @@ std::vector<ColumnSchema> with_run_columns(std::vector<ColumnSchema> own) {
 
 std::vector<Value> with_run_values(const Subject& subject, const PolicyRun& run,
                                    std::vector<Value> own) {
-  std::vector<Value> values{run.policy.text(), std::int64_t{run.budget}, mode_name(subject.mode),
+  std::vector<Value> values{run.policy.text(), std::int64_t{run.budget}, subject.protocol.name(),
                             subject.seed};
   values.insert(values.end(), own.begin(), own.end());
   return values;

@@ -130,7 +130,7 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
                                const Backend& backend, LayerStreams& streams,
                                const std::atomic<bool>& interrupted) {
   const Trace& trace = plan.sweep.traces[planned.trace];
-  AnalysisOptions options{.mode = plan.sweep.request.mode,
+  AnalysisOptions options{.protocol = plan.sweep.request.protocol,
                           .seed = plan.sweep.request.seed,
                           .interrupted = &interrupted};
   if (stands_for_layer(trace, unit.name)) {
@@ -200,11 +200,9 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
     });
   };
   keep([&](const AnalysisInfo& info) { check_policies(info, request.policies); });
-  if (request.eviction_interval != 1) {
-    throw UsageError(
-        "--eviction-interval: the analyses speak of caches that hold their budget after every "
-        "step; leave it out, or use kvsim sweep");
-  }
+  check_evicts_every_step(request.protocol,
+                          "the analyses speak of caches that hold their budget after every step; "
+                          "leave it out, or use kvsim sweep");
   if (request.policies.empty()) {  // placeholder that is never replayed
     request.policies = {full_cache()};
     request.budgets = {Amount::parse("1.0", "budget")};

@@ -3,7 +3,7 @@
 #include <limits>
 #include <optional>
 
-#include "sim/outputs/measured_steps.h"
+#include "sim/protocol/measured_steps.h"
 
 namespace kvsim::gpu {
 namespace {
@@ -95,7 +95,7 @@ std::vector<std::vector<Outcome>> outcomes_of(BatchMemory& memory,
                                               const ReplayOptions& options) {
   const Batch& batch = memory.batch();
   const auto totals = memory.download(batch.totals, static_cast<std::size_t>(batch.num_replays));
-  const MeasuredSteps steps(options.measuring, batch.shape.prompt_length, batch.shape.num_tokens);
+  const MeasuredSteps steps(options.protocol, batch.shape.prompt_length, batch.shape.num_tokens);
   std::optional<Trajectories> trajectories;
   if (options.trajectories) trajectories.emplace(memory, steps);
   std::vector<std::vector<Outcome>> outcomes;

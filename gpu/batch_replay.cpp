@@ -19,7 +19,7 @@ using Units = std::span<const UnitReplays>;
 
 Shape replay_shape_of(const Unit& unit, const ReplayOptions& options) {
   Shape shape = shape_of(unit);
-  if (options.mode == Mode::prefill) shape.prompt_length = unit.prompt_length;
+  shape.prompt_length = options.protocol.first_measured(unit.prompt_length);
   return shape;
 }
 
@@ -33,8 +33,7 @@ std::size_t aligned(std::size_t bytes) {
 }
 
 int most_held_by(const Configuration& configuration, const ReplayOptions& options, int num_tokens) {
-  return std::min(most_held(configuration.budget_of(0), options.eviction_interval, false),
-                  num_tokens);
+  return std::min(options.protocol.most_held(configuration.budget_of(0)), num_tokens);
 }
 
 BatchSize size_of(Units units, const ReplayOptions& options) {
@@ -59,7 +58,7 @@ ReplayTask replay_task_of(const Configuration& configuration, const Rules& rules
                           const ReplayOptions& options) {
   ReplayTask task;
   task.most_held = most_held_by(configuration, options, num_tokens);
-  task.never = options.eviction_interval == kNeverEvict;
+  task.never = options.protocol.evicts_once();
   task.budget = std::min(configuration.budget_of(0), num_tokens);
   const int held = rules.bounded ? task.budget : num_tokens;
   task.protect_first = std::min(rules.protect_first, held);
@@ -160,7 +159,7 @@ std::vector<std::vector<Outcome>> replay_batch(Device& device, Units units,
                                                const ReplayOptions& options) {
   BatchMemory memory(device, size_of(units, options));
   const ReplayGroups groups = upload(units, options, memory);
-  memory.batch().error_stride = options.measuring.error_stride;
+  memory.batch().error_stride = options.protocol.error_stride;
   run_blocks(device, groups, memory.batch(), options);
   return outcomes_of(memory, units, options);
 }

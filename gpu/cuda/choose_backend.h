@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sim/attention/attention.h"
-#include "sim/sweep/request/request_options.h"
+#include "sim/base/nearest.h"
 #ifdef KVSIM_WITH_CUDA
 #include "gpu/cuda/cuda_backend.h"
 #endif

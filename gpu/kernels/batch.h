@@ -51,7 +51,7 @@ struct UnitTask {
 struct ReplayTask {
   int unit = 0;
   int budget = 1;
-  int most_held = 1;       ///< see kvsim::most_held(); at most the number of tokens
+  int most_held = 1;       ///< see kvsim::Protocol::most_held(); at most the number of tokens
   bool never = false;      ///< evicts at the end of the prompt only
   int protect_first = 0;   ///< at most the budget
   int protect_newest = 0;  ///< at most the budget less protect_first
@@ -115,7 +115,7 @@ struct Batch {
   int first_step = 0;     ///< of the block
   int num_steps = 0;      ///< at most kSteps
   int capacity = 0;       ///< C: slots of a cache
-  int error_stride = 1;   ///< see MeasureOptions
+  int error_stride = 1;   ///< see kvsim::Protocol
   ReplayGroup group;      ///< of the next replay_steps() or score_prompts()
 
   const UnitTask* units = nullptr;             ///< [U]

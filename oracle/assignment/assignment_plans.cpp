@@ -38,7 +38,7 @@ std::vector<CertifiedPlan> assignment_plans(const EvictionSteps& steps,
   std::vector<CertifiedPlan> plans(caches.size());
   std::map<int, std::multimap<int, std::size_t, std::greater<>>> by_recent;  // budgets descend
   for (std::size_t i = 0; i < caches.size(); ++i) {
-    if (steps.eviction_interval() == 1) {
+    if (steps.protocol().evicts_every_step()) {
       by_recent[caches[i].recent].emplace(caches[i].budget, i);
     } else {
       plans[i] = plan_with_interval(steps, costs, caches[i], certify);

@@ -67,7 +67,7 @@ std::vector<double> slot_prices(const Bidders& bidders, const std::vector<double
 
 CertifiedPlan keep_all(const EvictionSteps& steps) {
   CertifiedPlan plan{.schedule = Schedule(steps.num_tokens(), steps.num_tokens())};
-  if (steps.eviction_interval() == 1) plan.slot_price.assign(steps.num_tokens(), 0);
+  if (steps.protocol().evicts_every_step()) plan.slot_price.assign(steps.num_tokens(), 0);
   return plan;
 }
 
@@ -89,7 +89,7 @@ std::optional<CertifiedPlan> auction_plan(const Bidders& bidders, const Eviction
   for (int token = 0; token < bidders.num_tokens(); ++token) {
     plan.schedule.push_back(bidders.step(assignment.bidder_of(token)));
   }
-  if (steps.eviction_interval() == 1) plan.slot_price = slot_prices(bidders, bidder_price);
+  if (steps.protocol().evicts_every_step()) plan.slot_price = slot_prices(bidders, bidder_price);
   return plan;
 }
 

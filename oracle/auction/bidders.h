@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "oracle/assignment/remaining_sums.h"
-#include "sim/attention/eviction_steps.h"
+#include "sim/protocol/eviction_steps.h"
 
 namespace kvsim {
 

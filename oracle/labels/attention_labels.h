@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/attention/eviction_steps.h"
+#include "sim/protocol/eviction_steps.h"
 
 namespace kvsim {
 

@@ -22,6 +22,7 @@ void bind_replay_part(nanobind::module_& module);
 void bind_schedules(nanobind::module_& module);
 void bind_running_caches(nanobind::module_& module);
 void bind_closed_loop_file(nanobind::module_& module);
+void bind_protocol(nanobind::module_& module);
 void bind_specs(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);
 void bind_shards(nanobind::module_& module);

@@ -26,6 +26,13 @@ class Fields {
     };
   }
 
+  /// The same of a text that may be given as a number.
+  void add_text(const std::string& name, std::string& field) {
+    take_[name] = [&field](nanobind::handle value) {
+      field = nanobind::cast<std::string>(nanobind::str(value));
+    };
+  }
+
   /// Throws UsageError for a key that is not there, naming the nearest, and for a value of another
   /// type.
   void take(const nanobind::dict& given) const {

@@ -85,8 +85,8 @@ class LabelPlan {
         const Unit unit = plan_.traces.front().read_unit(planned.unit.name,
                                                          {.gradients = false, .projection = false});
         const SweepRequest& request = plan_.request;
-        const Future future(unit, eviction_steps(unit, request.mode, request.eviction_interval),
-                            *backend, &state.interrupted);
+        const Future future(unit, eviction_steps(unit, request.protocol), *backend,
+                            &state.interrupted);
         found[i] = label_unit(future, budgets_of(planned), block_);
       });
     });

@@ -21,6 +21,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_schedules(module);
   kvsim::python::bind_running_caches(module);
   kvsim::python::bind_closed_loop_file(module);
+  kvsim::python::bind_protocol(module);
   kvsim::python::bind_specs(module);
   kvsim::python::bind_labels(module);
   kvsim::python::bind_shards(module);

@@ -2,7 +2,7 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "python/engine/fields.h"
+#include "python/engine/protocol.h"
 #include "python/engine/scratch.h"
 
 namespace nb = nanobind;
@@ -14,13 +14,10 @@ Options::Options(const nb::dict& options) {
   fields.add("sequences", request.sequences);
   fields.add("layers", request.layers);
   fields.add("heads", request.heads);
-  fields.add("mode", request.mode);
-  fields.add("eviction_interval", request.eviction_interval);
+  add_fields(request.protocol, fields);
   fields.add("seed", request.seed);
   fields.add("allocate", request.allocate);
   fields.add("threads", request.threads);
-  fields.add("reference", request.reference);
-  fields.add("every", request.every);
   fields.add("shard", request.shard);
   fields.add("device", device);
   fields.add("scratch", scratch);

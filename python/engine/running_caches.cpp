@@ -18,6 +18,7 @@
 #include "python/engine/scope_name.h"
 #include "sim/base/amount.h"
 #include "sim/base/errors.h"
+#include "sim/protocol/budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 
@@ -103,8 +104,7 @@ RunningRequest running_request_of(const nb::dict& given) {
   const Options options(rest);
   const SweepRequest request = request_of(options.request);
   found.allocation = allocation_of(options.request);
-  found.options.mode = request.mode;
-  found.options.eviction_interval = request.eviction_interval;
+  found.options.protocol = request.protocol;
   found.options.seed = static_cast<std::uint64_t>(request.seed);
   return found;
 }
@@ -113,13 +113,14 @@ int budget_of(const std::string& text, const RunningRequest& request) {
   const std::vector<Amount> amounts = parse_budgets(text);
   require(amounts.size() == 1, fmt::format("budget: expected one, found {}", amounts.size()));
   const Amount& amount = amounts.front();
-  if (amount.is_share() && request.options.mode == Mode::stream) {
+  if (amount.is_share() && request.options.protocol.mode == Mode::stream) {
     throw UsageError(
         fmt::format("budget {}: in stream mode the length of the text is not known; give tokens, "
                     "or use mode prefill, where it is a share of the prompt",
                     text));
   }
-  return amount.of(request.text.prompt_length);
+  return kvsim::budget_of(amount, request.options.protocol, request.text.num_tokens,
+                          request.text.prompt_length);
 }
 
 /// `budgets`: [layers][KV heads], or None. Python owns what it returns.

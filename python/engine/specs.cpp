@@ -8,6 +8,7 @@
 #include "python/engine/bindings.h"
 #include "python/engine/lists.h"
 #include "python/engine/scope_name.h"
+#include "sim/protocol/budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
@@ -76,11 +77,13 @@ nb::list specs(const Lists& lists, const std::string& allocate, int budget) {
   return found;
 }
 
-/// Per budget of the lists, how it was written and what it comes to of a text of `whole` tokens.
-nb::list budgets_of(const Lists& lists, int whole) {
+/// Per budget of the lists, how it was written and what it comes to on a text.
+nb::list budgets_of(const Lists& lists, const Protocol& protocol, int num_tokens,
+                    int prompt_length) {
   nb::list found;
   for (const Amount& amount : parse_budgets(lists)) {
-    found.append(nb::make_tuple(amount.written(), amount.of(whole)));
+    found.append(
+        nb::make_tuple(amount.written(), budget_of(amount, protocol, num_tokens, prompt_length)));
   }
   return found;
 }
@@ -88,7 +91,8 @@ nb::list budgets_of(const Lists& lists, int whole) {
 }  // namespace
 
 void bind_specs(nb::module_& module) {
-  module.def("budgets_of", &budgets_of, "budgets"_a, "whole"_a);
+  module.def("budgets_of", &budgets_of, "budgets"_a, "protocol"_a, "num_tokens"_a,
+             "prompt_length"_a);
   module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000);
 }
 

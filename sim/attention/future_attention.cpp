@@ -34,21 +34,16 @@ FutureAttention::FutureAttention(const Unit& unit, const EvictionSteps& steps,
   });
 }
 
-FutureAttention::FutureAttention(const Unit& unit, Mode mode, const Backend& backend,
-                                 int eviction_interval)
-    : FutureAttention(unit, eviction_steps(unit, mode, eviction_interval), backend) {}
-
-FutureAttention::FutureAttention(const std::vector<std::vector<float>>& rows, int first_measured,
-                                 int eviction_interval)
-    : StepRows(EvictionSteps(static_cast<int>(rows.size()), first_measured, eviction_interval)) {
+FutureAttention::FutureAttention(const std::vector<std::vector<float>>& rows, int prompt_length,
+                                 const Protocol& protocol)
+    : StepRows(EvictionSteps(static_cast<int>(rows.size()), prompt_length, protocol)) {
   for (int step = 0; step < num_tokens(); ++step) {
     std::copy(rows[step].begin(), rows[step].end(), row(step).begin());
   }
 }
 
-EvictionSteps eviction_steps(const Unit& unit, Mode mode, int eviction_interval) {
-  return EvictionSteps(unit.num_tokens(), first_measured(mode, unit.prompt_length),
-                       eviction_interval);
+EvictionSteps eviction_steps(const Unit& unit, const Protocol& protocol) {
+  return EvictionSteps(unit.num_tokens(), unit.prompt_length, protocol);
 }
 
 }  // namespace kvsim

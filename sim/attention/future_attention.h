@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "sim/attention/attention.h"
-#include "sim/attention/mode.h"
 #include "sim/attention/step_rows.h"
 
 namespace kvsim {
@@ -18,14 +17,13 @@ void group_mean(const AttentionBlock& block, int row, std::span<float> mean);
 class FutureAttention : public StepRows {
  public:
   FutureAttention(const Unit& unit, const EvictionSteps& steps, const Backend& backend);
-  FutureAttention(const Unit& unit, Mode mode, const Backend& backend, int eviction_interval = 1);
 
   /// From given attention: rows[t] is a[t,0] .. a[t,t].
-  explicit FutureAttention(const std::vector<std::vector<float>>& rows, int first_measured = 0,
-                           int eviction_interval = 1);
+  explicit FutureAttention(const std::vector<std::vector<float>>& rows, int prompt_length = 0,
+                           const Protocol& protocol = {});
 };
 
 /// The steps of a unit under a protocol.
-EvictionSteps eviction_steps(const Unit& unit, Mode mode, int eviction_interval);
+EvictionSteps eviction_steps(const Unit& unit, const Protocol& protocol);
 
 }  // namespace kvsim

@@ -1,8 +1,13 @@
 #include "sim/base/nearest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {
@@ -29,6 +34,13 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
                            [&](const std::string& a, const std::string& b) {
                              return edit_distance(word, a) < edit_distance(word, b);
                            });
+}
+
+void check_choice(const std::string& option, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  throw UsageError(fmt::format("{}: expected {}, found '{}'; did you mean '{}'?", option,
+                               fmt::join(choices, "|"), value, nearest(value, choices)));
 }
 
 }  // namespace kvsim

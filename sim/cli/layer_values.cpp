@@ -75,7 +75,7 @@ std::vector<double> LayerValues::projected_errors(const std::string& policy,
   std::vector<double> errors;
   for (const Layer& layer : layers_) {
     const UnitName& name = layer.unit->unit.name;
-    const int budget = amount.of(budget_base(layer.unit->unit, plan_.request.mode));
+    const int budget = budget_of(amount, layer.unit->unit, plan_.request.protocol);
     const auto found =
         projected_errors_.find({layer.trace_id, name.sequence, name.layer, policy, budget});
     if (found == projected_errors_.end()) return {};

@@ -165,7 +165,7 @@ po::options_description plugin_options() {
 
 RequestOptions options_from(const po::variables_map& values) {
   RequestOptions options;
-  const auto take = [&]<class T>(const char* name, T& field) {
+  const auto take = [&]<class T>(const std::string& name, T& field) {
     if (values.count(name) > 0) field = values[name].as<T>();
   };
   if (values.count("sequences") > 0) {
@@ -173,13 +173,13 @@ RequestOptions options_from(const po::variables_map& values) {
   }
   take("layers", options.layers);
   take("heads", options.heads);
-  take("mode", options.mode);
-  take("eviction-interval", options.eviction_interval);
+  options.protocol.each([&](std::string name, auto& field) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    take(name, field);
+  });
   take("seed", options.seed);
   take("allocate", options.allocate);
   take("threads", options.threads);
-  take("reference", options.reference);
-  take("every", options.every);
   take("shard", options.shard);
   return options;
 }

@@ -97,7 +97,7 @@ void write_unit_intervals(std::ostream& out, const std::vector<SampledIntervalRo
 }
 
 void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const ResultStore& store) {
-  if (plan.request.measuring.reference != Reference::sample) return;
+  if (plan.request.protocol.reference != Reference::sample) return;
   using Key =
       std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string, std::int64_t>;
   std::map<Key, UnitIntervals> units;
@@ -116,7 +116,7 @@ void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const Resul
       MeanIntervals mean;
       for (const PlannedUnit& planned : plan.units) {
         const UnitName& name = planned.unit.name;
-        const int budget = amount.of(budget_base(planned.unit, plan.request.mode));
+        const int budget = budget_of(amount, planned.unit, plan.request.protocol);
         mean.add(units[{plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
                         policy.text(), budget}]);
       }
@@ -124,7 +124,7 @@ void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const Resul
           table.rows.emplace_back(std::vector<Value>{amount.written(), name_in_tables(policy)}));
     }
   }
-  out << fmt::format("\n{}\n\n", about_sample(plan.request.measuring.samples));
+  out << fmt::format("\n{}\n\n", about_sample(plan.request.protocol.samples));
   write_aligned(out, table);
 }
 

@@ -197,7 +197,7 @@ AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount
     std::vector<double> squared_errors;
     for (const PlannedUnit* planned : units) {
       const UnitName& name = planned->unit.name;
-      const int budget = amount.of(budget_base(planned->unit, plan.request.mode));
+      const int budget = budget_of(amount, planned->unit, plan.request.protocol);
       const Result& row = rows.at({plan.traces[planned->trace].id(), name.sequence, name.layer,
                                    name.kv_head, policy.text(), budget});
       mean.add(row);
@@ -266,14 +266,14 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
   std::string best;
   for (const Amount& amount : plan.request.budgets) {
     const AtBudget found = rows_at(plan, units, amount, rows, store);
-    if (plan.request.measuring.measures()) notes += about_same(amount.written(), found.groups);
+    if (plan.request.protocol.measures()) notes += about_same(amount.written(), found.groups);
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();
       const Mean& mean = found.means[i];
       const auto bound = mean.recall_bound();
       if (bound && !policies[i].bounds_recall()) {  // which retains as much as it bounds
         // Between evictions others may keep more tokens, or evict below the budget.
-        const char* bounded = plan.request.eviction_interval == 1
+        const char* bounded = plan.request.protocol.evicts_every_step()
                                   ? "no policy"
                                   : "no policy that evicts down to exactly its budget";
         notes +=
@@ -306,7 +306,7 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
   write_sweep_intervals(out, plan, store);
   if (!best.empty() || regret.has_any())
     notes += best + about_intervals(bootstrap) + layers.about_intervals();
-  if (policies.size() > 1 && plan.request.measuring.measures()) notes += kOpenLoop;
+  if (policies.size() > 1 && plan.request.protocol.measures()) notes += kOpenLoop;
   notes = legend(plan.request.policies) + notes;
   if (!notes.empty()) out << '\n' << notes;
 }

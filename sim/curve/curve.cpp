@@ -66,7 +66,7 @@ void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>>
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend) {
   const InterruptScope scope(options.interrupted);
-  check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
+  check_text(options.protocol, unit.name.sequence, unit.num_tokens(), unit.prompt_length);
   std::unique_ptr<MeanCentredValues> values;
   if (!options.error_budgets.empty()) values = std::make_unique<MeanCentredValues>(unit);
   std::vector<std::unique_ptr<NestedReplay>> replays;

@@ -36,7 +36,7 @@ struct Curve {
 };
 
 struct CurveOptions {
-  Mode mode = Mode::stream;
+  Protocol protocol = {};
   std::uint64_t seed = 0;                          ///< as in ReplayOptions
   std::vector<int> error_budgets = {};             ///< budgets with output errors; ascending
   bool schedules = false;                          ///< fill Curve::evicted_after
@@ -47,7 +47,7 @@ struct CurveOptions {
 /// `policies`. Equal to replays at each budget: counts exactly, the rest up to rounding. The full
 /// attention is computed once for all policies, and once or twice more for each oracle. Takes O(n²)
 /// time per policy, O(n² d) with errors. Throws UsageError for a policy that is neither, what
-/// check_mode() throws, and Interrupted.
+/// check_text() throws, and Interrupted.
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend);
 

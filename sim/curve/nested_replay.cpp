@@ -34,7 +34,7 @@ Context context_of(const Unit& unit, const CurveOptions& options) {
 NestedReplay::NestedReplay(const Spec& policy, const Unit& unit, const MeanCentredValues* values,
                            const CurveOptions& options)
     : unit_(unit),
-      prompt_(first_measured(options.mode, unit.prompt_length)),
+      prompt_(options.protocol.first_measured(unit.prompt_length)),
       policy_(policy.make(context_of(unit, options))),
       rules_(policy.rules(context_of(unit, options))),
       stack_(unit.num_tokens(), rules_),

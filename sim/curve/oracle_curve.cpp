@@ -88,7 +88,7 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
   }
   if (configurations.empty()) return;
   const ReplayOptions replay_options{
-      .mode = options.mode, .seed = options.seed, .interrupted = options.interrupted};
+      .protocol = options.protocol, .seed = options.seed, .interrupted = options.interrupted};
   const std::vector<Outcome> outcomes = replay(unit, configurations, replay_options, backend);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const Result& result = outcomes[i].result;
@@ -105,11 +105,11 @@ Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& opt
                    const Backend& backend) {
   std::vector<Plan> plans;
   {
-    const Future future(unit, eviction_steps(unit, options.mode, 1), backend, options.interrupted);
+    const Future future(unit, eviction_steps(unit, options.protocol), backend, options.interrupted);
     const auto planner = oracle.policy().make_planner(oracle.params());
     plans = planner->plan_every_budget(future);
   }
-  const int prompt = first_measured(options.mode, unit.prompt_length);
+  const int prompt = options.protocol.first_measured(unit.prompt_length);
   ScheduleLosses losses(plans);
   Curve curve;
   curve.steps = unit.num_tokens() - prompt;

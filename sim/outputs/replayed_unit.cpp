@@ -55,15 +55,14 @@ void StoredUnit::append(const Unit& original, int first, int count) {
   }
 }
 
-ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend,
-                           const MeasureOptions& measuring, int first_measured)
+ReplayedUnit::ReplayedUnit(const Unit& unit, const Backend& backend, const Protocol& protocol)
     : unit_(unit),
       backend_(backend),
-      steps_(measuring, first_measured, unit.num_tokens()),
-      pass_(pass_of(unit, backend, measuring.reference)),
+      steps_(protocol, unit.prompt_length, unit.num_tokens()),
+      pass_(pass_of(unit, backend, protocol.reference)),
       retained_(unit),
       scratch_(unit.query.size()) {
-  if (measuring.measures() && !unit.output_score_grad.empty()) gradients_.emplace(unit);
+  if (protocol.measures() && !unit.output_score_grad.empty()) gradients_.emplace(unit);
 }
 
 const StoredUnit& ReplayedUnit::stored(const Quantization& quantization) {
@@ -89,7 +88,7 @@ void ReplayedUnit::compute(int first_step, int num_steps) {
   if (unit_.rows && (first_step < part_.first || first_step + num_steps > part_.end())) {
     unit_.rows->read(first_step, part_);
   }
-  const bool is_sample = measuring().reference == Reference::sample;
+  const bool is_sample = protocol().reference == Reference::sample;
   if (pass_ == nullptr || (is_sample && !steps_.measures(first_step))) {
     block_.first_step = first_step;
     block_.num_steps = num_steps;

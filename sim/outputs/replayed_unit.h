@@ -7,9 +7,9 @@
 #include "policies/interface/policy.h"
 #include "policies/parts/quantization.h"
 #include "sim/attention/attention.h"
-#include "sim/outputs/measured_steps.h"
 #include "sim/outputs/retained_outputs.h"
 #include "sim/outputs/score_gradients.h"
+#include "sim/protocol/measured_steps.h"
 
 namespace kvsim {
 
@@ -34,9 +34,7 @@ struct StoredUnit {
 /// replays refer to it.
 class ReplayedUnit {
  public:
-  /// Steps before `first_measured` are not measured.
-  ReplayedUnit(const Unit& unit, const Backend& backend, const MeasureOptions& measuring,
-               int first_measured);
+  ReplayedUnit(const Unit& unit, const Backend& backend, const Protocol& protocol);
   ReplayedUnit(const ReplayedUnit&) = delete;
   ReplayedUnit& operator=(const ReplayedUnit&) = delete;
 
@@ -70,7 +68,7 @@ class ReplayedUnit {
 
   const Unit& unit() const { return unit_; }
   const MeasuredSteps& steps() const { return steps_; }
-  const MeasureOptions& measuring() const { return steps_.options(); }
+  const Protocol& protocol() const { return steps_.protocol(); }
   bool takes_error(int step) const { return steps_.takes_error(step); }
 
   /// Recorded vectors of a token of the block, of any token unless the unit is read part by part.

@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<ConfigurationReplay>> replays_of(const Configuration
     const Units shared = units.subspan(begin, count);
     if (configuration.policy.is_estimator()) {
       replays.push_back(std::make_unique<EstimatorReplay>(part, *shared.front(), options));
-    } else if (units.front()->measuring().has_reference() && ScoreReplay::can_replay(rules)) {
+    } else if (units.front()->protocol().has_reference() && ScoreReplay::can_replay(rules)) {
       replays.push_back(std::make_unique<ScoreReplay>(part, *shared.front(), options));
     } else {
       replays.push_back(std::make_unique<PolicyReplay>(part, shared, options));

@@ -6,10 +6,10 @@ namespace kvsim {
 EstimatorReplay::EstimatorReplay(const Configuration& configuration, ReplayedUnit& unit,
                                  const ReplayOptions& options)
     : replayed_(unit),
-      prompt_(first_measured(options.mode, unit.unit().prompt_length)),
+      prompt_(options.protocol.first_measured(unit.unit().prompt_length)),
       steps_(configuration.policy, context_of(configuration, unit.unit(), options), prompt_, unit),
       attention_(unit, steps_.rules(), prompt_),
-      record_(unit.unit(), prompt_, options),
+      record_(unit.unit(), options),
       deltas_(unit.unit()) {}
 
 void EstimatorReplay::advance() {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "sim/kernels/attention_kernels.h"
-#include "sim/outputs/measured_steps.h"
 #include "sim/outputs/output_deltas.h"
+#include "sim/protocol/measured_steps.h"
 #include "sim/replay/replay.h"
 
 namespace kvsim {

@@ -62,8 +62,8 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
   for (std::size_t first = 0; first < units.size(); first += layer_size(units, first)) {
     std::vector<Future> layer;
     for (const Unit& unit : units.subspan(first, layer_size(units, first))) {
-      layer.emplace_back(unit, eviction_steps(unit, options.mode, options.eviction_interval),
-                         backend, options.interrupted, options.planning_threads);
+      layer.emplace_back(unit, eviction_steps(unit, options.protocol), backend, options.interrupted,
+                         options.planning_threads);
     }
     // One unit's attention is in memory at a time, unless an oracle needs that of several.
     for (std::size_t unit = 0; unit < layer.size(); ++unit) {

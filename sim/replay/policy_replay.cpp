@@ -11,7 +11,7 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
                            std::span<const std::unique_ptr<ReplayedUnit>> units,
                            const ReplayOptions& options) {
   const Unit& first = units.front()->unit();
-  prompt_ = first_measured(options.mode, first.prompt_length);
+  prompt_ = options.protocol.first_measured(first.prompt_length);
   std::vector<int> budgets;
   std::vector<std::vector<ReplayedUnit*>> layers;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -23,9 +23,9 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
   }
   const Context context = context_of(configuration, first, options);
   if (configuration.policy.rules(context).sees_kinds) kinds_ = token_kinds(first);
-  steps_.emplace(configuration.policy, context, budgets, first.num_tokens(),
-                 Protocol{prompt_, options.eviction_interval}, &kinds_);
-  reads_mean_ = options.measuring.has_reference() || steps_->reads_attention();
+  const EvictionSteps evictions(first.num_tokens(), first.prompt_length, options.protocol);
+  steps_.emplace(configuration.policy, context, budgets, evictions, &kinds_);
+  reads_mean_ = options.protocol.has_reference() || steps_->reads_attention();
   for (const std::vector<ReplayedUnit*>& members : layers) {
     layers_.emplace_back();
     for (ReplayedUnit* member : members) layers_.back().push_back(make_member(*member, options));
@@ -35,16 +35,15 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
 PolicyReplay::Member PolicyReplay::make_member(ReplayedUnit& unit,
                                                const ReplayOptions& options) const {
   const Rules& rules = steps_->rules();
-  const MeasureOptions& measuring = options.measuring;
-  Member member{unit,    nullptr,
-                nullptr, UnitRecord(unit.unit(), prompt_, options),
-                nullptr, OutputDeltas(unit.unit()),
-                {}};
-  if (!measuring.has_reference()) {
+  const Protocol& protocol = options.protocol;
+  Member member{
+      unit, nullptr, nullptr, UnitRecord(unit.unit(), options), nullptr, OutputDeltas(unit.unit()),
+      {}};
+  if (!protocol.has_reference()) {
     member.resident = std::make_unique<ResidentAttention>(unit, rules);
   }
-  if (measuring.measures()) member.measured = make_measured_attention(unit, rules, prompt_);
-  if (!measuring.has_reference()) return member;
+  if (protocol.measures()) member.measured = make_measured_attention(unit, rules, prompt_);
+  if (!protocol.has_reference()) return member;
   if (rules.is_exact() && !rules.selects) {
     member.contents = &unit.add_cache();
   } else {

@@ -6,11 +6,10 @@
 namespace kvsim {
 
 PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
-                         int num_tokens, const Protocol& protocol,
-                         const std::vector<TokenKind>* kinds)
+                         const EvictionSteps& steps, const std::vector<TokenKind>* kinds)
     : rules_(policy.rules(context)),
       policy_(policy.make(context)),
-      protocol_(protocol),
+      steps_(steps),
       keeps_all_(!rules_.bounded && !rules_.prunes),
       kinds_(kinds) {
   const bool scores_on_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
@@ -19,7 +18,7 @@ PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<c
     Context of_layer = context;
     of_layer.budget = budget;
     const int tokens = policy.tokens_of(budget);
-    layers_.push_back({tokens, Cache(num_tokens, tokens, policy.rules(of_layer))});
+    layers_.push_back({tokens, Cache(steps.num_tokens(), tokens, policy.rules(of_layer))});
   }
 }
 
@@ -31,7 +30,7 @@ Cache& PolicySteps::begin_block(std::size_t layer) {
 void PolicySteps::run(std::size_t layer, int step, StepSource& source) {
   Cache& cache = layers_[layer].cache;
   if (layer == 0) left_earlier_layers_.clear();
-  if (step >= protocol_.prompt) cache.remove(left_earlier_layers_, step - 1);
+  if (step >= steps_.first_measured()) cache.remove(left_earlier_layers_, step - 1);
   cache.admit(step);
   if (rules_.sees_full_attention) {
     source.average_full_attention(layer, step, cache.tokens(), full_attention_);
@@ -63,11 +62,12 @@ void PolicySteps::evict(std::size_t layer, int step, StepSource& source) {
   std::vector<std::int32_t> leaving;
   std::set_intersection(before.begin(), before.end(), left_earlier_layers_.begin(),
                         left_earlier_layers_.end(), std::back_inserter(leaving));
-  const int most = most_held(layers_[layer].budget, protocol_.interval, is_prompt_end(step));
+  const int most = steps_.most_held(layers_[layer].budget, step);
   const int overflow = cache.overflow(most, static_cast<int>(leaving.size()));
   update_scores(layer, step, attention_, overflow, source);
   cache.remove(leaving, step);
-  const bool may_prune = protocol_.interval == 1 || is_prompt_end(step) || rules_.ignores_interval;
+  const bool may_prune = steps_.protocol().evicts_every_step() || steps_.is_prompt_end(step) ||
+                         rules_.ignores_interval;
   if (overflow > 0 || may_prune) cache.evict(overflow, step);
   if (layers_.size() == 1) return;
   std::vector<std::int32_t> left;
@@ -82,18 +82,12 @@ void PolicySteps::evict(std::size_t layer, int step, StepSource& source) {
 void PolicySteps::select(std::size_t layer, int step, StepSource& source) {
   const Cache& cache = layers_[layer].cache;
   update_scores(layer, step, full_attention_, 0, source);
-  if (step < protocol_.prompt) {
+  if (step < steps_.first_measured()) {
     source.attend(layer, step, cache.tokens(), attention_);
   } else {
-    source.attend(layer, step, cache.select(num_selected(layers_[layer], step)), attention_);
+    source.attend(layer, step, cache.select(steps_.most_attended(layers_[layer].budget, step)),
+                  attention_);
   }
-}
-
-// As many older tokens as a cache that evicts may hold before the step.
-int PolicySteps::num_selected(const Layer& layer, int step) const {
-  if (protocol_.interval != kNeverEvict) return most_held(layer.budget, protocol_.interval, false);
-  return static_cast<int>(
-      std::min<std::int64_t>(std::int64_t{layer.budget} + step - protocol_.prompt, step));
 }
 
 void PolicySteps::update_scores(std::size_t layer, int step, std::span<const float> attention,

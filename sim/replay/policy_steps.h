@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
-#include "sim/attention/mode.h"
 #include "sim/cache/cache.h"
+#include "sim/protocol/eviction_steps.h"
 #include "traces/unit.h"
 
 namespace kvsim {
-
-/// When a cache evicts.
-struct Protocol {
-  int prompt = 0;    ///< the tokens that attend in full; eviction begins at the last of them
-  int interval = 1;  ///< see most_held()
-};
 
 /// What a policy sees of a layer at a step, besides its cache. A layer here is one cache: of a
 /// head, or shared by the heads of a layer of the model.
@@ -47,11 +41,11 @@ class StepSource {
 /// a model. Where attention comes from is the source's matter.
 class PolicySteps {
  public:
-  /// `context` is that of the first unit, `budgets` has one budget per layer. `num_tokens` may be
-  /// kUnknownLength. `kinds` are those of the tokens, up to the step that runs, if the policy reads
-  /// them; keeps the pointer.
+  /// `context` is that of the first unit, `budgets` has one budget per layer. The steps may be
+  /// of a text of kUnknownLength. `kinds` are those of the tokens, up to the step that runs, if the
+  /// policy reads them; keeps the pointer.
   PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
-              int num_tokens, const Protocol& protocol, const std::vector<TokenKind>* kinds);
+              const EvictionSteps& steps, const std::vector<TokenKind>* kinds);
 
   const Rules& rules() const { return rules_; }
   const Cache& cache(std::size_t layer) const { return layers_[layer].cache; }
@@ -81,14 +75,12 @@ class PolicySteps {
   void select(std::size_t layer, int step, StepSource& source);
   void update_scores(std::size_t layer, int step, std::span<const float> attention, int overflow,
                      const StepSource& source);
-  bool in_prompt(int step) const { return step + 1 < protocol_.prompt; }
-  bool is_prompt_end(int step) const { return step + 1 == protocol_.prompt; }
-  int num_selected(const Layer& layer, int step) const;
+  bool in_prompt(int step) const { return step < steps_.first_eviction(); }
 
   Rules rules_;
   std::unique_ptr<Policy> policy_;
   std::vector<Layer> layers_;
-  Protocol protocol_;
+  EvictionSteps steps_;
   bool keeps_all_;        // no token ever leaves
   bool reads_attention_;  // see reads_attention()
   const std::vector<TokenKind>* kinds_;

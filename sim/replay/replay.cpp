@@ -58,20 +58,15 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   const InterruptScope scope(options.interrupted);
   const Unit& first = units.front();
   const int num_tokens = first.num_tokens();
-  check_mode(first.name.sequence, num_tokens, first.prompt_length, options.mode);
+  const Protocol& protocol = options.protocol;
+  check_text(protocol, first.name.sequence, num_tokens, first.prompt_length);
   for (const Configuration& configuration : configurations) {
-    check_reference(configuration.policy, options.measuring, configuration.budget);
-    check_interval(configuration.policy, options.mode, options.eviction_interval,
-                   configuration.budget);
+    check_protocol(protocol, configuration.policy, configuration.budget);
   }
-  const int measured_from = first_measured(options.mode, first.prompt_length);
-  check_samples(first.name.sequence, num_tokens - measured_from, options.eviction_interval,
-                options.measuring);
-  const MeasuredSteps steps(options.measuring, measured_from, num_tokens);
+  const MeasuredSteps steps(protocol, first.prompt_length, num_tokens);
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
   for (const Unit& unit : units) {
-    replayed.push_back(
-        std::make_unique<ReplayedUnit>(unit, backend, options.measuring, measured_from));
+    replayed.push_back(std::make_unique<ReplayedUnit>(unit, backend, protocol));
   }
   Replays replays;
   const OraclePlans plans(units, configurations, options,
@@ -80,7 +75,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
     replays.push_back(replays_of(plans.with_schedules(i, configurations[i]), replayed, options));
   }
   std::optional<LayerErrors> layer_errors;
-  if (options.whole_layers && options.measuring.measures()) {
+  if (options.whole_layers && protocol.measures()) {
     layer_errors.emplace(units, configurations.size(), steps);
   }
   int num_steps = 0;

@@ -8,9 +8,8 @@
 #include "policies/interface/estimator.h"
 #include "policies/registry/spec.h"
 #include "sim/attention/attention.h"
-#include "sim/attention/mode.h"
 #include "sim/base/interrupt.h"
-#include "sim/outputs/measure_options.h"
+#include "sim/protocol/protocol.h"
 #include "sim/results/layer_error.h"
 #include "sim/results/result.h"
 #include "sim/results/sampled_interval.h"
@@ -35,13 +34,11 @@ struct Configuration {
 };
 
 struct ReplayOptions {
-  Mode mode = Mode::stream;
-  int eviction_interval = 1;  ///< see most_held(); kNeverEvict in prefill mode only
-  std::uint64_t seed = 0;     ///< see unit_seed()
+  Protocol protocol = {};
+  std::uint64_t seed = 0;  ///< see unit_seed()
   bool trajectories = false;
   bool selections = false;  ///< trajectories say what each step attends to, of policies that select
   bool whole_layers = false;  ///< all heads of the units' layers are there: measure layers as well
-  MeasureOptions measuring = {};
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the replay
   int planning_threads = 1;  ///< that an oracle may use; results do not depend on it
 };
@@ -68,7 +65,7 @@ void check_interrupted(const std::atomic<bool>* interrupted);
 /// or the model decides for all units given, which are those of one layer or of several, ordered by
 /// layer; one whose scope is a head, for each alone. Returns outcomes [configuration][unit].
 /// Oracles plan with the attention of `planning`, if that is not null, else of `backend`. Throws
-/// UsageError for what check_mode(), check_reference() and check_samples() refuse, and Interrupted.
+/// UsageError for what check_text() and check_protocol() refuse, and Interrupted.
 std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
                                                   const std::vector<Configuration>& configurations,
                                                   const ReplayOptions& options,

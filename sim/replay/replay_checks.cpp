@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "sim/base/errors.h"
-#include "sim/outputs/measured_steps.h"
+#include "sim/protocol/measured_steps.h"
 
 namespace kvsim {
 namespace {
-
-std::string reference_name(const MeasureOptions& measuring) {
-  if (measuring.reference == Reference::sample) return fmt::format("sample:{}", measuring.samples);
-  return measuring.reference == Reference::none ? "none" : "full";
-}
 
 /// Why a policy cannot be replayed without the full attention, and what to do; empty: it can.
 std::string why_reference_is_needed(const Spec& policy, int budget) {
@@ -77,37 +72,34 @@ int nearest_samples(int num_steps, int samples, int eviction_interval) {
   }
 }
 
-}  // namespace
-
-void check_reference(const Spec& policy, const MeasureOptions& measuring, int budget) {
-  if (measuring.has_reference()) return;
+void check_reference(const Protocol& protocol, const Spec& policy, int budget) {
+  if (protocol.has_reference()) return;
   const std::string reason = why_reference_is_needed(policy, budget);
   if (reason.empty()) return;
-  throw UsageError(fmt::format("--reference {} cannot replay {}: {}", reference_name(measuring),
+  throw UsageError(fmt::format("--reference {} cannot replay {}: {}", protocol.options().reference,
                                policy.text(), reason));
 }
 
-void check_samples(const std::string& sequence, int num_steps, int eviction_interval,
-                   const MeasureOptions& measuring) {
-  if (measuring.reference != Reference::sample) return;
-  const int samples = measuring.samples;
+void check_samples(const Protocol& protocol, const std::string& sequence, int num_steps) {
+  if (protocol.reference != Reference::sample) return;
+  const int samples = protocol.samples;
+  const int interval = protocol.eviction_interval;
   if (samples > num_steps) {
     throw UsageError(
         fmt::format("--reference sample:{}: expected at most the {} measured steps of sequence "
                     "'{}'; use fewer, or --reference full",
                     samples, num_steps, sequence));
   }
-  if (!misses_phases(num_steps, samples, eviction_interval)) return;
+  if (!misses_phases(num_steps, samples, interval)) return;
   throw UsageError(fmt::format(
       "--reference sample:{}: in sequence '{}' samples {}/{} = {:.6g} steps apart meet an "
       "--eviction-interval of {} nearly always at the same phases; use sample:{}, or another "
       "interval",
-      samples, sequence, num_steps, samples, static_cast<double>(num_steps) / samples,
-      eviction_interval, nearest_samples(num_steps, samples, eviction_interval)));
+      samples, sequence, num_steps, samples, static_cast<double>(num_steps) / samples, interval,
+      nearest_samples(num_steps, samples, interval)));
 }
 
-void check_mode(const std::string& sequence, int num_tokens, int prompt_length, Mode mode) {
-  if (mode == Mode::stream) return;
+void check_prompt(const std::string& sequence, int num_tokens, int prompt_length) {
   if (prompt_length == 0) {
     throw UsageError(fmt::format(
         "sequence '{}' has no prompt, so --mode prefill cannot replay it; use --mode stream",
@@ -121,20 +113,20 @@ void check_mode(const std::string& sequence, int num_tokens, int prompt_length, 
   }
 }
 
-void check_interval(const Spec& policy, Mode mode, int eviction_interval, int budget) {
-  if (eviction_interval == kNeverEvict && mode == Mode::stream) {
+void check_interval(const Protocol& protocol, const Spec& policy, int budget) {
+  if (protocol.evicts_once() && protocol.mode == Mode::stream) {
     throw UsageError(
         "--eviction-interval never: in stream mode there is no prompt to cut, so nothing would "
         "ever "
         "leave; use --mode prefill, or a number of tokens");
   }
-  if (eviction_interval != 1 && policy.is_estimator()) {
+  if (!protocol.evicts_every_step() && policy.is_estimator()) {
     throw UsageError(
         fmt::format("--eviction-interval cannot replay {}: an estimator holds samples and sums, "
                     "which do not leave by evictions; leave it out",
                     policy.text()));
   }
-  if (eviction_interval != kNeverEvict && policy.rules({.budget = budget}).prompt_only) {
+  if (!protocol.evicts_once() && policy.rules({.budget = budget}).prompt_only) {
     throw UsageError(
         fmt::format("{} scores a prompt and nothing after it, so a cache is cut once; use --mode "
                     "prefill --eviction-interval never",
@@ -142,21 +134,17 @@ void check_interval(const Spec& policy, Mode mode, int eviction_interval, int bu
   }
 }
 
-std::string mode_name(Mode mode, int eviction_interval, const MeasureOptions& measuring) {
-  std::vector<std::string> options;
-  if (eviction_interval == kNeverEvict) {
-    options.emplace_back("interval=never");
-  } else if (eviction_interval != 1) {
-    options.push_back(fmt::format("interval={}", eviction_interval));
-  }
-  if (measuring.error_stride != 1) {
-    options.push_back(fmt::format("every={}", measuring.error_stride));
-  }
-  if (!measuring.has_reference()) {
-    options.push_back(fmt::format("reference={}", reference_name(measuring)));
-  }
-  const std::string name = mode == Mode::stream ? "stream" : "prefill";
-  return options.empty() ? name : fmt::format("{}:{}", name, fmt::join(options, ","));
+}  // namespace
+
+void check_text(const Protocol& protocol, const std::string& sequence, int num_tokens,
+                int prompt_length) {
+  if (protocol.mode == Mode::prefill) check_prompt(sequence, num_tokens, prompt_length);
+  check_samples(protocol, sequence, num_tokens - protocol.first_measured(prompt_length));
+}
+
+void check_protocol(const Protocol& protocol, const Spec& policy, int budget) {
+  check_reference(protocol, policy, budget);
+  check_interval(protocol, policy, budget);
 }
 
 }  // namespace kvsim

@@ -24,11 +24,10 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
     : replayed_(unit),
       rules_(configuration.policy.rules(context_of(configuration, unit.unit(), options))),
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
-      prompt_(first_measured(options.mode, unit.unit().prompt_length)),
+      steps_(unit.unit().num_tokens(), unit.unit().prompt_length, options.protocol),
       budget_(configuration.budget),
-      interval_(options.eviction_interval),
       cache_(unit.unit().num_tokens(), configuration.budget, rules_),
-      record_(unit.unit(), prompt_, options),
+      record_(unit.unit(), options),
       contents_(unit.add_cache()),
       gathered_(unit.scratch()) {}
 
@@ -78,16 +77,16 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
   for (int head = 0; head < kept_weight_sums_.rows(); ++head) {
     contents_.weight_sum(head, row) = kept_weight_sums_(head, row);
     if (is_missing && kept_weight_sums_(head, row) < kMinWeightSum) rescale(block, head, row);
-    if (step < prompt_) continue;
+    if (step < steps_.first_measured()) continue;
     Measurement& measurement = pending_.emplace_back();
     measurement.accesses = block.heads[head].num_pivotal[row];
     if (is_missing) record_loss(block, head, row);
   }
-  const int most = most_held(budget_, interval_, step + 1 == prompt_);
-  const bool evicts = step + 1 >= prompt_ && cache_.num_held() > most;
+  const int most = steps_.most_held(budget_, step);
+  const bool evicts = step >= steps_.first_eviction() && cache_.num_held() > most;
   if (evicts || rules_.score->reads_score()) score(block, row);
   if (evicts) evict(block, row, most);
-  if (step + 1 >= prompt_) {
+  if (step >= steps_.first_eviction()) {
     peak_tokens_ = std::max(peak_tokens_, static_cast<std::size_t>(cache_.num_held()));
   }
 }

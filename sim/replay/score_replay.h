@@ -2,6 +2,7 @@
 
 #include "sim/cache/slot_cache.h"
 #include "sim/outputs/retained_outputs.h"
+#include "sim/protocol/eviction_steps.h"
 #include "sim/replay/configuration_replay.h"
 #include "sim/replay/unit_record.h"
 
@@ -46,9 +47,8 @@ class ScoreReplay final : public ConfigurationReplay {
   ReplayedUnit& replayed_;
   Rules rules_;
   std::unique_ptr<Policy> policy_;
-  int prompt_;  // the steps before this one attend in full and are not measured
+  EvictionSteps steps_;
   int budget_;
-  int interval_;  // see most_held()
   SlotCache cache_;
   UnitRecord record_;
   CacheContents& contents_;

@@ -16,20 +16,20 @@ void leave_out_measurements(Result& result) {
 
 }  // namespace
 
-UnitRecord::UnitRecord(const Unit& unit, int first_measured, const ReplayOptions& options)
+UnitRecord::UnitRecord(const Unit& unit, const ReplayOptions& options)
     : num_tokens_(unit.num_tokens()),
       group_size_(unit.group_size()),
       has_gradients_(!unit.output_score_grad.empty()),
-      steps_(options.measuring, first_measured, unit.num_tokens()),
+      steps_(options.protocol, unit.prompt_length, unit.num_tokens()),
       keep_trajectory_(options.trajectories),
       keep_selection_(options.selections),
       sampled_(unit.group_size()) {
-  if (!options.measuring.measures()) return;
+  if (!options.protocol.measures()) return;
   metrics_.reserve(static_cast<std::size_t>(steps_.num_errors()) * unit.query.size());
   if (!keep_trajectory_) return;
   constexpr float kNotMeasured = std::numeric_limits<float>::quiet_NaN();
   const Matrix none =
-      Matrix::Constant(unit.group_size(), num_tokens_ - first_measured, kNotMeasured);
+      Matrix::Constant(unit.group_size(), num_tokens_ - steps_.first(), kNotMeasured);
   trajectory_.attention_recall = none;
   trajectory_.output_error = none;
   if (has_gradients_) trajectory_.predicted_kl = none;
@@ -38,7 +38,7 @@ UnitRecord::UnitRecord(const Unit& unit, int first_measured, const ReplayOptions
 void UnitRecord::add(int head, int step, Measurement measurement) {
   measurement.has_error = steps_.takes_error(step);
   metrics_.add(measurement);
-  if (steps_.options().reference == Reference::sample) sampled_.add(measurement);
+  if (steps_.protocol().reference == Reference::sample) sampled_.add(measurement);
   if (!keep_trajectory_) return;
   const int column = step - steps_.first();
   trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
@@ -98,8 +98,8 @@ void UnitRecord::add_block(const ReplayedUnit& unit, const OutputDeltas& deltas,
 Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
   Outcome outcome;
   Result& result = outcome.result;
-  const MeasureOptions& measuring = steps_.options();
-  if (measuring.measures()) {
+  const Protocol& protocol = steps_.protocol();
+  if (protocol.measures()) {
     metrics_.summarize(group_size_, result);
     if (!has_gradients_) result.predicted_kl.reset();
     if (!has_bound) {
@@ -109,8 +109,8 @@ Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
   } else {
     leave_out_measurements(result);
   }
-  if (measuring.reference == Reference::sample) outcome.intervals = sampled_.intervals(result);
-  result.steps = measuring.measures() ? steps_.count() : num_tokens_ - steps_.first();
+  if (protocol.reference == Reference::sample) outcome.intervals = sampled_.intervals(result);
+  result.steps = protocol.measures() ? steps_.count() : num_tokens_ - steps_.first();
   const auto& left = usage.evicted_after;
   result.evictions = std::count_if(left.begin(), left.end(),
                                    [&](std::int32_t step) { return step < num_tokens_; });

@@ -19,12 +19,12 @@ struct CacheUsage {
 /// Collects the measurements of one configuration on one unit and turns them into its Outcome.
 class UnitRecord {
  public:
-  /// Steps before `first_measured` are not recorded.
-  UnitRecord(const Unit& unit, int first_measured, const ReplayOptions& options);
+  /// Steps that are not measured are not recorded.
+  UnitRecord(const Unit& unit, const ReplayOptions& options);
 
   void add(int head, int step, Measurement measurement);
 
-  /// Adds what `step` attends to, of a policy that selects; the steps before `first_measured`
+  /// Adds what `step` attends to, of a policy that selects; the steps before those
   /// attend to all tokens. Steps come in order.
   void add_selected(int step, std::span<const std::int32_t> tokens);
 

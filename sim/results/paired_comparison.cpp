@@ -10,6 +10,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
+#include "sim/protocol/protocol.h"
 
 namespace kvsim {
 namespace {
@@ -32,7 +33,8 @@ std::string request_of(const MeasuredRow& row) {
 /// length of the prompt, nor, where a sample of steps was measured, that of the text: their request
 /// decides.
 bool has_length(const MeasuredRow& row) {
-  return row.mode.starts_with("stream") && row.mode.find("reference=sample:") == std::string::npos;
+  const Protocol protocol = Protocol::of_name(row.mode);
+  return protocol.mode == Mode::stream && protocol.reference != Reference::sample;
 }
 
 bool is_at(const MeasuredRow& row, const Amount& budget) {

@@ -4,6 +4,7 @@
 
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
+#include "sim/protocol/protocol.h"
 
 namespace kvsim {
 namespace {
@@ -14,8 +15,8 @@ constexpr double kRounding = 1e-6;
 /// Whether caches evict several tokens at a time: "stream:interval=4". With interval=never they
 /// evict once, and one that evicts more then loses more.
 bool has_interval(const std::string& mode) {
-  return mode.find(":interval=") != std::string::npos &&
-         mode.find(":interval=never") == std::string::npos;
+  const Protocol protocol = Protocol::of_name(mode);
+  return !protocol.evicts_every_step() && !protocol.evicts_once();
 }
 
 /// Whether the policy's caches may hold fewer tokens than the budget after an eviction. Under an

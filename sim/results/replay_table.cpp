@@ -6,6 +6,7 @@
 #include <set>
 
 #include "sim/base/errors.h"
+#include "sim/protocol/protocol.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/integrity/value_ranges.h"
 
@@ -84,7 +85,7 @@ Value number_or_text(const Column& column, const Result& result) {
 /// Throws DataError for a row without recall, unless nothing was measured in its mode: tables of
 /// means count on it.
 void check_is_measured(const Result& row, const std::filesystem::path& file) {
-  if (row.attention_recall || row.mode.find("reference=none") != std::string::npos) return;
+  if (row.attention_recall || !Protocol::of_name(row.mode).measures()) return;
   throw DataError(fmt::format(
       "{}: table replay, {} layer {} KV head {}, {} at budget {}, mode {}: attention_recall: "
       "expected a number, found NULL; the file is damaged or was changed: restore it, or make its "

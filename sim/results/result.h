@@ -19,7 +19,7 @@ struct Result {
   std::int64_t kv_head = 0;
   std::string policy;       ///< canonical spec
   std::int64_t budget = 0;  ///< tokens
-  std::string mode;         ///< mode_name()
+  std::string mode;         ///< Protocol::name()
   std::int64_t seed = 0;
 
   std::string trace;           ///< the file, as named by the user

@@ -36,7 +36,7 @@ void check_policy(const Configuration& configuration, const ReplayOptions& optio
                     "compute; impose it, or leave it out",
                     policy.text()));
   }
-  check_interval(policy, options.mode, options.eviction_interval, configuration.budget);
+  check_protocol(options.protocol, policy, configuration.budget);
   if (policy.is_estimator()) check_estimator(policy, configuration.budget);
 }
 
@@ -47,11 +47,11 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
     : configuration_(std::move(configuration)),
       shape_(std::move(shape)),
       options_(options),
-      prompt_(first_measured(options.mode, text.prompt_length)),
+      prompt_(options.protocol.first_measured(text.prompt_length)),
       num_tokens_(text.num_tokens),
       steps_run_(shape_.layers.size(), 0) {
   check_policy(configuration_, options_);
-  if (options_.mode == Mode::prefill && prompt_ <= 0) {
+  if (options_.protocol.mode == Mode::prefill && prompt_ <= 0) {
     throw UsageError(
         fmt::format("{}: prefill mode needs a prompt; give its length", text.sequence));
   }
@@ -73,7 +73,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
     make_replays();
   } else if (!needs_measurement(policy.allocation())) {
     split_budget();
-  } else if (options_.mode == Mode::stream) {
+  } else if (options_.protocol.mode == Mode::stream) {
     throw UsageError(
         fmt::format("{}: the split of the budget is measured before the first eviction; use mode "
                     "prefill, or evaluate a text that is known",
@@ -109,7 +109,7 @@ void RunningCaches::read_schedules(int num_tokens) {
         file.read(policy.tokens_of(configuration_.budget), units_[i]->unit().name, num_tokens,
                   {.first_eviction = std::max(0, prompt_ - 1),
                    .budget = budget,
-                   .most_held = most_held(budget, options_.eviction_interval, false)}));
+                   .most_held = options_.protocol.most_held(budget)}));
   }
 }
 
@@ -122,7 +122,7 @@ void RunningCaches::split_budget() {
   for (const auto& unit : units_) {
     if (needs_measurement(policy.allocation())) {
       profiles.push_back(
-          measure_profile(unit->unit(), options_.mode, *backend, {window.voting_steps}));
+          measure_profile(unit->unit(), options_.protocol, *backend, {window.voting_steps}));
     } else {
       profiles.push_back({.name = unit->unit().name});
     }

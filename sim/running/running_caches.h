@@ -27,7 +27,7 @@ class RunningCaches {
   /// `configuration.budgets`, if set, has one budget per layer and KV head. Without them a split of
   /// the budget that is not measured is made at once, a measured one at the end of the prompt.
   /// Throws UsageError for an oracle, a policy that reads the full attention, what
-  /// check_interval() refuses, a measured split without budgets in stream mode, and what the
+  /// check_protocol() refuses, a measured split without budgets in stream mode, and what the
   /// model's shape or an unknown length rule out.
   RunningCaches(Configuration configuration, ModelShape shape, RunningText text,
                 const ReplayOptions& options);

@@ -28,11 +28,10 @@ class RunningPolicy final : public RunningReplay, private StepSource {
                 const ReplayOptions& options, const std::vector<TokenKind>* kinds)
       : layers_(by_layer(units)),
         steps_(configuration.policy, context_of(configuration, units.front()->unit(), options),
-               budgets_of(configuration, units), kUnknownLength,
-               {first_measured(options.mode, units.front()->unit().prompt_length),
-                options.eviction_interval},
+               budgets_of(configuration, units),
+               EvictionSteps(kUnknownLength, units.front()->unit().prompt_length, options.protocol),
                kinds) {
-    const int prompt = first_measured(options.mode, units.front()->unit().prompt_length);
+    const int prompt = options.protocol.first_measured(units.front()->unit().prompt_length);
     for (Layer& layer : layers_) {
       for (Member& member : layer) {
         member.attention = make_measured_attention(member.unit->replayed(), steps_.rules(), prompt);
@@ -137,7 +136,7 @@ class RunningEstimator final : public RunningReplay {
   RunningEstimator(const Configuration& configuration, RunningUnit& unit,
                    const ReplayOptions& options)
       : unit_(unit),
-        prompt_(first_measured(options.mode, unit.unit().prompt_length)),
+        prompt_(options.protocol.first_measured(unit.unit().prompt_length)),
         steps_(configuration.policy, context_of(configuration, unit.unit(), options), prompt_,
                unit.replayed()),
         full_(unit.replayed()),

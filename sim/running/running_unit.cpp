@@ -87,7 +87,7 @@ void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
 
 RunningUnit::RunningUnit(UnitName name, const ModelShape& shape, int prompt_length)
     : unit_(empty_unit(std::move(name), shape, prompt_length)),
-      replayed_(unit_, growing_backend(), {}, 0) {}
+      replayed_(unit_, growing_backend(), {}) {}
 
 void RunningUnit::append(const LayerRows& rows) {
   const auto kv_head = static_cast<std::size_t>(unit_.name.kv_head);

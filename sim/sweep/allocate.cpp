@@ -158,9 +158,9 @@ std::vector<double> adaptive_weights(int each, int safe, const PolicyWindow& win
 
 }  // namespace
 
-UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend,
+UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Backend& backend,
                             const std::set<int>& last_steps) {
-  const int steps = mode == Mode::prefill ? unit.prompt_length : unit.num_tokens();
+  const int steps = protocol.base(unit.num_tokens(), unit.prompt_length);
   UnitProfile profile{.name = unit.name};
   for (const int count : last_steps) {
     profile.attention_of_last[count].resize(static_cast<std::size_t>(steps));

@@ -26,7 +26,7 @@ struct UnitProfile {
 };
 
 /// Measures `unit`, from its full attention. `last_steps`: the keys of attention_of_last.
-UnitProfile measure_profile(const Unit& unit, Mode mode, const Backend& backend,
+UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Backend& backend,
                             const std::set<int>& last_steps = {kVotingSteps});
 
 /// What a policy's rules say of the newest tokens.

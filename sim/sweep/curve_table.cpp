@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/replay/replay_checks.h"
 #include "sim/results/version.h"
 
 namespace kvsim {
@@ -71,8 +70,8 @@ std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels
     row.insert(
         row.end(),
         {Value(labels.trace_id), labels.unit.sequence, std::int64_t{labels.unit.layer},
-         std::int64_t{labels.unit.kv_head}, labels.policy, budget, mode_name(labels.mode),
-         labels.seed, labels.trace, curve.steps, 1 - loss, loss,
+         std::int64_t{labels.unit.kv_head}, labels.policy, budget, labels.mode, labels.seed,
+         labels.trace, curve.steps, 1 - loss, loss,
          accesses == 0 ? 0.0 : static_cast<double>(misses) / accesses, curve.token_accesses, misses,
          // Once full, the cache stays at its budget: each further token evicts one.
          num_tokens - budget, budget, budget * static_cast<std::int64_t>(labels.bytes_per_token)});

@@ -13,7 +13,7 @@ struct CurveLabels {
   std::string trace_id;
   UnitName unit;
   std::string policy;
-  Mode mode = Mode::stream;
+  std::string mode;
   std::int64_t seed = 0;
   std::size_t bytes_per_token = 0;  ///< K and V at the trace's element size
   std::string trace;

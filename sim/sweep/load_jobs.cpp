@@ -7,6 +7,7 @@
 #include <set>
 
 #include "sim/base/errors.h"
+#include "sim/protocol/eviction_steps.h"
 #include "sim/sweep/in_parallel.h"
 
 namespace kvsim {
@@ -49,13 +50,13 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
   const UnitParts parts{.gradients = false, .projection = false};
   in_parallel(to_measure.size(), plan.request.threads, interrupted, [&](std::size_t i) {
     const auto& [profile, trace, steps] = to_measure[i];
-    *profile =
-        measure_profile(trace->read_unit(profile->name, parts), plan.request.mode, backend, *steps);
+    *profile = measure_profile(trace->read_unit(profile->name, parts), plan.request.protocol,
+                               backend, *steps);
   });
 }
 
 ReplayJob JobLoader::load(const SweepJob& job) const {
-  const bool measures = plan_.request.measuring.measures();
+  const bool measures = plan_.request.protocol.measures();
   // What is measured needs the whole text at once.
   UnitParts parts{
       .vectors = measures, .values = measures, .text = false, .projection = job.whole_layers};
@@ -88,13 +89,13 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
   }
   if (!policy.policy().follows_schedule) return configuration;
   const ScheduleFile& file = *schedules_.at(policy.schedule_file());
-  const bool is_prefill = plan_.request.mode == Mode::prefill;
+  const Protocol& protocol = plan_.request.protocol;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int budget = policy.tokens_of(configuration.budget_of(i));
-    const ScheduleLimits limits{
-        .first_eviction = is_prefill ? units[i].prompt_length - 1 : 0,
-        .budget = budget,
-        .most_held = most_held(budget, plan_.request.eviction_interval, false)};
+    const EvictionSteps steps(units[i].num_tokens(), units[i].prompt_length, protocol);
+    const ScheduleLimits limits{.first_eviction = steps.first_eviction(),
+                                .budget = budget,
+                                .most_held = protocol.most_held(budget)};
     configuration.schedules.push_back(
         file.read(policy.tokens_of(replay.budget), units[i].name, units[i].num_tokens(), limits));
   }
@@ -117,11 +118,10 @@ std::vector<int> JobLoader::budgets_of(const SweepJob& job, const PlannedReplay&
   }
   // An estimator's budget counts keys and values.
   const int per_token = policy.is_estimator() ? 2 : 1;
-  const bool is_prefill = plan_.request.mode == Mode::prefill;
   const TotalBudget total{
       .tokens = replay.budget,
       .most = most,
-      .length = per_token * (is_prefill ? unit.prompt_length : unit.num_tokens()),
+      .length = per_token * plan_.request.protocol.base(unit.num_tokens(), unit.prompt_length),
       .window = window_of(policy, replay.budget)};
   const std::vector<int> shares = allocate(policy.allocation(), total, sequence);
   std::vector<int> budgets;

@@ -19,7 +19,7 @@ struct ReplayShape {
   std::size_t stored_forms = 0;      ///< different quantisations among the configurations
   std::size_t gradient_samples = 0;  ///< recorded gradients
   std::size_t hidden = 0;            ///< columns of a recorded output projection
-  std::size_t error_stride = 1;      ///< see MeasureOptions
+  std::size_t error_stride = 1;      ///< see Protocol
   std::size_t samples = 0;           ///< the same; above 0 without has_reference
   bool has_reference = true;
   bool reads_values = true;    ///< for the reference, or for a policy

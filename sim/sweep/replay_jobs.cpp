@@ -31,7 +31,7 @@ void replay_on_device(std::span<const ReplayJob> jobs, std::span<const Part> par
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (parts[i].configurations.empty()) continue;
     const Unit& unit = jobs[i].units.front();
-    check_mode(unit.name.sequence, unit.num_tokens(), unit.prompt_length, options.mode);
+    check_text(options.protocol, unit.name.sequence, unit.num_tokens(), unit.prompt_length);
     units.push_back({&unit, parts[i].configurations});
     of_job.push_back(i);
   }
@@ -50,7 +50,7 @@ void replay_on_device(std::span<const ReplayJob> jobs, std::span<const Part> par
 
 std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const ReplayOptions& options,
                                      const Backend& backend) {
-  const bool has_reference = options.measuring.has_reference();
+  const bool has_reference = options.protocol.has_reference();
   const DeviceReplays* device = has_reference ? backend.replays() : nullptr;
   std::vector<Part> on_device(jobs.size());
   std::vector<Part> on_cpu(jobs.size());

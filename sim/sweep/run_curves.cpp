@@ -17,6 +17,13 @@
 namespace kvsim {
 namespace {
 
+/// The budgets with output errors.
+std::vector<int> errors_of(const CurvePlan& plan, const PlannedUnit& planned) {
+  const SelectedUnit& unit = planned.unit;
+  const Protocol& protocol = plan.sweep.request.protocol;
+  return plan.errors.of(unit.num_tokens, protocol.base(unit.num_tokens, unit.prompt_length));
+}
+
 ReplayShape replay_shape(const CurvePlan& plan, const PlannedUnit& planned) {
   const TraceHeader& header = plan.sweep.traces[planned.trace].header();
   const SweepRequest& request = plan.sweep.request;
@@ -39,9 +46,8 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   const auto group = static_cast<std::size_t>(header.group_size());
   const auto value_dim = static_cast<std::size_t>(header.value_dim);
   std::size_t errors = 0;
-  const auto budgets =
-      plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode));
-  const int first = first_measured(request.mode, planned.unit.prompt_length);
+  const auto budgets = errors_of(plan, planned);
+  const int first = request.protocol.first_measured(planned.unit.prompt_length);
   for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);
@@ -66,7 +72,7 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
   CurveLabels labels{.trace_id = trace.id(),
                      .unit = unit.name,
                      .policy = {},
-                     .mode = request.mode,
+                     .mode = plan.sweep.mode(),
                      .seed = request.seed,
                      .bytes_per_token = static_cast<std::size_t>(
                          unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes),
@@ -88,8 +94,7 @@ std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit
 std::int64_t curve_nanoseconds(const CurvePlan& plan, const PlannedUnit& planned) {
   const UnitSizes unit = unit_sizes(plan.sweep, planned);
   const SweepRequest& request = plan.sweep.request;
-  const auto budgets =
-      std::ssize(plan.errors.of(planned.unit.num_tokens, budget_base(planned.unit, request.mode)));
+  const auto budgets = std::ssize(errors_of(plan, planned));
   std::int64_t per_pair = 4 + 2 * unit.group;
   if (budgets > 0) per_pair += unit.group * (8 + 17 * budgets / unit.tokens);
   std::int64_t sum = reading_nanoseconds(unit) + reference_nanoseconds(unit, unit.pairs());
@@ -125,11 +130,9 @@ NamedSpecs specs_with_curves() {
 }
 
 CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
-  if (request.eviction_interval != 1) {
-    throw UsageError(
-        "--eviction-interval: between its evictions a cache may hold tokens that a larger budget "
-        "has evicted, so budgets cannot be followed all at once; use kvsim sweep");
-  }
+  check_evicts_every_step(request.protocol,
+                          "between its evictions a cache may hold tokens that a larger budget has "
+                          "evicted, so budgets cannot be followed all at once; use kvsim sweep");
   for (const Spec& policy : request.policies) check_has_curve(policy);
   request.budgets = {Amount::parse("1.0", "budget")};
   const Shard shard = std::exchange(request.shard, {});
@@ -153,11 +156,10 @@ void run_curves(const CurvePlan& plan, const Backend& backend, const std::atomic
   };
   const auto follow = [&](std::size_t i, const Unit& unit) {
     const PlannedUnit& planned = plan.sweep.units[i];
-    const CurveOptions options{
-        .mode = request.mode,
-        .seed = static_cast<std::uint64_t>(request.seed),
-        .error_budgets = plan.errors.of(unit.num_tokens(), budget_base(planned.unit, request.mode)),
-        .interrupted = &interrupted};
+    const CurveOptions options{.protocol = request.protocol,
+                               .seed = static_cast<std::uint64_t>(request.seed),
+                               .error_budgets = errors_of(plan, planned),
+                               .interrupted = &interrupted};
     const std::vector<Curve> curves = curves_of(unit, request.policies, options, backend);
     std::vector<TableRows> tables;
     tables.push_back({&schema, rows_of(plan, planned, unit, curves, backend.device())});

@@ -14,7 +14,7 @@ namespace {
 /// How many jobs like this one to replay at once on the device; 1 if it replays none of it.
 std::size_t jobs_at_once(const SweepPlan& plan, const SweepJob& job, const Backend& backend) {
   const DeviceReplays* device = backend.replays();
-  if (device == nullptr || job.units.size() > 1 || !plan.request.measuring.has_reference()) {
+  if (device == nullptr || job.units.size() > 1 || !plan.request.protocol.has_reference()) {
     return 1;
   }
   std::vector<Rules> rules;
@@ -87,12 +87,10 @@ int threads_per_group(const SweepPlan& plan, std::size_t groups) {
 }
 
 ReplayOptions options_of(const SweepRequest& request, const std::atomic<bool>& interrupted) {
-  return {.mode = request.mode,
-          .eviction_interval = request.eviction_interval,
+  return {.protocol = request.protocol,
           .seed = static_cast<std::uint64_t>(request.seed),
           .trajectories = request.trajectories,
           .selections = request.selections,
-          .measuring = request.measuring,
           .interrupted = &interrupted};
 }
 
@@ -173,9 +171,8 @@ std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& b
     for (const PlannedReplay& replay : unit.remaining) {
       const Spec& policy = plan.policy_of(replay);
       const LayerInfo& layer = layer_info(plan.traces[unit.trace], unit.unit.name);
-      const bool on_device = plan.request.measuring.has_reference() &&
-                             layer.gradient_samples == 0 && !unit.in_whole_layer &&
-                             device->can_replay(*replay.rules);
+      const bool on_device = plan.request.protocol.has_reference() && layer.gradient_samples == 0 &&
+                             !unit.in_whole_layer && device->can_replay(*replay.rules);
       if (!on_device) names.insert(policy.text());
     }
   }

@@ -40,7 +40,7 @@ RunLabels labels_of(const SweepPlan& plan, std::string command, std::string devi
 
 std::map<std::string, std::size_t> begin_sweep(SweepPlan& plan, ResultStore& store,
                                                const RunLabels& labels, bool force) {
-  if (!plan.request.measuring.measures()) store.check_accepts_unmeasured();
+  if (!plan.request.protocol.measures()) store.check_accepts_unmeasured();
   std::map<std::string, std::size_t> of_another_code;
   if (!force) of_another_code = skip_finished(plan, store);
   const bool relabelled = update_labels(plan, store);

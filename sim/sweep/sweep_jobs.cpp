@@ -97,24 +97,24 @@ bool plans_by_auction(const Spec& policy, std::size_t num_tokens) {
 
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   const TraceHeader& header = plan.traces[job.trace].header();
-  const MeasureOptions& measuring = plan.request.measuring;
+  const Protocol& protocol = plan.request.protocol;
   ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
                     .head_dim = static_cast<std::size_t>(header.head_dim),
                     .value_dim = static_cast<std::size_t>(header.value_dim),
                     .configurations = job.replays.size(),
-                    .error_stride = static_cast<std::size_t>(measuring.error_stride),
-                    .samples = static_cast<std::size_t>(measuring.samples),
-                    .has_reference = measuring.has_reference(),
-                    .reads_values = measuring.measures(),
+                    .error_stride = static_cast<std::size_t>(protocol.error_stride),
+                    .samples = static_cast<std::size_t>(protocol.samples),
+                    .has_reference = protocol.has_reference(),
+                    .reads_values = protocol.measures(),
                     .trajectories = plan.request.trajectories};
   int prompt = 0;
   for (const JobUnit& of_job : job.units) {
     if (!of_job.planned) continue;
     const SelectedUnit& unit = plan.units[*of_job.planned].unit;
     shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
-    prompt = first_measured(plan.request.mode, unit.prompt_length);
+    prompt = protocol.first_measured(unit.prompt_length);
     const LayerInfo& layer = layer_info(plan.traces[job.trace], unit.name);
-    if (measuring.measures())
+    if (protocol.measures())
       shape.gradient_samples = static_cast<std::size_t>(layer.gradient_samples);
     if (job.whole_layers) shape.hidden = static_cast<std::size_t>(layer.hidden);
   }
@@ -122,7 +122,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   for (const PlannedReplay& replay : job.replays) {
     const Spec& policy = plan.policy_of(replay);
     const Rules& rules = *replay.rules;
-    const int held_between = most_held(replay.budget, plan.request.eviction_interval, false);
+    const int held_between = protocol.most_held(replay.budget);
     const auto most = static_cast<std::size_t>(std::max(held_between, prompt));
     const std::size_t held = rules.bounded ? std::min(most, shape.num_tokens) : shape.num_tokens;
     shape.held += held;

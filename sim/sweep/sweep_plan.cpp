@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/base/errors.h"
+#include "sim/protocol/budget.h"
 #include "sim/replay/estimator_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
@@ -52,8 +53,7 @@ void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& un
 void check_at_budget(const Spec& policy, const Rules& rules, const SweepRequest& request,
                      int budget) {
   check_allocation(policy, rules);
-  check_reference(policy, request.measuring, budget);
-  check_interval(policy, request.mode, request.eviction_interval, budget);
+  check_protocol(request.protocol, policy, budget);
 }
 
 /// The rules of the request's policies at each budget, resolved and checked once.
@@ -81,7 +81,7 @@ std::vector<PlannedReplay> replays_of(const SweepRequest& request, const Selecte
                                       PlannedRules& rules) {
   std::vector<PlannedReplay> replays;
   for (const Amount& amount : request.budgets) {
-    const int budget = amount.of(budget_base(unit, request.mode));
+    const int budget = budget_of(amount, unit, request.protocol);
     const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
     if (std::any_of(replays.begin(), replays.end(), same)) continue;
     for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
@@ -95,17 +95,14 @@ void add_trace(SweepPlan& plan, PlannedRules& rules, Trace trace) {
   const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
   if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
   for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
-    check_mode(unit.name.sequence, unit.num_tokens, unit.prompt_length, plan.request.mode);
-    check_samples(unit.name.sequence,
-                  unit.num_tokens - first_measured(plan.request.mode, unit.prompt_length),
-                  plan.request.eviction_interval, plan.request.measuring);
+    check_text(plan.request.protocol, unit.name.sequence, unit.num_tokens, unit.prompt_length);
     PlannedUnit& planned = plan.units.emplace_back();
     planned.trace = plan.traces.size();
     planned.replays = replays_of(plan.request, unit, rules);
     for (const PlannedReplay& replay : planned.replays) {
       const Spec& policy = plan.policy_of(replay);
       check_rotation(policy, trace, *replay.rules);
-      check_needs(policy, trace, unit, plan.request.mode);
+      check_needs(policy, trace, unit, plan.request.protocol);
       check_window(policy, trace, unit, *replay.rules);
     }
     planned.remaining = planned.replays;
@@ -139,10 +136,6 @@ std::size_t SweepPlan::num_remaining() const {
   return std::accumulate(
       units.begin(), units.end(), std::size_t{0},
       [](std::size_t sum, const PlannedUnit& u) { return sum + u.remaining.size(); });
-}
-
-std::string SweepPlan::mode() const {
-  return mode_name(request.mode, request.eviction_interval, request.measuring);
 }
 
 void check_policy(const Spec& policy, const SweepRequest& request) {
@@ -221,8 +214,8 @@ bool update_labels(const SweepPlan& plan, ResultStore& store) {
   return !labelled.empty() && store.set_labels(labelled) > 0;
 }
 
-int budget_base(const SelectedUnit& unit, Mode mode) {
-  return mode == Mode::stream ? unit.num_tokens : unit.prompt_length;
+int budget_of(const Amount& amount, const SelectedUnit& unit, const Protocol& protocol) {
+  return budget_of(amount, protocol, unit.num_tokens, unit.prompt_length);
 }
 
 void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

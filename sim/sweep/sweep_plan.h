@@ -23,13 +23,11 @@ struct SweepRequest {
   std::vector<Spec> policies;
   std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
   Selection selection;
-  Mode mode = Mode::stream;
-  int eviction_interval = 1;  ///< see most_held() in sim/attention/mode.h
+  Protocol protocol = {};
   std::int64_t seed = 0;
   int threads = 1;
   bool selections = false;  ///< see ReplayOptions
   bool trajectories = false;
-  MeasureOptions measuring = {};
   Shard shard = {};  ///< of the jobs, see keep_shard()
 };
 
@@ -69,7 +67,7 @@ struct SweepPlan {
   std::size_t num_remaining() const;
 
   /// The column `mode` of its rows.
-  std::string mode() const;
+  std::string mode() const { return request.protocol.name(); }
 
   const Spec& policy_of(const PlannedReplay& replay) const {
     return request.policies[replay.policy];
@@ -80,7 +78,7 @@ struct SweepPlan {
 void open_traces(SweepRequest& request);
 
 /// Throws UsageError if the options of `request` rule `policy` out: `adaptive` where heads share a
-/// cache, and what check_reference() and check_interval() refuse.
+/// cache, and what check_protocol() refuses.
 void check_policy(const Spec& policy, const SweepRequest& request);
 
 /// The spec, which follows a schedule, with the SHA-256 of its file: a row names the schedule by
@@ -90,7 +88,7 @@ Spec with_schedule_hash(const Spec& policy);
 /// Opens the traces and lists the replays, those of the request's shard. A trace that is named
 /// twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
-/// and for what check_policy(), check_mode(), check_samples() and check_estimator() refuse;
+/// and for what check_policy(), check_text() and check_estimator() refuse;
 /// DataError for a trace without the rotation that `positions=slot` needs or what check_needs()
 /// demands, and for a schedule file whose SHA-256 differs from the spec's or that has no schedule
 /// for a budget.
@@ -104,9 +102,8 @@ std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultSt
 /// whether a row had another one.
 bool update_labels(const SweepPlan& plan, ResultStore& store);
 
-/// The number of tokens that a budget share refers to: of the sequence in stream mode, of the
-/// prompt in prefill mode.
-int budget_base(const SelectedUnit& unit, Mode mode);
+/// The tokens of a budget on a unit.
+int budget_of(const Amount& amount, const SelectedUnit& unit, const Protocol& protocol);
 
 /// Fills in the key of a row.
 void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

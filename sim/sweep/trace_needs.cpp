@@ -7,7 +7,8 @@
 
 namespace kvsim {
 
-void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& unit, Mode mode) {
+void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
+                 const Protocol& protocol) {
   const TraceNeeds needs = policy.needs();
   if (needs == TraceNeeds()) return;
   const auto refuse = [&](const std::string& dataset, std::string_view expected,
@@ -21,7 +22,7 @@ void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& uni
   const std::string of_sequence = "/sequences/" + sequence.name;
   const std::string of_layer = fmt::format("layers/{}", layer.index);
   if (needs.answer_spans) {
-    const int first = first_measured(mode, sequence.prompt_length);
+    const int first = protocol.first_measured(sequence.prompt_length);
     if (answer_steps(sequence.spans, 0).empty()) {
       refuse(of_sequence + "/spans", "the span labelled answer", "none",
              "record texts whose answers are marked");

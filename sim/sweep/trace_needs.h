@@ -6,7 +6,8 @@
 namespace kvsim {
 
 /// Throws DataError, which names what is missing and how to record it, unless the trace holds what
-/// the policy needs of this unit (PolicyInfo::needs) in this mode.
-void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& unit, Mode mode);
+/// the policy needs of this unit (PolicyInfo::needs) under this protocol.
+void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
+                 const Protocol& protocol);
 
 }  // namespace kvsim

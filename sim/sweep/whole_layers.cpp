@@ -8,7 +8,7 @@
 namespace kvsim {
 
 void mark_whole_layers(SweepPlan& plan) {
-  if (!plan.request.measuring.measures()) return;
+  if (!plan.request.protocol.measures()) return;
   std::map<std::tuple<std::size_t, std::string, int>, std::vector<PlannedUnit*>> layers;
   for (PlannedUnit& planned : plan.units) {
     const UnitName& name = planned.unit.name;

@@ -32,7 +32,7 @@ Matrix some_activation(int tokens) {
 }
 
 AnalysisOptions options_with(const Matrix& mlp_activation, Mode mode, std::int64_t seed) {
-  AnalysisOptions options{.mode = mode, .seed = seed};
+  AnalysisOptions options{.protocol = {.mode = mode}, .seed = seed};
   options.read_mlp_activation = [=](const SeeRows& see) {
     const Eigen::Index half = mlp_activation.rows() / 2;
     see(mlp_activation.topRows(half));
@@ -70,7 +70,7 @@ std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& 
 PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mode,
                  std::uint64_t seed) {
   const Configuration configuration{.policy = Spec(policy), .budget = budget};
-  const ReplayOptions options{.mode = mode, .seed = seed, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = seed, .trajectories = true};
   std::vector<Outcome> outcomes = replay(unit, {configuration}, options, *make_cpu_backend());
   Outcome& outcome = outcomes.at(0);
   return {configuration.policy, budget, static_cast<int>(outcome.result.peak_tokens),

@@ -167,7 +167,8 @@ TEST_CASE("predicted-kl-steps: intervals and heads add up to the unit's row", "[
   const std::vector<Row> rows = analyse("predicted-kl-steps:intervals=4", unit, {window}, mode);
   REQUIRE(rows.size() == 2 * 4);
   const Outcome outcome =
-      replay(unit, {{Spec("window"), 8}}, {.mode = mode}, *make_cpu_backend()).front();
+      replay(unit, {{Spec("window"), 8}}, {.protocol = {.mode = mode}}, *make_cpu_backend())
+          .front();
   double sum = 0;
   double share = 0;
   for (const Row& row : rows) {

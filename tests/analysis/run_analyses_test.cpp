@@ -145,7 +145,7 @@ TEST_CASE("analysis: span-retention refuses a text that asks for nothing", "[ana
   CHECK_THROWS_WITH(plan(), Contains("labelled answer that a measured step predicts"));
   write({{0, 1, "needle"}, {2, 3, "answer"}});
   CHECK_NOTHROW(plan());
-  request.mode = Mode::prefill;  // its prompt ends where the answer begins
+  request.protocol.mode = Mode::prefill;  // its prompt ends where the answer begins
   CHECK_THROWS_WITH(plan(), Contains("labelled answer that a measured step predicts"));
 }
 

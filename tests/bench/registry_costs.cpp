@@ -65,8 +65,8 @@ CostEntry replay_entry(const PolicyInfo& policy, int budget,
   }
   ReplayOptions options;
   if (spec.rules({.budget = budget}).prompt_only) {
-    options.mode = Mode::prefill;
-    options.eviction_interval = kNeverEvict;
+    options.protocol.mode = Mode::prefill;
+    options.protocol.eviction_interval = kNeverEvict;
   }
   const bool needs_more = spec.needs() != TraceNeeds{};
   entry.run = [=, &backend] {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/attention/mode.h"
+#include "sim/protocol/protocol.h"
 #include "traces/unit.h"
 
 namespace kvsim::conformance {

@@ -56,8 +56,8 @@ std::map<Position, std::vector<std::int32_t>> replay_of(const GoldenCase& golden
   request.traces = {trace};
   request.policies = {Spec(golden.policy)};
   request.budgets = {Amount::parse(std::to_string(golden.budget), "budget")};
-  request.mode = golden.mode;
-  request.eviction_interval = golden.eviction_interval;
+  request.protocol.mode = golden.mode;
+  request.protocol.eviction_interval = golden.eviction_interval;
   request.trajectories = true;
   for (const GoldenUnit& unit : golden.units) {
     request.selection.sequences.push_back(unit.name.sequence);

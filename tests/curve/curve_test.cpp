@@ -83,7 +83,8 @@ TEST_CASE("tova over the cache does not nest", "[curve]") {
 TEST_CASE("a curve has the counts and the kept tokens of a replay at each budget", "[curve]") {
   for (const NestingCase& c : nesting_cases()) {
     for (const Spec& policy : policies_to_try()) {
-      const Curve curve = curve_of(c.unit, policy, {.mode = c.mode, .schedules = true});
+      const Curve curve =
+          curve_of(c.unit, policy, {.protocol = {.mode = c.mode}, .schedules = true});
       const auto replays = replay_every_budget(c.unit, policy, c.mode);
       REQUIRE(curve.attention_loss.size() == replays.size());
       for (std::size_t i = 0; i < replays.size(); ++i) {
@@ -117,7 +118,8 @@ TEST_CASE("a curve has the output errors of a replay at each budget", "[curve]")
     for (const Spec& policy : policies_to_try()) {
       const auto replays = replay_every_budget(c.unit, policy, c.mode);
       for (const auto& budgets : all_asked) {
-        const Curve curve = curve_of(c.unit, policy, {.mode = c.mode, .error_budgets = budgets});
+        const Curve curve =
+            curve_of(c.unit, policy, {.protocol = {.mode = c.mode}, .error_budgets = budgets});
         for (const int budget : budgets) {
           CAPTURE(c.name, policy.text(), budgets.size(), budget);
           check_errors(curve.output_error.at(budget), replays[budget - 1].result);
@@ -131,9 +133,11 @@ void check_long_order(const Unit& unit, const Spec& policy, Mode mode) {
   const std::vector<int> budgets = {1, 2, 17, 63, 64, 65, 150, 197, 198, 199};
   std::vector<Configuration> configurations;
   for (const int budget : budgets) configurations.push_back({policy, budget});
-  const auto replays = replay(unit, configurations, {.mode = mode, .seed = 1}, *make_cpu_backend());
+  const auto replays =
+      replay(unit, configurations, {.protocol = {.mode = mode}, .seed = 1}, *make_cpu_backend());
   for (const auto& asked : {budgets, every_budget(unit)}) {
-    const Curve curve = curve_of(unit, policy, {.mode = mode, .error_budgets = asked});
+    const Curve curve =
+        curve_of(unit, policy, {.protocol = {.mode = mode}, .error_budgets = asked});
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       CAPTURE(policy.text(), unit.value.cols(), unit.group_size(), asked.size(), budgets[i]);
       check_errors(curve.output_error.at(budgets[i]), replays[i].result);

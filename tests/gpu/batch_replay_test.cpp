@@ -94,8 +94,9 @@ void check_outcomes(const Unit& unit, const std::vector<Configuration>& configur
 
 void check_unit(const Unit& unit, Mode mode, const std::vector<Configuration>& configurations,
                 int eviction_interval = 1) {
-  const ReplayOptions options{
-      .mode = mode, .eviction_interval = eviction_interval, .seed = 3, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode, .eviction_interval = eviction_interval},
+                              .seed = 3,
+                              .trajectories = true};
   const UnitReplays replays{&unit, configurations};
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name, unit.num_tokens());
@@ -175,7 +176,7 @@ TEST_CASE("device: replays agree where most scores tie") {
 TEST_CASE("device: evictions that equal scores decide are the CPU's") {
   const Unit unit = uniform_unit({.tokens = 150, .prompt_length = 70});
   for (const int interval : {1, 9, kNeverEvict}) {
-    const ReplayOptions options{.mode = Mode::prefill, .eviction_interval = interval};
+    const ReplayOptions options{.protocol = {.mode = Mode::prefill, .eviction_interval = interval}};
     const std::vector<Configuration> configurations{
         {Spec("window"), 30}, {Spec("lru"), 30}, {Spec("lfu"), 30}, {Spec("scissorhands"), 30}};
     const auto expected = replay(unit, configurations, options, *make_cpu_backend());
@@ -279,7 +280,7 @@ TEST_CASE("device: caches too large for the chip are replayed beside it") {
 }
 
 TEST_CASE("device: errors are taken at the steps asked for") {
-  const ReplayOptions options{.trajectories = true, .measuring = {.error_stride = 7}};
+  const ReplayOptions options{.protocol = {.error_stride = 7}, .trajectories = true};
   const ManyUnits many;
   HostDevice device;
   const auto tested = gpu::replay_on(device, many.replays(), options);

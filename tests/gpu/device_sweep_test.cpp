@@ -91,7 +91,7 @@ TEST_CASE("device: a plan knows which of its policies the CPU replays") {
   CHECK(policies_on_cpu(plan_sweep(wanted), *device) ==
         std::vector<std::string>{"full", Spec("strided:h2=0.5").text()});
   CHECK(policies_on_cpu(plan_sweep(wanted), *make_cpu_backend()).empty());
-  wanted.measuring.reference = Reference::none;
+  wanted.protocol.reference = Reference::none;
   wanted.policies = parse_specs("window");
   CHECK(policies_on_cpu(plan_sweep(wanted), *device) == std::vector<std::string>{"window"});
 }

@@ -86,7 +86,7 @@ TEST_CASE("replay groups: each replay runs in every block, but through a prompt 
   gpu::replay_on(stream, {&replays, 1}, {});
   CHECK(stream.counts() == std::vector<int>{12, 12, 12, 12, 12});
   CountingDevice prefill;
-  gpu::replay_on(prefill, {&replays, 1}, {.mode = Mode::prefill});
+  gpu::replay_on(prefill, {&replays, 1}, {.protocol = {.mode = Mode::prefill}});
   CHECK(prefill.counts() == std::vector<int>{6, 6, 6, 12, 12});  // topk keeps no scores to share
 }
 

@@ -50,11 +50,11 @@ TEST_CASE("device: what the future holds is the CPU's") {
   Unit unit =
       random_unit({.tokens = tokens, .group = 2, .prompt_length = (tokens + 1) / 2}, tokens);
   if (GENERATE(false, true)) unit.sink_logit = {0.F, 4.F};
-  const FutureAttention expected(unit, mode, *make_cpu_backend());
+  const FutureAttention expected(unit, eviction_steps(unit, {.mode = mode}), *make_cpu_backend());
   const RemainingSums expected_sums(expected);
   for (const TestedDevice& device : tested_devices()) {
     CAPTURE(device.name, tokens);
-    const FutureAttention tested(unit, mode, *device.backend());
+    const FutureAttention tested(unit, eviction_steps(unit, {.mode = mode}), *device.backend());
     REQUIRE_FALSE(tested.remaining().empty());
     const RemainingSums tested_sums(tested);
     for (int step = 0; step < tokens; ++step) {

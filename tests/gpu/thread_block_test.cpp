@@ -176,7 +176,7 @@ void check_replays(bool by_warp, const Unit& unit, const std::vector<std::string
                    int budget, Mode mode) {
   std::vector<Configuration> configurations;
   for (const std::string& spec : specs) configurations.push_back({Spec(spec), budget});
-  const ReplayOptions options{.mode = mode, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .trajectories = true};
   const auto expected = replay(unit, configurations, options, *make_cpu_backend());
   EmulatedDevice device(by_warp);
   const UnitReplays replays{&unit, configurations};

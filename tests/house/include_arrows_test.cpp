@@ -25,7 +25,8 @@ const Folders kPolicies = {"policies/interface/", "policies/parameters/", "polic
 const Folders kTraces = {"traces/", "traces/hdf5/", "traces/guard/", "traces/output/"};
 const Folders kBelowReplay =
     kPolicies + kTraces + Folders{"sim/outputs/",   "sim/results/", "sim/results/sinks/",
-                                  "sim/attention/", "sim/cache/",   "sim/kernels/"};
+                                  "sim/attention/", "sim/cache/",   "sim/kernels/",
+                                  "sim/protocol/"};
 const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/sweep/"};
 
 constexpr std::string_view kBase = "sim/base/";  // which every room may include
@@ -33,6 +34,7 @@ constexpr std::string_view kBase = "sim/base/";  // which every room may include
 // From the bottom up. A folder stands for its own files, not for those of the folders in it.
 const std::vector<Room> kRooms = {
     {kBase, {}},
+    {"sim/protocol/", {}},
     {"traces/output/", {}},
     {"traces/hdf5/", {"traces/output/"}},
     {"traces/guard/", {"traces/hdf5/"}},
@@ -44,16 +46,16 @@ const std::vector<Room> kRooms = {
     {"policies/registry/", {"policies/interface/", "policies/parameters/"}},
     {"policies/", {"policies/interface/", "policies/parameters/", "policies/parts/"}},
     {"sim/kernels/", {"policies/interface/score_rule.h", "traces/unit.h"}},
-    {"sim/attention/", Folders{"sim/kernels/", "policies/interface/"} + kTraces},
+    {"sim/attention/", Folders{"sim/kernels/", "sim/protocol/", "policies/interface/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
     {"sim/results/local_disk/", kTraces},
-    {"sim/results/",
-     Folders{"policies/registry/", "sim/kernels/percentile.h", "sim/results/local_disk/"} +
-         kTraces},
+    {"sim/results/", Folders{"policies/registry/", "sim/protocol/", "sim/kernels/percentile.h",
+                             "sim/results/local_disk/"} +
+                         kTraces},
     {"sim/results/sinks/", {"sim/results/", "sim/results/local_disk/"}},
     {"sim/results/merge/", Folders{"sim/results/", "sim/results/local_disk/"} + kTraces},
-    {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "policies/interface/",
-                             "policies/parts/"} +
+    {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "sim/protocol/",
+                             "policies/interface/", "policies/parts/"} +
                          kTraces},
     {"sim/replay/", kBelowReplay},
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
@@ -73,7 +75,7 @@ const std::vector<Room> kRooms = {
     {"analysis/bounds/", kEngine + Folders{"analysis/", "analysis/fits/"}},
     {"gpu/kernels/", {"sim/kernels/", "sim/attention/", "sim/outputs/measurement.h"}},
     {"gpu/", kEngine + Folders{"gpu/kernels/"}},
-    {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/", "sim/sweep/request/"}},
+    {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/"}},
     {"sim/plugin/", kEngine + Folders{"oracle/", "analysis/"}},
     {"sim/cli/", {}, true},
     {"python/", {}, true},

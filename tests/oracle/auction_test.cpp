@@ -42,7 +42,7 @@ void check_equals_assignment(const StepRows& losses, std::span<const int> budget
   for (const int budget : budgets) caches.push_back({budget, recent});
   const auto expected = assignment_plans(losses, costs, caches, true);
   for (std::size_t i = 0; i < budgets.size(); ++i) {
-    CAPTURE(losses.num_tokens(), losses.first_measured(), losses.eviction_interval(), recent,
+    CAPTURE(losses.num_tokens(), losses.first_measured(), losses.protocol().name(), recent,
             budgets[i]);
     const CertifiedPlan plan = by_auction(losses, *costs, budgets[i], recent);
     CHECK(is_proven(expected[i], total));
@@ -71,7 +71,8 @@ TEST_CASE("an auction loses as little as the assignment at every protocol and bu
     for (const int interval : {1, 3, 60, 70, kNeverEvict}) {
       if (interval == kNeverEvict && prompt == 0) continue;
       for (const Rows& rows : {random_rows(tokens, seed), uneven_rows(tokens, seed)}) {
-        const FutureAttention losses(rows, prompt, interval);
+        const FutureAttention losses(rows, prompt,
+                                     {.mode = Mode::prefill, .eviction_interval = interval});
         const std::vector<int> budgets = {7, tokens / 10, tokens / 3, tokens - 1, tokens};
         check_equals_assignment(losses, budgets, 0);
         check_equals_assignment(losses, budgets, 3);
@@ -111,7 +112,7 @@ TEST_CASE("an auction does not depend on the unit of the losses", "[auction]") {
 
 TEST_CASE("slot prices of an auction prove its bound", "[auction]") {
   const int prompt = GENERATE(0, 60);
-  const FutureAttention losses(random_rows(200, 3), prompt);
+  const FutureAttention losses(random_rows(200, 3), prompt, {.mode = Mode::prefill});
   const auto costs = costs_of(losses);
   const CertifiedPlan plan = by_auction(losses, *costs, 30, 0);
   double total = 0;

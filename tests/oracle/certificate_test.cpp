@@ -22,7 +22,7 @@ TEST_CASE("any prices prove a bound that no sequence of evictions exceeds", "[ce
   const int prompt = GENERATE(0, 1, 4, 7);
   std::mt19937_64 bits(1);
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
-    const FutureAttention attention(random_rows(8, seed), prompt);
+    const FutureAttention attention(random_rows(8, seed), prompt, {.mode = Mode::prefill});
     for (int budget = 1; budget < 8; ++budget) {
       const double best = total(attention) - least_loss(attention, [&](int) { return budget; });
       for (int draw = 0; draw < 20; ++draw) {
@@ -38,7 +38,7 @@ TEST_CASE("any prices prove a bound that no sequence of evictions exceeds", "[ce
 }
 
 TEST_CASE("the optimum's own slot prices prove it", "[certificate]") {
-  const FutureAttention attention(random_rows(60, 4), GENERATE(0, 20));
+  const FutureAttention attention(random_rows(60, 4), GENERATE(0, 20), {.mode = Mode::prefill});
   EvictionAssignment assignment(attention, 0);
   while (assignment.budget() > 1) {
     assignment.lower_budget();
@@ -49,7 +49,7 @@ TEST_CASE("the optimum's own slot prices prove it", "[certificate]") {
 }
 
 TEST_CASE("a certificate's schedule holds the budget and retains what it says", "[certificate]") {
-  const FutureAttention attention(random_rows(50, 5), GENERATE(0, 20));
+  const FutureAttention attention(random_rows(50, 5), GENERATE(0, 20), {.mode = Mode::prefill});
   for (const int budget : {1, 7, 30}) {
     const Certificate certificate = certify(attention, budget, {.gap = 0, .passes = 40});
     CHECK(certificate.passes <= 40);
@@ -71,7 +71,7 @@ TEST_CASE("bound and schedule come within 1% of each other on the bundled trace"
     for (const LayerInfo& layer : sequence.layers) {
       for (const int head : layer.kv_heads) {
         const Unit unit = trace.read_unit({sequence.name, layer.index, head});
-        const FutureAttention attention(unit, mode, *backend);
+        const FutureAttention attention(unit, eviction_steps(unit, {.mode = mode}), *backend);
         const int length = mode == Mode::stream ? attention.num_tokens() : unit.prompt_length;
         for (const double share : {0.05, 0.1, 0.2}) {
           CAPTURE(sequence.name, layer.index, head, share);
@@ -91,7 +91,7 @@ TEST_CASE("the optimum lies between a certificate's schedule and its bound", "[c
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
       const Unit unit = trace.read_unit({sequence.name, layer.index, layer.index});
-      const FutureAttention attention(unit, mode, *backend);
+      const FutureAttention attention(unit, eviction_steps(unit, {.mode = mode}), *backend);
       EvictionAssignment assignment(attention, 0);
       for (const int budget : {102, 51, 26}) {
         CAPTURE(sequence.name, layer.index, budget);

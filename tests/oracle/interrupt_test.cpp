@@ -19,7 +19,7 @@ TEST_CASE("every oracle asks for interrupts while it plans", "[interrupt]") {
     if (policy.make_planner == nullptr) continue;
     ++oracles;
     interrupted = false;
-    const Future future(unit, eviction_steps(unit, Mode::stream, 1), *backend, &interrupted);
+    const Future future(unit, eviction_steps(unit, {}), *backend, &interrupted);
     future.attention();
     const auto planner = policy.make_planner(Params(policy.params));
     const std::vector<int> budgets{8};

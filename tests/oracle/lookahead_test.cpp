@@ -14,12 +14,11 @@ using test_support::uniform_unit;
 
 constexpr double kRounding = 1e-4;  // logits are in single precision
 
-struct Protocol {
-  Mode mode;
-  int interval;
-};
 const std::vector<Protocol> kProtocols = {
-    {Mode::stream, 1}, {Mode::stream, 4}, {Mode::prefill, 1}, {Mode::prefill, kNeverEvict}};
+    {},
+    {.eviction_interval = 4},
+    {.mode = Mode::prefill},
+    {.mode = Mode::prefill, .eviction_interval = kNeverEvict}};
 
 Matrix numbers(int rows, Eigen::Index cols, unsigned seed) {
   std::mt19937_64 bits(seed);
@@ -53,7 +52,7 @@ std::vector<std::vector<Plan>> plan(const std::string& spec, const std::vector<U
   const auto backend = make_cpu_backend();
   std::vector<Future> futures;
   for (const Unit& unit : layer) {
-    futures.emplace_back(unit, eviction_steps(unit, protocol.mode, protocol.interval), *backend);
+    futures.emplace_back(unit, eviction_steps(unit, protocol), *backend);
   }
   const Spec oracle(spec);
   return oracle.policy()
@@ -65,11 +64,11 @@ void check_excess(const std::string& cost, int window, const std::vector<Unit>& 
                   const Protocol& protocol, const std::vector<int>& budgets) {
   const std::string spec = "lookahead:window=" + std::to_string(window) + ",cost=" + cost;
   const auto plans = plan(spec, layer, protocol, budgets);
-  const EvictionSteps steps = eviction_steps(layer[0], protocol.mode, protocol.interval);
+  const EvictionSteps steps = eviction_steps(layer[0], protocol);
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     std::vector<Schedule> schedules;
     for (const std::vector<Plan>& unit : plans) schedules.push_back(unit[i].schedule);
-    CAPTURE(spec, protocol.interval, steps.first_measured(), budgets[i]);
+    CAPTURE(spec, protocol.eviction_interval, steps.first_measured(), budgets[i]);
     CHECK(lookahead_excess(layer, steps, window, cost, schedules) < kRounding);
     for (const Schedule& schedule : schedules) {
       std::vector<int> evictions(schedule.size() + 1, 0);
@@ -158,7 +157,7 @@ TEST_CASE("lookahead plans several budgets as it plans each alone", "[lookahead]
 TEST_CASE("a beam of all caches finds the least error of all eviction sequences", "[lookahead]") {
   Unit unit = random_unit({.tokens = 7, .group = 2}, 8);
   if (GENERATE(false, true)) unit.sink_logit = {1.F, 3.F};
-  const EvictionSteps steps = eviction_steps(unit, Mode::stream, 1);
+  const EvictionSteps steps = eviction_steps(unit, {});
   const auto error_of = [&](const std::string& spec) {
     return squared_error(unit, steps, plan(spec, {unit}, kProtocols[0], {2})[0][0].schedule);
   };
@@ -182,7 +181,7 @@ TEST_CASE("lookahead is close to the least error that any policy could have", "[
   double recall = 0;
   for (const int layer : {0, 1, 2, 3}) {
     const Unit unit = first_tokens(trace.read_unit({trace.sequences()[0].name, layer, 1}), 20);
-    const EvictionSteps steps = eviction_steps(unit, Mode::stream, 1);
+    const EvictionSteps steps = eviction_steps(unit, {});
     const auto error_of = [&](const std::string& spec) {
       return squared_error(unit, steps, plan(spec, {unit}, kProtocols[0], {3})[0][0].schedule);
     };

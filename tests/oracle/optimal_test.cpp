@@ -13,7 +13,7 @@ TEST_CASE("optimal loses as little as the best of all eviction sequences", "[opt
   const int tokens = GENERATE(1, 2, 5, 8);
   for (int prompt = 0; prompt < tokens; ++prompt) {
     for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U}) {
-      const FutureAttention attention(random_rows(tokens, seed), prompt);
+      const FutureAttention attention(random_rows(tokens, seed), prompt, {.mode = Mode::prefill});
       for (int budget = 1; budget <= tokens + 1; ++budget) {
         for (int recent = 0; recent <= 3; ++recent) {
           CAPTURE(tokens, prompt, seed, budget, recent);
@@ -53,7 +53,8 @@ TEST_CASE("optimal is the best of the sequences that evict when the protocol doe
     for (const int interval : {2, 3, kNeverEvict}) {
       if (interval == kNeverEvict && prompt == 0) continue;
       for (const std::uint64_t seed : {1U, 2U, 3U}) {
-        const FutureAttention attention(random_rows(tokens, seed), prompt, interval);
+        const FutureAttention attention(random_rows(tokens, seed), prompt,
+                                        {.mode = Mode::prefill, .eviction_interval = interval});
         for (int budget = 1; budget <= tokens; ++budget) {
           const std::vector<int> most = capacities(tokens, prompt, interval, budget);
           for (int recent = 0; recent <= 2; ++recent) {
@@ -87,7 +88,7 @@ TEST_CASE("a share of recent tokens is a share of each budget", "[optimal]") {
 }
 
 TEST_CASE("one pass gives every budget what a pass of its own would", "[optimal]") {
-  const FutureAttention attention(random_rows(60, 7), GENERATE(0, 25));
+  const FutureAttention attention(random_rows(60, 7), GENERATE(0, 25), {.mode = Mode::prefill});
   std::vector<int> budgets;
   for (int budget = 1; budget <= 60; ++budget) budgets.push_back(budget);
   const auto together = plans("optimal", attention, budgets);
@@ -106,7 +107,7 @@ TEST_CASE("one pass gives every budget what a pass of its own would", "[optimal]
 TEST_CASE("the duals of the assignment prove that it is optimal", "[optimal]") {
   const int prompt = GENERATE(0, 17);
   const int recent = GENERATE(0, 4);
-  const FutureAttention attention(random_rows(50, 8), prompt);
+  const FutureAttention attention(random_rows(50, 8), prompt, {.mode = Mode::prefill});
   EvictionAssignment assignment(attention, recent);
   while (assignment.budget() > 5) {
     assignment.lower_budget();
@@ -136,7 +137,7 @@ TEST_CASE("a slot price bounds what one more slot after its step is worth", "[op
   int worth_something = 0;
   for (const int prompt : {0, 3}) {
     for (const std::uint64_t seed : {11U, 12U, 13U}) {
-      const FutureAttention attention(random_rows(8, seed), prompt);
+      const FutureAttention attention(random_rows(8, seed), prompt, {.mode = Mode::prefill});
       for (const int budget : {2, 3, 5}) {
         const Plan plan = plans("optimal", attention, {budget}).front();
         const double best = lost(attention, plan.schedule);

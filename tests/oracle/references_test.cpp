@@ -45,7 +45,7 @@ TEST_CASE("belady is not optimal where misses have different prices", "[referenc
 }
 
 TEST_CASE("references drop what is too much at the end of a prompt", "[references]") {
-  const FutureAttention prompt(kRows, 4);  // steps 4 and 5 are measured
+  const FutureAttention prompt(kRows, 4, {.mode = Mode::prefill});  // steps 4 and 5 are measured
   // After step 3 remain .3, 1.1, .1, .1: future keeps 1; then 4 goes, with nothing to come.
   CHECK(plan("future", prompt, 1) == Schedule{3, 5, 3, 3, 4, 6});
   CHECK(plan("greedy:h=identity", prompt, 1) == Schedule{3, 5, 3, 3, 4, 6});
@@ -110,7 +110,8 @@ TEST_CASE("greedy removes what F loses least by", "[references]") {
   for (const std::string name : {"identity", "sqrt", "log1p"}) {
     for (const int prompt : {0, 9, 18}) {
       for (const std::uint64_t seed : {21U, 22U}) {
-        check_greedy(FutureAttention(random_rows(24, seed), prompt), name, 6);
+        check_greedy(FutureAttention(random_rows(24, seed), prompt, {.mode = Mode::prefill}), name,
+                     6);
       }
     }
   }
@@ -121,7 +122,7 @@ TEST_CASE("greedy removes what F loses least by", "[references]") {
 TEST_CASE("greedy is exact on a head that looks one period back", "[references]") {
   const Trace trace(std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5");
   const Unit unit = trace.read_unit({"copied-segment", 2, 0});
-  check_greedy(FutureAttention(unit, Mode::stream, *make_cpu_backend()), "sqrt", 26);
+  check_greedy(FutureAttention(unit, eviction_steps(unit, {}), *make_cpu_backend()), "sqrt", 26);
 }
 
 TEST_CASE("a loss of h in vectors is the sum of the losses of h", "[references]") {
@@ -151,7 +152,7 @@ TEST_CASE("a loss of h in vectors is the sum of the losses of h", "[references]"
 TEST_CASE("greedy with the identity decides as future does", "[references]") {
   for (const std::uint64_t seed : {31U, 32U, 33U}) {
     for (const int prompt : {0, 30}) {
-      const FutureAttention attention(random_rows(40, seed), prompt);
+      const FutureAttention attention(random_rows(40, seed), prompt, {.mode = Mode::prefill});
       CHECK(plan("greedy:h=identity", attention, 9) == plan("future", attention, 9));
     }
   }

@@ -36,9 +36,10 @@ void keep_allowed(SweepRequest& request) {
 }
 
 void check_bounds_hold(SweepRequest request) {
-  request.mode = GENERATE(Mode::stream, Mode::prefill);
-  request.eviction_interval = GENERATE(1, 7, kNeverEvict);
-  if (request.mode == Mode::stream && request.eviction_interval == kNeverEvict) return;
+  request.protocol.mode = GENERATE(Mode::stream, Mode::prefill);
+  request.protocol.eviction_interval = GENERATE(1, 7, kNeverEvict);
+  if (request.protocol.mode == Mode::stream && request.protocol.eviction_interval == kNeverEvict)
+    return;
   keep_allowed(request);
   const std::vector<Result> rows = rows_of(request);
   int compared = 0;
@@ -53,7 +54,7 @@ void check_bounds_hold(SweepRequest request) {
     // What may hold less than its budget evicts at other steps of an interval than the optimum.
     const bool falls_below = rules.drop > 1 || rules.prunes || rules.scope == Scope::model;
     const bool is_oracle = Spec(row.policy).is_oracle();
-    if (request.eviction_interval == 7 && falls_below && !is_oracle) continue;
+    if (request.protocol.eviction_interval == 7 && falls_below && !is_oracle) continue;
     ++compared;
     CHECK(row.attention_recall <= optimal + 1e-6);
   }
@@ -80,8 +81,9 @@ TEST_CASE("no policy beats a bound where budgets are split over layers and heads
   const auto trace = std::filesystem::path(KVSIM_SOURCE_DIR) / "traces/sample/tiny-llama.h5";
   SweepRequest wanted = request(trace, "all;optimal", {"38"});
   wanted.selection.sequences = {"held-out-text"};
-  wanted.mode = GENERATE(Mode::stream, Mode::prefill);
-  wanted.eviction_interval = wanted.mode == Mode::prefill ? GENERATE(1, kNeverEvict) : 1;
+  wanted.protocol.mode = GENERATE(Mode::stream, Mode::prefill);
+  wanted.protocol.eviction_interval =
+      wanted.protocol.mode == Mode::prefill ? GENERATE(1, kNeverEvict) : 1;
   const Allocation allocation =
       GENERATE(Allocation::pyramid, Allocation::persistence, Allocation::adaptive);
   std::erase_if(wanted.policies,

@@ -36,7 +36,7 @@ TEST_CASE("a long text's plans do not depend on threads or on other budgets", "[
   const PolicyInfo& optimal = find_policy("optimal");
   const auto planner = optimal.make_planner(Params(optimal.params));
   const auto plans = [&](int threads, const std::vector<int>& budgets) {
-    const Future future(unit, eviction_steps(unit, Mode::stream, 1), *backend, nullptr, threads);
+    const Future future(unit, eviction_steps(unit, {}), *backend, nullptr, threads);
     return planner->plan({&future, 1}, {&budgets, 1}).front();
   };
   const std::vector<Plan> alone = plans(1, {160});

@@ -25,7 +25,7 @@ TEST_CASE("slot prices from a step on add up to what a slot more from there on s
   for (const int prompt : {0, 1, 4, 7}) {
     for (const int recent : {0, 1, 2}) {
       for (const std::uint64_t seed : {61U, 62U, 63U}) {
-        const FutureAttention attention(random_rows(8, seed), prompt);
+        const FutureAttention attention(random_rows(8, seed), prompt, {.mode = Mode::prefill});
         EvictionAssignment assignment(attention, recent);
         while (assignment.budget() > std::max(1, recent)) {
           assignment.lower_budget();
@@ -52,7 +52,7 @@ TEST_CASE("duals prove every budget of a longer text and slot prices give its cu
   const int tokens = 150;
   const int prompt = GENERATE(0, 70);
   const int recent = GENERATE(0, 9);
-  const FutureAttention attention(random_rows(tokens, 64), prompt);
+  const FutureAttention attention(random_rows(tokens, 64), prompt, {.mode = Mode::prefill});
   EvictionAssignment assignment(attention, recent);
   double larger = 0;  // the loss at the budget before
   double saved = 0;   // by the budget before that

@@ -58,12 +58,13 @@ FutureAttention defined_losses(const Unit& unit, const std::string& cost, bool a
       }
     }
   }
-  return FutureAttention(rows, steps.first_measured(), steps.eviction_interval());
+  return FutureAttention(rows, steps.first_measured(), steps.protocol());
 }
 
 Future future_of(const Unit& unit, Mode mode, int interval) {
   static const auto backend = make_cpu_backend();
-  return Future(unit, eviction_steps(unit, mode, interval), *backend);
+  return Future(unit, eviction_steps(unit, {.mode = mode, .eviction_interval = interval}),
+                *backend);
 }
 
 Plan plan_of(const std::string& spec, const Future& future, int budget) {
@@ -147,9 +148,9 @@ TEST_CASE("a curve plans every budget of a cost as a pass of its own would", "[l
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const Future future = future_of(unit, mode, 1);
   const StepLosses losses(future, loss_of(Spec(spec).params()));
-  const Curve curve =
-      curves_of(unit, std::vector{Spec(spec)}, {.mode = mode, .schedules = true}, future.backend())
-          .front();
+  const Curve curve = curves_of(unit, std::vector{Spec(spec)},
+                                {.protocol = {.mode = mode}, .schedules = true}, future.backend())
+                          .front();
   for (const int budget : {1, 2, 7, 30, 60}) {
     CAPTURE(spec, budget);
     CHECK(lost(losses.rows(), curve.evicted_after[budget - 1]) ==

@@ -47,8 +47,9 @@ void check_errors(const Unit& unit, Mode mode) {
   for (const Variant& variant : all_variants()) {
     const bool hides = unit.sliding_window || unit.attention_chunk;
     if (variant.spec.rules({}).rest && hides) continue;  // refused
-    const ReplayOptions options = options_for(variant.spec, {.mode = mode, .trajectories = true});
-    const int first = options.mode == Mode::stream ? 0 : unit.prompt_length;
+    const ReplayOptions options =
+        options_for(variant.spec, {.protocol = {.mode = mode}, .trajectories = true});
+    const int first = options.protocol.mode == Mode::stream ? 0 : unit.prompt_length;
     const bool has_bound = variant.spec.rules({}).is_exact() && !variant.spec.is_estimator();
     const bool selects = variant.spec.rules({}).selects;
     for (const int budget : {1, 9, 33}) {

@@ -55,7 +55,7 @@ class QuantisedAttention {
 
 Outcome replay_one(const Unit& unit, const std::string& spec, int budget,
                    Mode mode = Mode::stream) {
-  const ReplayOptions options{.mode = mode, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .trajectories = true};
   return replay(unit, {{Spec(spec), budget}}, options, *make_cpu_backend()).front();
 }
 
@@ -63,7 +63,7 @@ void check(const Unit& unit, const std::string& policy, Keeping keeping,
            const Quantization& quantization, Mode mode = Mode::stream) {
   const std::string spec = policy + "+quant:bits=" + std::to_string(quantization.bits) +
                            ",group=" + std::to_string(quantization.group);
-  CAPTURE(spec, keeping.budget, unit.num_tokens(), mode_name(mode));
+  CAPTURE(spec, keeping.budget, unit.num_tokens(), Protocol{.mode = mode}.name());
   const Outcome outcome = replay_one(unit, spec, keeping.budget, mode);
   const QuantisedAttention quantised(unit, quantization, mode);
   keeping.mode = mode;

@@ -78,9 +78,9 @@ Outcome replay_one(const Unit& unit, const std::string& spec, int budget,
 // `keeping` has the tokens that are left to the policy: one less than `budget`.
 void check(const Unit& unit, const std::string& policy, int budget, Keeping keeping,
            Mode mode = Mode::stream) {
-  CAPTURE(policy, budget, unit.num_tokens(), mode_name(mode));
-  const Outcome outcome =
-      replay_one(unit, policy + "+rest", budget, {.mode = mode, .trajectories = true});
+  CAPTURE(policy, budget, unit.num_tokens(), Protocol{.mode = mode}.name());
+  const Outcome outcome = replay_one(unit, policy + "+rest", budget,
+                                     {.protocol = {.mode = mode}, .trajectories = true});
   const AttentionWithRest with_rest(unit);
   keeping.budget = budget - 1;
   keeping.mode = mode;
@@ -156,7 +156,7 @@ TEST_CASE("the entry takes one token of the budget once something is evicted", "
   unit.key_bytes = 2;
   const auto check_use = [&](int budget, const ReplayOptions& options, int most) {
     const Result result = replay_one(unit, "window+rest", budget, options).result;
-    CAPTURE(budget, mode_name(options.mode, options.eviction_interval));
+    CAPTURE(budget, options.protocol.name());
     CHECK(result.peak_tokens == most);
     CHECK(result.cache_bytes == most * (5 * 2 + 3 * 4));
   };
@@ -164,9 +164,9 @@ TEST_CASE("the entry takes one token of the budget once something is evicted", "
   check_use(1, {}, 1);
   check_use(30, {}, 30);
   check_use(31, {}, 30);
-  check_use(7, {.mode = Mode::prefill}, 7);
-  check_use(7, {.mode = Mode::prefill, .eviction_interval = 4}, 10);
-  check_use(7, {.mode = Mode::prefill, .eviction_interval = kNeverEvict}, 7 + 18);
+  check_use(7, {.protocol = {.mode = Mode::prefill}}, 7);
+  check_use(7, {.protocol = {.mode = Mode::prefill, .eviction_interval = 4}}, 10);
+  check_use(7, {.protocol = {.mode = Mode::prefill, .eviction_interval = kNeverEvict}}, 7 + 18);
 }
 
 TEST_CASE("with room for every token the entry changes nothing", "[rest]") {

@@ -57,7 +57,7 @@ HeadStep attend_in_slots(const Unit& unit, const Unit& stored, int head, int t,
 
 Outcome replay_one(const Unit& unit, const std::string& spec, int budget,
                    Mode mode = Mode::stream) {
-  const ReplayOptions options{.mode = mode, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .trajectories = true};
   return replay(unit, {{Spec(spec), budget}}, options, *make_cpu_backend()).front();
 }
 

@@ -69,10 +69,10 @@ TEST_CASE("plugin: a policy in C gives the rows of the same policy built in, bit
   test_support::write_random_trace(trace, 5);
   for (const Mode mode : {Mode::stream, Mode::prefill}) {
     SweepRequest built_in = test_support::request(trace, "stepped-h2o", {"4", "20%", "9"});
-    built_in.mode = mode;
+    built_in.protocol.mode = mode;
     SweepRequest in_c =
         test_support::request(trace, "decayed-attention:decay=1", {"4", "20%", "9"});
-    in_c.mode = mode;
+    in_c.protocol.mode = mode;
     in_c.threads = 4;
     const auto rows = sorted_rows(in_c);
     CHECK(rows.size() == 3 * test_support::kUnits);

@@ -42,7 +42,8 @@ def job_of(ids, prompt=0):
     return Job("a", "", ids[0].numpy().astype(np.int32), prompt, (), "a test")
 
 
-def outcomes(model, ids, plans, how=How(), memory=1 << 28, prompt=0):  # noqa: B008  frozen
+def outcomes(model, ids, plans, mode="stream", memory=1 << 28, prompt=0):
+    how = How(_engine.Protocol(mode=mode))
     return dict(adaptive.run(model, job_of(ids, prompt), plans, how, memory, None))
 
 
@@ -51,7 +52,7 @@ def test_a_batch_of_configurations_is_each_of_them_alone(mode, monkeypatch):
     monkeypatch.setattr(adaptive, "LARGEST_BATCH_OF_CPU", 5)
     model, ids = build("llama"), tokens(LENGTH)
     plans = plans_of(MIXED, (6, 12))
-    found = outcomes(model, ids, plans, How(mode), prompt=PROMPT)
+    found = outcomes(model, ids, plans, mode, prompt=PROMPT)
     assert set(found) == set(plans)
     for plan, outcome in found.items():
         how = dict(mode=mode, prompt_length=PROMPT, names=["a"])

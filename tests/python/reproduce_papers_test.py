@@ -12,6 +12,10 @@ from kvsim.reproduce.rows import Rows
 TOKENS = 1000
 
 
+def _of(protocol):
+    return protocol.get("mode", "stream"), protocol.get("eviction_interval", "1")
+
+
 class MadeUp:
     """An experiment whose rows are given: answers and likelihood lost, by policy and budget."""
 
@@ -24,8 +28,9 @@ class MadeUp:
     def budgets(self, usual, *needed):
         return list(dict.fromkeys([*(self.asked or usual), *needed]))
 
-    def measure(self, group, policies, budgets, *, mode="stream", interval="1", loop="imposed",
+    def measure(self, group, policies, budgets, *, protocol=None, loop="imposed",
                 is_steady=False):  # fmt: skip
+        mode, interval = _of(protocol or {})
         self.loops.append((tuple(policies.values()), mode, interval, loop))
         found = []
         for spec in policies.values():

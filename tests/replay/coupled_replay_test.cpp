@@ -15,7 +15,7 @@ using namespace test_support;
 
 std::vector<Outcome> replay_all(std::span<const Unit> units, const std::string& spec,
                                 const std::vector<int>& budgets, Mode mode = Mode::stream) {
-  const ReplayOptions options{.mode = mode, .seed = 3, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 3, .trajectories = true};
   return replay_together(units, {{Spec(spec), budgets.front(), budgets}}, options,
                          *make_cpu_backend())
       .front();
@@ -23,7 +23,7 @@ std::vector<Outcome> replay_all(std::span<const Unit> units, const std::string& 
 
 void check(const std::vector<Unit>& units, const std::string& spec, const std::vector<int>& budgets,
            Mode mode = Mode::stream) {
-  CAPTURE(spec, budgets, mode_name(mode));
+  CAPTURE(spec, budgets, Protocol{.mode = mode}.name());
   const std::vector<Outcome> outcomes = replay_all(units, spec, budgets, mode);
   REQUIRE(outcomes.size() == units.size());
   const Coupling coupling = spec == "spatten" ? Coupling::cascade : Coupling::layer;
@@ -147,7 +147,7 @@ TEST_CASE("a row of a coupled policy does not depend on the selection", "[couple
   write_random_trace(folder / "t.h5", 1);
   SweepRequest everything =
       request(folder / "t.h5", "tova:scope=layer;spatten;spatten@pyramid", {"3", "40%"});
-  everything.mode = GENERATE(Mode::stream, Mode::prefill);
+  everything.protocol.mode = GENERATE(Mode::stream, Mode::prefill);
   const std::vector<Result> all = rows_of(everything);
   CHECK(all.size() == kUnits * 3 * 2);
   for (const int layer : {0, 1}) {

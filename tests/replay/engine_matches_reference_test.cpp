@@ -65,8 +65,9 @@ void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode =
       references.push_back(setting);
     }
   }
-  const ReplayOptions options{
-      .mode = mode, .eviction_interval = eviction_interval, .seed = 7, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode, .eviction_interval = eviction_interval},
+                              .seed = 7,
+                              .trajectories = true};
   const std::vector<Outcome> outcomes = replay(unit, configurations, options, *make_cpu_backend());
   REQUIRE(outcomes.size() == references.size());
   const ReferenceUnit reference(unit);

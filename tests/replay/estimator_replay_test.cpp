@@ -12,13 +12,14 @@ using namespace test_support;
 
 Outcome replay_one(const Unit& unit, const Estimation& estimation) {
   const ReplayOptions options{
-      .mode = estimation.mode, .seed = kEstimationSeed, .trajectories = true};
+      .protocol = {.mode = estimation.mode}, .seed = kEstimationSeed, .trajectories = true};
   return replay(unit, {{Spec(estimation.spec), estimation.budget}}, options, *make_cpu_backend())
       .front();
 }
 
 void check(const Unit& unit, const Estimation& estimation) {
-  CAPTURE(estimation.spec, estimation.budget, unit.num_tokens(), mode_name(estimation.mode));
+  CAPTURE(estimation.spec, estimation.budget, unit.num_tokens(),
+          Protocol{.mode = estimation.mode}.name());
   const Outcome outcome = replay_one(unit, estimation);
   const EstimatorReference expected(unit, estimation);
   CHECK(expected.record.differences(outcome) == "");

@@ -33,10 +33,10 @@ Result expected_of(const Outcome& of_all_steps, int first_measured, int num_toke
 void check(const Unit& unit, int every, ReplayOptions options,
            const std::vector<Configuration>& configurations) {
   const auto all_steps = replay(unit, configurations, options, *make_cpu_backend());
-  options.measuring.error_stride = every;
+  options.protocol.error_stride = every;
   const auto some_steps = replay(unit, configurations, options, *make_cpu_backend());
   const int n = unit.num_tokens();
-  const int first = options.mode == Mode::prefill ? unit.prompt_length : 0;
+  const int first = options.protocol.mode == Mode::prefill ? unit.prompt_length : 0;
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     CAPTURE(configurations[i].policy.text(), configurations[i].budget, every);
     Result found = some_steps[i].result;
@@ -60,7 +60,7 @@ void check(const Unit& unit, Mode mode, int every) {
   for (const Variant& variant : all_variants()) {
     for (const int budget : {9, 30}) configurations.push_back({variant.spec, budget});
   }
-  const ReplayOptions options{.mode = mode, .seed = 2, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 2, .trajectories = true};
   for (const ReplayGroup& group : by_protocol(options, configurations)) {
     check(unit, every, group.options, group.configurations);
   }
@@ -80,7 +80,7 @@ TEST_CASE("however seldom errors are taken, the last step's is") {
   const Unit unit = random_unit({.tokens = 90}, 63);
   ReplayOptions options{.trajectories = true};
   const Outcome all = replay(unit, {{Spec("h2o"), 10}}, options, *make_cpu_backend()).front();
-  options.measuring.error_stride = 1000000;
+  options.protocol.error_stride = 1000000;
   const Outcome one = replay(unit, {{Spec("h2o"), 10}}, options, *make_cpu_backend()).front();
   const double last = all.trajectory.output_error(0, 89);
   CHECK(last > 0);
@@ -92,7 +92,7 @@ TEST_CASE("the bound is the mean over the steps whose errors are taken") {
   const Unit unit = random_unit({.tokens = 90}, 64);
   ReplayOptions options;
   const auto bound_of = [&](const Unit& of, int every) {
-    options.measuring.error_stride = every;
+    options.protocol.error_stride = every;
     return *replay(of, {{Spec("window"), 10}}, options, *make_cpu_backend())[0].result.bound_mean;
   };
   // The steps of every=2 and those of every=2 in the text without its last token are all steps.

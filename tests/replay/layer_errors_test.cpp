@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "sim/outputs/measured_steps.h"
+#include "sim/protocol/measured_steps.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
@@ -54,8 +54,8 @@ Expected by_definition(std::span<const Unit> layer, std::span<const Outcome> out
   std::vector<ReferenceUnit> references;
   for (const Unit& unit : layer) references.emplace_back(unit);
   const int num_tokens = layer.front().num_tokens();
-  const int first = options.mode == Mode::prefill ? layer.front().prompt_length : 0;
-  const MeasuredSteps measured(options.measuring, first, num_tokens);
+  const int first = options.protocol.mode == Mode::prefill ? layer.front().prompt_length : 0;
+  const MeasuredSteps measured(options.protocol, layer.front().prompt_length, num_tokens);
   for (int step = first; step < num_tokens; ++step) {
     if (!measured.takes_error(step)) continue;
     ++steps;
@@ -107,7 +107,7 @@ TEST_CASE("errors of layers are those of their heads' outputs, projected and sum
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const int every = GENERATE(1, 4);
   check(units, {"window", "h2o", "fastgen", "tova:scope=layer", "spatten", "topk"},
-        {.mode = mode, .measuring = {.error_stride = every}});
+        {.protocol = {.mode = mode, .error_stride = every}});
 }
 
 TEST_CASE("errors of layers at sampled steps are those of these steps") {
@@ -115,7 +115,7 @@ TEST_CASE("errors of layers at sampled steps are those of these steps") {
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const int samples = GENERATE(1, 7, 50);
   check(units, {"window", "h2o", "tova:scope=layer", "spatten"},
-        {.mode = mode, .measuring = {.reference = Reference::sample, .samples = samples}});
+        {.protocol = {.mode = mode, .reference = Reference::sample, .samples = samples}});
 }
 
 TEST_CASE("a layer without gradients or projections has no number for them") {

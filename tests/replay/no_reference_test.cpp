@@ -23,11 +23,11 @@ namespace kvsim::no_reference_test {
 
 using namespace test_support;
 
-constexpr MeasureOptions kNoReference{.reference = Reference::none};
+constexpr Protocol kNoReference{.reference = Reference::none};
 
 bool can_do_without(const Spec& policy) {
   try {
-    check_reference(policy, kNoReference);
+    check_protocol(options_for(policy, {.protocol = kNoReference}).protocol, policy);
   } catch (const UsageError&) {
     return false;
   }
@@ -65,7 +65,7 @@ void check_same(const Outcomes& alone, const Outcomes& beside,
 void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
                      const std::vector<Configuration>& configurations) {
   const auto beside = replay_together(units, configurations, options, *make_cpu_backend());
-  options.measuring = kNoReference;
+  options.protocol.reference = Reference::none;
   std::vector<Unit> in_parts;
   for (const Unit& unit : units) in_parts.push_back(read_in_parts(unit, 2 * kBlockSteps));
   for (const std::vector<Unit>* replayed : {&units, &std::as_const(in_parts)}) {
@@ -77,10 +77,10 @@ void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
 
 // A unit without a prompt leaves out the policies that score it alone.
 void check_evictions(const std::vector<Unit>& units, Mode mode) {
-  const ReplayOptions options{.mode = mode, .seed = 5, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 5, .trajectories = true};
   const std::vector<int> budgets = sample_of<std::vector<int>>({2, 40, 1000}, {1, 2, 9, 40, 1000});
   for (const ReplayGroup& group : by_protocol(options, all_that_can_do_without(budgets))) {
-    const bool needs_prompt = group.options.mode == Mode::prefill;
+    const bool needs_prompt = group.options.protocol.mode == Mode::prefill;
     if (needs_prompt && units.front().prompt_length == 0) continue;
     check_evictions(units, group.options, group.configurations);
   }
@@ -143,7 +143,7 @@ TEST_CASE("without a reference values are read only for a policy that asks for t
   }
   SweepRequest wanted = request(folder / "t.h5", "window;h2o", {"6"});
   wanted.selection = {{"a"}, {0}, {0}};
-  wanted.measuring = kNoReference;
+  wanted.protocol = kNoReference;
   CHECK(rows_of(wanted).size() == 2);
   wanted.policies = {Spec("vatp")};
   CHECK_THROWS_WITH(rows_of(wanted), Catch::Contains("/sequences/a/layers/0/value"));
@@ -153,7 +153,7 @@ TEST_CASE("without a reference a schedule is followed") {
   const Unit unit = random_unit({.tokens = 50}, 44);
   ReplayOptions options{.trajectories = true};
   const Outcome h2o = replay(unit, {{Spec("h2o"), 8}}, options, *make_cpu_backend()).front();
-  options.measuring = kNoReference;
+  options.protocol.reference = Reference::none;
   const std::vector<std::int32_t>& schedule = h2o.trajectory.evicted_after;
   const Configuration follow{Spec(find_policy("schedule")), 8, {}, {schedule}};
   CHECK(replay(unit, {follow}, options, *make_cpu_backend()).front().trajectory.evicted_after ==
@@ -162,7 +162,7 @@ TEST_CASE("without a reference a schedule is followed") {
 
 TEST_CASE("without a reference what compares with it is not there, and all else is") {
   const Unit unit = random_unit({.tokens = 50}, 45);
-  const ReplayOptions options{.trajectories = true, .measuring = kNoReference};
+  const ReplayOptions options{.protocol = kNoReference, .trajectories = true};
   const Outcome outcome = replay(unit, {{Spec("tova"), 8}}, options, *make_cpu_backend()).front();
   std::set<std::string> missing;
   for (const Column& column : result_columns()) {
@@ -185,10 +185,10 @@ TEST_CASE("without a reference what compares with it is not there, and all else 
 TEST_CASE("a policy that needs the reference is refused with the reason and a way out") {
   const auto refused = [](const std::string& spec, const std::string& part) {
     CAPTURE(spec);
-    CHECK_THROWS_WITH(check_reference(Spec(spec), kNoReference),
+    CHECK_THROWS_WITH(check_protocol(kNoReference, Spec(spec)),
                       Catch::StartsWith("--reference none cannot replay " + Spec(spec).text()) &&
                           Catch::Contains(part));
-    CHECK_NOTHROW(check_reference(Spec(spec), {}));
+    CHECK_NOTHROW(check_protocol({}, Spec(spec)));
   };
   refused("optimal", "plans");
   refused("subgen", "leave it out");
@@ -215,7 +215,7 @@ TEST_CASE("a sweep without a reference needs no values and refuses before any wo
   CHECK(unit.num_tokens() > 0);
   CHECK((unit.value.rows() == 0 && unit.value.cols() > 0));
   SweepRequest wanted = request(folder / "t.h5", "h2o", {"5"});
-  wanted.measuring = kNoReference;
+  wanted.protocol = kNoReference;
   for (const Result& row : rows_of(wanted)) {
     CHECK(row.mode == "stream:reference=none");
     CHECK(row.cache_bytes ==

@@ -14,7 +14,7 @@ const UnitShape kShape{.tokens = 70, .group = 2, .prompt_length = 20};
 
 Outcome replay_one(const Unit& unit, const Spec& policy, int budget, Mode mode = Mode::stream,
                    std::uint64_t seed = 1) {
-  const ReplayOptions options{.mode = mode, .seed = seed, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = seed, .trajectories = true};
   return replay(unit, {{policy, budget}}, options_for(policy, options), *make_cpu_backend())
       .front();
 }
@@ -22,7 +22,7 @@ Outcome replay_one(const Unit& unit, const Spec& policy, int budget, Mode mode =
 /// Two layers of two heads, for coupled policies.
 std::vector<Outcome> replay_model(const std::vector<Unit>& units, const Spec& policy, int budget,
                                   Mode mode = Mode::stream) {
-  const ReplayOptions options{.mode = mode, .seed = 1, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 1, .trajectories = true};
   return replay_together(units, {{policy, budget}}, options_for(policy, options),
                          *make_cpu_backend())
       .front();
@@ -47,11 +47,11 @@ TEST_CASE("no policy keeps more than its budget after a step", "[registry]") {
   const int n = units.front().num_tokens();
   for (const Variant& variant : all_variants()) {
     if (!is_bounded(variant.spec)) continue;
-    const ReplayOptions options = options_for(variant.spec, {.mode = mode});
-    const int first = options.mode == Mode::stream ? 0 : units.front().prompt_length - 1;
+    const ReplayOptions options = options_for(variant.spec, {.protocol = {.mode = mode}});
+    const int first = options.protocol.mode == Mode::stream ? 0 : units.front().prompt_length - 1;
     // A cache that is cut once keeps all that comes after.
     const auto most = [&](int budget, int step) {
-      return options.eviction_interval == kNeverEvict ? budget + step - first : budget;
+      return options.protocol.eviction_interval == kNeverEvict ? budget + step - first : budget;
     };
     for (const int budget : {1, 2, 9, 33}) {
       CAPTURE(variant.spec.text(), budget);
@@ -87,7 +87,7 @@ TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[reg
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
     if (variant.spec.rules({}).rest && hides) continue;  // refused
     const bool prunes = variant.spec.rules({}).prunes;
-    const Mode replayed = options_for(variant.spec, {.mode = mode}).mode;
+    const Mode replayed = options_for(variant.spec, {.protocol = {.mode = mode}}).protocol.mode;
     const int first_eviction = replayed == Mode::stream ? 0 : unit.prompt_length - 1;
     for (const int budget : {1, 9, 33}) {
       CAPTURE(variant.spec.text(), budget);
@@ -115,7 +115,7 @@ TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[reg
 TEST_CASE("with room for every token each policy equals full", "[registry]") {
   const Unit unit = random_unit(kShape, 23);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
-  const ReplayOptions options{.mode = mode, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .trajectories = true};
   const auto full_like = [&](const Spec& policy) {
     return replay(unit, {{Spec("full"), 1}}, options_for(policy, options), *make_cpu_backend())
         .front();

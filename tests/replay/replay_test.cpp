@@ -12,14 +12,16 @@ namespace kvsim::replay_test {
 using namespace test_support;
 
 TEST_CASE("prefill mode needs a prompt and something after it", "[replay]") {
-  CHECK_NOTHROW(check_mode("s", 10, 0, Mode::stream));
-  CHECK_NOTHROW(check_mode("s", 10, 10, Mode::stream));
-  CHECK_NOTHROW(check_mode("s", 10, 9, Mode::prefill));
-  CHECK_THROWS_AS(check_mode("s", 10, 0, Mode::prefill), UsageError);
-  CHECK_THROWS_AS(check_mode("s", 10, 10, Mode::prefill), UsageError);
-  CHECK_THROWS_WITH(check_mode("text-7", 10, 0, Mode::prefill), Catch::Contains("text-7"));
+  CHECK_NOTHROW(check_text({.mode = Mode::stream}, "s", 10, 0));
+  CHECK_NOTHROW(check_text({.mode = Mode::stream}, "s", 10, 10));
+  CHECK_NOTHROW(check_text({.mode = Mode::prefill}, "s", 10, 9));
+  CHECK_THROWS_AS(check_text({.mode = Mode::prefill}, "s", 10, 0), UsageError);
+  CHECK_THROWS_AS(check_text({.mode = Mode::prefill}, "s", 10, 10), UsageError);
+  CHECK_THROWS_WITH(check_text({.mode = Mode::prefill}, "text-7", 10, 0),
+                    Catch::Contains("text-7"));
   const Unit unit = random_unit({.tokens = 10, .prompt_length = 10}, 51);
-  CHECK_THROWS_AS(replay(unit, {{Spec("window"), 2}}, {.mode = Mode::prefill}, *make_cpu_backend()),
+  CHECK_THROWS_AS(replay(unit, {{Spec("window"), 2}}, {.protocol = {.mode = Mode::prefill}},
+                         *make_cpu_backend()),
                   UsageError);
 }
 
@@ -38,7 +40,7 @@ TEST_CASE("a replay of no configuration has no outcome", "[replay]") {
 
 TEST_CASE("only the steps after the prompt are measured", "[replay]") {
   const Unit unit = random_unit({.tokens = 30, .group = 2, .prompt_length = 12}, 54);
-  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill}, .trajectories = true};
   const Outcome outcome = replay(unit, {{Spec("window"), 5}}, options, *make_cpu_backend()).front();
   CHECK(outcome.result.steps == 18);
   CHECK(outcome.trajectory.attention_recall.rows() == 2);
@@ -54,8 +56,8 @@ TEST_CASE("only the steps after the prompt are measured", "[replay]") {
 
 TEST_CASE("with interval never the prompt is cut once and every later token stays", "[replay]") {
   const Unit unit = random_unit({.tokens = 30, .group = 2, .prompt_length = 12}, 54);
-  const ReplayOptions options{
-      .mode = Mode::prefill, .eviction_interval = kNeverEvict, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill, .eviction_interval = kNeverEvict},
+                              .trajectories = true};
   const Outcome outcome = replay(unit, {{Spec("knorm"), 5}}, options, *make_cpu_backend()).front();
   CHECK(outcome.result.evictions == 12 - 5);
   CHECK(outcome.result.peak_tokens == 5 + 18);
@@ -66,10 +68,14 @@ TEST_CASE("with interval never the prompt is cut once and every later token stay
 }
 
 TEST_CASE("an interval that a policy or a mode rules out is bad usage", "[replay]") {
-  CHECK_NOTHROW(check_interval(Spec("subgen"), Mode::stream, 1));
-  CHECK_NOTHROW(check_interval(Spec("lru"), Mode::prefill, kNeverEvict));
-  CHECK_THROWS_AS(check_interval(Spec("lru"), Mode::stream, kNeverEvict), UsageError);
-  CHECK_THROWS_AS(check_interval(Spec("subgen"), Mode::stream, 2), UsageError);
+  CHECK_NOTHROW(check_protocol({.mode = Mode::stream, .eviction_interval = 1}, Spec("subgen")));
+  CHECK_NOTHROW(
+      check_protocol({.mode = Mode::prefill, .eviction_interval = kNeverEvict}, Spec("lru")));
+  CHECK_THROWS_AS(
+      check_protocol({.mode = Mode::stream, .eviction_interval = kNeverEvict}, Spec("lru")),
+      UsageError);
+  CHECK_THROWS_AS(check_protocol({.mode = Mode::stream, .eviction_interval = 2}, Spec("subgen")),
+                  UsageError);
 }
 
 TEST_CASE("ties are the evictions that equal scores decide", "[replay]") {
@@ -83,13 +89,13 @@ TEST_CASE("ties are the evictions that equal scores decide", "[replay]") {
   // of the cut of the prompt.
   const Unit equal = uniform_unit({.tokens = 30, .group = 2, .prompt_length = 12});
   CHECK(ties(equal, "tova", 5, {}) == 25);
-  CHECK(ties(equal, "tova", 5, {.mode = Mode::prefill, .eviction_interval = kNeverEvict}) == 7);
+  CHECK(ties(equal, "tova", 5,
+             {.protocol = {.mode = Mode::prefill, .eviction_interval = kNeverEvict}}) == 7);
   CHECK(ties(equal, "window", 5, {}) == 0);
   const Unit distinct = random_unit({.tokens = 30, .prompt_length = 12}, 55);
   CHECK(ties(distinct, "tova", 5, {}) == 0);
   // The same by the way of policies without a score rule.
-  CHECK(ties(equal, "tova+protect:first=1", 5, {.measuring = {.reference = Reference::none}}) ==
-        25);
+  CHECK(ties(equal, "tova+protect:first=1", 5, {.protocol = {.reference = Reference::none}}) == 25);
 }
 
 TEST_CASE("bytes are those of keys and values at the trace's element sizes", "[replay]") {
@@ -107,16 +113,6 @@ TEST_CASE("each unit has a seed of its own", "[replay]") {
                                          unit_seed(0, {"", 0, 0}),  unit_seed(0, {"aa", 0, 0})};
   CHECK(seeds.size() == 8);
   CHECK(unit_seed(5, {"a", 2, 3}) == unit_seed(5, {"a", 2, 3}));
-}
-
-TEST_CASE("modes have names", "[replay]") {
-  CHECK(mode_name(Mode::stream) == "stream");
-  CHECK(mode_name(Mode::prefill) == "prefill");
-  CHECK(mode_name(Mode::stream, 8) == "stream:interval=8");
-  CHECK(mode_name(Mode::prefill, kNeverEvict, {.error_stride = 10}) ==
-        "prefill:interval=never,every=10");
-  CHECK(mode_name(Mode::prefill, 8, {.reference = Reference::none}) ==
-        "prefill:interval=8,reference=none");
 }
 
 TEST_CASE("lookback lets go what the layer's sliding window hides") {

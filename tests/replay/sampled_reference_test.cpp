@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/base/errors.h"
-#include "sim/outputs/measured_steps.h"
+#include "sim/protocol/measured_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/compare.h"
 #include "tests/support/reference_replay.h"
@@ -16,12 +16,12 @@ namespace kvsim::sampled_reference_test {
 using namespace test_support;
 using Approx = Catch::Detail::Approx;
 
-constexpr MeasureOptions sample(int samples) {
-  return {.reference = Reference::sample, .samples = samples};
+constexpr Protocol sample(int samples, Mode mode = Mode::stream) {
+  return {.mode = mode, .reference = Reference::sample, .samples = samples};
 }
 
 std::vector<int> steps_of(int samples, int first, int num_tokens) {
-  const MeasuredSteps steps(sample(samples), first, num_tokens);
+  const MeasuredSteps steps(sample(samples, Mode::prefill), first, num_tokens);
   std::vector<int> measured;
   for (int step = 0; step < num_tokens; ++step) {
     if (steps.measures(step)) measured.push_back(step);
@@ -65,7 +65,7 @@ TEST_CASE("a sampled step is replayed alone, and no block reaches over one") {
 
 bool can_sample(const Spec& policy) {
   try {
-    check_reference(policy, sample(1));
+    check_protocol(options_for(policy, {.protocol = sample(1)}).protocol, policy);
   } catch (const UsageError&) {
     return false;
   }
@@ -73,7 +73,7 @@ bool can_sample(const Spec& policy) {
 }
 
 void check_all_steps(const std::vector<Unit>& units, Mode mode) {
-  const ReplayOptions given{.mode = mode, .seed = 5, .trajectories = true};
+  const ReplayOptions given{.protocol = {.mode = mode}, .seed = 5, .trajectories = true};
   std::vector<Configuration> configurations;
   for (const Variant& variant : all_variants()) {
     if (!can_sample(variant.spec)) continue;
@@ -83,8 +83,9 @@ void check_all_steps(const std::vector<Unit>& units, Mode mode) {
     ReplayOptions options = group.options;
     const Unit& first = units.front();
     const auto full = replay_together(units, group.configurations, options, *make_cpu_backend());
-    options.measuring =
-        sample(first.num_tokens() - first_measured(options.mode, first.prompt_length));
+    options.protocol.reference = Reference::sample;
+    options.protocol.samples =
+        first.num_tokens() - options.protocol.first_measured(first.prompt_length);
     const auto sampled = replay_together(units, group.configurations, options, *make_cpu_backend());
     for (std::size_t i = 0; i < group.configurations.size(); ++i) {
       CAPTURE(group.configurations[i].policy.text(), group.configurations[i].budget);
@@ -176,7 +177,7 @@ TEST_CASE("what is measured at a few steps is what the definitions say of them")
                                  .prompt_length = 60,
                                  .gradient_samples = 3},
                                 93);
-  const ReplayOptions options{.mode = mode, .trajectories = true, .measuring = sample(samples)};
+  const ReplayOptions options{.protocol = sample(samples, mode), .trajectories = true};
   const int first = mode == Mode::prefill ? 60 : 0;
   for (const char* spec : {"window", "h2o", "tova", "scissorhands", "knorm", "vatp"}) {
     CAPTURE(spec, samples);
@@ -208,7 +209,7 @@ std::optional<Interval> interval_of(const Outcome& outcome, const std::string& m
 
 TEST_CASE("the interval of a mean is that of the bootstrap over the sampled steps") {
   const Unit unit = random_unit({.tokens = 200, .group = 2}, 94);
-  const ReplayOptions options{.trajectories = true, .measuring = sample(12)};
+  const ReplayOptions options{.protocol = sample(12), .trajectories = true};
   const Outcome found = replay(unit, {{Spec("h2o"), 20}}, options, *make_cpu_backend()).front();
   const Matrix& recall = found.trajectory.attention_recall;
   std::vector<double> of_steps;
@@ -238,7 +239,7 @@ TEST_CASE(
     "agree") {
   const Unit unit = random_unit({.tokens = 100, .gradient_samples = 2}, 95);
   const auto replayed = [&](int samples, int budget) {
-    const ReplayOptions options{.measuring = sample(samples)};
+    const ReplayOptions options{.protocol = sample(samples)};
     return replay(unit, {{Spec("window"), budget}}, options, *make_cpu_backend()).front();
   };
   std::string names;
@@ -256,7 +257,7 @@ TEST_CASE(
 TEST_CASE("a sample larger than the text, and policies that need every step, are refused") {
   const Unit unit = random_unit({.tokens = 50, .prompt_length = 20}, 96);
   const auto refused = [&](const char* spec, Mode mode, int samples, const std::string& part) {
-    const ReplayOptions options{.mode = mode, .measuring = sample(samples)};
+    const ReplayOptions options{.protocol = sample(samples, mode)};
     CHECK_THROWS_WITH(replay(unit, {{Spec(spec), 9}}, options, *make_cpu_backend()),
                       Catch::StartsWith("--reference sample:") && Catch::Contains(part));
   };
@@ -272,7 +273,9 @@ TEST_CASE("a sample larger than the text, and policies that need every step, are
 
 TEST_CASE("samples that meet the eviction interval at the same phases are refused") {
   const auto check = [](int num_steps, int samples, int interval) {
-    check_samples("text", num_steps, interval, sample(samples));
+    Protocol protocol = sample(samples);
+    protocol.eviction_interval = interval;
+    check_text(protocol, "text", num_steps, 0);
   };
   CHECK_THROWS_WITH(check(8192, 128, 64),
                     "--reference sample:128: in sequence 'text' samples 8192/128 = 64 steps apart "
@@ -293,13 +296,9 @@ TEST_CASE("samples that meet the eviction interval at the same phases are refuse
   CHECK_NOTHROW(check(8192, 128, 1));
   CHECK_NOTHROW(check(8192, 128, kNeverEvict));
   const Unit unit = random_unit({.tokens = 64}, 98);
-  const ReplayOptions options{.eviction_interval = 8, .measuring = sample(16)};
+  const ReplayOptions options{
+      .protocol = {.eviction_interval = 8, .reference = Reference::sample, .samples = 16}};
   CHECK_THROWS_AS(replay(unit, {{Spec("window"), 9}}, options, *make_cpu_backend()), UsageError);
-}
-
-TEST_CASE("the mode names the sample") {
-  CHECK(mode_name(Mode::stream, 1, sample(64)) == "stream:reference=sample:64");
-  CHECK(mode_name(Mode::prefill, 8, sample(3)) == "prefill:interval=8,reference=sample:3");
 }
 
 }  // namespace kvsim::sampled_reference_test

@@ -44,7 +44,7 @@ TEST_CASE("the schedule that a replay wrote gives its numbers again", "[schedule
     CAPTURE(variant.spec.text());
     SweepRequest wanted = request(trace, variant.spec.text(), {"6"});
     if (!rules.bounded) wanted.budgets = {Amount::parse("100%", "")};
-    wanted.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
+    wanted.protocol.mode = variant.param.size() % 2 == 0 ? Mode::stream : Mode::prefill;
     wanted = by_protocol(wanted).front();
     const auto rows = write_schedule(wanted, folder / "s.h5");
     wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
@@ -75,8 +75,8 @@ TEST_CASE("a schedule of an eviction interval replays to the same numbers", "[sc
   write_random_trace(folder / "t.h5", 1);
   for (const int interval : {3, kNeverEvict}) {
     SweepRequest wanted = request(folder / "t.h5", "lru", {"6"});
-    wanted.mode = Mode::prefill;
-    wanted.eviction_interval = interval;
+    wanted.protocol.mode = Mode::prefill;
+    wanted.protocol.eviction_interval = interval;
     const auto rows = write_schedule(wanted, folder / "s.h5");
     wanted.policies = {Spec("schedule:file=" + (folder / "s.h5").string())};
     for (const auto& [unit, row] : write_schedule(wanted, folder / "again.h5")) {
@@ -102,7 +102,7 @@ TEST_CASE("a schedule that does not fit is refused, naming what is wrong", "[sch
   }
   SECTION("under an interval it does not cut down to the budget") {
     wanted.budgets = {Amount::parse("5", "")};
-    wanted.eviction_interval = 2;
+    wanted.protocol.eviction_interval = 2;
     CHECK_THAT(refused(wanted),
                Catch::Contains("keeps at most 5 tokens") && Catch::Contains("6 after step 6"));
   }

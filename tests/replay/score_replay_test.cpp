@@ -19,8 +19,7 @@ Outcome replay_by(const Unit& unit, const Configuration& configuration,
                   const ReplayOptions& options) {
   const auto backend = make_cpu_backend();
   std::vector<std::unique_ptr<ReplayedUnit>> units;
-  units.push_back(std::make_unique<ReplayedUnit>(unit, *backend, options.measuring,
-                                                 first_measured(options.mode, unit.prompt_length)));
+  units.push_back(std::make_unique<ReplayedUnit>(unit, *backend, options.protocol));
   const auto replay = [&] {
     if constexpr (std::is_same_v<Replay, ScoreReplay>) {
       return std::make_unique<ScoreReplay>(configuration, *units.front(), options);
@@ -50,7 +49,7 @@ std::vector<Spec> policies_by_rule(int budget) {
 
 void check_equal(const Unit& unit, Mode mode,
                  const std::vector<int>& budgets = {1, 2, 7, 40, 90, 200}) {
-  const ReplayOptions options{.mode = mode, .seed = 3, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 3, .trajectories = true};
   for (const int budget : budgets) {
     for (const Spec& spec : policies_by_rule(budget)) {
       INFO(spec.text() << " at " << budget << " of " << unit.num_tokens());

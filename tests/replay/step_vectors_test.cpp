@@ -90,14 +90,14 @@ TEST_CASE("a step shows values and queries as the trace holds them, if asked, in
   watch(units, {.sees_values = values, .sees_queries = queries, .scope = scope});
   std::vector<Unit> in_parts;
   for (const Unit& unit : units) in_parts.push_back(read_in_parts(unit, 32));
-  const std::vector<std::pair<const std::vector<Unit>*, MeasureOptions>> ways = {
+  const std::vector<std::pair<const std::vector<Unit>*, Protocol>> ways = {
       {&units, {}},
       {&units, {.reference = Reference::sample, .samples = 5}},
       {&units, {.reference = Reference::none}},
       {&in_parts, {.reference = Reference::none}}};
-  for (const auto& [replayed, measuring] : ways) {
+  for (const auto& [replayed, protocol] : ways) {
     watched.steps = 0;
-    replay_together(*replayed, {{watcher(), 9}}, {.measuring = measuring}, *make_cpu_backend());
+    replay_together(*replayed, {{watcher(), 9}}, {.protocol = protocol}, *make_cpu_backend());
     CHECK(watched.steps == 70 * (scope == Scope::model ? 2 : 1));
     CHECK(watched.wrong == 0);
   }

@@ -15,14 +15,14 @@ using namespace test_support;
 
 Outcome some_outcome(int kv_head) {
   const Unit unit = random_unit({.tokens = 12, .group = 2, .prompt_length = 5}, 71);
-  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill}, .trajectories = true};
   Outcome outcome = replay(unit, {{Spec("h2o"), 3}}, options, *make_cpu_backend()).front();
   outcome.result.sequence = std::string("text");
   outcome.result.layer = 4;
   outcome.result.kv_head = kv_head;
   outcome.result.policy = Spec("h2o").text();
   outcome.result.budget = 3;
-  outcome.result.mode = mode_name(Mode::prefill);
+  outcome.result.mode = Protocol{.mode = Mode::prefill}.name();
   return outcome;
 }
 

@@ -42,7 +42,7 @@ Result row(const std::string& policy, std::int64_t budget) {
   result.sequence = std::string("text");
   result.policy = policy;
   result.budget = budget;
-  result.mode = mode_name(Mode::stream);
+  result.mode = Protocol{.mode = Mode::stream}.name();
   return result;
 }
 

@@ -60,14 +60,14 @@ bool are_close(const Matrix& errors, const Matrix& replayed) {
 TEST_CASE("caches in a running model evict what a replay evicts, whatever the pieces of the text") {
   const Text text;
   const ReplayOptions asked =
-      GENERATE(ReplayOptions{}, ReplayOptions{.mode = Mode::prefill},
-               ReplayOptions{.mode = Mode::prefill, .eviction_interval = 4});
+      GENERATE(ReplayOptions{}, ReplayOptions{.protocol = {.mode = Mode::prefill}},
+               ReplayOptions{.protocol = {.mode = Mode::prefill, .eviction_interval = 4}});
   const auto backend = make_cpu_backend();
   int compared = 0;
   for (const Variant& variant : all_variants()) {
     const int budget = variant.spec.is_estimator() ? 60 : 13;
     if (!can_run(variant.spec, budget)) continue;
-    if (variant.spec.is_estimator() && asked.eviction_interval != 1) continue;
+    if (variant.spec.is_estimator() && asked.protocol.eviction_interval != 1) continue;
     ReplayOptions options = options_for(variant.spec, asked);
     options.seed = 3;
     options.trajectories = true;
@@ -78,11 +78,11 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
     for (const int piece : {1, 9, kTokens}) {
       if (is_for_model && piece > 1) continue;
       RunningCaches caches = caches_of(text, {variant.spec, budget}, options);
-      const bool feeds_prompt_first = is_for_model && options.mode == Mode::prefill;
+      const bool feeds_prompt_first = is_for_model && options.protocol.mode == Mode::prefill;
       const auto outputs = feed(text, caches, feeds_prompt_first ? kPrompt : piece, piece);
       check_same(text, caches, outcomes);
       for (std::size_t i = 0; i < 4; ++i) {
-        const int first = first_measured(options.mode, kPrompt);
+        const int first = options.protocol.first_measured(kPrompt);
         const Matrix errors = errors_of(text, i, outputs[i / 2], first);
         CHECK(are_close(errors, outcomes[i].trajectory.output_error));
       }
@@ -124,7 +124,7 @@ TEST_CASE("a full cache in a running model gives the outputs of full attention")
 
 TEST_CASE("a split that is measured on the prompt is that of a replay") {
   const Text text;
-  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill}, .trajectories = true};
   const auto backend = make_cpu_backend();
   constexpr int kBudget = 12;
   bool any_is_uneven = false;
@@ -133,7 +133,8 @@ TEST_CASE("a split that is measured on the prompt is that of a replay") {
     const PolicyWindow window = window_of(spec, kBudget);
     std::vector<UnitProfile> profiles;
     for (const Unit& unit : text.units) {
-      profiles.push_back(measure_profile(unit, Mode::prefill, *backend, {window.voting_steps}));
+      profiles.push_back(
+          measure_profile(unit, {.mode = Mode::prefill}, *backend, {window.voting_steps}));
     }
     const std::vector<int> budgets = allocate(
         spec.allocation(),
@@ -174,7 +175,7 @@ TEST_CASE("a split by layers is that of a replay, also where the text is short f
 TEST_CASE("a prompt may come in several forward passes") {
   const Text text;
   const Spec spec(GENERATE("spatten", "h2o@adaptive", "h2o"));
-  const ReplayOptions options{.mode = Mode::prefill};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill}};
   RunningCaches whole = caches_of(text, {spec, 9}, options);
   RunningCaches parts = caches_of(text, {spec, 9}, options);
   feed(text, whole, kPrompt, 1);
@@ -221,7 +222,7 @@ TEST_CASE("a policy that reads the kinds of tokens sees those of the text") {
     for (int i = 0; i < kTokens; ++i) unit.token_text.push_back(i % 3 == 0 ? "," : "word");
   }
   const Spec spec("fastgen");
-  const ReplayOptions options{.mode = Mode::prefill, .trajectories = true};
+  const ReplayOptions options{.protocol = {.mode = Mode::prefill}, .trajectories = true};
   const auto backend = make_cpu_backend();
   const auto outcomes = replay_together(text.units, {{spec, 20}}, options, *backend).front();
   RunningCaches caches = caches_of(text, {spec, 20}, options);
@@ -239,7 +240,7 @@ TEST_CASE("caches in a running model refuse what needs more than the model has c
   refused("topk", {}, "reads the attention to all tokens");
   refused("lru:score=full", {}, "reads the attention to all tokens");
   refused("snapkv@adaptive", {}, "measured before the first eviction");
-  refused("h2o", {.eviction_interval = kNeverEvict}, "--mode prefill");
+  refused("h2o", {.protocol = {.eviction_interval = kNeverEvict}}, "--mode prefill");
   ModelShape shape = text.shape();
   shape.rope.reset();
   CHECK_THROWS_WITH(RunningCaches({Spec("sink:positions=slot"), 9}, shape, {"text"}, {}),
@@ -250,7 +251,8 @@ TEST_CASE("a policy for the model takes one token at a time after the prompt") {
   const Text text;
   RunningCaches in_stream = caches_of(text, {Spec("spatten"), 9}, {});
   CHECK_THROWS_AS(feed(text, in_stream, 2, 1), UsageError);
-  RunningCaches after_prompt = caches_of(text, {Spec("spatten"), 9}, {.mode = Mode::prefill});
+  RunningCaches after_prompt =
+      caches_of(text, {Spec("spatten"), 9}, {.protocol = {.mode = Mode::prefill}});
   CHECK_THROWS_WITH(feed(text, after_prompt, kPrompt, 2), Catch::Contains("one token at a time"));
 }
 

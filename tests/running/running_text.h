@@ -53,7 +53,8 @@ inline RunningCaches caches_of(const Text& text, const Configuration& configurat
                                const ReplayOptions& options) {
   return RunningCaches(
       configuration, text.shape(),
-      {text.units[0].name.sequence, options.mode == Mode::prefill ? kPrompt : 0, kTokens}, options);
+      {text.units[0].name.sequence, options.protocol.mode == Mode::prefill ? kPrompt : 0, kTokens},
+      options);
 }
 
 /// Rows first .. first + count - 1 of both heads of a layer.

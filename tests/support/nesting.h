@@ -17,7 +17,7 @@ inline std::vector<Outcome> replay_every_budget(const Unit& unit, const Spec& po
   for (int budget = 1; budget <= unit.num_tokens(); ++budget) {
     configurations.push_back({policy, budget});
   }
-  return replay(unit, configurations, {.mode = mode, .seed = 1, .trajectories = true},
+  return replay(unit, configurations, {.protocol = {.mode = mode}, .seed = 1, .trajectories = true},
                 *make_cpu_backend());
 }
 

@@ -101,8 +101,8 @@ std::vector<Variant> all_variants() {
 
 ReplayOptions options_for(const Spec& policy, ReplayOptions options) {
   if (!policy.rules({}).prompt_only) return options;
-  options.mode = Mode::prefill;
-  options.eviction_interval = kNeverEvict;
+  options.protocol.mode = Mode::prefill;
+  options.protocol.eviction_interval = kNeverEvict;
   return options;
 }
 
@@ -127,8 +127,8 @@ std::vector<SweepRequest> by_protocol(const SweepRequest& request) {
   std::erase_if(plain.policies, is_prompt_only);
   SweepRequest prompt_only = request;
   std::erase_if(prompt_only.policies, std::not_fn(is_prompt_only));
-  prompt_only.mode = Mode::prefill;
-  prompt_only.eviction_interval = kNeverEvict;
+  prompt_only.protocol.mode = Mode::prefill;
+  prompt_only.protocol.eviction_interval = kNeverEvict;
   std::vector<SweepRequest> requests{plain, prompt_only};
   std::erase_if(requests, [](const SweepRequest& one) { return one.policies.empty(); });
   return requests;

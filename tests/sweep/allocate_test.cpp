@@ -202,7 +202,7 @@ TEST_CASE("the profile of a head is what its attention says by definition", "[al
   const Unit unit = random_unit({.tokens = 70, .group = 2, .prompt_length = 41}, 5);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const int steps = mode == Mode::stream ? 70 : 41;
-  const UnitProfile profile = measure_profile(unit, mode, *make_cpu_backend());
+  const UnitProfile profile = measure_profile(unit, {.mode = mode}, *make_cpu_backend());
   std::vector<double> window(static_cast<std::size_t>(steps));
   double persistence = 0;
   for (const Matrix& query : unit.query) {

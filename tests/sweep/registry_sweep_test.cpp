@@ -58,7 +58,7 @@ TEST_CASE("results are the same to the last bit for every number of threads", "[
   const traces_test::TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
   SweepRequest request = every_variant_of(folder / "t.h5");
-  request.mode = GENERATE(Mode::stream, Mode::prefill);
+  request.protocol.mode = GENERATE(Mode::stream, Mode::prefill);
   const std::string one = csv_of(rows_of(request));
   for (const int threads : {2, 5}) {
     request.threads = threads;

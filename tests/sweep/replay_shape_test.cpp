@@ -14,9 +14,9 @@ ReplayShape shape_of(const std::string& policy, Reference reference = Reference:
   const traces_test::TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
   SweepRequest wanted = request(folder / "t.h5", policy, {"6", "7"});
-  wanted.mode = Mode::prefill;
-  wanted.eviction_interval = kNeverEvict;
-  wanted.measuring.reference = reference;
+  wanted.protocol.mode = Mode::prefill;
+  wanted.protocol.eviction_interval = kNeverEvict;
+  wanted.protocol.reference = reference;
   const SweepPlan plan = plan_sweep(wanted);
   return replay_shape(plan, jobs_of(plan).front());
 }

@@ -45,7 +45,7 @@ TEST_CASE("a share is of the sequence, or of the prompt", "[sweep]") {
   const SweepPlan stream = plan_sweep(wanted);
   CHECK(budgets_of(stream.units.front()) == std::vector<int>{4, 20});  // of 40
   CHECK(budgets_of(stream.units.back()) == std::vector<int>{3, 13});   // of 25
-  wanted.mode = Mode::prefill;
+  wanted.protocol.mode = Mode::prefill;
   const SweepPlan prefill = plan_sweep(wanted);
   CHECK(budgets_of(prefill.units.front()) == std::vector<int>{1, 5});  // of 10
   CHECK(budgets_of(prefill.units.back()) == std::vector<int>{1, 5});
@@ -76,7 +76,7 @@ TEST_CASE("what cannot be swept is refused before any work", "[sweep]") {
   wanted.selection.layers = {7};
   CHECK_THROWS_AS(plan_sweep(wanted), UsageError);
   wanted.selection.layers = {};
-  wanted.mode = Mode::prefill;
+  wanted.protocol.mode = Mode::prefill;
   CHECK_THROWS_AS(plan_sweep(wanted), UsageError);  // there is no prompt
   wanted.traces = {folder / "none.h5"};
   CHECK_THROWS_AS(plan_sweep(wanted), DataError);

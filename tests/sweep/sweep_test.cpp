@@ -97,7 +97,7 @@ TEST_CASE("a sweep run again does only what is missing", "[sweep]") {
   other.seed = 1;
   CHECK(sweep_into(parts, other) == kUnits * 6);
   other = all;
-  other.mode = Mode::prefill;
+  other.protocol.mode = Mode::prefill;
   CHECK(sweep_into(parts, other) == kUnits * 6);
 }
 

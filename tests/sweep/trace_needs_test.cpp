@@ -36,7 +36,7 @@ SweepRequest request_of(const Trace& trace, std::string_view policies, Mode mode
   SweepRequest wanted = request("", policies, {"4"});
   wanted.traces.clear();
   wanted.open_traces = {trace};
-  wanted.mode = mode;
+  wanted.protocol.mode = mode;
   return wanted;
 }
 

@@ -132,7 +132,7 @@ TEST_CASE("whole layers: a row of another code goes with the rows of its units")
 TEST_CASE("whole layers: without what they need, or without a reference, there are none") {
   Measured measured;
   SweepRequest unmeasured = measured.request_for("window");
-  unmeasured.measuring.reference = Reference::none;
+  unmeasured.protocol.reference = Reference::none;
   measured.sweep(unmeasured);
   CHECK_THROWS_WITH(measured.store.table("layer_error"), Catch::Contains("has no table"));
 

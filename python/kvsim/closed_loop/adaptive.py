@@ -61,7 +61,7 @@ def run(
     fitting = max(1, most_bytes // 2 // of_logits)
     on_cpu = model.device.type == "cpu"
     at_once = min(fitting, LARGEST_BATCH_OF_CPU if on_cpu else LARGEST_BATCH)
-    prompt = job.prompt_length if how.mode == "prefill" else 0
+    prompt = how.first_step(job)
     for configurations, size, read in (
         (in_passes, at_once, whole_text),
         (in_steps, min(fitting, LARGEST_BATCH), partial(token_by_token, prompt=prompt)),
@@ -108,8 +108,8 @@ def _batches(
     while configurations:
         batch = [configurations.pop(0) for _ in range(min(at_once, len(configurations)))]
         running = EvictingModel(
-            model, geometry, lambda begin, batch=batch: batch[begin.index][1], mode=how.mode,
-            prompt_length=job.prompt_length, most_bytes=most_bytes // 2,
+            model, geometry, lambda begin, batch=batch: batch[begin.index][1],
+            protocol=how.protocol, prompt_length=job.prompt_length, most_bytes=most_bytes // 2,
         )  # fmt: skip
         with running.following(model), torch.inference_mode():
             logits = read(model, ids.expand(len(batch), -1))

@@ -48,8 +48,7 @@ class Asked:
 
     def plans(self, replayed: pd.DataFrame, job: Job) -> dict[Plan, pd.DataFrame]:
         """The configurations of a text, with the rows of their replays."""
-        whole, allocate = self.how.whole(job), self.how.allocate
-        return plans_of(replayed, self.refused, self.specs, self.amounts, whole, allocate)
+        return plans_of(replayed, self.refused, self.specs, self.amounts, job, self.how)
 
     @contextmanager
     def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:

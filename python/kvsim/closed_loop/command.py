@@ -19,6 +19,7 @@ from ..model.loading import (
     quieten,
 )
 from ..policy.plugin import load_plugin
+from ..verbs.options import protocol_from
 from .run import evaluate_as
 from .summary import printed, summary
 from .texts import read_lines
@@ -51,8 +52,7 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         options.budgets,
         tokenizer=tokenizer,
         loop=options.loop,
-        mode=options.mode,
-        eviction_interval=options.eviction_interval,
+        protocol=protocol_from(vars(options)),
         prompt_length=options.prompt_length,
         trace=options.trace,
         also=options.also,

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 
 from ..trace import Trace
+from ..verbs.options import protocol_from
 from ..verbs.sweep import sweep
 from . import imposed
 from .asked import prepare
@@ -23,6 +24,7 @@ from .work import most_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .. import _engine
     from .kept_attention import Kept
     from .loops import Job
 
@@ -52,7 +54,7 @@ def layer_interaction(
     """
     rows = []
     for model_, job, trace, full, plans, how in _texts(
-        model, texts, policies, budgets, "imposed", **options
+        model, texts, policies, budgets, "imposed", protocol_from(options), **options
     ):
         scorer = Scorer(job, full(), how.first_step(job))
         for sets in kept_sets(trace, job, plans, how):
@@ -82,7 +84,7 @@ def kept_overlap_by_layer(
 
     rows = []
     for model_, job, trace, _, plans, how in _texts(
-        model, texts, policies, budgets, "adaptive", **options
+        model, texts, policies, budgets, "adaptive", protocol_from(options), **options
     ):
         first, memory = how.first_step(job), most_bytes(model_.device)
         for sets in kept_sets(trace, job, plans, how):
@@ -104,18 +106,17 @@ def _texts(
     policies: object,
     budgets: object,
     loop: str,
+    protocol: _engine.Protocol,
     *,
     tokenizer: Any = None,
     names: Sequence[str] | None = None,
-    mode: str = "stream",
-    eviction_interval: int | str = 1,
     prompt_length: int | None = None,
     trace: str | Path | Trace | None = None,
     seed: int = 0,
     allocate: str = "uniform",
 ) -> Iterator[tuple[Any, Job, Trace, Callable[[], torch.Tensor], list[Plan], How]]:
     """Of each text the model, the text, its trace, its logits and its configurations."""
-    how = How(mode, str(eviction_interval), seed, allocate)
+    how = How(protocol, seed, allocate)
     asked = prepare(
         model, texts, policies, budgets, loop, how,
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from .. import _engine
     from ..model.spans import Span
 
 
@@ -44,7 +45,7 @@ class Plan:
     label: str | None
     budget: int  # in tokens
     budget_request: str
-    mode: str  # as in the table `replay`, with the interval
+    mode: str  # the protocol, as in the table `replay`
 
 
 @dataclass
@@ -64,19 +65,14 @@ class Outcome:
 class How:
     """The options of the replay, for all texts and configurations."""
 
-    mode: str = "stream"
-    eviction_interval: str = "1"
+    protocol: _engine.Protocol
     seed: int = 0
     allocate: str = "uniform"
 
     def first_step(self, job: Job) -> int:
         """The first measured step."""
-        return job.prompt_length if self.mode == "prefill" else 0
-
-    def whole(self, job: Job) -> int:
-        """The tokens of which a budget in percent is a share."""
-        return job.prompt_length if self.mode == "prefill" else len(job.ids)
+        return self.protocol.first_measured(job.prompt_length)
 
     def options(self) -> dict[str, object]:
         """As keywords of kvsim.sweep."""
-        return dict(vars(self))
+        return {**self.protocol.evictions, "seed": self.seed, "allocate": self.allocate}

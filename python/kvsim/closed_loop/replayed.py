@@ -26,17 +26,18 @@ def plans_of(
     refused: set[str],
     specs: list[str],
     budgets: list[str],
-    whole: int,
-    allocate: str,
+    job: Job,
+    how: How,
 ) -> dict[Plan, pd.DataFrame]:
     """The configurations of a sweep over one sequence, with their rows, without refused ones.
 
     Labels and budgets are those of this call: rows that were there may have had others. Of budgets
-    that come to as many tokens of `whole`, the first counts.
+    that come to as many tokens, the first counts.
     """
     plans = {}
-    labels = {spec["text"]: spec["label"] for spec in _engine.specs(specs, allocate)}
-    requests = {tokens: written for written, tokens in reversed(_engine.budgets_of(budgets, whole))}
+    labels = {spec["text"]: spec["label"] for spec in _engine.specs(specs, how.allocate)}
+    amounts = _engine.budgets_of(budgets, how.protocol, len(job.ids), job.prompt_length)
+    requests = {tokens: written for written, tokens in reversed(amounts)}
     for (policy, budget), rows in frame.groupby(["policy", "budget"], sort=False):
         if policy in refused:
             continue

@@ -13,7 +13,7 @@ import torch
 from ..errors import UsageError
 from ..model.decoder import model_name
 from ..trace import Trace
-from ..verbs.options import check_scratch, warn_of
+from ..verbs.options import check_scratch, protocol_from, warn_of
 from ..verbs.progress import reporter
 from ..verbs.sweep import sweep_as
 from .asked import Asked, prepare
@@ -25,6 +25,8 @@ from .work import Work
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .. import _engine
 
 LOOPS = ("imposed", "adaptive")
 
@@ -98,7 +100,8 @@ def evaluate(
     leave out what the loop cannot run, with a KvsimWarning. After KeyboardInterrupt the same call
     does the rest of `output`.
     """
-    return evaluate_as(None, **locals())
+    given = dict(locals())
+    return evaluate_as(None, protocol=protocol_from(given), **given)
 
 
 def evaluate_as(
@@ -110,8 +113,7 @@ def evaluate_as(
     *,
     tokenizer: Any,
     loop: str,
-    mode: str,
-    eviction_interval: int | str,
+    protocol: _engine.Protocol,
     prompt_length: int | None,
     trace: str | Path | Trace | None,
     seed: int,
@@ -135,7 +137,7 @@ def evaluate_as(
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     check_scratch(scratch, output)
-    how = How(mode, str(eviction_interval), seed, allocate)
+    how = How(protocol, seed, allocate)
     asked = prepare(
         model, texts, policies, budgets, loop, how,
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
@@ -152,7 +154,7 @@ def evaluate_as(
     with closing(Rows(output, digest, loop, how, force, scratch)) as rows:
         for job in asked.jobs:
             rows.check(job)
-            if mode == "prefill" and not job.prompt_length:
+            if protocol.mode == "prefill" and not job.prompt_length:
                 raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
         rows.begin_run(command, asked.model.device.type, torch.get_num_threads(), share)
         with reporter(progress, "rows") as report:

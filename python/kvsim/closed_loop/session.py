@@ -12,10 +12,11 @@ import torch
 from ..errors import UsageError
 from ..model.decoder import end_tokens as end_tokens_of
 from ..model.tokens import token_texts
-from ..verbs.options import listed, warn_of
+from ..verbs.options import listed, protocol_from, warn_of
 from .evicting_model import Beginning, EvictingModel
 from .evicting_model.eviction import Eviction
 from .evicting_model.geometry import Geometry, geometry_of
+from .loops import How
 from .texts import whole_number
 
 ANY_LENGTH = 1_000_000  # of a prompt, to check arguments with
@@ -70,8 +71,7 @@ def evicting(
     recorder would refuse, too. What a policy of Python raises is raised by the forward pass.
     """
     spec, amount = _only(policy, allocate), ",".join(listed(budget))
-    how = {"mode": mode, "eviction_interval": str(eviction_interval), "seed": seed}
-    how["allocate"] = allocate
+    how = How(protocol_from(dict(locals())), seed, allocate)
     names = _listed(names)
     geometry = geometry_of(model)
     make = _Making(geometry, spec, amount, how, names)
@@ -80,7 +80,7 @@ def evicting(
         model,
         geometry,
         make,
-        mode=mode,
+        protocol=how.protocol,
         prompt_length=prompt_length,
         end_tokens=set(end_tokens_of(model) if end_tokens is None else end_tokens),
         texts_of=None if tokenizer is None else partial(token_texts, tokenizer),
@@ -101,7 +101,7 @@ class _Making:
         geometry: Geometry,
         spec: str,
         amount: str,
-        how: dict[str, Any],
+        how: How,
         names: list[str],
     ) -> None:
         self._geometry, self._spec, self._amount = geometry, spec, amount
@@ -118,7 +118,7 @@ class _Making:
         if begin.number < len(self._names):
             name = self._names[begin.number]
         prompt_length = begin.prompt_length or 0
-        if self._how["mode"] == "prefill" and begin.prompt_length is None:
+        if self._how.protocol.mode == "prefill" and begin.prompt_length is None:
             raise UsageError(
                 'mode="prefill": the length of the prompt is known inside `generate` alone; give '
                 "prompt_length"
@@ -128,7 +128,7 @@ class _Making:
     def _caches(self, name: str, prompt_length: int) -> Any:
         from .. import _engine
 
-        options = {**self._how, "prompt_length": prompt_length, "sequence": name}
+        options = {**self._how.options(), "prompt_length": prompt_length, "sequence": name}
         return _engine.RunningCaches(self._spec, self._amount, self._geometry.for_engine(), options)
 
 

@@ -19,12 +19,12 @@ from .self_bleu import self_bleu, words
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """How texts are read and evicted from; None stands for what the paper did."""
+class Chosen:
+    """How texts are read and evicted from, as the user chose it."""
 
     loop: str = "imposed"
-    mode: str | None = None
-    eviction_interval: str | None = None
+    protocol: dict[str, str] = field(default_factory=dict)
+    """Options that come before those of the paper."""
     seed: int = 0
     output: str | None = None
 
@@ -47,7 +47,7 @@ class Experiment:
     tokenizer: Any
     groups: Sequence[Group]
     asked_budgets: Sequence[str] | None = None
-    protocol: Protocol = field(default_factory=Protocol)
+    chosen: Chosen = field(default_factory=Chosen)
     generation: Generation = field(default_factory=Generation)
     lengths: Sequence[int] | None = None
 
@@ -61,32 +61,32 @@ class Experiment:
         policies: dict[str, str],
         budgets: Sequence[str],
         *,
-        mode: str = "stream",
-        interval: str = "1",
+        protocol: dict[str, str] | None = None,
         loop: str | None = None,
         is_steady: bool = False,
     ) -> Rows:
         """Evaluates policies, given as specs by name, on a group of texts.
 
-        `mode` and `interval` are the paper's, `loop` what the policies need; the user's choice of
-        the protocol comes before the first two. `is_steady`: each step evicts, whatever the user
-        chose, since the policies can do nothing else.
+        `protocol` is the paper's, `loop` what the policies need; the user's choice of the former
+        comes first. `is_steady`: each step evicts, whatever the user chose, since the policies can
+        do nothing else.
         """
-        protocol = self.protocol
-        mode = protocol.mode or mode
-        interval = "1" if is_steady else protocol.eviction_interval or interval
-        given = [with_prompt(text) if mode == "prefill" else text for text in group.texts]
+        chosen = self.chosen
+        asked = {**(protocol or {}), **chosen.protocol}
+        if is_steady:
+            asked["eviction_interval"] = "1"
+        has_prompt = asked.get("mode") == "prefill"
+        given = [with_prompt(text) if has_prompt else text for text in group.texts]
         frame = closed_loop.evaluate(
             self.model,
             [fields_of(text) for text in given],
             list(policies.values()),
             list(budgets),
             tokenizer=self.tokenizer,
-            loop=loop or protocol.loop,
-            mode=mode,
-            eviction_interval=interval,
-            seed=protocol.seed,
-            output=protocol.output,
+            loop=loop or chosen.loop,
+            seed=chosen.seed,
+            output=chosen.output,
+            **asked,
         )
         return self._rows(group.name, frame, policies)
 
@@ -103,8 +103,8 @@ class Experiment:
             return None
         frame = closed_loop.evaluate(
             self.model, list(cut.values()), list(policies.values()), [budget],
-            tokenizer=self.tokenizer, names=list(cut), loop=self.protocol.loop, mode="stream",
-            seed=self.protocol.seed, output=self.protocol.output,
+            tokenizer=self.tokenizer, names=list(cut), loop=self.chosen.loop, mode="stream",
+            seed=self.chosen.seed, output=self.chosen.output,
         )  # fmt: skip
         return self._rows(f"{group.name}, {tokens} tokens", frame, policies)
 
@@ -129,7 +129,7 @@ class Experiment:
             for name, spec in policies.items():
                 texts = continuations(
                     self.model, self.tokenizer, prompts.values(), spec, budget,
-                    asked.new_tokens, asked.temperature, self.protocol.seed,
+                    asked.new_tokens, asked.temperature, self.chosen.seed,
                 )  # fmt: skip
                 said = self_bleu([words(text) for text in texts], asked.order)
                 scores[name] = pd.Series(said, index=list(prompts))

@@ -136,5 +136,9 @@ def _whole(rows: pd.DataFrame) -> pd.Series:
 
 def _tokens(rows: pd.DataFrame, budget: str) -> pd.Series:
     """What a budget comes to on each row's text. Two of a call may come to as many tokens."""
-    known = {whole: _engine.budgets_of(budget, int(whole))[0][1] for whole in set(_whole(rows))}
-    return _whole(rows).map(known)
+    protocol = _engine.Protocol.of_name(rows["mode"].iloc[0])  # that of all rows of a call
+
+    def tokens(whole: int) -> int:
+        return _engine.budgets_of(budget, protocol, whole, whole)[0][1]
+
+    return _whole(rows).map({whole: tokens(int(whole)) for whole in set(_whole(rows))})

@@ -3,10 +3,11 @@
 import argparse
 import sys
 
+from .. import _engine
 from ..model.loading import device_named, load_config, load_model, load_tokenizer, quieten
 from . import h2o, scissorhands, subgen
 from .data import read_groups
-from .experiment import Experiment, Generation, Protocol
+from .experiment import Chosen, Experiment, Generation
 from .table import printed
 
 _MODULES = {"h2o": h2o, "scissorhands": scissorhands, "subgen": subgen}
@@ -29,14 +30,18 @@ def run(options: argparse.Namespace) -> None:
         tokenizer,
         groups,
         options.budgets,
-        Protocol(
-            options.loop, options.mode, options.eviction_interval, options.seed, options.output
-        ),
+        Chosen(options.loop, _protocol(options), options.seed, options.output),
         _generation(options),
         getattr(options, "lengths", None),
     )
     findings = list(dict.fromkeys(_MODULES[options.paper].findings(experiment)))
     sys.stdout.write(printed(findings, options.format))
+
+
+def _protocol(options: argparse.Namespace) -> dict[str, str]:
+    """Those options of the protocol that the user gave."""
+    given = {name: getattr(options, name) for name in _engine.Protocol().evictions}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _generation(options: argparse.Namespace) -> Generation:

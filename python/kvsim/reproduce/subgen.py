@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 BUDGETS = ("20%", "50%", "58%", "65%")  # the last three are those of the table
 # Table 1 is "based on k-center algorithm" with recent tokens, not on Algorithm 1.
 POLICIES = {"sink": "sink", "H2O": "h2o", "SubGen": "kcenter"}
+ONCE = {"mode": "prefill", "eviction_interval": "never"}
 ESTIMATOR = {"Algorithm 1": "subgen", "k-center": "kcenter"}
 
 _CELLS = (
@@ -39,8 +40,7 @@ def findings(experiment: Experiment) -> Iterator[Finding]:
     """
     budgets = experiment.budgets(BUDGETS)
     measured = [
-        experiment.measure(group, POLICIES, budgets, mode="prefill", interval="never")
-        for group in experiment.groups
+        experiment.measure(group, POLICIES, budgets, protocol=ONCE) for group in experiment.groups
     ]
     for claim, other in ((OVER_H2O, "H2O"), (OVER_SINK, "sink"), (BELOW_EXACT, None)):
         for rows in measured:
@@ -50,7 +50,7 @@ def findings(experiment: Experiment) -> Iterator[Finding]:
                 yield judged(claim, rows, ANSWERS, *pair)
     for group in experiment.groups:
         rows = experiment.measure(
-            group, ESTIMATOR, budgets, mode="prefill", loop="adaptive", is_steady=True
+            group, ESTIMATOR, budgets, protocol=ONCE, loop="adaptive", is_steady=True
         )
         for budget in reversed(rows.budgets):
             pair = (rows.at("Algorithm 1", budget), rows.at("k-center", budget))

@@ -16,7 +16,22 @@ if TYPE_CHECKING:
     from .. import _engine
 
 
-class Options(TypedDict, total=False):
+class ProtocolOptions(TypedDict, total=False):
+    """When caches evict, and which steps are measured against what."""
+
+    mode: str
+    """"stream": evict from the first token on; "prefill": the prompt attends in full and is cut to
+    the budget, then every later token evicts one; only later steps are measured."""
+    eviction_interval: int | str
+    """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
+    every: int
+    """Output errors at the last step and at every so many before it. For sweep and replay."""
+    reference: str
+    """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
+    included; or "none": only what leaves and when. For sweep and replay."""
+
+
+class Options(ProtocolOptions, total=False):
     """The options of `kvsim sweep`, `replay`, `curve` and `analyze`, with `_` for `-`.
 
     A value may be written as on the command line; where that is a list, a Python list will do.
@@ -28,11 +43,6 @@ class Options(TypedDict, total=False):
     """As in "0-3,7" or [0, 1, 2, 3, 7]; all without it."""
     heads: str | int | Sequence[int]
     """KV heads, each with its query heads."""
-    mode: str
-    """"stream": evict from the first token on; "prefill": the prompt attends in full and is cut to
-    the budget, then every later token evicts one; only later steps are measured."""
-    eviction_interval: int | str
-    """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
     seed: int
     """For policies that draw."""
     allocate: str
@@ -40,11 +50,6 @@ class Options(TypedDict, total=False):
     threads: int | None
     """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
     that affinity and the quota of a container or job allow."""
-    reference: str
-    """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
-    included; or "none": only what leaves and when. For sweep and replay."""
-    every: int
-    """Output errors at the last step and at every so many before it. For sweep and replay."""
     device: str
     """cpu, cuda or auto."""
     shard: str
@@ -71,9 +76,15 @@ def engine_options(options: Options) -> dict[str, object]:
         given["sequences"] = [str(name) for name in given["sequences"]]
     if "scratch" in given:
         given["scratch"] = os.fspath(given["scratch"])
-    if "eviction_interval" in given:
-        given["eviction_interval"] = str(given["eviction_interval"])
     return given
+
+
+def protocol_from(given: dict[str, object]) -> _engine.Protocol:
+    """Takes the options of the protocol out of `given`. Raises UsageError for a wrong value."""
+    from .. import _engine
+
+    names = [name for name in ProtocolOptions.__annotations__ if name in given]
+    return _engine.Protocol(**{name: given.pop(name) for name in names})
 
 
 def check_scratch(scratch: object, output: object) -> None:

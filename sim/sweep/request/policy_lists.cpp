@@ -42,7 +42,7 @@ void check_traces(const Spec& policy, SweepRequest& request) {
     }
     for (const SelectedUnit& unit : select_units(trace, request.selection)) {
       try {
-        check_needs(policy, trace, unit, request.mode);
+        check_needs(policy, trace, unit, request.protocol);
       } catch (const DataError& error) {
         throw UsageError(error.what());
       }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "sim/base/amount_list.h"
 #include "sim/base/errors.h"
@@ -15,59 +14,6 @@ namespace kvsim {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr int kMostInterval = 1'000'000;
-
-Mode mode_of(const RequestOptions& options) {
-  check_choice("--mode", options.mode, {"stream", "prefill"});
-  return options.mode == "stream" ? Mode::stream : Mode::prefill;
-}
-
-int interval_of(const RequestOptions& options) {
-  const std::string& text = options.eviction_interval;
-  if (text == "never") return kNeverEvict;
-  int interval = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, interval);
-  if (result.ec != std::errc() || result.ptr != end || interval < 1 || interval > kMostInterval) {
-    throw UsageError(fmt::format("--eviction-interval: expected 1..{} tokens or never, found '{}'",
-                                 kMostInterval, text));
-  }
-  return interval;
-}
-
-constexpr std::string_view kSample = "sample:";
-
-int samples_of(std::string_view text) {
-  int samples = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, samples);
-  if (result.ec != std::errc() || result.ptr != end || samples < 1) {
-    throw UsageError(
-        fmt::format("--reference sample:N: expected 1 step or more, found '{}'", text));
-  }
-  return samples;
-}
-
-MeasureOptions measuring_of(const RequestOptions& options) {
-  MeasureOptions measuring{.error_stride = options.every};
-  if (options.reference.starts_with(kSample)) {
-    measuring.reference = Reference::sample;
-    measuring.samples = samples_of(std::string_view(options.reference).substr(kSample.size()));
-  } else {
-    check_choice("--reference", options.reference, {"full", "none", "sample:N"});
-    if (options.reference == "none") measuring.reference = Reference::none;
-  }
-  if (measuring.error_stride < 1) {
-    throw UsageError(fmt::format("--every: expected 1 or more, found {}", measuring.error_stride));
-  }
-  if (measuring.error_stride > 1 && !measuring.has_reference()) {
-    throw UsageError(fmt::format("--every {}: --reference {} {}; leave one of them out",
-                                 measuring.error_stride, options.reference,
-                                 measuring.measures() ? "says at which steps errors are taken"
-                                                      : "has no output error to take"));
-  }
-  return measuring;
-}
 
 }  // namespace
 
@@ -76,11 +22,9 @@ RequestOptions::RequestOptions() : threads(default_threads()) {}
 SweepRequest request_of(const RequestOptions& options) {
   SweepRequest request;
   request.selection = selection_of(options);
-  request.mode = mode_of(options);
-  request.eviction_interval = interval_of(options);
+  request.protocol = protocol_of(options.protocol);
   request.seed = checked_seed(options.seed);
   request.threads = threads_of(options);
-  request.measuring = measuring_of(options);
   request.shard = parse_shard(options.shard);
   return request;
 }
@@ -128,12 +72,5 @@ std::vector<Amount> parse_budgets(std::span<const std::string> lists) {
 }
 
 std::vector<Amount> parse_budgets(const std::string& list) { return parse_budgets({&list, 1}); }
-
-void check_choice(const std::string& option, const std::string& value,
-                  const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  throw UsageError(fmt::format("{}: expected {}, found '{}'; did you mean '{}'?", option,
-                               fmt::join(choices, "|"), value, nearest(value, choices)));
-}
 
 }  // namespace kvsim

@@ -16,13 +16,10 @@ struct RequestOptions {
   std::vector<std::string> sequences;  ///< names; empty: all
   std::string layers;                  ///< "0-3,7"; empty: all
   std::string heads;                   ///< KV heads, as layers
-  std::string mode = "stream";
-  std::string eviction_interval = "1";  ///< tokens, or "never"
+  ProtocolOptions protocol;
   std::int64_t seed = 0;
   std::string allocate = "uniform";
-  int threads;                     ///< default_threads() at first
-  std::string reference = "full";  ///< or "none", "sample:N"
-  int every = 1;
+  int threads;                ///< default_threads() at first
   std::string shard = "1/1";  ///< as in "3/16"
 };
 
@@ -42,9 +39,5 @@ std::int64_t checked_seed(std::int64_t seed);
 /// "5%..50%:5%". Each is taken once. Throws UsageError.
 std::vector<Amount> parse_budgets(std::span<const std::string> lists);
 std::vector<Amount> parse_budgets(const std::string& list);
-
-/// Throws UsageError if `value` of `option` ("--mode") is not one of `choices`.
-void check_choice(const std::string& option, const std::string& value,
-                  const std::vector<std::string>& choices);
 
 }  // namespace kvsim

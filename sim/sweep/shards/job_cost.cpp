@@ -34,16 +34,16 @@ Count per_attended(const Spec& policy, const Rules& rules, const UnitSizes& unit
 
 /// A configuration, besides what all share.
 Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, Count held,
-                const MeasureOptions& measuring) {
+                const Protocol& protocol) {
   Count sum = kStep * unit.tokens +
-              unit.attended(held) * per_attended(policy, rules, unit, measuring.has_reference());
+              unit.attended(held) * per_attended(policy, rules, unit, protocol.has_reference());
   if (rules.selects) sum += unit.pairs() * 20 * (1 + unit.group);
   const Count covariances = rules.remembered.covariances;
   sum +=
       covariances * (unit.tokens - unit.steps) * unit.group * unit.head_dim * unit.head_dim * 3 / 2;
   if (unit.hidden > 0) {  // the product with the output projection
     const Count measured =
-        measuring.samples > 0 ? measuring.samples : unit.steps / measuring.error_stride;
+        protocol.samples > 0 ? protocol.samples : unit.steps / protocol.error_stride;
     sum += measured * unit.group * unit.value_dim * unit.hidden / 50;
   }
   if (policy.policy().origin == "Python") sum += kPythonStep * unit.tokens;
@@ -62,7 +62,7 @@ Count planning_budget(const Spec& policy, const UnitSizes& unit, Count held) {
 Count held_by(const SweepRequest& request, const PlannedReplay& replay, const Rules& rules,
               const UnitSizes& unit) {
   if (!rules.bounded) return unit.tokens;
-  const Count held = most_held(replay.budget, request.eviction_interval, false);
+  const Count held = request.protocol.most_held(replay.budget);
   return std::min({held, replay.budget + unit.steps, unit.tokens});
 }
 
@@ -79,12 +79,12 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
   UnitSizes unit = unit_sizes(plan, first_planned(plan, job));
   unit.hidden = static_cast<Count>(shape.hidden);
   unit.gradients = static_cast<Count>(shape.gradient_samples);
-  const MeasureOptions& measuring = plan.request.measuring;
+  const Protocol& protocol = plan.request.protocol;
   Count sum = reading_nanoseconds(unit);
   const Count forms = 1 + static_cast<Count>(shape.stored_forms);
-  if (measuring.has_reference()) sum += forms * reference_nanoseconds(unit, unit.pairs());
-  if (measuring.samples > 0)
-    sum += forms * reference_nanoseconds(unit, measuring.samples * unit.tokens);
+  if (protocol.has_reference()) sum += forms * reference_nanoseconds(unit, unit.pairs());
+  if (protocol.samples > 0)
+    sum += forms * reference_nanoseconds(unit, protocol.samples * unit.tokens);
   if (job.needs_profiles) sum += reading_nanoseconds(unit) + profile(unit);
   if (shape.oracles) sum += future_nanoseconds(unit);
   if (shape.losses) sum += 25 * unit.pairs() * unit.group;
@@ -93,7 +93,7 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
     const Spec& policy = plan.policy_of(replay);
     const Rules& rules = *replay.rules;
     const Count held = held_by(plan.request, replay, rules, unit);
-    sum += replaying(policy, rules, unit, held, measuring);
+    sum += replaying(policy, rules, unit, held, protocol);
     if (!policy.is_oracle()) continue;
     sum += planning_budget(policy, unit, held);
     if (plans_by_auction(policy, static_cast<std::size_t>(unit.tokens))) continue;

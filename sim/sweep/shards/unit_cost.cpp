@@ -12,7 +12,7 @@ UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned) {
   const TraceHeader& header = plan.traces[planned.trace].header();
   const SelectedUnit& unit = planned.unit;
   return {.tokens = unit.num_tokens,
-          .steps = unit.num_tokens - first_measured(plan.request.mode, unit.prompt_length),
+          .steps = unit.num_tokens - plan.request.protocol.first_measured(unit.prompt_length),
           .group = header.group_size(),
           .head_dim = header.head_dim,
           .value_dim = header.value_dim};

@@ -51,9 +51,13 @@ void check_shard(const std::string& text) {
 // Lines: options of a request, in this order.
 void check_request(const std::string& text) {
   RequestOptions options;
-  std::string* const values[] = {&options.layers,           &options.heads,     &options.mode,
-                                 &options.allocate,         &options.reference, &options.shard,
-                                 &options.eviction_interval};
+  std::string* const values[] = {&options.layers,
+                                 &options.heads,
+                                 &options.protocol.mode,
+                                 &options.allocate,
+                                 &options.protocol.reference,
+                                 &options.shard,
+                                 &options.protocol.eviction_interval};
   std::size_t begin = 0;
   for (std::string* const value : values) {
     const std::size_t end = text.find('\n', begin);

@@ -26,7 +26,7 @@ TEST_CASE("labels of the attention are sums over later measured steps", "[labels
   const int tokens = 23;
   const int prompt = GENERATE(0, 1, 9, 22);
   const int block = GENERATE(1, 4, 7, 100);
-  const FutureAttention attention(random_rows(tokens, 5), prompt);
+  const FutureAttention attention(random_rows(tokens, 5), prompt, {.mode = Mode::prefill});
   const AttentionLabels labels = labels_of(attention, block);
   const int num_blocks = (tokens - prompt + block - 1) / block;
   REQUIRE(labels.future_attention_blocks.size() ==
@@ -67,7 +67,8 @@ TEST_CASE("the own step of a token is no later step, and an even share is no acc
 /// A future of a unit of 60 tokens under a protocol.
 struct Labelled {
   Labelled(Mode mode, int interval)
-      : future(unit, eviction_steps(unit, mode, interval), *backend) {}
+      : future(unit, eviction_steps(unit, {.mode = mode, .eviction_interval = interval}),
+               *backend) {}
 
   std::unique_ptr<Backend> backend = make_cpu_backend();
   Unit unit = random_unit({.tokens = 60, .prompt_length = 20}, 11);
@@ -84,7 +85,8 @@ TEST_CASE("a token is labelled with the step after which a replay of optimal dro
   REQUIRE(labels.optimal.size() == budgets.size());
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     CAPTURE(interval, budgets[i]);
-    const ReplayOptions options{.mode = mode, .eviction_interval = interval, .trajectories = true};
+    const ReplayOptions options{.protocol = {.mode = mode, .eviction_interval = interval},
+                                .trajectories = true};
     const Configuration optimal{.policy = Spec("optimal"), .budget = budgets[i]};
     const Outcome outcome = replay(labelled.unit, {optimal}, options, *labelled.backend).front();
     CHECK(labels.optimal[i].schedule == outcome.trajectory.evicted_after);

@@ -71,8 +71,8 @@ void write_part(const std::filesystem::path& file, SweepRequest request, const S
   sweep_into(store, request);
   curve_into(store, request);
   analyze_into(store, request);
-  request.measuring.reference = Reference::sample;
-  request.measuring.samples = 4;
+  request.protocol.reference = Reference::sample;
+  request.protocol.samples = 4;
   request.policies = parse_specs("window;lfu");
   sweep_into(store, request);
 }

@@ -11,9 +11,9 @@ using Catch::Matchers::Contains;
 
 TEST_CASE("options: the defaults are those of a request") {
   const SweepRequest request = request_of(RequestOptions());
-  CHECK(request.mode == Mode::stream);
-  CHECK(request.eviction_interval == 1);
-  CHECK(request.measuring.has_reference());
+  CHECK(request.protocol.mode == Mode::stream);
+  CHECK(request.protocol.eviction_interval == 1);
+  CHECK(request.protocol.has_reference());
   CHECK(request.selection.layers.empty());
   CHECK(request.threads >= 1);
 }
@@ -23,20 +23,20 @@ TEST_CASE("options: each sets its part of the request") {
   options.sequences = {"a,b"};
   options.layers = "0-2,5";
   options.heads = "1";
-  options.mode = "prefill";
-  options.eviction_interval = "never";
+  options.protocol.mode = "prefill";
+  options.protocol.eviction_interval = "never";
   options.seed = 3;
   options.threads = 2;
-  options.every = 4;
+  options.protocol.every = 4;
   const SweepRequest request = request_of(options);
   CHECK(request.selection.sequences == std::vector<std::string>{"a,b"});
   CHECK(request.selection.layers == std::vector<int>{0, 1, 2, 5});
   CHECK(request.selection.kv_heads == std::vector<int>{1});
-  CHECK(request.mode == Mode::prefill);
-  CHECK(request.eviction_interval == kNeverEvict);
+  CHECK(request.protocol.mode == Mode::prefill);
+  CHECK(request.protocol.eviction_interval == kNeverEvict);
   CHECK(request.seed == 3);
   CHECK(request.threads == 2);
-  CHECK(request.measuring.error_stride == 4);
+  CHECK(request.protocol.error_stride == 4);
 }
 
 TEST_CASE("options: a value that is not allowed names the option") {
@@ -45,19 +45,27 @@ TEST_CASE("options: a value that is not allowed names the option") {
     options.*member = value;
     request_of(options);
   };
-  CHECK_THROWS_WITH(refused(&RequestOptions::mode, "strean"), Contains("--mode: expected stream"));
-  CHECK_THROWS_WITH(refused(&RequestOptions::eviction_interval, "0"),
+  const auto refused_protocol = [](auto member, auto value) {
+    RequestOptions options;
+    options.protocol.*member = value;
+    request_of(options);
+  };
+  CHECK_THROWS_WITH(refused_protocol(&ProtocolOptions::mode, "strean"),
+                    Contains("--mode: expected stream"));
+  CHECK_THROWS_WITH(refused_protocol(&ProtocolOptions::eviction_interval, "0"),
                     Contains("--eviction-interval: expected 1.."));
   CHECK_THROWS_WITH(refused(&RequestOptions::seed, -1), Contains("--seed: expected 0 or more"));
   CHECK_THROWS_WITH(refused(&RequestOptions::threads, 0), Contains("--threads: expected 1.."));
-  CHECK_THROWS_WITH(refused(&RequestOptions::every, 0), Contains("--every: expected 1 or more"));
-  CHECK_THROWS_WITH(refused(&RequestOptions::reference, "some"), Contains("--reference: expected"));
+  CHECK_THROWS_WITH(refused_protocol(&ProtocolOptions::every, 0),
+                    Contains("--every: expected 1 or more"));
+  CHECK_THROWS_WITH(refused_protocol(&ProtocolOptions::reference, "some"),
+                    Contains("--reference: expected"));
   CHECK_THROWS_WITH(refused(&RequestOptions::layers, "1-"), Contains("--layers: "));
 }
 
 TEST_CASE("policy lists: aliases and what is left out are notes") {
   SweepRequest request = request_of(RequestOptions());
-  request.measuring.reference = Reference::none;
+  request.protocol.reference = Reference::none;
   const PolicyList all =
       policies_for(request, std::vector<std::string>{"streamingllm;all"}, Allocation::uniform);
   REQUIRE(all.notes.size() == 2);

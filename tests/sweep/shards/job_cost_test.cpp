@@ -71,9 +71,9 @@ TEST_CASE("job cost: without a reference, or with a sample, a long text costs le
   const Synthetic synthetic;
   SweepRequest wanted = synthetic.with("window", {"64"}, 2048);
   const std::int64_t full = cost_of(wanted);
-  wanted.measuring = {.reference = Reference::none};
+  wanted.protocol = {.reference = Reference::none};
   const std::int64_t none = cost_of(wanted);
-  wanted.measuring = {.reference = Reference::sample, .samples = 16};
+  wanted.protocol = {.reference = Reference::sample, .samples = 16};
   const std::int64_t sample = cost_of(wanted);
   CHECK(none < sample);
   CHECK(sample < full);
@@ -83,7 +83,7 @@ TEST_CASE("job cost: after a prompt fewer steps are replayed") {
   const Synthetic synthetic;
   SweepRequest wanted = synthetic.with("lookback", {"51"});
   const std::int64_t stream = cost_of(wanted);
-  wanted.mode = Mode::prefill;
+  wanted.protocol.mode = Mode::prefill;
   CHECK(cost_of(wanted) < stream);
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("a study is the same for all shards of the same work, wherever its tra
   others[2].budgets = {Amount::parse("7", "--budgets")};
   others[3].seed = 1;
   others[4].selection.layers = {1};
-  others[5].measuring.error_stride = 2;
+  others[5].protocol.error_stride = 2;
   for (SweepRequest& other : others) {
     other.shard = {1, 3};
     CHECK(plan_sweep(other).study != study);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from ...model.steps import Step
 from .dropping import Dropper
 from .geometry import Geometry
 from .visible import MOST_BYTES, NO_STEP, PADDING, attend_to_kept
+
+if TYPE_CHECKING:
+    from ... import _engine
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class EvictingModel(Follower):
         geometry: Geometry,
         make_caches: Callable[[Beginning], Any],
         *,
-        mode: str = "stream",
+        protocol: _engine.Protocol,
         prompt_length: int | None = None,
         end_tokens: set[int] | None = None,
         texts_of: Callable[[list[int]], list[str]] | None = None,
@@ -62,7 +65,8 @@ class EvictingModel(Follower):
     ) -> None:
         super().__init__(model, set(geometry.layers))
         self.geometry, self._make_caches = geometry, make_caches
-        self._mode, self._prompt_length, self._ends = mode, prompt_length, end_tokens or set()
+        self._protocol, self._prompt_length = protocol, prompt_length
+        self._ends = end_tokens or set()
         self._texts_of = texts_of
         self._dropper = Dropper() if drop else None
         self._most_bytes = most_bytes
@@ -171,7 +175,7 @@ class EvictingModel(Follower):
 
     def _in_full(self, sequence: Sequence) -> int:
         """How many tokens of a sequence attend in full."""
-        return (sequence.prompt_length or 0) if self._mode == "prefill" else 0
+        return self._protocol.first_measured(sequence.prompt_length or 0)
 
     def _advance(
         self, layer: int, vectors: list[np.ndarray], members: list[int], want_outputs: bool

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..numbers.frames import Comparison
+from ..numbers.protocol import options_of
 from ..style import Shape, Style, Theme
 
 INDICATIVE = 0.3  # nats per token; a larger predicted KL is beyond what a local one can tell
@@ -52,11 +53,9 @@ Plan = Drawing | Missing
 
 def without_reference(comparison: Comparison, name: str, title: str) -> Missing:
     """For a figure that needs the full attention, in a mode that does not compute it."""
-    interval = comparison.eviction_interval
-    interval = f" --eviction-interval {interval}" if interval else ""
     command = (
         f"kvsim sweep {comparison.trace} --policies '{';'.join(comparison.policies)}' "
-        f"--budgets {','.join(comparison.points.index)} --mode {comparison.base_mode}{interval} "
+        f"--budgets {','.join(comparison.points.index)}{options_of(comparison.protocol)} "
         f"--seed {comparison.seed} -o {comparison.results.path}"
     )
     why = f"Rows of the mode {comparison.mode} were computed without the full attention."

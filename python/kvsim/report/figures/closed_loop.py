@@ -10,6 +10,7 @@ from ...errors import KvsimError
 from ..numbers.closed_loop import ClosedLoop
 from ..numbers.frames import Comparison
 from ..numbers.intervals import span
+from ..numbers.protocol import options_of
 from ..numbers.selection import sentence
 from . import Missing, Plan, Table, curves
 
@@ -68,9 +69,7 @@ def command(comparison: Comparison, options: str, texts: str = "--text FILE") ->
     """Adds rows of the running model for the policies and budgets of the report."""
     loop = "adaptive" if "adaptive" in options else "imposed"
     policies = [spec for spec in comparison.policies if _runs(spec, loop)]
-    protocol = "" if comparison.base_mode == "stream" else f" --mode {comparison.base_mode}"
-    if comparison.eviction_interval:
-        protocol += f" --eviction-interval {comparison.eviction_interval}"
+    protocol = options_of(comparison.protocol)
     return (
         f"python -m kvsim.evaluate MODEL {texts} --policies '{';'.join(policies)}' "
         f"--budgets {','.join(comparison.points.index)}{protocol} --seed {comparison.seed}"

@@ -22,6 +22,7 @@ from ..numbers.attention import (
 )
 from ..numbers.choice import ChoiceError
 from ..numbers.frames import Comparison
+from ..numbers.protocol import options_of
 from ..style import Shape, Theme, ink_map, mix
 from . import Drawing, Missing, Plan, bar_size, bare
 
@@ -46,10 +47,10 @@ class _Panel:
 def plan(comparison: Comparison) -> list[Plan]:
     rows = comparison.analysis("evictions", _NEEDED)
     if rows is not None:
-        rows = rows[(rows["mode"] == comparison.base_mode) & (rows["seed"] == comparison.seed)]
+        rows = rows[(rows["mode"] == comparison.protocol.mode) & (rows["seed"] == comparison.seed)]
         rows = rows[rows["policy"].isin(comparison.policies)]
     _require_chosen(comparison, rows)
-    if comparison.eviction_interval:
+    if not comparison.protocol.evicts_every_step:
         why = "kvsim analyze records evictions only of caches that evict at every step; these rows "
         why += "are of another protocol."
         return [Missing(NAME, TITLE, why, "")]
@@ -130,7 +131,8 @@ def _command(comparison: Comparison) -> str:
         return ""
     return (
         f"kvsim analyze {comparison.trace} --what evictions --policies '{';'.join(rivals)}' "
-        f"--budgets {comparison.point} --mode {comparison.base_mode} -o {comparison.results.path}"
+        f"--budgets {comparison.point}{options_of(comparison.protocol)} "
+        f"-o {comparison.results.path}"
     )
 
 
@@ -152,7 +154,7 @@ def _telling_head(rows: pd.DataFrame) -> tuple[str, int, int]:
 def _panel(comparison: Comparison, head: Head, key: tuple, rows: pd.DataFrame) -> _Panel:
     evicted_after = np.full(len(head.key), len(head.key))
     evicted_after[rows["token"].to_numpy()] = rows["evicted_after"].to_numpy()
-    first = head.prompt_length if comparison.base_mode == "prefill" else 0
+    first = comparison.protocol.first_measured(head.prompt_length)
     return _Panel(key[0], int(key[1]), evicted_after, retained(head, evicted_after, first))
 
 
@@ -192,7 +194,7 @@ def _draw(
         axes.set_xlabel("token (index)")
         if axes.get_subplotspec().is_first_col():
             axes.set_ylabel("step (index)")
-        if comparison.base_mode == "prefill":
+        if comparison.protocol.mode == "prefill":
             axes.axhline(prompt_length, color=theme.muted, lw=0.8, ls=(0, (3, 2)))
     bar = figure.colorbar(
         ScalarMappable(norm, ink_map(theme)),

@@ -4,6 +4,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from ... import _engine
 from ...results import Results
 from ..style.labels import allocation_of, base_name
 from .intervals import Intervals
@@ -31,12 +32,18 @@ LATER = ["output_error_sq", "predicted_kl"]  # files of earlier versions lack th
 class Averages:
     """The means of the measured rows, their intervals, and their differences.
 
-    `measured` are rows of `replay` of the same units for every policy and point, in one mode;
+    `measured` are rows of `replay` of the same units for every policy and point, of one protocol;
     `of_regret` the oracles of the attention that is lost.
     """
 
-    def __init__(self, results: Results, measured: pd.DataFrame, mode: str, of_regret: set[str]):
-        self._results, self._measured, self._mode = results, measured, mode
+    def __init__(
+        self,
+        results: Results,
+        measured: pd.DataFrame,
+        protocol: _engine.Protocol,
+        of_regret: set[str],
+    ) -> None:
+        self._results, self._measured, self._protocol = results, measured, protocol
         self._of_regret = of_regret
 
     @cached_property
@@ -75,7 +82,7 @@ class Averages:
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
         means["miss_rate"] = misses.fillna(0.0).where(groups["token_accesses"].count() > 0)
         # `full` and the retrieval bound keep every token, so they do not compete at the budget.
-        allowed = most_tokens(self._measured, self._mode)
+        allowed = most_tokens(self._measured, self._protocol)
         over = (self._measured["peak_tokens"] - allowed).rename("over")
         over = over.groupby([self._measured["policy"], self._measured["point"]])
         split = means.index.get_level_values("policy").map(allocation_of) != ""

@@ -4,6 +4,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from ... import _engine
 from ...bootstrap import UNIT
 from ...results import Results, ResultsError
 from ...results.points import with_points
@@ -12,7 +13,6 @@ from ..style.labels import allocation_of, base_name, is_named
 from .averages import LATER, MEASURES, Averages
 from .choice import Choice, ChoiceError
 from .intervals import Intervals
-from .protocol import base_mode, eviction_interval
 from .ranking import RANKINGS, Ranking
 from .rows import (
     first_traces,
@@ -69,13 +69,14 @@ class Comparison:
         rows = rows[first == self.trace_id]
         self.trace_ids = sorted(rows["trace_id"].unique())
         self.mode = self._one(rows, "mode", choice.mode)
+        self.protocol = _engine.Protocol.of_name(self.mode)
         rows = rows[rows["mode"] == self.mode]
         self.seed = int(self._one(rows, "seed", choice.seed))
         rows = rows[rows["seed"] == self.seed]
         rows = with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
         measured = self._of_the_same_units(rows)  # includes oracles that are not shown
-        self._averages = Averages(results, measured, self.mode, of_regret)
+        self._averages = Averages(results, measured, self.protocol, of_regret)
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
@@ -135,16 +136,6 @@ class Comparison:
     def has(self, measure: str) -> bool:
         """Whether a policy that is shown has a mean of the measure."""
         return bool(self.means[measure].notna().any())
-
-    @property
-    def base_mode(self) -> str:
-        """stream or prefill: the mode without its settings."""
-        return base_mode(self.mode)
-
-    @property
-    def eviction_interval(self) -> str:
-        """K or `never` where the cache may exceed its budget between evictions, else empty."""
-        return eviction_interval(self.mode)
 
     @property
     def has_reference(self) -> bool:

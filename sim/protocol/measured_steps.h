@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sim/outputs/measure_options.h"
+#include "sim/protocol/protocol.h"
 
 namespace kvsim {
 
@@ -8,21 +8,23 @@ namespace kvsim {
 /// or none.
 class MeasuredSteps {
  public:
-  /// `first_measured`: see mode.h. A sample has at most as many steps as there are.
-  MeasuredSteps(const MeasureOptions& options, int first_measured, int num_tokens)
-      : options_(options), first_(first_measured), num_tokens_(num_tokens) {}
+  /// A sample has at most as many steps as there are.
+  MeasuredSteps(const Protocol& protocol, int prompt_length, int num_tokens)
+      : protocol_(protocol),
+        first_(protocol.first_measured(prompt_length)),
+        num_tokens_(num_tokens) {}
 
   /// Whether anything is measured at `step`. Of M steps in all, a sample of N takes numbers
   /// ceil(k M / N) for k = 1 .. N, counted from 1: evenly spaced to within a step, and the last.
   bool measures(int step) const {
-    if (options_.reference == Reference::full) return step >= first_;
-    return options_.measures() && step >= first_ && samples(step);
+    if (protocol_.reference == Reference::full) return step >= first_;
+    return protocol_.measures() && step >= first_ && samples(step);
   }
 
   /// Whether the output error of `step` is measured.
   bool takes_error(int step) const {
     if (!measures(step)) return false;
-    return options_.error_stride == 1 || (num_tokens_ - 1 - step) % options_.error_stride == 0;
+    return protocol_.error_stride == 1 || (num_tokens_ - 1 - step) % protocol_.error_stride == 0;
   }
 
   /// The number of steps at which measures() holds.
@@ -36,12 +38,12 @@ class MeasuredSteps {
   int together(int step, int most) const;
 
   int first() const { return first_; }
-  const MeasureOptions& options() const { return options_; }
+  const Protocol& protocol() const { return protocol_; }
 
  private:
   bool samples(int step) const;
 
-  MeasureOptions options_;
+  Protocol protocol_;
   int first_;
   int num_tokens_;
 };

@@ -1,4 +1,4 @@
-#include "sim/outputs/measured_steps.h"
+#include "sim/protocol/measured_steps.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,22 +9,22 @@ namespace kvsim {
 bool MeasuredSteps::samples(int step) const {
   const std::int64_t all = num_tokens_ - first_;
   const std::int64_t before = step - first_;
-  return (before + 1) * options_.samples / all > before * options_.samples / all;
+  return (before + 1) * protocol_.samples / all > before * protocol_.samples / all;
 }
 
 int MeasuredSteps::count() const {
-  if (!options_.measures()) return 0;
-  return options_.reference == Reference::sample ? options_.samples : num_tokens_ - first_;
+  if (!protocol_.measures()) return 0;
+  return protocol_.reference == Reference::sample ? protocol_.samples : num_tokens_ - first_;
 }
 
 int MeasuredSteps::num_errors() const {
   const int steps = count();
-  return steps == 0 ? 0 : (steps - 1) / options_.error_stride + 1;
+  return steps == 0 ? 0 : (steps - 1) / protocol_.error_stride + 1;
 }
 
 int MeasuredSteps::together(int step, int most) const {
   const int count = std::min(most, num_tokens_ - step);
-  if (options_.reference != Reference::sample) return count;
+  if (protocol_.reference != Reference::sample) return count;
   if (measures(step)) return 1;
   int before = 1;
   while (before < count && !measures(step + before)) ++before;
