@@ -19,8 +19,10 @@ class FutureAttention : public StepRows {
   FutureAttention(const Unit& unit, const EvictionSteps& steps, const Backend& backend);
 
   /// From given attention: rows[t] is a[t,0] .. a[t,t].
-  explicit FutureAttention(const std::vector<std::vector<float>>& rows, int prompt_length = 0,
-                           const Protocol& protocol = {});
+  explicit FutureAttention(const std::vector<std::vector<float>>& rows)
+      : FutureAttention(rows, 0, {}) {}
+  FutureAttention(const std::vector<std::vector<float>>& rows, int prompt_length,
+                  const Protocol& protocol);
 };
 
 /// The steps of a unit under a protocol.

@@ -9,7 +9,8 @@ namespace kvsim {
 /// At which steps of a text of n tokens caches evict: what a protocol comes to on one text.
 class EvictionSteps {
  public:
-  explicit EvictionSteps(int num_tokens, int prompt_length = 0, const Protocol& protocol = {})
+  explicit EvictionSteps(int num_tokens) : EvictionSteps(num_tokens, 0, {}) {}
+  EvictionSteps(int num_tokens, int prompt_length, const Protocol& protocol)
       : num_tokens_(num_tokens),
         first_measured_(protocol.first_measured(prompt_length)),
         protocol_(protocol) {}

@@ -12,10 +12,6 @@ from kvsim.reproduce.rows import Rows
 TOKENS = 1000
 
 
-def _of(protocol):
-    return protocol.get("mode", "stream"), protocol.get("eviction_interval", "1")
-
-
 class MadeUp:
     """An experiment whose rows are given: answers and likelihood lost, by policy and budget."""
 
@@ -30,7 +26,9 @@ class MadeUp:
 
     def measure(self, group, policies, budgets, *, protocol=None, loop="imposed",
                 is_steady=False):  # fmt: skip
-        mode, interval = _of(protocol or {})
+        protocol = protocol or {}
+        mode = protocol.get("mode", "stream")
+        interval = "1" if is_steady else protocol.get("eviction_interval", "1")
         self.loops.append((tuple(policies.values()), mode, interval, loop))
         found = []
         for spec in policies.values():
