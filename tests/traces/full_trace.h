@@ -35,7 +35,8 @@ inline std::vector<std::vector<Matrix>> numbered_gradients() {
 inline void write_full_trace(const std::filesystem::path& file) {
   const TraceHeader header = small_header();
   TraceWriter writer(file, header, ElementType::float16);
-  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  writer.begin_sequence("a", kSmallTokens, 0, "", std::vector<std::int32_t>(kSmallTokens, 7));
+  writer.write_token_text(std::vector<std::string>(kSmallTokens, "word"));
   writer.write_spans({{1, 3, "needle"}});
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
