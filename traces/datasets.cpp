@@ -179,7 +179,7 @@ std::string type_and_shape(const DatasetInfo& info) {
   return std::string(type_name(info.elements)) + "[" + text + "]";
 }
 
-std::string_view group_path(Level level) {
+std::string group_path(Level level) {
   switch (level) {
     case Level::rope:
       return "/rope";
@@ -193,6 +193,17 @@ std::string_view group_path(Level level) {
       return "/sequences/<name>/layers/<l>";
   }
   return "";
+}
+
+std::string path_of(const DatasetInfo& info, const std::string& sequence, int layer) {
+  std::string path = group_path(info.level);
+  const auto replace = [&](std::string_view placeholder, const std::string& by) {
+    const std::size_t at = path.find(placeholder);
+    if (at != std::string::npos) path.replace(at, placeholder.size(), by);
+  };
+  replace("<l>", std::to_string(layer));
+  replace("<name>", sequence);
+  return path + "/" + std::string(info.name);
 }
 
 }  // namespace kvsim

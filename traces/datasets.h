@@ -74,6 +74,9 @@ const DatasetInfo& info_of(Dataset dataset);
 std::string type_and_shape(const DatasetInfo& info);
 
 /// The group of a dataset in the file, with `<name>` and `<l>` for a sequence and a layer.
-std::string_view group_path(Level level);
+std::string group_path(Level level);
+
+/// The dataset of one sequence and layer in the file.
+std::string path_of(const DatasetInfo& info, const std::string& sequence, int layer);
 
 }  // namespace kvsim

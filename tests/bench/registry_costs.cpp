@@ -96,12 +96,12 @@ std::vector<PolicyRun> runs_on(const Unit& unit, int budget, const Backend& back
 CostEntry analysis_entry(const AnalysisInfo& info, const std::shared_ptr<Subjects>& subjects,
                          const std::shared_ptr<std::vector<PolicyRun>>& runs,
                          const Backend& backend) {
-  const bool needs_more = info.needs_gradients || info.needs_stream;
+  const bool needs_more = info.needs_stream || info.needs_dataset(Dataset::output_score_grad);
   const AnalysisSpec spec{&info, Params(info.params)};
   return {"analysis", info.name, [=, &backend] {
             AnalysisOptions options;
             options.stream = &subjects->stream;
-            options.read_mlp_activation = [&](const SeeRows& see) {
+            options.read_rows = [&](Dataset, const SeeRows& see) {
               see(subjects->downstream.mlp_activation());
             };
             const Unit& unit = needs_more ? subjects->complete : subjects->plain;

@@ -45,8 +45,8 @@ inline void write_full_trace(const std::filesystem::path& file) {
     if (layer > 0) continue;
     writer.write_sink_logit(numbered_sinks());
     writer.write_projection(layer, numbered_projection());
-    writer.write_residual(numbered_residual());
-    writer.write_mlp_activation(numbered_activation());
+    writer.write_rows(Dataset::residual, numbered_residual());
+    writer.write_rows(Dataset::mlp_activation, numbered_activation());
     writer.write_gradients(numbered_gradients(), 7);
   }
   writer.close();

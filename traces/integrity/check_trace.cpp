@@ -52,8 +52,10 @@ TraceCheck check_trace(const Trace& trace, const std::function<void()>& between)
 void read_every_unit(const Trace& trace, const std::function<void()>& between) {
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
-      if (layer.mlp_width > 0) {
-        trace.read_mlp_activation(sequence.name, layer.index, [&](const Matrix&) { between(); });
+      for (const auto& [dataset, shape] : layer.recorded) {
+        const DatasetInfo& info = info_of(dataset);
+        if (info.level != Level::layer || !info.is_whole()) continue;
+        trace.read_rows(dataset, sequence.name, layer.index, [&](const Matrix&) { between(); });
       }
       for (const int head : layer.kv_heads) {
         between();

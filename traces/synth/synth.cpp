@@ -115,11 +115,10 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, int value_dim
   writer.write_layer(layer, made.query, made.key, made.value, made.output, {}, made.chunk);
   if (!made.sinks.empty()) writer.write_sink_logit(made.sinks);
   const SynthDownstream downstream(options, value_dim, layer);
-  if (options.hidden > 0) {
-    writer.write_projection(layer, downstream.projection());
-    writer.write_residual(downstream.residual());
+  if (options.hidden > 0) writer.write_projection(layer, downstream.projection());
+  for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
+    if (options.*rows.width > 0) writer.write_rows(rows.dataset, (downstream.*rows.make)());
   }
-  if (options.mlp_width > 0) writer.write_mlp_activation(downstream.mlp_activation());
   if (options.gradient_samples > 0) writer.write_gradients(downstream.gradients(), 0);
 }
 
@@ -161,12 +160,11 @@ std::size_t synth_memory(const SynthOptions& options) {
   const std::size_t work = size(std::min(options.threads, options.kv_heads)) *
                            (4 * keys + (options.output ? keys + values + 4 : 0));
   // Each with a copy that is written; gradients are scaled in one more.
-  const std::size_t beside = std::max({
-      2 * heads * values * size(options.hidden),
-      2 * tokens * size(options.hidden),
-      2 * tokens * size(options.mlp_width),
-      3 * size(options.gradient_samples) * heads * tokens * values,
-  });
+  std::size_t beside = std::max(2 * heads * values * size(options.hidden),
+                                3 * size(options.gradient_samples) * heads * tokens * values);
+  for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
+    beside = std::max(beside, 2 * tokens * size(options.*rows.width));
+  }
   return (tokens * stored + beside) * sizeof(float) + tokens * work * sizeof(double);
 }
 

@@ -53,6 +53,11 @@ Matrix SynthDownstream::projection() const {
                        1 / std::sqrt(rows));
 }
 
+std::vector<SynthDownstream::Rows> SynthDownstream::all_rows() {
+  return {{Dataset::residual, &SynthOptions::hidden, &SynthDownstream::residual},
+          {Dataset::mlp_activation, &SynthOptions::mlp_width, &SynthDownstream::mlp_activation}};
+}
+
 Matrix SynthDownstream::residual() const {
   return normal_matrix(stream(options_, layer_, Part::residual), options_.tokens, options_.hidden,
                        std::sqrt(layer_ + 1));

@@ -80,8 +80,11 @@ void add_layer(Digest& digest, const Trace& trace, const std::string& sequence,
     digest.add(unit.token_text);
     if (layer.has_output) digest.add(trace.read_output(name));
   }
-  if (layer.mlp_width == 0) return;
-  trace.read_mlp_activation(sequence, layer.index, [&](const Matrix& rows) { digest.add(rows); });
+  for (const auto& [dataset, shape] : layer.recorded) {
+    const DatasetInfo& info = info_of(dataset);
+    if (info.level != Level::layer || !info.is_whole()) continue;
+    trace.read_rows(dataset, sequence, layer.index, [&](const Matrix& rows) { digest.add(rows); });
+  }
 }
 
 }  // namespace
