@@ -29,11 +29,6 @@ Place layer_place(const std::filesystem::path& file, const UnitName& name) {
 
 }  // namespace
 
-int LayerInfo::width(Dataset dataset) const {
-  const auto found = recorded.find(dataset);
-  return found == recorded.end() ? 0 : found->second.back();
-}
-
 struct Trace::File {
   explicit File(const std::filesystem::path& file) : path(file) {}
 

@@ -188,6 +188,11 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
 
 }  // namespace
 
+int LayerInfo::width(Dataset dataset) const {
+  const auto found = recorded.find(dataset);
+  return found == recorded.end() ? 0 : found->second.back();
+}
+
 // With a damaged version the file would be read without its digests.
 int read_version(const GroupReader& root) {
   const std::string name = "kvtrace_version";

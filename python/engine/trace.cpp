@@ -247,8 +247,8 @@ nb::object layer_rows_of(const Trace& trace, const std::string& dataset,
   return array_of(std::move(all));
 }
 
-/// Name and names of the axes of each dataset that a program may give besides queries, keys,
-/// values and sinks.
+/// Name, names of the axes and what it is, of each dataset that a program may give besides queries,
+/// keys, values and sinks.
 nb::list given_datasets() {
   nb::list found;
   for (const DatasetInfo& info : datasets()) {
@@ -257,7 +257,7 @@ nb::list given_datasets() {
     for (int axis = 0; axis < info.num_axes(); ++axis) {
       axes.append(std::string(info.axes[axis].name));
     }
-    found.append(nb::make_tuple(std::string(info.name), nb::tuple(axes)));
+    found.append(nb::make_tuple(std::string(info.name), nb::tuple(axes), std::string(info.title)));
   }
   return found;
 }

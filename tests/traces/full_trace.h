@@ -45,8 +45,11 @@ inline void write_full_trace(const std::filesystem::path& file) {
     if (layer > 0) continue;
     writer.write_sink_logit(numbered_sinks());
     writer.write_projection(layer, numbered_projection());
-    writer.write_rows(Dataset::residual, numbered_residual());
-    writer.write_rows(Dataset::mlp_activation, numbered_activation());
+    for (const DatasetInfo& info : datasets()) {
+      if (info.level != Level::layer || !info.is_whole()) continue;
+      const bool is_residual = info.id == Dataset::residual;
+      writer.write_rows(info.id, is_residual ? numbered_residual() : numbered_activation());
+    }
     writer.write_gradients(numbered_gradients(), 7);
   }
   writer.close();

@@ -60,7 +60,7 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, int value_dim
   const SynthDownstream downstream(options, value_dim, layer);
   if (options.hidden > 0) writer.write_projection(layer, downstream.projection());
   for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
-    if (options.*rows.width > 0) writer.write_rows(rows.dataset, (downstream.*rows.make)());
+    if (options.*rows.width > 0) writer.write_rows(rows.dataset, rows.make(options, layer));
   }
   if (options.gradient_samples > 0) writer.write_gradients(downstream.gradients(), 0);
 }

@@ -60,7 +60,7 @@ def trace_of_arrays(
     from .. import _engine
 
     others: dict[int, dict[str, np.ndarray]] = {layer: {} for layer in arrays}
-    axes = dict(_engine.given_datasets())
+    axes = {name: each for name, each, _ in _engine.given_datasets()}
     for dataset, values in also.items():
         if dataset not in axes:
             raise UsageError(f"from_arrays: expected some of {', '.join(axes)}, found {dataset}")

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "traces/sha256.h"
-#include "traces/synth/synth.h"
+#include "traces/synth/synth_downstream.h"
 
 namespace kvsim::faults {
 namespace {
@@ -113,9 +113,8 @@ std::string seed_trace(bool is_tiny) {
   options.kv_heads = is_tiny ? 1 : 2;
   options.head_dim = 4;
   if (!is_tiny) {
-    options.hidden = 3;
+    for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) options.*rows.width = 3;
     options.gradient_samples = 1;
-    options.mlp_width = 3;
     options.rope_base = 10000;
     options.sink_logit = 1;
     options.attention_chunk = 3;
