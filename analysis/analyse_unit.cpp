@@ -51,9 +51,7 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
     if (spec.info->looks_ahead) subject->total_attention = totals;
     if (spec.info->needs_stream) subject->stream = options.stream;
     if (spec.info->runs_on_device) subject->device = device;
-    if (spec.info->needs_mlp_activation) {
-      subject->read_mlp_activation = options.read_mlp_activation;
-    }
+    if (spec.info->of_layer) subject->read_rows = options.read_rows;
     if (spec.info->accepts != nullptr) {
       std::copy_if(runs.begin(), runs.end(), std::back_inserter(subject->runs),
                    [&](const PolicyRun& run) { return spec.info->accepts(run.policy); });

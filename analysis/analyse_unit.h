@@ -14,7 +14,7 @@ struct AnalysisOptions {
   const std::atomic<bool>* interrupted =
       nullptr;                          ///< checked once per block; true: throw Interrupted
   const LayerStream* stream = nullptr;  ///< of Subject
-  std::function<void(const SeeRows&)> read_mlp_activation = {};  ///< of Subject
+  ReadRows read_rows = {};              ///< of Subject
 };
 
 /// Runs the analyses on one unit and returns their rows, parallel to `analyses`. `runs` are replays

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +19,8 @@
 namespace kvsim {
 
 struct LayerStream;  // analysis/layer_stream.h
+
+using ReadRows = std::function<void(Dataset dataset, const SeeRows& see)>;
 
 /// A replay of the unit under one policy at one budget.
 struct PolicyRun {
@@ -46,9 +50,9 @@ struct Subject {
   /// AnalysisInfo::looks_ahead, as it takes an extra pass over the attention.
   std::vector<std::vector<double>> total_attention = {};
 
-  /// Shows the layer's mlp_activation. Set for an analysis with AnalysisInfo::needs_mlp_activation
-  /// at the one unit that stands for its layer, the first recorded KV head; else null.
-  std::function<void(const SeeRows&)> read_mlp_activation = {};
+  /// Shows a dataset of the layer as a whole. Set for an analysis with AnalysisInfo::of_layer at
+  /// the one unit that stands for its layer, the first recorded KV head; else null.
+  ReadRows read_rows = {};
 
   /// The first step that a replay measures.
   int first_measured() const { return protocol.first_measured(unit.prompt_length); }
@@ -77,9 +81,14 @@ struct AnalysisSize {
   std::size_t tokens = 0;
   std::size_t group = 1;  ///< query heads
   std::size_t head_dim = 0;
-  std::size_t runs = 0;       ///< replays that it reads
-  std::size_t evictions = 0;  ///< of these replays, at most
-  std::size_t mlp_width = 0;
+  std::size_t runs = 0;                        ///< replays that it reads
+  std::size_t evictions = 0;                   ///< of these replays, at most
+  std::map<Dataset, std::size_t> widths = {};  ///< of what is recorded of the layer
+
+  std::size_t width(Dataset dataset) const {
+    const auto found = widths.find(dataset);
+    return found == widths.end() ? 0 : found->second;
+  }
 };
 
 /// What an analysis of one unit takes besides the unit and its blocks.
@@ -101,14 +110,13 @@ struct AnalysisInfo {
   std::vector<std::string> summary_by = {};  ///< ... per layer and value of these columns
 
   bool reads_attention = true;
-  bool needs_tokens = false;          ///< the trace must hold token_ids
-  bool needs_gradients = false;       ///< the trace must hold output_score_grad
-  bool needs_mlp_activation = false;  ///< the trace must hold mlp_activation
-  bool needs_stream = false;      ///< the trace must hold residual, output_projection and all heads
-  bool needs_spans = false;       ///< the trace must hold needles, and answers to predict
-  bool reads_selections = false;  ///< needs Trajectory::selected
-  bool looks_ahead = false;       ///< needs Subject::total_attention
-  bool runs_on_device = false;    ///< can use Subject::device
+  std::vector<Dataset> needs = {};  ///< what the trace must hold
+  bool of_layer = false;            ///< needs Subject::read_rows
+  bool needs_stream = false;        ///< needs Subject::stream, so the trace must hold all heads
+  bool needs_spans = false;         ///< the trace must hold needles, and answers to predict
+  bool reads_selections = false;    ///< needs Trajectory::selected
+  bool looks_ahead = false;         ///< needs Subject::total_attention
+  bool runs_on_device = false;      ///< can use Subject::device
 
   /// The policies whose replays it can read; null if it reads no replays.
   bool (*accepts)(const Spec& policy) = nullptr;
@@ -119,6 +127,10 @@ struct AnalysisInfo {
   /// An upper estimate of its memory; null: little.
   AnalysisMemory (*memory)(const Params& params, const AnalysisSize& size) = nullptr;
   std::function<std::unique_ptr<Analysis>(const Params& params, const Subject& subject)> make;
+
+  bool needs_dataset(Dataset dataset) const {
+    return std::find(needs.begin(), needs.end(), dataset) != needs.end();
+  }
 
   /// The file that it comes from, if it was registered when the program ran. Empty: it is built in.
   std::string origin = {};

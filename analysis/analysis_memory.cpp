@@ -40,8 +40,10 @@ std::size_t analysis_bytes(const AnalysisPlan& plan, const SweepJob& job,
       .tokens = shape.num_tokens, .group = shape.group_size, .head_dim = shape.head_dim};
   const Trace& trace = plan.sweep.traces[job.trace];
   for (const JobUnit& unit : job.units) {
-    const auto width = static_cast<std::size_t>(layer_info(trace, unit.name).mlp_width);
-    size.mlp_width = std::max(size.mlp_width, width);
+    for (const auto& [dataset, of_dataset] : layer_info(trace, unit.name).recorded) {
+      std::size_t& width = size.widths[dataset];
+      width = std::max(width, static_cast<std::size_t>(of_dataset.back()));
+    }
   }
   std::size_t beside = 0;  // the blocks
   std::size_t rows = 0;    // which are made when the blocks are no longer there

@@ -12,31 +12,24 @@
 namespace kvsim {
 namespace {
 
-void check_tokens(const AnalysisInfo& info, const SweepPlan& plan) {
-  if (!info.needs_tokens) return;
-  for (const PlannedUnit& unit : plan.units) {
-    const Trace& trace = plan.traces[unit.trace];
-    for (const SequenceInfo& sequence : trace.sequences()) {
-      if (sequence.name != unit.unit.name.sequence || sequence.has_token_ids) continue;
-      throw DataError(fmt::format(
-          "{}: /sequences/{}/token_ids: expected the tokens, which the analysis {} needs, found "
-          "nothing; record them, or leave the analysis out",
-          trace.file().string(), sequence.name, info.name));
-    }
-  }
+bool is_recorded(const Trace& trace, const UnitName& name, const DatasetInfo& dataset) {
+  return dataset.level == Level::sequence ? sequence_info(trace, name).has_token_ids
+                                          : layer_info(trace, name).has(dataset.id);
 }
 
-void check_gradients(const AnalysisInfo& info, const SweepPlan& plan) {
-  if (!info.needs_gradients) return;
+void check_datasets(const AnalysisInfo& info, const SweepPlan& plan) {
   for (const PlannedUnit& unit : plan.units) {
     const Trace& trace = plan.traces[unit.trace];
     const UnitName& name = unit.unit.name;
-    if (layer_info(trace, name).gradient_samples > 0) continue;
-    throw DataError(fmt::format(
-        "{}: /sequences/{}/layers/{}/output_score_grad: expected the gradients, which the analysis "
-        "{} needs, found nothing; record the trace with --also output_score_grad, or leave the "
-        "analysis out",
-        trace.file().string(), name.sequence, name.layer, info.name));
+    for (const Dataset needed : info.needs) {
+      const DatasetInfo& dataset = info_of(needed);
+      if (is_recorded(trace, name, dataset)) continue;
+      throw DataError(
+          fmt::format("{}: {}: expected {}, which the analysis {} needs, found nothing; {}, or "
+                      "leave the analysis out",
+                      trace.file().string(), path_of(dataset, name.sequence, name.layer),
+                      dataset.title, info.name, dataset.cure));
+    }
   }
 }
 
@@ -61,8 +54,9 @@ void check_spans(const AnalysisInfo& info, const SweepPlan& plan) {
   }
 }
 
-void check_mlp_activation(const AnalysisInfo& info, const SweepPlan& plan) {
-  if (!info.needs_mlp_activation) return;
+/// The rows of a layer stand at one unit, which has to be among those of the plan.
+void check_layers(const AnalysisInfo& info, const SweepPlan& plan) {
+  if (!info.of_layer) return;
   using Layer = std::tuple<std::size_t, std::string, int>;
   std::set<Layer> found;
   for (const PlannedUnit& unit : plan.units) {
@@ -72,22 +66,13 @@ void check_mlp_activation(const AnalysisInfo& info, const SweepPlan& plan) {
     }
   }
   for (const PlannedUnit& unit : plan.units) {
-    const Trace& trace = plan.traces[unit.trace];
     const UnitName& name = unit.unit.name;
-    const LayerInfo& layer = layer_info(trace, name);
-    if (layer.mlp_width == 0) {
-      throw DataError(fmt::format(
-          "{}: /sequences/{}/layers/{}/mlp_activation: expected what the MLP's neurons gave, which "
-          "the analysis {} needs, found nothing; record the trace with --also mlp_activation, or "
-          "leave the analysis out",
-          trace.file().string(), name.sequence, name.layer, info.name));
-    }
-    if (!found.contains({unit.trace, name.sequence, name.layer})) {
-      throw UsageError(fmt::format(
-          "analysis {}: layer {} of sequence {} has its row at KV head {}; expected it among "
-          "--heads, or no --heads",
-          info.name, name.layer, name.sequence, layer.kv_heads.front()));
-    }
+    if (found.contains({unit.trace, name.sequence, name.layer})) continue;
+    throw UsageError(fmt::format(
+        "analysis {}: layer {} of sequence {} has its row at KV head {}; expected it among "
+        "--heads, or no --heads",
+        info.name, name.layer, name.sequence,
+        layer_info(plan.traces[unit.trace], name).kv_heads.front()));
   }
 }
 
@@ -96,26 +81,13 @@ void check_stream(const AnalysisInfo& info, const SweepPlan& plan) {
   for (const PlannedUnit& unit : plan.units) {
     const Trace& trace = plan.traces[unit.trace];
     const UnitName& name = unit.unit.name;
-    const LayerInfo& layer = layer_info(trace, name);
-    const auto refuse = [&](const std::string& dataset, const std::string& expected,
-                            const std::string& found, const std::string& cure) {
-      throw DataError(
-          fmt::format("{}: {}: expected {}, which the analysis {} needs, found {}; {}, or leave "
-                      "the analysis out",
-                      trace.file().string(), dataset, expected, info.name, found, cure));
-    };
-    const std::string place = fmt::format("/sequences/{}/layers/{}", name.sequence, name.layer);
-    const std::string also = "record the trace with --also output_projection,residual";
-    if (!layer.has_residual) refuse(place + "/residual", "the residual stream", "nothing", also);
-    if (layer.hidden == 0) {
-      refuse(fmt::format("/model/layers/{}/output_projection", name.layer), "the output projection",
-             "nothing", also);
-    }
     const int heads = trace.header().num_kv_heads;
-    if (std::ssize(layer.kv_heads) != heads) {
-      refuse(place, fmt::format("all {} KV heads of the layer", heads),
-             fmt::format("{}", layer.kv_heads.size()), "record all heads");
-    }
+    const std::size_t found = layer_info(trace, name).kv_heads.size();
+    if (found == static_cast<std::size_t>(heads)) continue;
+    throw DataError(fmt::format(
+        "{}: /sequences/{}/layers/{}: expected all {} KV heads of the layer, which the analysis {} "
+        "needs, found {}; record all heads, or leave the analysis out",
+        trace.file().string(), name.sequence, name.layer, heads, info.name, found));
   }
 }
 
@@ -132,10 +104,9 @@ void check_policies(const AnalysisInfo& info, const std::vector<Spec>& policies)
 }
 
 void check_traces(const AnalysisInfo& info, const SweepPlan& plan) {
-  check_tokens(info, plan);
-  check_gradients(info, plan);
+  check_datasets(info, plan);
   check_spans(info, plan);
-  check_mlp_activation(info, plan);
+  check_layers(info, plan);
   check_stream(info, plan);
 }
 

@@ -134,8 +134,8 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
                           .seed = plan.sweep.request.seed,
                           .interrupted = &interrupted};
   if (stands_for_layer(trace, unit.name)) {
-    options.read_mlp_activation = [&](const SeeRows& see) {
-      trace.read_mlp_activation(unit.name.sequence, unit.name.layer, see);
+    options.read_rows = [&](Dataset dataset, const SeeRows& see) {
+      trace.read_rows(dataset, unit.name.sequence, unit.name.layer, see);
     };
   }
   if (looks_at_streams(plan.analyses)) {

@@ -10,13 +10,6 @@
 namespace kvsim {
 namespace {
 
-void try_library(const LayerData& data) {
-  for (const HeadDataset* dataset : {&data.query, &data.key, &data.value}) dataset->try_library();
-  for (const auto* dataset : {&data.output, &data.gradient, &data.residual, &data.mlp_activation}) {
-    if (*dataset) (*dataset)->try_library();
-  }
-}
-
 void read_all(const GroupReader& root, const TraceHeader& header,
               const std::vector<SequenceInfo>& sequences) {
   std::set<int> with_projection;
@@ -34,7 +27,7 @@ void read_all(const GroupReader& root, const TraceHeader& header,
         return ClosedUnderLock<LayerData>(
             new LayerData(open_layer(root, header, sequence, layer.index)));
       }();
-      try_library(*data);
+      for (const auto& [id, dataset] : data->matrices) dataset.try_library();
       if (layer.hidden > 0) with_projection.insert(layer.index);
     }
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "traces/datasets.h"
 #include "traces/hdf5/digest.h"
 #include "traces/hdf5/group_reader.h"
 #include "traces/hdf5/stored_numbers.h"
@@ -31,9 +32,10 @@ class HeadDataset {
   /// which an axis may have kAnySize, 1 or more.
   HeadDataset(const GroupReader& group, const std::string& name, const std::vector<hsize_t>& shape);
 
-  /// The same of any shape with so many axes.
-  static HeadDataset of_any_size(const GroupReader& group, const std::string& name, int axes) {
-    return {group, name, std::vector<hsize_t>(static_cast<std::size_t>(axes), kAnySize)};
+  /// The same of any shape with as many axes as declared.
+  static HeadDataset of_any_size(const GroupReader& group, const DatasetInfo& info) {
+    return {group, std::string(info.name),
+            std::vector<hsize_t>(static_cast<std::size_t>(info.num_axes()), kAnySize)};
   }
 
   int element_bytes() const { return format_.bytes; }

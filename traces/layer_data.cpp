@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "traces/sink_logit.h"
 
@@ -11,68 +12,85 @@ namespace {
 
 const std::string kRecordModelAgain = "record the file again, or without /model";
 
-hsize_t extent(int size) { return static_cast<hsize_t>(size); }
+hsize_t size_of(const Axis& axis, const TraceHeader& header, int tokens) {
+  const auto size = [](int number) { return static_cast<hsize_t>(number); };
+  switch (axis.size) {
+    case Axis::Size::query_heads:
+      return size(header.num_query_heads);
+    case Axis::Size::kv_heads:
+      return size(header.num_kv_heads);
+    case Axis::Size::tokens:
+      return size(tokens);
+    case Axis::Size::head_dim:
+      return size(header.head_dim);
+    case Axis::Size::value_dim:
+      return size(header.value_dim);
+    case Axis::Size::head_outputs:
+      return size(header.num_query_heads) * size(header.value_dim);
+    case Axis::Size::any:
+      break;
+  }
+  return HeadDataset::kAnySize;
+}
+
+/// Opens a declared dataset of a group. Nothing if it is optional and not there, or there as a
+/// whole and never written.
+std::optional<HeadDataset> open_declared(const GroupReader& group, const DatasetInfo& info,
+                                         const TraceHeader& header, int tokens) {
+  const std::string name(info.name);
+  if (info.optional && !group.contains(name)) return {};
+  std::vector<hsize_t> shape;
+  for (int axis = 0; axis < info.num_axes(); ++axis) {
+    shape.push_back(size_of(info.axes[axis], header, tokens));
+  }
+  HeadDataset opened(group, name, shape);
+  if (info.is_whole() && !opened.contains(0)) return {};
+  return opened;
+}
 
 int gradient_head(int sample, int kv_head, int member, const TraceHeader& header) {
   return sample * header.num_query_heads + kv_head * header.group_size() + member;
 }
 
-/// A dataset [tokens, any], of the layer as a whole; nothing if it is not there or never written.
-std::optional<HeadDataset> open_rows(const GroupReader& layer, const std::string& name,
-                                     int tokens) {
-  if (!layer.contains(name)) return {};
-  HeadDataset rows(layer, name, {extent(tokens), HeadDataset::kAnySize});
-  if (!rows.contains(0)) return {};
-  return rows;
-}
-
 }  // namespace
 
+const HeadDataset* LayerData::find(Dataset dataset) const {
+  const auto found = matrices.find(dataset);
+  return found == matrices.end() ? nullptr : &found->second;
+}
+
 LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens) {
-  const auto open = [&](const std::string& name, int heads, int dim) {
-    return HeadDataset(layer, name, {extent(heads), extent(tokens), extent(dim)});
-  };
-  LayerData data{.query = open("query", header.num_query_heads, header.head_dim),
-                 .key = open("key", header.num_kv_heads, header.head_dim),
-                 .value = open("value", header.num_kv_heads, header.value_dim)};
-  if (layer.contains("output")) {
-    data.output = open("output", header.num_query_heads, header.value_dim);
+  LayerData data;
+  for (const DatasetInfo& info : datasets()) {
+    if (info.level != Level::layer || !info.is_matrices()) continue;
+    if (auto opened = open_declared(layer, info, header, tokens)) {
+      data.matrices.emplace(info.id, std::move(*opened));
+    }
   }
-  if (layer.contains("output_score_grad")) {
-    data.gradient.emplace(
-        layer, "output_score_grad",
-        std::vector<hsize_t>{HeadDataset::kAnySize, extent(header.num_query_heads), extent(tokens),
-                             extent(header.value_dim)});
-    const AttributeReader attributes = data.gradient->attributes();
+  if (const HeadDataset* const gradient = data.find(Dataset::output_score_grad)) {
+    const AttributeReader attributes = gradient->attributes();
     data.gradient_scale = attributes.positive("scale");
     attributes.integer("label_seed", 0);
   }
-  data.residual = open_rows(layer, "residual", tokens);
-  data.mlp_activation = open_rows(layer, "mlp_activation", tokens);
   data.sink_logit = read_sink_logit(layer, header.num_query_heads);
   return data;
 }
 
-bool contains_group(const HeadDataset& dataset, int kv_head, const TraceHeader& header) {
-  for (int member = 0; member < header.group_size(); ++member) {
-    if (!dataset.contains(kv_head * header.group_size() + member)) return false;
-  }
-  return true;
-}
-
-bool contains_gradients(const LayerData& data, int kv_head, const TraceHeader& header) {
-  if (!data.gradient) return false;
-  const int samples = data.gradient->size(0);
-  for (int member = 0; member < header.group_size(); ++member) {
+bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const TraceHeader& header) {
+  const HeadDataset* const found = data.find(dataset);
+  if (found == nullptr) return false;
+  const int heads = found->size(static_cast<int>(found->shape().size()) - 3);
+  const int samples = found->num_heads() / heads;
+  const int of_unit = heads / header.num_kv_heads;
+  for (int head = kv_head * of_unit; head < (kv_head + 1) * of_unit; ++head) {
     int written = 0;
     for (int sample = 0; sample < samples; ++sample) {
-      written += data.gradient->contains(gradient_head(sample, kv_head, member, header));
+      written += found->contains(sample * heads + head);
     }
     if (written == 0) return false;
     if (written < samples) {
-      data.gradient->place().fail(fmt::format("all samples of query head {} or none",
-                                              kv_head * header.group_size() + member),
-                                  fmt::format("{} of {}", written, samples), data.gradient->fix());
+      found->place().fail(fmt::format("all samples of query head {} or none", head),
+                          fmt::format("{} of {}", written, samples), found->fix());
     }
   }
   return true;
@@ -80,16 +98,15 @@ bool contains_gradients(const LayerData& data, int kv_head, const TraceHeader& h
 
 std::vector<std::vector<Matrix>> read_gradients(const LayerData& data, int kv_head,
                                                 const TraceHeader& header) {
+  const HeadDataset& stored = data.matrices.at(Dataset::output_score_grad);
   const auto scale = static_cast<float>(data.gradient_scale);
-  std::vector<std::vector<Matrix>> gradients(data.gradient->size(0));
-  for (int sample = 0; sample < data.gradient->size(0); ++sample) {
+  std::vector<std::vector<Matrix>> gradients(stored.size(0));
+  for (int sample = 0; sample < stored.size(0); ++sample) {
     for (int member = 0; member < header.group_size(); ++member) {
-      const int head = gradient_head(sample, kv_head, member, header);
-      Matrix gradient = data.gradient->read(head) * scale;
+      Matrix gradient = stored.read(gradient_head(sample, kv_head, member, header)) * scale;
       if (!gradient.allFinite()) {
-        data.gradient->place().attribute("scale").fail("gradients that fit float32",
-                                                       fmt::format("{}", data.gradient_scale),
-                                                       data.gradient->fix());
+        stored.place().attribute("scale").fail(
+            "gradients that fit float32", fmt::format("{}", data.gradient_scale), stored.fix());
       }
       gradients[sample].push_back(std::move(gradient));
     }
@@ -126,12 +143,7 @@ std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceH
   const std::string name = fmt::format("{}", layer);
   if (!layers.contains(name)) return {};
   const GroupReader group = layers.group(name, kRecordModelAgain);
-  if (!group.contains("output_projection")) return {};
-  HeadDataset projection(
-      group, "output_projection",
-      {extent(header.num_query_heads) * extent(header.value_dim), HeadDataset::kAnySize});
-  if (!projection.contains(0)) return {};
-  return projection;
+  return open_declared(group, info_of(Dataset::output_projection), header, 0);
 }
 
 std::vector<Matrix> read_projection(const HeadDataset& projection, const TraceHeader& header,

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "traces/datasets.h"
 #include "traces/hdf5/group_reader.h"
 #include "traces/head_dataset.h"
 #include "traces/trace.h"
@@ -11,15 +13,16 @@ namespace kvsim {
 
 /// The datasets of a layer, opened and checked for type and shape.
 struct LayerData {
-  HeadDataset query;
-  HeadDataset key;
-  HeadDataset value;
-  std::optional<HeadDataset> output;
-  std::optional<HeadDataset> gradient;        ///< [samples, query heads, tokens, value_dim]
-  double gradient_scale = 1;                  ///< what stored gradients are multiplied by
-  std::optional<HeadDataset> residual;        ///< [tokens, hidden]
-  std::optional<HeadDataset> mlp_activation;  ///< [tokens, width]
-  std::vector<float> sink_logit;              ///< [query heads], or empty
+  std::map<Dataset, HeadDataset> matrices;  ///< those that are there
+  double gradient_scale = 1;                ///< what stored gradients are multiplied by
+  std::vector<float> sink_logit;            ///< [query heads], or empty
+
+  const HeadDataset& query() const { return matrices.at(Dataset::query); }
+  const HeadDataset& key() const { return matrices.at(Dataset::key); }
+  const HeadDataset& value() const { return matrices.at(Dataset::value); }
+
+  /// Null if it is not there.
+  const HeadDataset* find(Dataset dataset) const;
 };
 
 // The caller holds the Hdf5Lock for what opens datasets or asks what they contain, and does not
@@ -28,12 +31,9 @@ struct LayerData {
 /// Opens the datasets of a layer of so many tokens. Throws DataError.
 LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens);
 
-/// Whether all query heads of the KV head were written.
-bool contains_group(const HeadDataset& dataset, int kv_head, const TraceHeader& header);
-
-/// Whether gradients were written for all query heads of the KV head. Throws DataError if only some
-/// of the samples were.
-bool contains_gradients(const LayerData& data, int kv_head, const TraceHeader& header);
+/// Whether the dataset is there and all heads of the KV head were written, it or its query heads.
+/// Throws DataError if only some of the samples of a head were.
+bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const TraceHeader& header);
 
 /// The gradients of the query heads of a KV head: per sample one [tokens, value_dim] per head.
 /// Throws DataError.

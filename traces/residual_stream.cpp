@@ -14,7 +14,7 @@ const SequenceInfo* sequence_with_residual(const Trace& trace, const std::string
     if (sequence.name != name) continue;
     const bool has_residual = std::any_of(
         sequence.layers.begin(), sequence.layers.end(),
-        [&](const LayerInfo& info) { return info.index == layer && info.has_residual; });
+        [&](const LayerInfo& info) { return info.index == layer && info.has(Dataset::residual); });
     return has_residual ? &sequence : nullptr;
   }
   return nullptr;
@@ -29,7 +29,7 @@ Matrix read_residual(const Trace& trace, const std::string& sequence, int layer)
   trace.with_root([&](const GroupReader& root) {
     data.reset(new LayerData(open_layer(root, trace.header(), *info, layer)));
   });
-  return data->residual->read(0);
+  return data->matrices.at(Dataset::residual).read(0);
 }
 
 }  // namespace kvsim

@@ -145,8 +145,8 @@ class Trace::Rows final : public UnitRows {
     const SequenceInfo& sequence = *file_->find(name).first;
     num_tokens_ = sequence.num_tokens;
     data_ = file_->layer_data(sequence, name.layer);
-    at_once_ = std::max(
-        {data_->query.rows_at_once(), data_->key.rows_at_once(), data_->value.rows_at_once()});
+    at_once_ = std::max({data_->query().rows_at_once(), data_->key().rows_at_once(),
+                         data_->value().rows_at_once()});
   }
 
   int num_tokens() const override { return num_tokens_; }
@@ -158,11 +158,11 @@ class Trace::Rows final : public UnitRows {
     part.query.resize(static_cast<std::size_t>(group_size));
     query_digests_.resize(part.query.size());
     for (int member = 0; member < group_size; ++member) {
-      part.query[member] = data_->query.read_rows(kv_head_ * group_size + member, first, count,
-                                                  query_digests_[member]);
+      part.query[member] = data_->query().read_rows(kv_head_ * group_size + member, first, count,
+                                                    query_digests_[member]);
     }
-    part.key = data_->key.read_rows(kv_head_, first, count, key_digest_);
-    if (values_) part.value = data_->value.read_rows(kv_head_, first, count, value_digest_);
+    part.key = data_->key().read_rows(kv_head_, first, count, key_digest_);
+    if (values_) part.value = data_->value().read_rows(kv_head_, first, count, value_digest_);
     bound_.add(part.query, part.key);
   }
 
@@ -255,22 +255,22 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
     const auto data = file_->layer_data(*sequence, name.layer);
     for (int member = 0; member < group_size; ++member) {
       const int head = name.kv_head * group_size + member;
-      if (parts.vectors) unit.query[member] = data->query.read(head);
+      if (parts.vectors) unit.query[member] = data->query().read(head);
       if (!data->sink_logit.empty()) unit.sink_logit.push_back(data->sink_logit[head]);
     }
     if (parts.vectors) {
-      unit.key = data->key.read(name.kv_head);
-      if (parts.values) unit.value = data->value.read(name.kv_head);
+      unit.key = data->key().read(name.kv_head);
+      if (parts.values) unit.value = data->value().read(name.kv_head);
     }
-    if (parts.gradients &&
-        file_->with_hdf5([&] { return contains_gradients(*data, name.kv_head, header()); })) {
+    if (parts.gradients && file_->with_hdf5([&] {
+          return contains_unit(*data, Dataset::output_score_grad, name.kv_head, header());
+        })) {
       unit.output_score_grad = read_gradients(*data, name.kv_head, header());
     }
     if (parts.projection) {
       unit.output_projection = file_->projection(name);
-      if (data->residual) {
-        unit.residual_square =
-            file_->cache.residual_square(name.sequence, name.layer, *data->residual);
+      if (const HeadDataset* const residual = data->find(Dataset::residual)) {
+        unit.residual_square = file_->cache.residual_square(name.sequence, name.layer, *residual);
       }
     }
   }
@@ -291,28 +291,30 @@ std::vector<Matrix> Trace::read_output(const UnitName& name) const {
   const int group_size = header().group_size();
   std::vector<Matrix> output;
   const auto data = file_->layer_data(sequence, name.layer);
+  const HeadDataset* const stored = data->find(Dataset::output);
   for (int member = 0; member < group_size; ++member) {
     const int head = name.kv_head * group_size + member;
-    if (!data->output || !file_->with_hdf5([&] { return data->output->contains(head); })) {
+    if (stored == nullptr || !file_->with_hdf5([&] { return stored->contains(head); })) {
       Place{file_->path.string(),
             fmt::format("/sequences/{}/layers/{}/output", sequence.name, name.layer)}
           .fail(fmt::format("query head {}", head), "nothing recorded of it");
     }
-    output.push_back(data->output->read(head));
+    output.push_back(stored->read(head));
   }
   return output;
 }
 
-void Trace::read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const {
+void Trace::read_rows(Dataset dataset, const std::string& sequence, int layer,
+                      const SeeRows& see) const {
+  const DatasetInfo& declared = info_of(dataset);
   const SequenceInfo& info = *file_->find(sequence, layer).first;
   const auto data = file_->layer_data(info, layer);
-  if (!data->mlp_activation) {
-    Place{file_->path.string(),
-          fmt::format("/sequences/{}/layers/{}/mlp_activation", sequence, layer)}
-        .fail("the activations of the MLP", "nothing recorded of it",
-              "record the trace with --also mlp_activation");
+  const HeadDataset* const rows = declared.is_whole() ? data->find(dataset) : nullptr;
+  if (rows == nullptr) {
+    Place{file_->path.string(), path_of(declared, sequence, layer)}.fail(
+        std::string(declared.title), "nothing recorded of it", std::string(declared.cure));
   }
-  for_each_rows(*data->mlp_activation, see);
+  for_each_rows(*rows, see);
 }
 
 }  // namespace kvsim

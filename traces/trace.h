@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "traces/datasets.h"
 #include "traces/unit.h"
 
 namespace kvsim {
@@ -40,7 +42,6 @@ struct LayerInfo {
   std::vector<int> kv_heads;  ///< the recorded KV heads, ascending
   std::optional<int> sliding_window;
   std::optional<int> attention_chunk;
-  bool has_sink_logit = false;
   int key_bytes = 4;     ///< bytes per element, 2 or 4
   int value_bytes = 4;   ///< bytes per element, 2 or 4
   int output_bytes = 4;  ///< bytes per element, 2 or 4; meaningless without output
@@ -48,8 +49,13 @@ struct LayerInfo {
   int gradient_samples = 0;  ///< S of output_score_grad; 0: not recorded for every head
   int gradient_bytes = 4;    ///< bytes per element, 2 or 4; meaningless without gradient_samples
   int hidden = 0;            ///< columns of output_projection; 0: not recorded
-  bool has_residual = false;
-  int mlp_width = 0;  ///< neurons of mlp_activation; 0: not recorded
+
+  /// The shapes of the optional datasets, of those with heads where all kv_heads have them.
+  std::map<Dataset, std::vector<int>> recorded = {};
+
+  bool has(Dataset dataset) const { return recorded.contains(dataset); }
+  /// Its last axis; 0: not recorded.
+  int width(Dataset dataset) const;
 };
 
 struct SequenceInfo {
@@ -112,10 +118,10 @@ class Trace {
   /// query head, in the order of Unit::query. Throws DataError if the file lacks them.
   std::vector<Matrix> read_output(const UnitName& name) const;
 
-  /// Shows `see` what the neurons of a layer's MLP gave after their nonlinearity, [tokens, width],
+  /// Shows `see` a dataset [tokens, any] of a layer as a whole, such as Dataset::mlp_activation,
   /// some rows at a time and in order, so that memory stays small. Throws DataError if the file
   /// lacks it or a number is not finite.
-  void read_mlp_activation(const std::string& sequence, int layer, const SeeRows& see) const;
+  void read_rows(Dataset dataset, const std::string& sequence, int layer, const SeeRows& see) const;
 
   /// Whether it is no file, but memory. Then file() is kInMemory.
   bool in_memory() const;

@@ -103,6 +103,27 @@ std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& head
   return sizes;
 }
 
+/// LayerInfo::recorded.
+std::map<Dataset, std::vector<int>> recorded_of(const LayerData& data, const TraceHeader& header,
+                                                const std::vector<int>& kv_heads, int hidden) {
+  std::map<Dataset, std::vector<int>> recorded;
+  for (const auto& [id, dataset] : data.matrices) {
+    const DatasetInfo& info = info_of(id);
+    if (!info.optional) continue;
+    std::size_t complete = 0;  // of all heads, since a sample that is missing is an error
+    for (const int head : kv_heads)
+      complete += info.is_whole() || contains_unit(data, id, head, header);
+    if (complete == kv_heads.size())
+      recorded[id] = {dataset.shape().begin(), dataset.shape().end()};
+  }
+  if (kv_heads.empty()) recorded.erase(Dataset::output_score_grad);
+  if (!data.sink_logit.empty()) recorded[Dataset::sink_logit] = {header.num_query_heads};
+  if (hidden > 0) {
+    recorded[Dataset::output_projection] = {header.num_query_heads * header.value_dim, hidden};
+  }
+  return recorded;
+}
+
 /// `hidden`: the columns of the layer's output projection, 0 if the file lacks it.
 LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int tokens, int hidden) {
   LayerInfo info;
@@ -114,33 +135,29 @@ LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int to
   info.sliding_window = tokens_of("sliding_window");
   info.attention_chunk = tokens_of("attention_chunk");
   const LayerData data = open_datasets(layer, header, tokens);
-  info.key_bytes = data.key.element_bytes();
-  info.value_bytes = data.value.element_bytes();
-  info.has_sink_logit = !data.sink_logit.empty();
-  info.has_output = data.output.has_value();
-  if (info.has_output) info.output_bytes = data.output->element_bytes();
-  if (data.gradient) {
-    info.gradient_samples = data.gradient->size(0);
-    info.gradient_bytes = data.gradient->element_bytes();
-  }
-  info.hidden = hidden;
-  info.has_residual = data.residual.has_value();
-  if (data.mlp_activation) info.mlp_width = data.mlp_activation->size(1);
-  if (data.residual && hidden > 0 && data.residual->size(1) != hidden) {
-    data.residual->place().fail(
-        fmt::format("shape [{}, {}], as wide as output_projection", tokens, hidden),
-        fmt::format("[{}, {}]", tokens, data.residual->size(1)), data.residual->fix());
-  }
+  info.key_bytes = data.key().element_bytes();
+  info.value_bytes = data.value().element_bytes();
   for (int head = 0; head < header.num_kv_heads; ++head) {
-    if (!data.key.contains(head) || !data.value.contains(head) ||
-        !contains_group(data.query, head, header)) {
-      continue;
+    if (data.key().contains(head) && data.value().contains(head) &&
+        contains_unit(data, Dataset::query, head, header)) {
+      info.kv_heads.push_back(head);
     }
-    info.kv_heads.push_back(head);
-    info.has_output = info.has_output && contains_group(*data.output, head, header);
-    if (!contains_gradients(data, head, header)) info.gradient_samples = 0;
   }
-  if (info.kv_heads.empty()) info.gradient_samples = 0;
+  info.recorded = recorded_of(data, header, info.kv_heads, hidden);
+  info.hidden = hidden;
+  info.has_output = info.has(Dataset::output);
+  if (info.has_output) info.output_bytes = data.matrices.at(Dataset::output).element_bytes();
+  if (info.has(Dataset::output_score_grad)) {
+    const HeadDataset& gradient = data.matrices.at(Dataset::output_score_grad);
+    info.gradient_samples = gradient.size(0);
+    info.gradient_bytes = gradient.element_bytes();
+  }
+  const HeadDataset* const residual = data.find(Dataset::residual);
+  if (residual != nullptr && hidden > 0 && residual->size(1) != hidden) {
+    residual->place().fail(
+        fmt::format("shape [{}, {}], as wide as output_projection", tokens, hidden),
+        fmt::format("[{}, {}]", tokens, residual->size(1)), residual->fix());
+  }
   return info;
 }
 
@@ -170,6 +187,11 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
 }
 
 }  // namespace
+
+int LayerInfo::width(Dataset dataset) const {
+  const auto found = recorded.find(dataset);
+  return found == recorded.end() ? 0 : found->second.back();
+}
 
 // With a damaged version the file would be read without its digests.
 int read_version(const GroupReader& root) {

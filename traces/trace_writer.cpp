@@ -227,13 +227,10 @@ void TraceWriter::write_projection(int layer, const Matrix& projection) {
   });
 }
 
-void TraceWriter::write_residual(const Matrix& residual) { write_rows("residual", residual); }
-
-void TraceWriter::write_mlp_activation(const Matrix& activation) {
-  write_rows("mlp_activation", activation);
-}
-
-void TraceWriter::write_rows(const std::string& name, const Matrix& rows) {
+void TraceWriter::write_rows(Dataset dataset, const Matrix& rows) {
+  const DatasetInfo& info = info_of(dataset);
+  const std::string name(info.name);
+  require(info.level == Level::layer && info.is_whole(), name + ": expected a matrix of a layer");
   require(!file_->finished && !file_->layer.empty(), name + ": no layer was written");
   require(rows.rows() == file_->num_tokens && rows.cols() > 0,
           fmt::format("{}: expected [{}, any]", name, file_->num_tokens));

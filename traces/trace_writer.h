@@ -52,12 +52,9 @@ class TraceWriter {
   /// Writes W_O of a layer, [query heads * value_dim, hidden], at most once per layer.
   void write_projection(int layer, const Matrix& projection);
 
-  /// Writes the residual stream that the attention output of a layer is added to, [n, hidden], for
-  /// the layer of the sequence that was written last.
-  void write_residual(const Matrix& residual);
-
-  /// Writes what the neurons of that layer's MLP gave after their nonlinearity, [n, width].
-  void write_mlp_activation(const Matrix& activation);
+  /// Writes a dataset [n, any] of a layer as a whole, such as Dataset::residual, for the layer of
+  /// the sequence that was written last.
+  void write_rows(Dataset dataset, const Matrix& rows);
 
   /// Writes the gradients of that layer (Unit::output_score_grad): per sample one [n, value_dim]
   /// per query head. The file holds them over a power of two that uses the range of float16.
@@ -69,7 +66,6 @@ class TraceWriter {
   Trace open();
 
  private:
-  void write_rows(const std::string& name, const Matrix& rows);
   void finish();
 
   struct File;

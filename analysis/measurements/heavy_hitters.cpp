@@ -229,7 +229,7 @@ AnalysisInfo vocabulary_analysis() {
                   real_column("co_occurrence_correlation",
                               "the same with co_occurrences (the claim of Figure 2b)")},
       .summary = {"occurrence_correlation", "co_occurrence_correlation"},
-      .needs_tokens = true,
+      .needs = {Dataset::token_ids},
       .memory = memory_of_vocabulary,
       .make = make_analysis<Vocabulary>};
 }

@@ -29,8 +29,8 @@ class MlpAnalysis : public Analysis {
       : subject_(subject), threshold_(params.real("threshold")) {}
 
   std::vector<AnalysisRow> finish() final {
-    if (!subject_.read_mlp_activation) return {};  // another unit stands for the layer
-    subject_.read_mlp_activation([&](const Matrix& rows) { add_rows(rows); });
+    if (!subject_.read_rows) return {};  // another unit stands for the layer
+    subject_.read_rows(Dataset::mlp_activation, [&](const Matrix& rows) { add_rows(rows); });
     return rows();
   }
 
@@ -183,9 +183,10 @@ AnalysisInfo mlp_heavy_hitters_analysis() {
                                   "sum over tokens of the absolute value that the neuron gives")},
           .summary = {"active_share", "activation"},
           .reads_attention = false,
-          .needs_mlp_activation = true,
+          .needs = {Dataset::mlp_activation},
+          .of_layer = true,
           .memory = [](const Params&, const AnalysisSize& size) -> AnalysisMemory {
-            return {.rows = size.mlp_width, .bytes = 0};
+            return {.rows = size.width(Dataset::mlp_activation), .bytes = 0};
           },
           .make = make_analysis<MlpHeavyHitters>};
 }
@@ -233,7 +234,8 @@ AnalysisInfo mlp_concentration_analysis() {
       .summary = {"active_share", "nearly_always_share", "heavy_share", "rarely_share",
                   "best_20_percent"},
       .reads_attention = false,
-      .needs_mlp_activation = true,
+      .needs = {Dataset::mlp_activation},
+      .of_layer = true,
       .make = make_analysis<MlpConcentration>};
 }
 

@@ -66,7 +66,7 @@ AnalysisInfo predicted_kl_steps_analysis() {
           .summary = {"predicted_kl"},
           .summary_by = {"policy", "budget", "interval"},
           .reads_attention = false,
-          .needs_gradients = true,
+          .needs = {Dataset::output_score_grad},
           .accepts = [](const Spec&) { return true; },
           .make = make_analysis<PredictedKlSteps>};
 }

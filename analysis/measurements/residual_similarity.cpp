@@ -154,6 +154,7 @@ AnalysisInfo residual_similarity_analysis() {
       .summary = {"cosine", "cosine_least", "input_norm", "mlp_norm", "attention_norm",
                   "attention_cosine", "next_cosine", "least_epsilon", "score_correlation",
                   "pivotal_again", "pivotal_share"},
+      .needs = {Dataset::residual, Dataset::output_projection},
       .needs_stream = true,
       .make = make_analysis<ResidualSimilarity>};
 }

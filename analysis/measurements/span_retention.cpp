@@ -95,7 +95,7 @@ AnalysisInfo span_retention_analysis() {
       .summary = {"tokens", "share", "complete"},
       .summary_by = {"policy", "budget", "label"},
       .reads_attention = false,
-      .needs_tokens = true,
+      .needs = {Dataset::token_ids},
       .needs_spans = true,
       .reads_selections = true,
       .accepts = [](const Spec&) { return true; },

@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "sim/base/errors.h"
@@ -23,6 +25,7 @@ namespace {
 template <int axes>
 using Numbers = nb::ndarray<const float, nb::ndim<axes>, nb::c_contig, nb::device::cpu>;
 using Heads = Numbers<3>;
+using Samples = std::vector<std::vector<Matrix>>;
 
 struct Layer {
   int index;
@@ -30,10 +33,23 @@ struct Layer {
   std::optional<int> sliding_window;
   std::optional<int> attention_chunk;
   std::vector<float> sink_logit;
-  std::optional<Matrix> projection, residual;
-  std::vector<std::vector<Matrix>> gradients;
-  std::optional<Matrix> mlp_activation;
+  std::map<Dataset, Samples> others;  // one matrix stands for one sample of one head
 };
+
+/// What stands behind the heads of a layer, or in it as a whole, as a program may give it.
+bool is_given(const DatasetInfo& info) {
+  return info.optional && info.is_matrices() && info.id != Dataset::output;
+}
+
+const DatasetInfo& dataset_of(const std::string& name, bool (*is_meant)(const DatasetInfo&)) {
+  std::string names;
+  for (const DatasetInfo& info : datasets()) {
+    if (!is_meant(info)) continue;
+    if (info.name == name) return info;
+    names += (names.empty() ? "" : ", ") + std::string(info.name);
+  }
+  throw UsageError("expected one of " + names + ", found '" + name + "'");
+}
 
 std::vector<Matrix> matrices_of(const Heads& heads) {
   const auto rows = static_cast<Eigen::Index>(heads.shape(1));
@@ -46,20 +62,34 @@ std::vector<Matrix> matrices_of(const Heads& heads) {
   return matrices;
 }
 
-std::optional<Matrix> matrix_of(const nb::handle& given) {
-  if (given.is_none()) return {};
+Matrix matrix_of(const nb::handle& given) {
   const auto numbers = nb::cast<Numbers<2>>(given);
   return Eigen::Map<const Matrix>(numbers.data(), static_cast<Eigen::Index>(numbers.shape(0)),
                                   static_cast<Eigen::Index>(numbers.shape(1)));
 }
 
-std::vector<std::vector<Matrix>> samples_of(const nb::handle& given) {
-  if (given.is_none()) return {};
-  std::vector<std::vector<Matrix>> samples;
-  for (const nb::handle sample : given) {
-    samples.push_back(matrices_of(nb::cast<Heads>(sample)));
+std::map<Dataset, Samples> others_of(const nb::dict& given) {
+  std::map<Dataset, Samples> others;
+  for (const auto& [name, numbers] : given) {
+    const DatasetInfo& info = dataset_of(nb::cast<std::string>(name), is_given);
+    Samples& samples = others[info.id];
+    if (info.is_whole()) {
+      samples.push_back({matrix_of(numbers)});
+    } else {
+      for (const nb::handle sample : numbers) {
+        samples.push_back(matrices_of(nb::cast<Heads>(sample)));
+      }
+    }
   }
-  return samples;
+  return others;
+}
+
+void write_other(TraceWriter& writer, int layer, Dataset dataset, const Samples& samples,
+                 int label_seed) {
+  const Matrix& matrix = samples.front().front();
+  if (dataset == Dataset::output_projection) return writer.write_projection(layer, matrix);
+  if (dataset == Dataset::output_score_grad) return writer.write_gradients(samples, label_seed);
+  writer.write_rows(dataset, matrix);
 }
 
 std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>& given) {
@@ -69,8 +99,8 @@ std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>&
 }
 
 /// The package has checked all shapes. `layers`: (index, query, key, value, sliding window,
-/// attention chunk, sink logits, output projection, residual stream, gradients, activations of the
-/// MLP), the last seven may be None; `spans`: (start, end, label).
+/// attention chunk, sink logits, dict of other datasets by name), where window, chunk and sinks may
+/// be None; `spans`: (start, end, label).
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
                const std::vector<std::tuple<int, int, std::string>>& spans, int label_seed,
@@ -92,7 +122,7 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
          matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
          nb::cast<std::optional<int>>(layer[4]), nb::cast<std::optional<int>>(layer[5]),
          nb::cast<std::optional<std::vector<float>>>(layer[6]).value_or(std::vector<float>()),
-         matrix_of(layer[7]), matrix_of(layer[8]), samples_of(layer[9]), matrix_of(layer[10])});
+         others_of(nb::cast<nb::dict>(layer[7]))});
   }
   const Layer& first = given.front();
   written.num_query_heads = static_cast<int>(first.query.size());
@@ -110,10 +140,9 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
       writer.write_layer(layer.index, layer.query, layer.key, layer.value, {}, layer.sliding_window,
                          layer.attention_chunk);
       if (!layer.sink_logit.empty()) writer.write_sink_logit(layer.sink_logit);
-      if (layer.projection) writer.write_projection(layer.index, *layer.projection);
-      if (layer.residual) writer.write_residual(*layer.residual);
-      if (layer.mlp_activation) writer.write_mlp_activation(*layer.mlp_activation);
-      if (!layer.gradients.empty()) writer.write_gradients(layer.gradients, label_seed);
+      for (const auto& [dataset, samples] : layer.others) {
+        write_other(writer, layer.index, dataset, samples, label_seed);
+      }
     }
     return writer.open();
   } catch (const DataError&) {
@@ -149,18 +178,20 @@ nb::dict header_of(const Trace& trace) {
 }
 
 /// Per sequence (name, tokens, prompt length, source, layers, spans), per layer (index, KV heads,
-/// sliding window, whether it has outputs, width of the output projection or 0, whether it has
-/// residuals, samples of gradients, neurons of the MLP or 0, attention chunk, whether it has sink
-/// logits), per span (start, end, label).
+/// sliding window, attention chunk, dict from optional dataset that is recorded to its shape), per
+/// span (start, end, label).
 nb::list sequences_of(const Trace& trace) {
   nb::list sequences;
   for (const SequenceInfo& sequence : trace.sequences()) {
     nb::list layers;
     for (const LayerInfo& layer : sequence.layers) {
+      nb::dict recorded;
+      for (const auto& [dataset, shape] : layer.recorded) {
+        recorded[std::string(info_of(dataset).name).c_str()] = nb::tuple(nb::cast(shape));
+      }
       layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
-                                   nb::cast(layer.sliding_window), layer.has_output, layer.hidden,
-                                   layer.has_residual, layer.gradient_samples, layer.mlp_width,
-                                   nb::cast(layer.attention_chunk), layer.has_sink_logit));
+                                   nb::cast(layer.sliding_window), nb::cast(layer.attention_chunk),
+                                   recorded));
     }
     nb::list spans;
     for (const Span& span : sequence.spans) {
@@ -195,12 +226,16 @@ nb::dict unit_of(const Trace& trace, const std::string& sequence, int layer, int
   return found;
 }
 
-/// [n, width].
-nb::object mlp_activation_of(const Trace& trace, const std::string& sequence, int layer) {
+/// A dataset [n, any] of a layer as a whole.
+nb::object layer_rows_of(const Trace& trace, const std::string& dataset,
+                         const std::string& sequence, int layer) {
+  const DatasetInfo& info = dataset_of(dataset, [](const DatasetInfo& each) {
+    return each.level == Level::layer && each.is_whole();
+  });
   std::vector<Matrix> parts;
   {
     const nb::gil_scoped_release release;
-    trace.read_mlp_activation(sequence, layer, [&](const Matrix& rows) { parts.push_back(rows); });
+    trace.read_rows(info.id, sequence, layer, [&](const Matrix& rows) { parts.push_back(rows); });
   }
   Eigen::Index num_rows = 0;
   for (const Matrix& part : parts) num_rows += part.rows();
@@ -210,6 +245,21 @@ nb::object mlp_activation_of(const Trace& trace, const std::string& sequence, in
     first += part.rows();
   }
   return array_of(std::move(all));
+}
+
+/// Name, names of the axes and what it is, of each dataset that a program may give besides queries,
+/// keys, values and sinks.
+nb::list given_datasets() {
+  nb::list found;
+  for (const DatasetInfo& info : datasets()) {
+    if (!is_given(info)) continue;
+    nb::list axes;
+    for (int axis = 0; axis < info.num_axes(); ++axis) {
+      axes.append(std::string(info.axes[axis].name));
+    }
+    found.append(nb::make_tuple(std::string(info.name), nb::tuple(axes), std::string(info.title)));
+  }
+  return found;
 }
 
 /// KeyboardInterrupt, or what else Python makes of a signal. Called without the GIL.
@@ -249,13 +299,14 @@ void bind_trace(nb::module_& module) {
           "id", [](const Trace& trace) { return trace.id(); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("unit", &unit_of, "sequence"_a, "layer"_a, "kv_head"_a)
-      .def("mlp_activation", &mlp_activation_of, "sequence"_a, "layer"_a)
+      .def("rows", &layer_rows_of, "dataset"_a, "sequence"_a, "layer"_a)
       .def("image", [](const Trace& trace) {
         const std::string image = trace.image();
         return nb::bytes(image.data(), image.size());
       });
   module.def("trace_of", &trace_of, "header"_a, "name"_a, "prompt_length"_a, "token_ids"_a,
              "layers"_a, "spans"_a, "label_seed"_a, "half_precision"_a);
+  module.def("given_datasets", &given_datasets);
   module.def("seal_trace", &seal_written, "file"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("trace_of_image", [](const nb::bytes& image) {
     return Trace::from_image(std::string(image.c_str(), image.size()));

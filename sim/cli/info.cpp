@@ -29,13 +29,12 @@ std::string element_type(int bytes) { return bytes == 2 ? "float16" : "float32";
 std::string also(const LayerInfo& layer) {
   std::vector<std::string> parts;
   if (layer.attention_chunk) parts.push_back(fmt::format("chunks of {}", *layer.attention_chunk));
-  if (layer.has_sink_logit) parts.emplace_back("sink_logit");
-  if (layer.hidden > 0) parts.push_back(fmt::format("output_projection[{}]", layer.hidden));
-  if (layer.has_residual) parts.emplace_back("residual");
-  if (layer.gradient_samples > 0) {
-    parts.push_back(fmt::format("output_score_grad[{}]", layer.gradient_samples));
+  for (const auto& [dataset, shape] : layer.recorded) {
+    if (dataset == Dataset::output) continue;  // has a column
+    const DatasetInfo& info = info_of(dataset);
+    parts.emplace_back(info.name);
+    if (info.told_axis >= 0) parts.back() += fmt::format("[{}]", shape[info.told_axis]);
   }
-  if (layer.mlp_width > 0) parts.push_back(fmt::format("mlp_activation[{}]", layer.mlp_width));
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -31,12 +31,12 @@ Matrix some_activation(int tokens) {
   return activation;
 }
 
-AnalysisOptions options_with(const Matrix& mlp_activation, Mode mode, std::int64_t seed) {
+AnalysisOptions options_with(const Matrix& of_layer, Mode mode, std::int64_t seed) {
   AnalysisOptions options{.protocol = {.mode = mode}, .seed = seed};
-  options.read_mlp_activation = [=](const SeeRows& see) {
-    const Eigen::Index half = mlp_activation.rows() / 2;
-    see(mlp_activation.topRows(half));
-    see(mlp_activation.bottomRows(mlp_activation.rows() - half));
+  options.read_rows = [=](Dataset, const SeeRows& see) {
+    const Eigen::Index half = of_layer.rows() / 2;
+    see(of_layer.topRows(half));
+    see(of_layer.bottomRows(of_layer.rows() - half));
   };
   return options;
 }
@@ -63,8 +63,8 @@ std::vector<Row> analyse(std::string_view spec, const Unit& unit,
   return rows_of(spec, unit, runs, options_with(some_activation(unit.num_tokens()), mode, seed));
 }
 
-std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& mlp_activation) {
-  return rows_of(spec, unit, {}, options_with(mlp_activation, Mode::stream, 0));
+std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& of_layer) {
+  return rows_of(spec, unit, {}, options_with(of_layer, Mode::stream, 0));
 }
 
 PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mode,

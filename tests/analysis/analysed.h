@@ -32,7 +32,7 @@ std::vector<Row> analyse(std::string_view spec, const Unit& unit,
                          std::int64_t seed = 0);
 
 /// The same of a unit that stands for its layer, whose MLP gave this, [n, width].
-std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& mlp_activation);
+std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& of_layer);
 
 /// A replay of the unit for analyses to look at; `policy` and `budget` as a user writes them.
 PolicyRun run_of(std::string_view policy, int budget, const Unit& unit, Mode mode = Mode::stream,

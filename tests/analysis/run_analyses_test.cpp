@@ -120,7 +120,7 @@ TEST_CASE("analysis: what cannot be done is refused, or left out of all", "[anal
   CHECK(plan.analyses.size() < analyses().size());
   for (const AnalysisSpec& spec : plan.analyses) {
     CHECK(spec.info->accepts == nullptr);
-    CHECK_FALSE(spec.info->needs_tokens);
+    CHECK_FALSE(spec.info->needs_dataset(Dataset::token_ids));
     CHECK_FALSE(spec.info->needs_spans);
   }
   CHECK(plan.left_out.size() == analyses().size() - plan.analyses.size());
@@ -194,7 +194,7 @@ TEST_CASE("analysis: a layer without what its MLP gave is refused, or left out o
       Contains("trace.h5: /sequences/synthetic/layers/0/mlp_activation: expected") &&
           Contains("record the trace with --also mlp_activation, or leave the analysis out"));
   for (const AnalysisSpec& spec : plan_analyses(parse_analyses("all"), request, true).analyses) {
-    CHECK_FALSE(spec.info->needs_mlp_activation);
+    CHECK_FALSE(spec.info->needs_dataset(Dataset::mlp_activation));
   }
   request = request_with_mlp(folder);
   request.selection.kv_heads = {1};

@@ -45,7 +45,8 @@ struct Subjects {
         options(layer_of(head)),
         downstream(options, options.head_dim, 0),
         next(options, options.head_dim, 1),
-        stream(downstream.residual(), head.value * downstream.projection(), next.residual()) {}
+        stream(downstream.rows(Dataset::residual), head.value * downstream.projection(),
+               next.rows(Dataset::residual)) {}
 
   const Unit& plain;
   Unit complete;
@@ -96,13 +97,13 @@ std::vector<PolicyRun> runs_on(const Unit& unit, int budget, const Backend& back
 CostEntry analysis_entry(const AnalysisInfo& info, const std::shared_ptr<Subjects>& subjects,
                          const std::shared_ptr<std::vector<PolicyRun>>& runs,
                          const Backend& backend) {
-  const bool needs_more = info.needs_gradients || info.needs_stream;
+  const bool needs_more = info.needs_stream || info.needs_dataset(Dataset::output_score_grad);
   const AnalysisSpec spec{&info, Params(info.params)};
   return {"analysis", info.name, [=, &backend] {
             AnalysisOptions options;
             options.stream = &subjects->stream;
-            options.read_mlp_activation = [&](const SeeRows& see) {
-              see(subjects->downstream.mlp_activation());
+            options.read_rows = [&](Dataset dataset, const SeeRows& see) {
+              see(subjects->downstream.rows(dataset));
             };
             const Unit& unit = needs_more ? subjects->complete : subjects->plain;
             analyse_unit(unit, {&spec, 1}, *runs, options, backend);

@@ -96,12 +96,21 @@ def test_synthetic_traces_have_them_on_request():
          r"output_score_grad: layer 0: expected numbers \[any, 4, 6, 3\]"),
         (dict(mlp_activation=arrays(5, 5)), r"mlp_activation: layer 0: expected .* \[6, any\]"),
         (dict(residual={1: arrays(6, 5)}), r"residual: expected layers of \[0\], found \[1\]"),
+        (dict(router=arrays(6, 5)), "expected some of output_projection, .*, found router"),
         (dict(label_seed=-1), "label_seed: expected one in 0..2147483647, found -1"),
     ],
 )  # fmt: skip
 def test_arrays_that_do_not_fit_are_named(options, message):
     with pytest.raises(kvsim.UsageError, match=message):
         kvsim.Trace.from_arrays(*attention(), **options)
+
+
+def test_a_layer_shows_its_residual_stream():
+    given = behind()
+    trace = kvsim.Trace.from_arrays(*attention(), **given)
+    np.testing.assert_array_equal(trace.rows("residual"), given["residual"])
+    with pytest.raises(kvsim.UsageError, match=r"expected one of residual, .*, found .query."):
+        trace.rows("query")
 
 
 def test_several_layers_need_a_dict():
@@ -120,6 +129,7 @@ def test_a_layer_shows_the_activations_of_its_mlp():
     trace = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)}, mlp_activation={3: given})
     assert [layer.mlp_width for layer in trace.sequences[0].layers] == [0, 11]
     np.testing.assert_array_equal(trace.mlp_activation(layer=3), given)
+    assert trace.sequences[0].layers[1].recorded == {"mlp_activation": (TOKENS, 11)}
     with pytest.raises(kvsim.DataError, match="record the trace with --also mlp_activation"):
         trace.mlp_activation(layer=0)
     without = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)})

@@ -52,12 +52,13 @@ void make_version_1(const std::filesystem::path& file, const std::string& id) {
   };
   std::vector<Texts> lists;
   Trace(file).with_root([&](const GroupReader& root) {
-    for (const DatasetName& name : list_datasets(root)) {
-      if (name.name != "token_text" && name.name != "label") continue;
-      const GroupReader group = root.at(name.group);
-      const auto offsets = group.dataset(name.name + "_offsets").getSpace();
+    for (const DatasetPlace& place : list_datasets(root)) {
+      if (place.info->elements != Elements::text) continue;
+      const GroupReader group = root.at(place.group);
+      const auto offsets = group.dataset(place.name() + "_offsets").getSpace();
       const auto count = static_cast<std::size_t>(offsets.getSimpleExtentNpoints() - 1);
-      lists.push_back({name.group + "/" + name.name, read_text_list(group, name.name, count)});
+      lists.push_back(
+          {place.group + "/" + place.name(), read_text_list(group, place.name(), count)});
     }
   });
   const Hdf5Lock lock;

@@ -14,7 +14,8 @@ void write_downstream(TraceWriter& writer, int layer, int tokens, int hidden, bo
   const auto seed = static_cast<std::uint64_t>(1000 + layer);
   if (is_first)
     writer.write_projection(layer, random_unit({.tokens = 12, .head_dim = hidden}, seed).key);
-  writer.write_residual(random_unit({.tokens = tokens, .head_dim = hidden}, seed + 10).key);
+  writer.write_rows(Dataset::residual,
+                    random_unit({.tokens = tokens, .head_dim = hidden}, seed + 10).key);
   writer.write_gradients(random_unit(shape, seed + 20).output_score_grad, 0);
 }
 

@@ -51,17 +51,15 @@ TEST_CASE("a layer says what is recorded of it beside attention") {
   const FullTrace full;
   const std::vector<LayerInfo> layers = Trace(full.file).sequences().front().layers;
   CHECK(layers[0].hidden == kHidden);
-  CHECK(layers[0].has_residual);
-  CHECK(layers[0].has_sink_logit);
+  CHECK(layers[0].has(Dataset::residual));
+  CHECK(layers[0].has(Dataset::sink_logit));
   CHECK(layers[0].attention_chunk == 2);
-  CHECK(layers[0].mlp_width == 9);
+  CHECK(layers[0].width(Dataset::mlp_activation) == 9);
   CHECK(layers[0].gradient_samples == 2);
   CHECK(layers[0].gradient_bytes == 2);
   CHECK(layers[1].hidden == 0);
-  CHECK_FALSE(layers[1].has_residual);
-  CHECK_FALSE(layers[1].has_sink_logit);
+  CHECK(layers[1].recorded.size() == 1);  // the outputs
   CHECK_FALSE(layers[1].attention_chunk.has_value());
-  CHECK(layers[1].mlp_width == 0);
   CHECK(layers[1].gradient_samples == 0);
 }
 
@@ -156,8 +154,8 @@ TEST_CASE("what was never written of a whole layer is not there") {
   seal_again(full.file);
   const LayerInfo layer = Trace(full.file).sequences().front().layers.front();
   CHECK(layer.hidden == 0);
-  CHECK_FALSE(layer.has_residual);
-  CHECK(layer.mlp_width == 0);
+  CHECK_FALSE(layer.has(Dataset::residual));
+  CHECK(layer.width(Dataset::mlp_activation) == 0);
   CHECK(layer.gradient_samples == 2);
 }
 
@@ -253,8 +251,9 @@ TEST_CASE("the writer takes what fits the header and the sequence") {
   const TemporaryFolder folder;
   TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(writer.write_residual(numbered_residual()), Contains("no layer was written"));
-  CHECK_THROWS_WITH(writer.write_mlp_activation(numbered_activation()),
+  CHECK_THROWS_WITH(writer.write_rows(Dataset::residual, numbered_residual()),
+                    Contains("no layer was written"));
+  CHECK_THROWS_WITH(writer.write_rows(Dataset::mlp_activation, numbered_activation()),
                     Contains("mlp_activation: no layer was written"));
   CHECK_THROWS_WITH(writer.write_gradients(numbered_gradients(), 0),
                     Contains("no layer was written"));

@@ -35,7 +35,8 @@ inline std::vector<std::vector<Matrix>> numbered_gradients() {
 inline void write_full_trace(const std::filesystem::path& file) {
   const TraceHeader header = small_header();
   TraceWriter writer(file, header, ElementType::float16);
-  writer.begin_sequence("a", kSmallTokens, 0, "", {});
+  writer.begin_sequence("a", kSmallTokens, 0, "", std::vector<std::int32_t>(kSmallTokens, 7));
+  writer.write_token_text(std::vector<std::string>(kSmallTokens, "word"));
   writer.write_spans({{1, 3, "needle"}});
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
@@ -44,8 +45,11 @@ inline void write_full_trace(const std::filesystem::path& file) {
     if (layer > 0) continue;
     writer.write_sink_logit(numbered_sinks());
     writer.write_projection(layer, numbered_projection());
-    writer.write_residual(numbered_residual());
-    writer.write_mlp_activation(numbered_activation());
+    for (const DatasetInfo& info : datasets()) {
+      if (info.level != Level::layer || !info.is_whole()) continue;
+      const bool is_residual = info.id == Dataset::residual;
+      writer.write_rows(info.id, is_residual ? numbered_residual() : numbered_activation());
+    }
     writer.write_gradients(numbered_gradients(), 7);
   }
   writer.close();

@@ -40,7 +40,8 @@ TEST_CASE("many threads that read one trace read what one reads") {
       trace.read_unit({"a", 0, 1}, {.vectors = false}).rows->read(0, part);
       differing += part.key != expected[1].key;
       Matrix activation;
-      trace.read_mlp_activation("a", 0, [&](const Matrix& rows) { activation = rows; });
+      trace.read_rows(Dataset::mlp_activation, "a", 0,
+                      [&](const Matrix& rows) { activation = rows; });
       differing += activation != numbered_activation();
     });
   }

@@ -12,7 +12,7 @@ namespace kvsim::traces_test::mlp_activation_test {
 Matrix activation_of(const Trace& trace, const std::string& sequence, int layer) {
   std::vector<Matrix> parts;
   Eigen::Index num_rows = 0;
-  trace.read_mlp_activation(sequence, layer, [&](const Matrix& rows) {
+  trace.read_rows(Dataset::mlp_activation, sequence, layer, [&](const Matrix& rows) {
     parts.push_back(rows);
     num_rows += rows.rows();
   });
@@ -35,8 +35,8 @@ TEST_CASE("the activations of an MLP are read a part at a time and in order") {
   options.mlp_width = 16384;
   const Trace trace = synthesize(options);
   std::vector<Eigen::Index> parts;
-  trace.read_mlp_activation("synthetic", 0,
-                            [&](const Matrix& rows) { parts.push_back(rows.rows()); });
+  trace.read_rows(Dataset::mlp_activation, "synthetic", 0,
+                  [&](const Matrix& rows) { parts.push_back(rows.rows()); });
   CHECK(parts == std::vector<Eigen::Index>{64, 64, 64, 8});
 }
 

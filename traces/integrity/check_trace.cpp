@@ -22,18 +22,19 @@ std::vector<int> written_heads(const HeadDataset& dataset) {
 TraceCheck check_trace(const Trace& trace, const std::function<void()>& between) {
   TraceCheck check{.version = trace.header().version};
   if (check.version < 2) return check;
-  std::vector<DatasetName> datasets;
-  trace.with_root([&](const GroupReader& root) { datasets = list_datasets(root); });
-  for (const DatasetName& name : datasets) {
+  std::vector<DatasetPlace> places;
+  trace.with_root([&](const GroupReader& root) { places = list_datasets(root); });
+  for (const DatasetPlace& place : places) {
     ClosedUnderLock<HeadDataset> opened;
     std::vector<int> heads;
     trace.with_root([&](const GroupReader& root) {
-      const GroupReader group = root.at(name.group);
-      if (name.head_axes == 0) {
-        read_elements(group.dataset(name.name), group.place().child(name.name), group.fix());
+      const GroupReader group = root.at(place.group);
+      if (!place.info->is_matrices()) {
+        const std::string name = place.name();
+        read_elements(group.dataset(name), group.place().child(name), group.fix());
         return;
       }
-      opened.reset(new HeadDataset(HeadDataset::of_any_size(group, name.name, name.head_axes)));
+      opened.reset(new HeadDataset(HeadDataset::of_any_size(group, *place.info)));
       heads = written_heads(*opened);
     });
     for (const int head : heads) {
@@ -51,8 +52,10 @@ TraceCheck check_trace(const Trace& trace, const std::function<void()>& between)
 void read_every_unit(const Trace& trace, const std::function<void()>& between) {
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
-      if (layer.mlp_width > 0) {
-        trace.read_mlp_activation(sequence.name, layer.index, [&](const Matrix&) { between(); });
+      for (const auto& [dataset, shape] : layer.recorded) {
+        const DatasetInfo& info = info_of(dataset);
+        if (info.level != Level::layer || !info.is_whole()) continue;
+        trace.read_rows(dataset, sequence.name, layer.index, [&](const Matrix&) { between(); });
       }
       for (const int head : layer.kv_heads) {
         between();

@@ -21,8 +21,8 @@ struct TraceCheck {
 TraceCheck check_trace(
     const Trace& trace, const std::function<void()>& between = [] {});
 
-/// Reads what verbs read of every unit, and MLP activations, which checks that numbers are finite:
-/// all that can be checked of a trace of version 1. Throws DataError. `between` may throw.
+/// Reads what verbs read of every unit, and matrices of layers, which checks that numbers are
+/// finite: all that can be checked of a trace of version 1. Throws DataError. `between` may throw.
 void read_every_unit(const Trace& trace, const std::function<void()>& between);
 
 }  // namespace kvsim

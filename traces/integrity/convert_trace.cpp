@@ -71,16 +71,16 @@ class Conversion {
 
   LeftOut run(const Report& report) {
     write_groups();
-    std::vector<DatasetName> datasets;
-    trace_.with_root([&](const GroupReader& root) { datasets = list_datasets(root); });
-    for (const DatasetName& dataset : datasets) {
-      if (dataset.head_axes == 0) copy_list(dataset);
+    std::vector<DatasetPlace> places;
+    trace_.with_root([&](const GroupReader& root) { places = list_datasets(root); });
+    for (const DatasetPlace& place : places) {
+      if (!place.info->is_matrices()) copy_list(place);
     }
-    std::erase_if(datasets, [](const DatasetName& dataset) { return dataset.head_axes == 0; });
+    std::erase_if(places, [](const DatasetPlace& place) { return !place.info->is_matrices(); });
     trace_.with_root([&](const GroupReader& root) {
-      for (const DatasetName& each : datasets) total_ += open(root, each).num_heads();
+      for (const DatasetPlace& place : places) total_ += open(root, place).num_heads();
     });
-    for (const DatasetName& dataset : datasets) copy_heads(dataset, report);
+    for (const DatasetPlace& place : places) copy_heads(place, report);
     output_.write(0, [&](H5::H5File& h5) {
       write_manifest(GroupReader({name_, "/"}, h5.openGroup("/"), "convert it again"));
     });
@@ -91,8 +91,8 @@ class Conversion {
   }
 
  private:
-  static HeadDataset open(const GroupReader& root, const DatasetName& dataset) {
-    return HeadDataset::of_any_size(root.at(dataset.group), dataset.name, dataset.head_axes);
+  static HeadDataset open(const GroupReader& root, const DatasetPlace& place) {
+    return HeadDataset::of_any_size(root.at(place.group), *place.info);
   }
 
   void write_groups() {
@@ -114,18 +114,18 @@ class Conversion {
     });
   }
 
-  void copy_list(const DatasetName& dataset) {
-    if (dataset.name.ends_with("_offsets")) return;  // with their strings
+  void copy_list(const DatasetPlace& dataset) {
+    if (dataset.info->elements == Elements::offsets) return;  // with their strings
     std::unique_ptr<TextList> text;
     std::unique_ptr<List, DeleteUnderLock> list;
     trace_.with_root([&](const GroupReader& root) {
       const GroupReader group = root.at(dataset.group);
-      const Place place = group.place().child(dataset.name);
-      if (dataset.name == "token_text" || dataset.name == "label") {
-        text = std::make_unique<TextList>(read_text(group, dataset.name));
+      const Place place = group.place().child(dataset.name());
+      if (dataset.info->elements == Elements::text) {
+        text = std::make_unique<TextList>(read_text(group, dataset.name()));
         return;
       }
-      const H5::DataSet from = group.dataset(dataset.name);
+      const H5::DataSet from = group.dataset(dataset.name());
       list.reset(new List{place.path, little_endian(from, place, group.fix()),
                           read_elements(from, place, group.fix())});
     });
@@ -140,7 +140,7 @@ class Conversion {
     });
   }
 
-  void copy_heads(const DatasetName& dataset, const Report& report) {
+  void copy_heads(const DatasetPlace& dataset, const Report& report) {
     ClosedUnderLock<HeadDataset> from;
     trace_.with_root(
         [&](const GroupReader& root) { from.reset(new HeadDataset(open(root, dataset))); });
@@ -188,9 +188,10 @@ class Conversion {
   }
 
   // One head of an output projection can be read alone.
-  hsize_t rows_per_chunk(const DatasetName& dataset) const {
-    return dataset.name == "output_projection" ? static_cast<hsize_t>(trace_.header().value_dim)
-                                               : HeadWriter::kMostRowsPerChunk;
+  hsize_t rows_per_chunk(const DatasetPlace& dataset) const {
+    return dataset.info->id == Dataset::output_projection
+               ? static_cast<hsize_t>(trace_.header().value_dim)
+               : HeadWriter::kMostRowsPerChunk;
   }
 
   const Trace& trace_;

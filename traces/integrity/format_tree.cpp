@@ -1,45 +1,36 @@
 #include "traces/integrity/format_tree.h"
 
-#include <utility>
-
 namespace kvsim {
 namespace {
 
-/// What the format knows of one kind of group.
-struct KnownMembers {
+/// The attributes that the format knows of one kind of group.
+struct KnownAttributes {
   std::vector<std::string> integers;
   std::vector<std::string> numbers;
   std::vector<std::string> texts;
-  std::vector<std::pair<std::string, int>> datasets;  ///< and their head axes
 };
 
-const KnownMembers kRoot{
+const KnownAttributes kRoot{
     {"kvtrace_version", "num_layers", "num_query_heads", "num_kv_heads", "head_dim", "value_dim"},
     {"scale", "logit_softcap"},
-    {},
     {}};
-const KnownMembers kRope{{}, {"attention_factor"}, {"style"}, {{"inv_freq", 0}}};
-const KnownMembers kModelLayer{{}, {}, {}, {{"output_projection", 2}}};
-const KnownMembers kSequence{{"num_tokens", "prompt_length"},
-                             {},
-                             {},
-                             {{"token_ids", 0}, {"token_text", 0}, {"token_text_offsets", 0}}};
-const KnownMembers kSpans{
-    {}, {}, {}, {{"start", 0}, {"end", 0}, {"label", 0}, {"label_offsets", 0}}};
-const KnownMembers kLayer{{"sliding_window", "attention_chunk"},
-                          {},
-                          {},
-                          {{"query", 3},
-                           {"key", 3},
-                           {"value", 3},
-                           {"output", 3},
-                           {"sink_logit", 0},
-                           {"residual", 2},
-                           {"output_score_grad", 4},
-                           {"mlp_activation", 2}}};
 
-nlohmann::json members_of(const GroupReader& group, const KnownMembers& known,
-                          const DescribeDataset& describe) {
+KnownAttributes known_attributes(Level level) {
+  switch (level) {
+    case Level::rope:
+      return {{}, {"attention_factor"}, {"style"}};
+    case Level::sequence:
+      return {{"num_tokens", "prompt_length"}, {}, {}};
+    case Level::layer:
+      return {{"sliding_window", "attention_chunk"}, {}, {}};
+    case Level::model_layer:
+    case Level::spans:
+      break;
+  }
+  return {};
+}
+
+nlohmann::json attributes_of(const GroupReader& group, const KnownAttributes& known) {
   nlohmann::json found = nlohmann::json::object();
   const AttributeReader attributes = group.attributes();
   for (const std::string& name : known.integers) {
@@ -51,8 +42,14 @@ nlohmann::json members_of(const GroupReader& group, const KnownMembers& known,
   for (const std::string& name : known.texts) {
     if (attributes.has(name)) found[name] = attributes.text(name);
   }
-  for (const auto& [name, head_axes] : known.datasets) {
-    if (group.contains(name)) found[name] = describe(group, name, head_axes);
+  return found;
+}
+
+nlohmann::json members_of(const GroupReader& group, Level level, const DescribeDataset& describe) {
+  nlohmann::json found = attributes_of(group, known_attributes(level));
+  for (const DatasetInfo& dataset : datasets()) {
+    const std::string name(dataset.name);
+    if (dataset.level == level && group.contains(name)) found[name] = describe(group, dataset);
   }
   return found;
 }
@@ -70,40 +67,38 @@ nlohmann::json groups_of(const GroupReader& group, const Members& members) {
 }  // namespace
 
 nlohmann::json format_tree(const GroupReader& root, const DescribeDataset& describe) {
-  const auto with = [&](const KnownMembers& known) {
-    return [&](const GroupReader& group) { return members_of(group, known, describe); };
-  };
-  const auto layers_of = [&](const GroupReader& group, const KnownMembers& known,
-                             nlohmann::json& found) {
+  const auto layers_of = [&](const GroupReader& group, Level level, nlohmann::json& found) {
     if (!group.contains("layers")) return;
-    found["layers"] = groups_of(group.group("layers", group.fix()), with(known));
+    found["layers"] = groups_of(group.group("layers", group.fix()), [&](const GroupReader& layer) {
+      return members_of(layer, level, describe);
+    });
   };
-  nlohmann::json tree = members_of(root, kRoot, describe);
+  nlohmann::json tree = attributes_of(root, kRoot);
   if (root.contains("rope")) {
-    tree["rope"] = members_of(root.group("rope", root.fix()), kRope, describe);
+    tree["rope"] = members_of(root.group("rope", root.fix()), Level::rope, describe);
   }
   if (root.contains("model")) {
     nlohmann::json& model = tree["model"] = nlohmann::json::object();
-    layers_of(root.group("model", root.fix()), kModelLayer, model);
+    layers_of(root.group("model", root.fix()), Level::model_layer, model);
   }
   tree["sequences"] = groups_of(root.group("sequences", root.fix()), [&](const GroupReader& group) {
-    nlohmann::json sequence = members_of(group, kSequence, describe);
+    nlohmann::json sequence = members_of(group, Level::sequence, describe);
     if (group.contains("spans")) {
-      sequence["spans"] = members_of(group.group("spans", group.fix()), kSpans, describe);
+      sequence["spans"] = members_of(group.group("spans", group.fix()), Level::spans, describe);
     }
-    layers_of(group, kLayer, sequence);
+    layers_of(group, Level::layer, sequence);
     return sequence;
   });
   return tree;
 }
 
-std::vector<DatasetName> list_datasets(const GroupReader& root) {
-  std::vector<DatasetName> datasets;
-  format_tree(root, [&](const GroupReader& group, const std::string& name, int head_axes) {
-    datasets.push_back({group.place().path, name, head_axes});
+std::vector<DatasetPlace> list_datasets(const GroupReader& root) {
+  std::vector<DatasetPlace> found;
+  format_tree(root, [&](const GroupReader& group, const DatasetInfo& dataset) {
+    found.push_back({group.place().path, &dataset});
     return nlohmann::json();
   });
-  return datasets;
+  return found;
 }
 
 }  // namespace kvsim

@@ -16,7 +16,7 @@ const std::set<std::string> kOfFile = {"kvtrace_version", "trace_id", "trace_id_
 
 /// The tree of the file: groups are objects, datasets are null.
 json tree_of(const GroupReader& root) {
-  return format_tree(root, [](const GroupReader&, const std::string&, int) { return json(); });
+  return format_tree(root, [](const GroupReader&, const DatasetInfo&) { return json(); });
 }
 
 /// Calls `see` for the group with its tree, then for all groups below it.

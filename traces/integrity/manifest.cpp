@@ -7,6 +7,7 @@
 #include "traces/head_dataset.h"
 #include "traces/integrity/digest_attribute.h"
 #include "traces/integrity/format_tree.h"
+#include "traces/integrity/known_groups.h"
 #include "traces/sha256.h"
 
 namespace kvsim {
@@ -23,8 +24,8 @@ void require_digests(const std::vector<std::uint64_t>& digests, const Place& pla
     place.attribute("digests").fail("one number per head", "nothing", kCopyAgain);
 }
 
-json describe_heads(const GroupReader& group, const std::string& name, int axes) {
-  const HeadDataset dataset = HeadDataset::of_any_size(group, name, axes);
+json describe_matrices(const GroupReader& group, const DatasetInfo& info) {
+  const HeadDataset dataset = HeadDataset::of_any_size(group, info);
   require_digests(dataset.digests(), dataset.place());
   json digests = json::array();
   for (int head = 0; head < dataset.num_heads(); ++head) {
@@ -58,8 +59,9 @@ json describe_list(const GroupReader& group, const std::string& name) {
 }
 
 json describe_file(const GroupReader& root) {
-  return format_tree(root, [](const GroupReader& group, const std::string& name, int head_axes) {
-    return head_axes > 0 ? describe_heads(group, name, head_axes) : describe_list(group, name);
+  return format_tree(root, [](const GroupReader& group, const DatasetInfo& dataset) {
+    return dataset.is_matrices() ? describe_matrices(group, dataset)
+                                 : describe_list(group, std::string(dataset.name));
   });
 }
 
@@ -114,6 +116,15 @@ std::string at(const json& tree, const json::json_pointer& place) {
              at(tree, pointer), "the file is not what was recorded: " + kCopyAgain);
 }
 
+/// Nothing that was recorded may be missing in the manifest.
+void refuse_unknown_members(const GroupReader& root) {
+  const std::vector<std::string> unknown = unknown_members(root);
+  if (unknown.empty()) return;
+  root.place().child(kManifest).fail("all of the file to be of the format",
+                                     unknown.front() + ", which it does not know",
+                                     "remove it, or declare it in traces/datasets.cpp");
+}
+
 }  // namespace
 
 std::string make_manifest(const GroupReader& root) { return text_of(describe_file(root), root); }
@@ -135,6 +146,7 @@ std::string check_trace_id(const GroupReader& root, const std::string& manifest)
 }
 
 void write_manifest(const GroupReader& root) {
+  refuse_unknown_members(root);
   const H5::Group& group = root.hdf5();
   if (root.contains(kManifest)) group.unlink(kManifest);
   if (group.attrExists(kTraceId)) group.removeAttr(kTraceId);

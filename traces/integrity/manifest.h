@@ -20,7 +20,8 @@ std::string check_manifest(const GroupReader& root);
 std::string check_trace_id(const GroupReader& root, const std::string& manifest);
 
 /// Writes /manifest and `trace_id`, in place of older ones, into a file that is open to be written
-/// and whose datasets have their digests.
+/// and whose datasets have their digests. Throws DataError for what the format does not know, which
+/// the manifest would leave out.
 void write_manifest(const GroupReader& root);
 
 }  // namespace kvsim

@@ -54,20 +54,20 @@ void seal_list(const GroupReader& group, const std::string& name) {
 
 void seal_trace(const std::filesystem::path& file) {
   const auto locked = [&](const auto& action) { return with_hdf5(file, action); };
-  std::vector<DatasetName> datasets;
+  std::vector<DatasetPlace> places;
   ClosedUnderLock<OpenFile> open;  // outlives the lock, also where list_datasets() throws
   locked([&] {
     open.reset(new OpenFile(file.string()));
-    datasets = list_datasets(open->root);
+    places = list_datasets(open->root);
   });
-  for (const DatasetName& name : datasets) {
+  for (const DatasetPlace& place : places) {
     const auto heads = locked([&]() -> ClosedUnderLock<HeadDataset> {
-      const GroupReader group = open->root.at(name.group);
-      if (name.head_axes > 0) {
+      const GroupReader group = open->root.at(place.group);
+      if (place.info->is_matrices()) {
         return ClosedUnderLock<HeadDataset>(
-            new HeadDataset(HeadDataset::of_any_size(group, name.name, name.head_axes)));
+            new HeadDataset(HeadDataset::of_any_size(group, *place.info)));
       }
-      seal_list(group, name.name);
+      seal_list(group, place.name());
       return nullptr;
     });
     if (!heads || !heads->digests().empty()) continue;
@@ -76,7 +76,7 @@ void seal_trace(const std::filesystem::path& file) {
       const bool is_written = locked([&] { return heads->contains(head); });
       digests.push_back(is_written ? heads->digest_of(head) : 0);
     }
-    locked([&] { write_digests(open->root.at(name.group).dataset(name.name), digests); });
+    locked([&] { write_digests(open->root.at(place.group).dataset(place.name()), digests); });
   }
   locked([&] {
     write_manifest(open->root);

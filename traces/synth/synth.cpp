@@ -4,71 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 
 #include "traces/synth/synth_downstream.h"
 #include "traces/synth/synth_head.h"
 #include "traces/synth/synth_layer.h"
+#include "traces/synth/synth_options.h"
 
 namespace kvsim {
 namespace {
-
-constexpr int kAnyInteger = std::numeric_limits<int>::max();
-constexpr double kLargestStrength = 100;
-
-void check_integer(const std::string& option, int value, int lowest, int highest = kAnyInteger) {
-  if (value >= lowest && value <= highest) return;
-  const std::string range = highest == kAnyInteger ? fmt::format("of at least {}", lowest)
-                                                   : fmt::format("in {}..{}", lowest, highest);
-  throw std::invalid_argument(
-      fmt::format("{}: expected an integer {}, found {}", option, range, value));
-}
-
-void check_number(const std::string& option, double value, double lowest = 0,
-                  double highest = kLargestStrength) {
-  if (value >= lowest && value <= highest) return;
-  throw std::invalid_argument(
-      fmt::format("{}: expected a number in [{}, {}], found {}", option, lowest, highest, value));
-}
-
-void check_options(const SynthOptions& options) {
-  check_integer("tokens", options.tokens, 1);
-  check_integer("prompt_length", options.prompt_length, 0, options.tokens);
-  check_integer("layers", options.layers, 1);
-  check_integer("kv_heads", options.kv_heads, 1);
-  check_integer("query_heads", options.query_heads, 1);
-  if (options.query_heads % options.kv_heads != 0) {
-    throw std::invalid_argument(
-        fmt::format("query_heads: expected a multiple of kv_heads = {}, found {}", options.kv_heads,
-                    options.query_heads));
-  }
-  check_integer("head_dim", options.head_dim, 1);
-  check_integer("value_dim", options.value_dim, 0);
-  check_integer("hidden", options.hidden, 0);
-  check_integer("gradient_samples", options.gradient_samples, 0);
-  check_integer("mlp_width", options.mlp_width, 0);
-  if (options.rope_base != 0) check_number("rope_base", options.rope_base, 1, 1e9);
-  check_integer("sinks", options.sinks, 0);
-  check_number("sink_strength", options.sink_strength);
-  check_number("local_strength", options.local_strength);
-  if (options.local_decay == 1) {
-    throw std::invalid_argument("local_decay: expected a number in [0, 1), found 1");
-  }
-  check_number("local_decay", options.local_decay, 0, 1);
-  check_number("heavy_strength", options.heavy_strength);
-  check_number("heavy_exponent", options.heavy_exponent, 0.1);
-  check_number("retrieval_share", options.retrieval_share, 0, 1);
-  check_number("retrieval_strength", options.retrieval_strength);
-  check_integer("retrieval_period", options.retrieval_period, 0, options.tokens);
-  check_number("drift", options.drift);
-  check_number("noise", options.noise);
-  if (options.sink_logit) {
-    check_number("sink_logit", *options.sink_logit, -kLargestStrength, kLargestStrength);
-  }
-  check_integer("attention_chunk", options.attention_chunk, 0);
-  check_integer("threads", options.threads, 1);
-}
 
 std::string describe(const SynthOptions& options) {
   std::string text = fmt::format(
@@ -115,11 +58,10 @@ void write_layer(TraceWriter& writer, const SynthOptions& options, int value_dim
   writer.write_layer(layer, made.query, made.key, made.value, made.output, {}, made.chunk);
   if (!made.sinks.empty()) writer.write_sink_logit(made.sinks);
   const SynthDownstream downstream(options, value_dim, layer);
-  if (options.hidden > 0) {
-    writer.write_projection(layer, downstream.projection());
-    writer.write_residual(downstream.residual());
+  if (options.hidden > 0) writer.write_projection(layer, downstream.projection());
+  for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
+    if (options.*rows.width > 0) writer.write_rows(rows.dataset, rows.make(options, layer));
   }
-  if (options.mlp_width > 0) writer.write_mlp_activation(downstream.mlp_activation());
   if (options.gradient_samples > 0) writer.write_gradients(downstream.gradients(), 0);
 }
 
@@ -161,12 +103,11 @@ std::size_t synth_memory(const SynthOptions& options) {
   const std::size_t work = size(std::min(options.threads, options.kv_heads)) *
                            (4 * keys + (options.output ? keys + values + 4 : 0));
   // Each with a copy that is written; gradients are scaled in one more.
-  const std::size_t beside = std::max({
-      2 * heads * values * size(options.hidden),
-      2 * tokens * size(options.hidden),
-      2 * tokens * size(options.mlp_width),
-      3 * size(options.gradient_samples) * heads * tokens * values,
-  });
+  std::size_t beside = std::max(2 * heads * values * size(options.hidden),
+                                3 * size(options.gradient_samples) * heads * tokens * values);
+  for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
+    beside = std::max(beside, 2 * tokens * size(options.*rows.width));
+  }
   return (tokens * stored + beside) * sizeof(float) + tokens * work * sizeof(double);
 }
 

@@ -1,6 +1,8 @@
 #include "traces/synth/synth_downstream.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -42,6 +44,36 @@ Matrix gradient(RandomStream random, int tokens, int dim) {
   return matrix;
 }
 
+Matrix residual(const SynthOptions& options, int layer) {
+  return normal_matrix(stream(options, layer, Part::residual), options.tokens, options.hidden,
+                       std::sqrt(layer + 1));
+}
+
+/// The neuron of rank r = 1, 2, .. is active at a token with probability 1 / r, and then gives 1 to
+/// 2, else 0. Neurons stand in random order.
+Matrix mlp_activation(const SynthOptions& options, int layer) {
+  RandomStream order = stream(options, layer, Part::ranks);
+  std::vector<int> ranks(options.mlp_width);
+  std::iota(ranks.begin(), ranks.end(), 1);
+  for (int last = options.mlp_width - 1; last > 0; --last) {
+    std::swap(ranks[last], ranks[order.below(static_cast<std::uint64_t>(last) + 1)]);
+  }
+  RandomStream random = stream(options, layer, Part::activation);
+  Matrix activation(options.tokens, options.mlp_width);
+  for (int token = 0; token < options.tokens; ++token) {
+    for (int neuron = 0; neuron < options.mlp_width; ++neuron) {
+      const bool is_active = random.uniform() * ranks[neuron] <= 1;
+      activation(token, neuron) = is_active ? static_cast<float>(1 + random.uniform()) : 0;
+    }
+  }
+  return activation;
+}
+
+constexpr SynthDownstream::Rows kRows[] = {
+    {Dataset::residual, &SynthOptions::hidden, residual},
+    {Dataset::mlp_activation, &SynthOptions::mlp_width, mlp_activation},
+};
+
 }  // namespace
 
 SynthDownstream::SynthDownstream(const SynthOptions& options, int value_dim, int layer)
@@ -53,27 +85,12 @@ Matrix SynthDownstream::projection() const {
                        1 / std::sqrt(rows));
 }
 
-Matrix SynthDownstream::residual() const {
-  return normal_matrix(stream(options_, layer_, Part::residual), options_.tokens, options_.hidden,
-                       std::sqrt(layer_ + 1));
-}
+std::span<const SynthDownstream::Rows> SynthDownstream::all_rows() { return kRows; }
 
-Matrix SynthDownstream::mlp_activation() const {
-  RandomStream order = stream(options_, layer_, Part::ranks);
-  std::vector<int> ranks(options_.mlp_width);
-  std::iota(ranks.begin(), ranks.end(), 1);
-  for (int last = options_.mlp_width - 1; last > 0; --last) {
-    std::swap(ranks[last], ranks[order.below(static_cast<std::uint64_t>(last) + 1)]);
-  }
-  RandomStream random = stream(options_, layer_, Part::activation);
-  Matrix activation(options_.tokens, options_.mlp_width);
-  for (int token = 0; token < options_.tokens; ++token) {
-    for (int neuron = 0; neuron < options_.mlp_width; ++neuron) {
-      const bool is_active = random.uniform() * ranks[neuron] <= 1;
-      activation(token, neuron) = is_active ? static_cast<float>(1 + random.uniform()) : 0;
-    }
-  }
-  return activation;
+Matrix SynthDownstream::rows(Dataset dataset) const {
+  const auto* const found = std::find_if(std::begin(kRows), std::end(kRows),
+                                         [&](const Rows& rows) { return rows.dataset == dataset; });
+  return found->make(options_, layer_);
 }
 
 std::vector<std::vector<Matrix>> SynthDownstream::gradients() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "traces/synth/synth.h"
@@ -13,11 +14,16 @@ class SynthDownstream {
   SynthDownstream(const SynthOptions& options, int value_dim, int layer);
 
   Matrix projection() const;  ///< [query heads * value_dim, hidden]
-  Matrix residual() const;    ///< [tokens, hidden]
 
-  /// [tokens, MLP width]: the neuron of rank r = 1, 2, .. is active at a token with probability
-  /// 1 / r, and then gives 1 to 2, else 0. Neurons stand in random order.
-  Matrix mlp_activation() const;
+  /// What is made of a layer as a whole, [tokens, width], unless its width is 0.
+  struct Rows {
+    Dataset dataset;
+    int SynthOptions::*width;
+    Matrix (*make)(const SynthOptions& options, int layer);
+  };
+  static std::span<const Rows> all_rows();
+  Matrix rows(Dataset dataset) const;  ///< one of them
+
   std::vector<std::vector<Matrix>> gradients()
       const;  ///< [samples][query heads], [tokens, value_dim]
 

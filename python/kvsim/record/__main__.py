@@ -21,6 +21,12 @@ from ..command.termination import terminated_as_interrupted
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
 
+def _other_datasets() -> str:
+    from .. import _engine
+
+    return ", ".join(f"{name} ({title})" for name, _, title in _engine.given_datasets())
+
+
 def parser() -> Parser:
     result = Parser(prog="python -m kvsim.record", description=DESCRIPTION)
     add = result.add_argument
@@ -64,8 +70,7 @@ def parser() -> Parser:
     add("--temperature", type=nonnegative, default=0.0, metavar="T",
         help="sample at temperature T (default: greedy)")  # fmt: skip
     add("--also", default="", metavar="LIST",
-        help="record also some of output_projection, residual, output_score_grad (the gradients "
-        "that predicted KL needs), mlp_activation (what the neurons of the MLPs give)")  # fmt: skip
+        help=f"record also some of {_other_datasets()}")  # fmt: skip
     add("--gradient-samples", type=positive, default=1, metavar="S",
         help="gradients of S draws from the model's prediction (default: 1)")  # fmt: skip
     add("--label-seed", type=natural, default=0, metavar="N", help="of these draws (default: 0)")

@@ -31,7 +31,7 @@ def trace_of_arrays(
     sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
     num_layers: int | None,
     spans: Iterable[tuple[int, int, str]] | None,
-    downstream: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
+    also: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
     label_seed: int,
 ) -> _engine.Trace:
     """See Trace.from_arrays."""
@@ -57,17 +57,22 @@ def trace_of_arrays(
     sinks = {layer: _sinks(layer, each, shapes[0][0]) for layer, each in sinks.items()}
     if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
         raise UsageError(f"label_seed: expected one in 0..{2**31 - 1}, found {label_seed}")
-    behind = [_behind_heads(part, given, arrays, shapes) for part, given in downstream.items()]
+    from .. import _engine
+
+    others: dict[int, dict[str, np.ndarray]] = {layer: {} for layer in arrays}
+    axes = {name: each for name, each, _ in _engine.given_datasets()}
+    for dataset, values in also.items():
+        if dataset not in axes:
+            raise UsageError(f"from_arrays: expected some of {', '.join(axes)}, found {dataset}")
+        for layer, array in _other(dataset, axes[dataset], values, arrays, shapes).items():
+            others[layer][dataset] = array
     given = [
         (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
-         *(mask.get(layer) for mask in masked), sinks.get(layer),
-         *(part.get(layer) for part in behind))
+         *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer])
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
     half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
-    from .. import _engine
-
     return _engine.trace_of(header, name, prompt_length, ids, given, parts, label_seed, half)
 
 
@@ -92,13 +97,14 @@ def _sinks(layer: int, given: ArrayLike, heads: int) -> list[float]:
     return sinks.astype(np.float32).tolist()
 
 
-def _behind_heads(
+def _other(
     name: str,
+    axes: tuple[str, ...],
     given: ArrayLike | Mapping[int, ArrayLike] | None,
     arrays: Mapping[int, list[np.ndarray]],
     shapes: list[tuple[int, ...]],
 ) -> dict[int, np.ndarray]:
-    """Per layer what a trace may hold of what stands behind its heads."""
+    """Per layer one of the other datasets that a trace may hold."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) and len(arrays) > 1:
@@ -107,12 +113,13 @@ def _behind_heads(
     if not set(by_layer) <= set(arrays):
         raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*by_layer]}")
     heads, (_, tokens, dim) = shapes[0][0], shapes[2]
-    wanted = {
-        "output_projection": (heads * dim, None),
-        "residual": (tokens, None),
-        "mlp_activation": (tokens, None),
-        "output_score_grad": (None, heads, tokens, dim),
-    }[name]
+    sizes = {
+        "num_query_heads": heads,
+        "n": tokens,
+        "value_dim": dim,
+        "num_query_heads * value_dim": heads * dim,
+    }
+    wanted = [sizes.get(axis) for axis in axes]
     found = {}
     for layer, values in by_layer.items():
         array = np.asarray(_on_host(values))

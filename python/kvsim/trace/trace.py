@@ -24,13 +24,38 @@ class Layer(NamedTuple):
     index: int
     kv_heads: tuple[int, ...]  # the recorded ones
     sliding_window: int | None
-    has_output: bool  # whether the head outputs of the model were recorded
-    hidden: int = 0  # columns of the output projection; 0: not recorded
-    has_residual: bool = False  # whether the residual stream was recorded
-    gradient_samples: int = 0  # of the gradients of the head outputs; 0: not recorded
-    mlp_width: int = 0  # neurons of the MLP whose activations were recorded; 0: not recorded
-    attention_chunk: int | None = None  # a token sees its own chunk of so many
-    has_sink_logit: bool = False  # whether a learned sink takes attention
+    attention_chunk: int | None  # a token sees its own chunk of so many
+    recorded: dict[str, tuple[int, ...]]  # the shapes of the optional datasets that it has, by name
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the head outputs of the model were recorded."""
+        return "output" in self.recorded
+
+    @property
+    def has_sink_logit(self) -> bool:
+        """Whether a learned sink takes attention."""
+        return "sink_logit" in self.recorded
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether the residual stream was recorded."""
+        return "residual" in self.recorded
+
+    @property
+    def hidden(self) -> int:
+        """The columns of the output projection; 0: not recorded."""
+        return self.recorded.get("output_projection", (0,))[-1]
+
+    @property
+    def gradient_samples(self) -> int:
+        """Of the gradients of the head outputs; 0: not recorded."""
+        return self.recorded.get("output_score_grad", (0,))[0]
+
+    @property
+    def mlp_width(self) -> int:
+        """The neurons of the MLP whose activations were recorded; 0: not recorded."""
+        return self.recorded.get("mlp_activation", (0,))[-1]
 
 
 class Sequence(NamedTuple):
@@ -128,11 +153,8 @@ class Trace:
         sink_logit: ArrayLike | Mapping[int, ArrayLike] | None = None,
         num_layers: int | None = None,
         spans: Iterable[tuple[int, int, str]] | None = None,
-        output_projection: ArrayLike | Mapping[int, ArrayLike] | None = None,
-        residual: ArrayLike | Mapping[int, ArrayLike] | None = None,
-        output_score_grad: ArrayLike | Mapping[int, ArrayLike] | None = None,
         label_seed: int = 0,
-        mlp_activation: ArrayLike | Mapping[int, ArrayLike] | None = None,
+        **also: ArrayLike | Mapping[int, ArrayLike] | None,
     ) -> Trace:
         """A trace in memory, of one text; it has no file.
 
@@ -158,13 +180,10 @@ class Trace:
             of every layer, or a dict from layer to that.
           num_layers: of the model; None: the highest given layer + 1.
           spans: labelled parts of the text, (first token, token after the last, label) each.
-          output_projection: W_O of the layer, [Hq * dv, hidden], or a dict from layer to that.
-          residual: the residual stream that attention is added to, [n, hidden], likewise.
-          output_score_grad: gradients of the log-probability of a token drawn from the model's
-            prediction with respect to the head outputs, [S, Hq, n, dv], likewise.
-          label_seed: of these draws.
-          mlp_activation: what the neurons of the layer's MLP gave after their nonlinearity,
-            [n, width], likewise.
+          label_seed: of the draws behind output_score_grad.
+          also: what else a trace may hold of a layer (traces/README.md), an array or a dict from
+            layer to that: output_projection [Hq * dv, hidden], residual [n, hidden],
+            output_score_grad [S, Hq, n, dv], mlp_activation [n, width] ...
 
         Arrays are numpy arrays, tensors, or what numpy makes arrays of. They are copied. If
         queries, keys and values are all float16, so is the trace; else all become float32, from
@@ -183,13 +202,7 @@ class Trace:
                 layers, scale, prompt_length, name, token_ids, model, rope, logit_softcap,
                 {"sliding_window": sliding_window, "attention_chunk": attention_chunk},
                 sink_logit, num_layers, spans,
-                {
-                    "output_projection": output_projection,
-                    "residual": residual,
-                    "output_score_grad": output_score_grad,
-                    "mlp_activation": mlp_activation,
-                },
-                label_seed,
+                also, label_seed,
             )
         )  # fmt: skip
 
@@ -234,13 +247,22 @@ class Trace:
         fields = self._opened.unit(name, layer, kv_head)
         return Unit(sequence=name, layer=layer, kv_head=kv_head, **fields)
 
+    def rows(self, dataset: str, sequence: str | None = None, layer: int = 0) -> np.ndarray:
+        """What a trace may hold of a layer as a whole, float32 [n, width].
+
+        >>> trace.rows("residual", layer=1)
+
+        `dataset` is `residual` or `mlp_activation`. Raises DataError if the trace lacks it.
+        """
+        name = self.only_sequence() if sequence is None else sequence
+        return self._opened.rows(dataset, name, layer)
+
     def mlp_activation(self, sequence: str | None = None, layer: int = 0) -> np.ndarray:
         """What the neurons of the layer's MLP gave after their nonlinearity, float32 [n, width].
 
         Of a gated MLP, act(gate) * up, it is act(gate). Raises DataError if the trace lacks it.
         """
-        name = self.only_sequence() if sequence is None else sequence
-        return self._opened.mlp_activation(name, layer)
+        return self.rows("mlp_activation", sequence, layer)
 
     def only_sequence(self) -> str:
         """The name of the only sequence. Raises UsageError if there are several."""

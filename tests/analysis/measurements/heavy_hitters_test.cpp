@@ -198,8 +198,8 @@ TEST_CASE("entries that all occur alike correlate with nothing", "[analysis]") {
 }
 
 TEST_CASE("the vocabulary needs tokens and a window", "[analysis]") {
-  CHECK(parse_analyses("vocabulary").at(0).info->needs_tokens);
-  CHECK(!parse_analyses("heavy-hitters").at(0).info->needs_tokens);
+  CHECK(parse_analyses("vocabulary").at(0).info->needs_dataset(Dataset::token_ids));
+  CHECK(!parse_analyses("heavy-hitters").at(0).info->needs_dataset(Dataset::token_ids));
   CHECK_THROWS_AS(parse_analyses("vocabulary:window=0"), UsageError);
 }
 

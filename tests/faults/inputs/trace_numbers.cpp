@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "traces/sha256.h"
-#include "traces/synth/synth.h"
+#include "traces/synth/synth_downstream.h"
 
 namespace kvsim::faults {
 namespace {
@@ -80,8 +80,11 @@ void add_layer(Digest& digest, const Trace& trace, const std::string& sequence,
     digest.add(unit.token_text);
     if (layer.has_output) digest.add(trace.read_output(name));
   }
-  if (layer.mlp_width == 0) return;
-  trace.read_mlp_activation(sequence, layer.index, [&](const Matrix& rows) { digest.add(rows); });
+  for (const auto& [dataset, shape] : layer.recorded) {
+    const DatasetInfo& info = info_of(dataset);
+    if (info.level != Level::layer || !info.is_whole()) continue;
+    trace.read_rows(dataset, sequence, layer.index, [&](const Matrix& rows) { digest.add(rows); });
+  }
 }
 
 }  // namespace
@@ -110,9 +113,8 @@ std::string seed_trace(bool is_tiny) {
   options.kv_heads = is_tiny ? 1 : 2;
   options.head_dim = 4;
   if (!is_tiny) {
-    options.hidden = 3;
+    for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) options.*rows.width = 3;
     options.gradient_samples = 1;
-    options.mlp_width = 3;
     options.rope_base = 10000;
     options.sink_logit = 1;
     options.attention_chunk = 3;
