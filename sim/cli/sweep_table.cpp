@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <ostream>
-#include <set>
 #include <tuple>
 
 #include "sim/base/printable.h"
@@ -130,13 +129,11 @@ std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store
 
 using Measurements = std::vector<Value>;
 
-// The measured columns, without those of the request and of the way to the same caches.
+// The measured columns, without the way to the same caches.
 void append_measurements(const Result& row, Measurements& measurements) {
-  static const std::set<std::string> kRequest = {"policy",        "budget_request", "device",
-                                                 "kvsim_version", "label",          "ties",
-                                                 "policy_code",   "run_id"};
-  for (const Column& column : result_columns()) {
-    if (!kRequest.contains(column.name)) measurements.push_back(column.get(row));
+  for (const Column& column : result_columns().subspan(kKeyColumns)) {
+    const bool is_measured = column.type != ColumnSchema::Type::text && column.name != "ties";
+    if (is_measured) measurements.push_back(column.get(row));
   }
 }
 

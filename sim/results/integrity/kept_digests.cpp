@@ -90,9 +90,7 @@ KeptDigests::~KeptDigests() {
 void KeptDigests::begin(SQLite::Database& connection, const std::string& file) {
   if (format_version(connection, file) == 0) {
     set_format_version(connection, file);
-    connection.exec(
-        "CREATE TABLE IF NOT EXISTS digest (table_name TEXT NOT NULL, unit TEXT NOT NULL, rows "
-        "INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (table_name, unit)) WITHOUT ROWID");
+    connection.exec(create_statement(digest_schema()));
     renew(connection);
   }
   if (schema_version(connection) == watched_schema_) return;
@@ -176,6 +174,21 @@ void KeptDigests::write_schema(SQLite::Database& connection) {
     }
   }
   written_schema_ = schema_version(connection);
+}
+
+TableSchema digest_schema() {
+  return {"digest",
+          "the rows of one unit in one table, as they were written; kvsim check compares",
+          "",
+          {text_column("table_name", "the table or view").key(),
+           text_column(
+               "unit",
+               "the model, trace, sequence, layer and head, as JSON; schema: the SQL of the table")
+               .key(),
+           integer_column("rows", "how many there are").filled().in(ranges::kCount),
+           text_column("digest", "the sum of the XXH3-64 of all rows modulo 2^64, in hexadecimal")
+               .filled()},
+          false};
 }
 
 void watch_rows(SQLite::Database& connection, const std::string& table) {

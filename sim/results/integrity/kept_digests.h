@@ -14,6 +14,8 @@ namespace kvsim {
 /// The unit of the table `digest` that stands for the SQL of a table or view.
 inline constexpr const char* kSchemaUnit = "schema";
 
+TableSchema digest_schema();
+
 /// Keeps the table `digest` (table_name, unit, rows, digest) of a file right while a connection
 /// changes rows, whatever statements do so: triggers of the connection, which are not in the file,
 /// note each row that comes or goes. A transaction with such changes cannot be committed without
