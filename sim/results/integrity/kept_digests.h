@@ -38,10 +38,8 @@ class KeptDigests {
  private:
   struct Changes;
 
-  /// Makes all digests anew, from the rows as they are.
-  void renew(SQLite::Database& connection);
   void take(SQLite::Database& connection, const TableShape& table);
-  void write_schema(SQLite::Database& connection);
+  void note_schema(SQLite::Database& connection);
 
   std::unique_ptr<Changes> changes_;
   SQLite::Database& connection_;
@@ -53,9 +51,8 @@ class KeptDigests {
 /// nothing. Call it where a table is made or gets columns.
 void watch_rows(SQLite::Database& connection, const std::string& table);
 
-/// The digests that the file has, by table and unit; none if it is of an earlier version.
-std::map<std::pair<std::string, std::string>, UnitDigest> kept_digests(SQLite::Database& connection,
-                                                                       const std::string& file);
+/// The digests that the file has; none if it is of an earlier version.
+Digests kept_digests(SQLite::Database& connection, const std::string& file);
 
 /// By name, the digest of the SQL of each table and view.
 std::map<std::string, UnitDigest> digests_of_schema(SQLite::Database& connection);
