@@ -5,9 +5,11 @@
 #include <set>
 
 #include "analysis/analysis.h"
+#include "analysis/unit_table.h"
 #include "policies/parameters/split.h"
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
+#include "sim/results/result_tables.h"
 
 namespace kvsim {
 
@@ -46,10 +48,10 @@ KVSIM_ANALYSES(KVSIM_DECLARE)
 
 namespace {
 
-/// Tables and views of a result file that no analysis writes, and what stands for all of them.
-const std::set<std::string, std::less<>> kTakenNames = {
-    "about",        "all",    "certificate", "closed_loop", "curve", "layer_error",
-    "predicted_kl", "regret", "replay",      "run",         "unit"};
+/// Whether the name is that of a table or view that no analysis writes, or stands for all analyses.
+bool is_taken(const std::string& name) {
+  return name == "all" || name == unit_schema().name || find_table(name) != nullptr;
+}
 
 std::list<AnalysisInfo>& analysis_table() {
 #define KVSIM_CALL(name) name##_analysis(),
@@ -125,7 +127,7 @@ void register_analysis(AnalysisInfo analysis) {
   });
   const bool is_other = earlier != table.end() &&
                         (earlier->origin != analysis.origin || earlier->name != analysis.name);
-  if (is_other || kTakenNames.contains(name)) {
+  if (is_other || is_taken(name)) {
     throw UsageError(
         fmt::format("analysis '{}' of {}: another table or analysis has this name; choose another",
                     analysis.name, analysis.origin));

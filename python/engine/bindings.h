@@ -31,5 +31,6 @@ void bind_threads(nanobind::module_& module);
 void bind_partial_file(nanobind::module_& module);
 void bind_merge(nanobind::module_& module);
 void bind_check(nanobind::module_& module);
+void bind_result_tables(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <type_traits>
 
 #include "sim/results/table.h"
 
@@ -72,20 +71,6 @@ nb::object column_of(const ValueRows& rows, std::size_t column, Type type, bool 
   return integers_of(rows, column, can_be_null);
 }
 
-template <class Member>
-constexpr Type type_of() {
-  using Field = std::remove_cvref_t<decltype(std::declval<Result&>().*std::declval<Member>())>;
-  if constexpr (std::is_same_v<Field, std::string> ||
-                std::is_same_v<Field, std::optional<std::string>>) {
-    return Type::text;
-  } else if constexpr (std::is_same_v<Field, double> ||
-                       std::is_same_v<Field, std::optional<double>>) {
-    return Type::real;
-  } else {
-    return Type::integer;
-  }
-}
-
 }  // namespace
 
 nb::dict tables_of(TableOutput& tables) {
@@ -99,23 +84,29 @@ nb::dict tables_of(TableOutput& tables) {
   return found;
 }
 
-nb::tuple table_of(TableSchema schema, ValueRows rows) {
-  std::sort(rows.begin(), rows.end());  // key columns come first
-  schema.columns.push_back(text_column("run_id", "the row of the table run that wrote the row"));
-  nb::dict columns;
+nb::dict about(const TableSchema& schema) {
   nb::dict meanings;
-  for (std::size_t i = 0; i < schema.columns.size(); ++i) {
-    const ColumnSchema& column = schema.columns[i];
-    const bool has_null = std::any_of(
-        rows.begin(), rows.end(), [&](const std::vector<Value>& row) { return is_null(row[i]); });
-    columns[column.name.c_str()] = column_of(rows, i, column.type, has_null);
+  for (const ColumnSchema& column : schema.stored_columns()) {
     meanings[column.name.c_str()] = column.meaning;
   }
   nb::dict about;
   about["shows"] = schema.shows;
   about["source"] = schema.source;
   about["about"] = meanings;
-  return nb::make_tuple(columns, about);
+  return about;
+}
+
+nb::tuple table_of(const TableSchema& schema, ValueRows rows) {
+  std::sort(rows.begin(), rows.end());  // key columns come first
+  const std::vector<ColumnSchema> declared = schema.stored_columns();
+  nb::dict columns;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    const ColumnSchema& column = declared[i];
+    const bool has_null = std::any_of(
+        rows.begin(), rows.end(), [&](const std::vector<Value>& row) { return is_null(row[i]); });
+    columns[column.name.c_str()] = column_of(rows, i, column.type, has_null);
+  }
+  return nb::make_tuple(columns, about(schema));
 }
 
 nb::dict columns_of(std::span<const Result> results) {
@@ -123,9 +114,7 @@ nb::dict columns_of(std::span<const Result> results) {
   nb::dict columns;
   for (std::size_t i = 0; i < result_columns().size(); ++i) {
     const Column& column = result_columns()[i];
-    const Type type =
-        std::visit([](auto member) { return type_of<decltype(member)>(); }, column.member);
-    columns[column.name] = column_of(rows, i, type, column.can_be_null());
+    columns[column.name.c_str()] = column_of(rows, i, column.type, column.can_be_null());
   }
   return columns;
 }

@@ -30,4 +30,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_partial_file(module);
   kvsim::python::bind_merge(module);
   kvsim::python::bind_check(module);
+  kvsim::python::bind_result_tables(module);
 }

@@ -5,12 +5,12 @@
 
 #include "analysis/run_analyses.h"
 #include "sim/base/errors.h"
-#include "sim/cli/analysis_summary.h"
 #include "sim/cli/command_line.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/sinks/table_output.h"
+#include "sim/summary/analysis_summary.h"
 #include "sim/sweep/cut_amounts.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"

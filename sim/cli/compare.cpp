@@ -7,13 +7,13 @@
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
 #include "sim/base/printable.h"
-#include "sim/cli/open_loop.h"
 #include "sim/cli/options.h"
 #include "sim/cli/print_csv.h"
 #include "sim/cli/stored_policy.h"
 #include "sim/results/paired_comparison.h"
 #include "sim/results/store.h"
 #include "sim/results/table.h"
+#include "sim/summary/open_loop.h"
 #include "sim/sweep/request/lists.h"
 
 namespace kvsim::cli {
@@ -181,18 +181,12 @@ std::string better_sign(Preferred better) {
   return better == Preferred::higher ? " (higher is better)" : " (lower is better)";
 }
 
-/// Whether the metric compares with the full attention.
-bool is_open_loop(const std::string& metric) {
-  return metric == "miss_rate" || metric == "projected_error" || metric == "predicted_kl" ||
-         metric.starts_with("attention_") || metric.starts_with("output_error_");
-}
-
 void write_for_people(const ComparisonTable& comparison, const std::vector<std::string>& policies,
-                      const std::string& metric) {
+                      const ColumnSchema& metric) {
   const bool several = policies.size() > 2;
   std::cout << fmt::format(
-      "{}{}: A - B, with 95% intervals of the paired bootstrap, {} draws\nA: {}\n", metric,
-      better_sign(preferred(metric)), PairedBootstrap::kDraws, printable(policies.front()));
+      "{}{}: A - B, with 95% intervals of the paired bootstrap, {} draws\nA: {}\n", metric.name,
+      better_sign(metric.preferred), PairedBootstrap::kDraws, printable(policies.front()));
   if (!several) std::cout << fmt::format("B: {}\n", printable(policies[1]));
   std::cout << '\n';
   write_aligned(std::cout, comparison.table());
@@ -202,7 +196,7 @@ void write_for_people(const ComparisonTable& comparison, const std::vector<std::
         "about other texts.\n",
         PairedBootstrap::kFewestSamples);
   }
-  if (is_open_loop(metric)) {
+  if (metric.is_open_loop) {
     std::cout << '\n' << kOpenLoop;
   }
   if (several) {
@@ -254,7 +248,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
           fmt::format("{} has no rows of {} with all that the options ask for", file, policies[i]));
     }
   }
-  ComparisonTable comparison(policies.size() > 2, format == "table", preferred(metric.name));
+  ComparisonTable comparison(policies.size() > 2, format == "table", metric.declared.preferred);
   for (std::size_t b = 1; b < policies.size(); ++b) {
     const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);
     note_unpaired(compared.only_first, policies.front(), policies[b]);
@@ -269,7 +263,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   } else if (format == "json") {
     write_json(std::cout, comparison.table());
   } else {
-    write_for_people(comparison, policies, metric.name);
+    write_for_people(comparison, policies, metric.declared);
   }
   return 0;
 }

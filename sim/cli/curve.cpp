@@ -3,11 +3,11 @@
 #include <iostream>
 
 #include "sim/cli/command_line.h"
-#include "sim/cli/curve_summary.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/session.h"
 #include "sim/results/sinks/table_output.h"
+#include "sim/summary/curve_summary.h"
 #include "sim/sweep/curve_table.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"

@@ -10,10 +10,10 @@
 #include "sim/base/errors.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/print_csv.h"
-#include "sim/cli/sampled_intervals.h"
 #include "sim/cli/session.h"
-#include "sim/cli/sweep_table.h"
 #include "sim/results/per_step_file.h"
+#include "sim/summary/sampled_intervals.h"
+#include "sim/summary/sweep_table.h"
 #include "sim/sweep/cut_amounts.h"
 
 namespace kvsim::cli {

@@ -4,7 +4,7 @@
 
 #include "sim/cli/command_line.h"
 #include "sim/cli/session.h"
-#include "sim/cli/sweep_table.h"
+#include "sim/summary/sweep_table.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/sweep_output.h"
 

@@ -3,6 +3,7 @@
 namespace kvsim {
 
 TableSchema closed_loop_schema() {
+  using namespace ranges;
   const std::string answers =
       "; a token is right if it is the most likely next one where all tokens before it are those "
       "of the text; NULL where the text has no answers";
@@ -15,7 +16,10 @@ TableSchema closed_loop_schema() {
            .key(),
        text_column("sequence", "the text").key(),
        text_column("policy", "canonical spec: every parameter with its value").key(),
-       integer_column("budget", "most tokens that one KV head may keep, in tokens").key(),
+       integer_column("budget", "most tokens that one KV head may keep, in tokens")
+           .in(kFromOne)
+           .measured_in("tokens")
+           .key(),
        text_column("mode",
                    "stream: every step is measured; prefill: only the steps after the prompt; "
                    "suffixes as in the table replay")
@@ -32,33 +36,60 @@ TableSchema closed_loop_schema() {
        text_column("model", "the name of the model, as the user gave it"),
        text_column("budget_request", "the budget as it was asked for: tokens, or a share"),
        text_column("label", "the name that the user gave the policy; NULL without one"),
-       integer_column("steps", "measured steps: all tokens, or those after the prompt"),
+       integer_column("steps", "measured steps: all tokens, or those after the prompt")
+           .in(kCount)
+           .measured_in("steps"),
        real_column("nll_full",
                    "minus the log probability of the next token under the full cache, in nats per "
-                   "token; mean over measured steps with a next token; NULL if there is none"),
-       real_column("nll", "the same under the evicting cache"),
-       real_column("delta_nll", "nll - nll_full; above 0: eviction makes the text less likely"),
+                   "token; mean over measured steps with a next token; NULL if there is none")
+           .in(kNotNegative)
+           .measured_in("nats per token"),
+       real_column("nll", "the same under the evicting cache")
+           .in(kNotNegative)
+           .measured_in("nats per token")
+           .better(Preferred::lower),
+       real_column("delta_nll", "nll - nll_full; above 0: eviction makes the text less likely")
+           .measured_in("nats per token")
+           .better(Preferred::lower),
        real_column("kl_mean",
                    "divergence of the evicting model's prediction from the full model's, "
-                   "KL(full || evicting), in nats per token; mean over measured steps"),
+                   "KL(full || evicting), in nats per token; mean over measured steps")
+           .in(kNotNegative)
+           .measured_in("nats per token")
+           .better(Preferred::lower),
        real_column("top1_agreement",
-                   "share of measured steps at which both predict the same token, 0..1"),
+                   "share of measured steps at which both predict the same token, 0..1")
+           .in(kShare)
+           .better(Preferred::higher),
        integer_column("answers",
-                      "spans labelled answer of which a measured step predicts at least one token"),
+                      "spans labelled answer of which a measured step predicts at least one token")
+           .in(kCount),
        integer_column("answers_right_full",
-                      "answers of which the full model predicts every token" + answers),
+                      "answers of which the full model predicts every token" + answers)
+           .in(kCount),
        integer_column("answers_right",
-                      "answers of which the evicting model predicts every token" + answers),
+                      "answers of which the evicting model predicts every token" + answers)
+           .in(kCount)
+           .better(Preferred::higher),
        real_column(
            "kept_overlap",
            "|kept and kept'| / |kept or kept'| of the tokens kept here and in the open-loop "
            "replay, 0..1; mean over measured steps and units; NULL for estimators and "
-           "without a replay"),
-       integer_column("peak_tokens", "most tokens that any KV head held after a step"),
+           "without a replay")
+           .in(kShare),
+       integer_column("peak_tokens", "most tokens that any KV head held after a step")
+           .in(kCount)
+           .measured_in("tokens")
+           .better(Preferred::lower),
        integer_column("cache_bytes",
                       "keys and values of the most tokens held, in bytes, summed over layers and "
-                      "KV heads"),
-       integer_column("prompt_length", "tokens that attended in full; 0 in stream mode"),
+                      "KV heads")
+           .in(kCount)
+           .measured_in("bytes")
+           .better(Preferred::lower),
+       integer_column("prompt_length", "tokens that attended in full; 0 in stream mode")
+           .in(kCount)
+           .measured_in("tokens"),
        text_column("spans_id", "SHA-256 of the text's spans; NULL without any"),
        text_column("device", "that the model ran on"),
        text_column("kvsim_version", "the release and source revision that wrote the row"),

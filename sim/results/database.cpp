@@ -101,24 +101,13 @@ void Database::fail(const SQLite::Exception& error) const {
   throw_database_error(copy_->file(), error, file_);
 }
 
-std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table) {
-  SQLite::Statement query(connection, "SELECT name, type, pk > 0 FROM pragma_table_info(?)");
-  query.bind(1, table);
-  std::vector<StoredColumn> columns;
-  while (query.executeStep()) {
-    columns.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(),
-                       query.getColumn(2).getInt() != 0});
-  }
-  return columns;
-}
-
 void add_missing_columns(SQLite::Database& connection, const std::string& table,
-                         const std::vector<std::pair<std::string, std::string>>& columns) {
-  const std::vector<StoredColumn> made = columns_of(connection, table);
-  for (const auto& [name, type] : columns) {
-    if (std::ranges::find(made, name, &StoredColumn::name) != made.end()) continue;
-    connection.exec(
-        fmt::format("ALTER TABLE {} ADD COLUMN {} {}", sql_name(table), sql_name(name), type));
+                         const std::vector<ColumnShape>& columns) {
+  const std::vector<ColumnShape> made = columns_of(connection, table);
+  for (const ColumnShape& column : columns) {
+    if (std::ranges::find(made, column.name, &ColumnShape::name) != made.end()) continue;
+    connection.exec(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", sql_name(table),
+                                sql_name(column.name), column.type));
   }
   watch_rows(connection, table);
 }

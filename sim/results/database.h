@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/results/integrity/table_shape.h"
 #include "sim/results/local_disk/scratch.h"
 #include "sim/results/result.h"
 
@@ -79,22 +80,9 @@ class Database {
   std::unique_ptr<KeptDigests> digests_;  ///< none to read, and in memory
 };
 
-/// A column of a table as SQLite has it.
-struct StoredColumn {
-  std::string name;
-  std::string type;
-  bool is_key = false;
-
-  bool operator==(const StoredColumn&) const = default;
-};
-
-/// The columns of a table, in order; empty if there is no such table.
-std::vector<StoredColumn> columns_of(SQLite::Database& connection, const std::string& table);
-
-/// Adds the columns that a table of an earlier version lacks: names and types. They are NULL in its
-/// rows.
+/// Adds the columns that a table of an earlier version lacks. They are NULL in its rows.
 void add_missing_columns(SQLite::Database& connection, const std::string& table,
-                         const std::vector<std::pair<std::string, std::string>>& columns);
+                         const std::vector<ColumnShape>& columns);
 
 /// Creates the view, or replaces the one of another version of the program. `sql` creates it.
 void renew_view(SQLite::Database& connection, const std::string& name, const std::string& sql);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "sim/results/integrity/value_ranges.h"
 
 namespace kvsim {
@@ -56,29 +54,67 @@ std::string predicted_kl_view() {
       kPredictedKlLimit);
 }
 
+TableSchema predicted_kl_schema() {
+  TableSchema schema{"predicted_kl", "one policy at one budget on one sequence", "", {}, false};
+  for (const char* name : {"trace_id", "sequence", "policy", "budget", "mode", "seed"}) {
+    schema.columns.push_back(result_column(name));
+  }
+  schema.columns.push_back(
+      real_column("predicted_kl", "nats per token, the sum over layers; NULL: a layer is missing")
+          .in(ranges::kNotNegative)
+          .measured_in("nats per token")
+          .better(Preferred::lower)
+          .open_loop());
+  schema.columns.push_back(
+      integer_column("is_indicative",
+                     "1 above 0.3 nats per token: the prediction is local, and such damage is not")
+          .in(ranges::kFlag));
+  return schema;
+}
+
 TableSchema layer_error_schema() {
+  using namespace ranges;
   return {
       "layer_error",
       "the error of a layer's output under one policy at one budget, in absolute terms",
       "sim/results/README.md",
       {text_column("trace_id", "as in the table replay").key(),
-       text_column("sequence", "the text").key(), integer_column("layer", "of the model").key(),
+       text_column("sequence", "the text").key(),
+       integer_column("layer", "of the model").in(kCount).key(),
        text_column("policy", "canonical spec").key(),
-       integer_column("budget", "tokens per KV head, as in the table replay").key(),
+       integer_column("budget", "tokens per KV head, as in the table replay")
+           .in(kFromOne)
+           .measured_in("tokens")
+           .key(),
        text_column("mode", "as in the table replay").key(),
        integer_column("seed", "as in the table replay").key(),
-       integer_column("steps", "measured steps"),
+       integer_column("steps", "measured steps").in(kCount).measured_in("steps"),
        real_column("projected_error",
                    "|sum over heads h of (o'_h - o_h) W_O,h|^2, mean over measured steps: what the "
                    "layer adds to the residual stream is off by this, squared; NULL if the trace "
-                   "has no output_projection"),
+                   "has no output_projection")
+           .in(kNotNegative)
+           .measured_in("squared norm")
+           .better(Preferred::lower)
+           .open_loop()
+           .summed(),
        real_column("projected_error_relative",
                    "projected_error over the mean of |residual|^2; NULL if the trace has no "
-                   "residual"),
+                   "residual")
+           .in(kNotNegative)
+           .better(Preferred::lower)
+           .open_loop(),
        real_column("predicted_kl",
                    "the sum over heads of the column in the table replay, in nats per token; NULL "
-                   "if the trace has no output_score_grad"),
-       integer_column("num_layers", "of the model: the view predicted_kl needs a row for each"),
+                   "if the trace has no output_score_grad")
+           .in(kNotNegative)
+           .measured_in("nats per token")
+           .better(Preferred::lower)
+           .open_loop()
+           .summed(),
+       integer_column("num_layers", "of the model: the view predicted_kl needs a row for each")
+           .in(kFromOne)
+           .measured_in("layers"),
        text_column("trace", "the file, as named by the user"),
        text_column("budget_request", "the budget, as written by the user"),
        text_column("device", "that computed the row"),
@@ -92,13 +128,7 @@ void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerEr
   const TableSchema schema = layer_error_schema();
   create_table(connection, schema, file);
   renew_view(connection, "predicted_kl", predicted_kl_view());
-  std::map<std::string, TableRows> of_run;
-  for (const LayerErrorRow& row : rows) {
-    TableRows& table = of_run[run != nullptr ? run->run_id : row.row.run_id];
-    table.schema = &schema;
-    table.rows.push_back(values_of(row));
-  }
-  for (const auto& [run_id, table] : of_run) insert_rows(connection, table, run_id);
+  insert_rows(connection, schema, rows, run, values_of);
 }
 
 void remove_outdated_layer_errors(SQLite::Database& connection,

@@ -13,6 +13,8 @@
 namespace kvsim {
 
 TableSchema layer_error_schema();
+/// The view `predicted_kl`.
+TableSchema predicted_kl_schema();
 
 /// The SQL of the view `predicted_kl`: the sum over the layers of a sequence, NULL if a layer of
 /// the model is missing.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,12 +10,12 @@
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
 #include "sim/protocol/protocol.h"
+#include "sim/results/layer_error_table.h"
 
 namespace kvsim {
 namespace {
 
 constexpr const char* kProjectedError = "projected_error";
-constexpr const char* kPredictedKl = "predicted_kl";
 
 using UnitKey = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
 
@@ -139,7 +138,7 @@ double number_of(const MeasuredRow& row, const Metric& metric) {
   throw UsageError(fmt::format(
       "{} is NULL for {} at budget {} in mode {}: it does not apply there; compare another metric, "
       "or with --mode and --budget rows that have it",
-      metric.name, row.policy, row.budget_request, row.mode));
+      metric.declared.name, row.policy, row.budget_request, row.mode));
 }
 
 std::optional<double> number_in(const Value& value) {
@@ -182,7 +181,7 @@ Difference difference_of(const std::vector<Pair>& pairs, const Metric& metric,
     sequences.emplace_back(trace, sequence);
   }
   const std::vector<std::size_t> numbers = number_sequences(sequences);
-  if (metric.is_summed) scale_by_units(of_units, numbers);
+  if (metric.declared.is_summed) scale_by_units(of_units, numbers);
   const PairedBootstrap bootstrap(numbers);
   Difference difference;
   difference.budget = tokens.size() == 1 ? Value(*tokens.begin()) : Value(budget.written());
@@ -226,11 +225,6 @@ void append_differences(std::vector<Difference>& differences, const std::vector<
   }
 }
 
-bool is_text(const Column& column) {
-  return std::holds_alternative<std::string Result::*>(column.member) ||
-         std::holds_alternative<std::optional<std::string> Result::*>(column.member);
-}
-
 std::string where_there_are(const std::vector<MeasuredRow>& rows) {
   std::set<std::pair<std::string, std::string>> places;
   for (const MeasuredRow& row : rows) places.emplace(row.mode, row.budget_request);
@@ -241,25 +235,18 @@ std::string where_there_are(const std::vector<MeasuredRow>& rows) {
 
 }  // namespace
 
-Preferred preferred(std::string_view metric) {
-  if (metric == "attention_recall") return Preferred::higher;
-  constexpr std::array<std::string_view, 9> kLosses = {
-      "attention_loss",  "miss_rate",    "token_misses", "output_error", "bound_",
-      "projected_error", "predicted_kl", "peak_tokens",  "cache_bytes"};
-  const bool is_loss = std::any_of(kLosses.begin(), kLosses.end(),
-                                   [&](std::string_view loss) { return metric.starts_with(loss); });
-  return is_loss ? Preferred::lower : Preferred::neither;
-}
-
 Metric metric_named(const std::string& name) {
-  if (name == kProjectedError) return {name, nullptr, true};
   std::vector<std::string> names;
   for (const Column& column : result_columns().subspan(kKeyColumns)) {
-    if (is_text(column)) continue;
-    if (column.name == name) return {name, &column, name == kPredictedKl};
-    names.emplace_back(column.name);
+    if (column.type == ColumnSchema::Type::text) continue;
+    if (column.name == name) return {column, &column};
+    names.push_back(column.name);
   }
-  names.emplace_back(kProjectedError);
+  for (const ColumnSchema& column : layer_error_schema().columns) {
+    if (column.name != kProjectedError) continue;
+    if (column.name == name) return {column};
+    names.push_back(column.name);
+  }
   std::vector<std::string> near;
   for (const std::string& other : names) {
     if (other.find(name) != std::string::npos) near.push_back(other);

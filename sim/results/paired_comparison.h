@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/base/amount.h"
@@ -13,16 +12,10 @@
 
 namespace kvsim {
 
-/// Which of two values of a metric a policy should have.
-enum class Preferred { higher, lower, neither };
-
-Preferred preferred(std::string_view metric);
-
 /// What is compared: a number of `replay` outside the key, or the projected error of layers.
 struct Metric {
-  std::string name;
+  ColumnSchema declared;
   const Column* column = nullptr;  ///< of `replay`; none: a column of `layer_error`
-  bool is_summed = false;          ///< over the units (layers) of a sequence, in place of the mean
 
   bool is_of_layers() const { return column == nullptr; }
 };

@@ -99,6 +99,27 @@ std::string has_other_cost(const std::string& table) {
 
 }  // namespace
 
+TableSchema regret_schema() {
+  TableSchema schema{"regret", "a row of replay and an oracle on the same unit at the same budget",
+                     "", key_columns(), false};
+  for (ColumnSchema column :
+       {text_column("oracle", "canonical spec of the oracle"), result_column("attention_recall"),
+        real_column("oracle_recall", "attention_recall of the oracle, 0..1").in(ranges::kShare),
+        real_column("regret", "oracle_recall - attention_recall")
+            .in(ranges::kDifference)
+            .better(Preferred::lower)
+            .open_loop(),
+        real_column(
+            "gap_closed",
+            "(recall - window) / (optimal - window); NULL: one of the two is missing. Not to be "
+            "averaged: it is unbounded where the gap is small; take the ratio of mean recalls")
+            .better(Preferred::higher)
+            .open_loop()}) {
+    schema.columns.push_back(std::move(column));
+  }
+  return schema;
+}
+
 void check_bounds(const std::vector<Result>& rows) {
   for (const Result& row : rows) {
     if (Spec(row.policy).bounds_recall()) check_against(row, rows);

@@ -34,6 +34,9 @@ void check_bounds(const std::vector<Result>& rows);
 /// than the attention lost, or that of some steps only.
 bool has_regret(const Spec& policy);
 
+/// The columns of the view `regret`.
+TableSchema regret_schema();
+
 /// The SQL of the view `regret`: for every row and every oracle that was replayed at the same unit,
 /// budget, allocation, mode and seed, `regret` = the oracle's attention_recall - the row's, and
 /// `gap_closed` = (the row's - `window`'s) / (`optimal`'s - `window`'s), NULL where one of these is

@@ -9,62 +9,27 @@
 #include "sim/protocol/protocol.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/integrity/value_ranges.h"
+#include "sim/results/table_schema.h"
 
 namespace kvsim {
 namespace {
 
-std::string type_name(const Column& column) {
-  struct TypeName {
-    const char* operator()(std::int64_t Result::*) const { return "INTEGER"; }
-    const char* operator()(double Result::*) const { return "REAL"; }
-    const char* operator()(std::string Result::*) const { return "TEXT"; }
-    const char* operator()(std::optional<std::int64_t> Result::*) const { return "INTEGER"; }
-    const char* operator()(std::optional<double> Result::*) const { return "REAL"; }
-    const char* operator()(std::optional<std::string> Result::*) const { return "TEXT"; }
-  };
-  return std::visit(TypeName(), column.member);
-}
-
-std::string create_statement() {
-  std::string columns;
-  for (const Column& column : result_columns()) {
-    columns += fmt::format("{} {}{}, ", column.name, type_name(column),
-                           column.can_be_null() ? "" : " NOT NULL");
-  }
-  return fmt::format("CREATE TABLE IF NOT EXISTS replay ({}PRIMARY KEY ({})) WITHOUT ROWID",
-                     columns, column_names(kKeyColumns));
-}
-
 std::set<std::string> stored_names(SQLite::Database& connection) {
   std::set<std::string> names;
-  for (const StoredColumn& column : columns_of(connection, "replay")) names.insert(column.name);
+  for (const ColumnShape& column : columns_of(connection, "replay")) names.insert(column.name);
   return names;
 }
 
-std::vector<StoredColumn> result_shape() {
-  std::vector<StoredColumn> columns;
-  for (const Column& column : result_columns()) {
-    columns.push_back({column.name, type_name(column), columns.size() < kKeyColumns});
+std::vector<Value> certificate_values(const CertificateRow& certificate) {
+  std::vector<Value> values;
+  for (const Column& column : result_columns().first(kKeyColumns)) {
+    values.push_back(column.get(certificate.row));
   }
-  return columns;
-}
-
-/// Rows of an earlier version have no policy_code either, so a sweep makes them again.
-void add_missing_result_columns(SQLite::Database& connection) {
-  std::vector<std::pair<std::string, std::string>> columns;
-  for (const Column& column : result_columns())
-    columns.emplace_back(column.name, type_name(column));
-  add_missing_columns(connection, "replay", columns);
-}
-
-std::string create_certificate_statement() {
-  return fmt::format(
-      "CREATE TABLE IF NOT EXISTS certificate (trace_id TEXT NOT NULL, sequence TEXT NOT NULL, "
-      "layer INTEGER NOT NULL, kv_head INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT "
-      "NULL, mode TEXT NOT NULL, seed INTEGER NOT NULL, attention_recall REAL NOT NULL, "
-      "recall_bound REAL, loss REAL, loss_bound REAL, gap REAL, run_id TEXT, PRIMARY KEY ({})) "
-      "WITHOUT ROWID",
-      column_names(kKeyColumns));
+  const Proof& proof = certificate.proof;
+  values.insert(values.end(),
+                {value_of(certificate.row.attention_recall), value_of(proof.recall_bound),
+                 proof.loss, proof.loss_bound, proof.loss - proof.loss_bound});
+  return values;
 }
 
 /// The value of a column. Throws for infinity, which no reader takes, and for NaN: SQLite would
@@ -95,16 +60,36 @@ void check_is_measured(const Result& row, const std::filesystem::path& file) {
 
 }  // namespace
 
+TableSchema certificate_schema() {
+  using namespace ranges;
+  TableSchema schema{"certificate", "an upper bound that an oracle proves", "", key_columns()};
+  for (ColumnSchema column :
+       {result_column("attention_recall").filled(),
+        real_column("recall_bound",
+                    "no policy's attention_recall exceeds it on this unit at this budget, 0..1; "
+                    "NULL unless the cost is the attention lost, cost=mass,weight=uniform")
+            .in(kShare),
+        real_column("loss",
+                    "of the oracle's schedule, in the units of its cost: mean over the steps that "
+                    "count"),
+        real_column("loss_bound", "no policy loses less on this unit at this budget"),
+        real_column("gap", "loss - loss_bound")}) {
+    schema.columns.push_back(std::move(column));
+  }
+  return schema;
+}
+
 void create_replay_table(SQLite::Database& connection, const std::string& file) {
-  connection.exec(create_statement());
+  connection.exec(create_statement(replay_schema()));
   check_replay_key(connection, file);
-  add_missing_result_columns(connection);
+  // Rows of an earlier version have no policy_code either, so a sweep makes them again.
+  add_missing_columns(connection, "replay", shape_of(replay_schema()));
 }
 
 void check_replay_key(SQLite::Database& connection, const std::string& file) {
   std::vector<std::string> keys;
-  for (const StoredColumn& column : columns_of(connection, "replay")) {
-    if (column.is_key) keys.push_back(column.name);
+  for (const ColumnShape& column : columns_of(connection, "replay")) {
+    if (column.key > 0) keys.push_back(column.name);
   }
   const std::string found = fmt::format("{}", fmt::join(keys, ", "));
   if (found == column_names(kKeyColumns)) return;
@@ -115,15 +100,15 @@ void check_replay_key(SQLite::Database& connection, const std::string& file) {
 }
 
 void create_certificate_table(SQLite::Database& connection) {
-  connection.exec(create_certificate_statement());
+  connection.exec(create_statement(certificate_schema()));
   watch_rows(connection, "certificate");
   std::vector<std::string> names;
-  for (const StoredColumn& column : columns_of(connection, "certificate")) {
+  for (const ColumnShape& column : columns_of(connection, "certificate")) {
     if (column.name == "gap") return;
     names.push_back(column.name);
   }
   connection.exec("ALTER TABLE certificate RENAME TO earlier_certificate");
-  connection.exec(create_certificate_statement());
+  connection.exec(create_statement(certificate_schema()));
   connection.exec(fmt::format("INSERT INTO certificate ({0}) SELECT {0} FROM earlier_certificate",
                               fmt::join(names, ", ")));
   connection.exec("DROP TABLE earlier_certificate");
@@ -146,7 +131,7 @@ std::string readable_columns(SQLite::Database& connection) {
 }
 
 std::vector<Result> results_of(SQLite::Statement& query, const std::filesystem::path& file) {
-  const ValueCheck check(file.string(), "replay", result_shape());
+  const ValueCheck check(file.string(), "replay", shape_of(replay_schema()));
   std::vector<Result> results;
   std::vector<Value> row(result_columns().size());
   while (query.executeStep()) {
@@ -219,26 +204,7 @@ void insert_certificates(SQLite::Database& connection, const std::vector<Result>
     remove.exec();
     remove.reset();
   }
-  SQLite::Statement insert(
-      connection,
-      fmt::format("INSERT INTO certificate ({}, attention_recall, recall_bound, loss, loss_bound, "
-                  "gap, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                  column_names(kKeyColumns)));
-  for (const CertificateRow& certificate : certificates) {
-    int index = 1;
-    for (const Column& column : result_columns().first(kKeyColumns)) {
-      bind_value(insert, index++, column.get(certificate.row));
-    }
-    bind_value(insert, index++, value_of(certificate.row.attention_recall));
-    const Proof& proof = certificate.proof;
-    bind_value(insert, index++, value_of(proof.recall_bound));
-    insert.bind(index++, proof.loss);
-    insert.bind(index++, proof.loss_bound);
-    insert.bind(index++, proof.loss - proof.loss_bound);
-    insert.bind(index, run != nullptr ? run->run_id : certificate.row.run_id);
-    insert.exec();
-    insert.reset();
-  }
+  insert_rows(connection, certificate_schema(), certificates, run, certificate_values);
 }
 
 }  // namespace kvsim

@@ -40,6 +40,9 @@ void bind_row(SQLite::Statement& statement, const Result& key);
 void insert_results(SQLite::Database& connection, const std::vector<Result>& results,
                     const Run* run);
 
+/// The table `certificate`: what oracles prove.
+TableSchema certificate_schema();
+
 /// Creates the table `certificate` if it is missing, and makes one of an earlier version anew: it
 /// lacks columns, and SQLite cannot make the bound of the recall one that may be NULL.
 void create_certificate_table(SQLite::Database& connection);

@@ -1,5 +1,8 @@
 #include "sim/results/result.h"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace kvsim {
 
 namespace {
@@ -25,6 +28,30 @@ void assign(std::optional<T>& field, const Value& value) {
   if (!std::holds_alternative<std::monostate>(value)) field = std::get<T>(value);
 }
 
+template <class T>
+constexpr ColumnSchema::Type type_of() {
+  if constexpr (std::is_same_v<T, std::string>) return ColumnSchema::Type::text;
+  if constexpr (std::is_same_v<T, double>) return ColumnSchema::Type::real;
+  return ColumnSchema::Type::integer;
+}
+
+template <class T>
+void declare(ColumnSchema& column, T Result::*) {
+  column.type = type_of<T>();
+  column.is_filled = true;
+}
+
+template <class T>
+void declare(ColumnSchema& column, std::optional<T> Result::*) {
+  column.type = type_of<T>();
+  column.is_filled = false;
+}
+
+/// A column whose type follows from its member.
+ColumnSchema column(std::string name, std::string meaning) {
+  return {.name = std::move(name), .meaning = std::move(meaning)};
+}
+
 }  // namespace
 
 Value value_of(std::optional<double> number) {
@@ -37,10 +64,9 @@ Value value_of(std::optional<std::int64_t> number) {
   return std::monostate();
 }
 
-bool Column::can_be_null() const {
-  return std::holds_alternative<std::optional<double> Result::*>(member) ||
-         std::holds_alternative<std::optional<std::int64_t> Result::*>(member) ||
-         std::holds_alternative<std::optional<std::string> Result::*>(member);
+Column::Column(ColumnSchema declared, Member field)
+    : ColumnSchema(std::move(declared)), member(field) {
+  std::visit([&](auto pointer) { declare(*this, pointer); }, member);
 }
 
 Value Column::get(const Result& result) const {
@@ -52,42 +78,163 @@ void Column::set(Result& result, const Value& value) const {
 }
 
 std::span<const Column> result_columns() {
+  using enum Preferred;
+  using namespace ranges;
   static const std::vector<Column> columns{
-      {"trace_id", &Result::trace_id},
-      {"sequence", &Result::sequence},
-      {"layer", &Result::layer},
-      {"kv_head", &Result::kv_head},
-      {"policy", &Result::policy},
-      {"budget", &Result::budget},
-      {"mode", &Result::mode},
-      {"seed", &Result::seed},
-      {"trace", &Result::trace},
-      {"budget_request", &Result::budget_request},
-      {"steps", &Result::steps},
-      {"attention_recall", &Result::attention_recall},
-      {"attention_loss", &Result::attention_loss},
-      {"miss_rate", &Result::miss_rate},
-      {"token_accesses", &Result::token_accesses},
-      {"token_misses", &Result::token_misses},
-      {"output_error_mean", &Result::output_error_mean},
-      {"output_error_p50", &Result::output_error_p50},
-      {"output_error_p95", &Result::output_error_p95},
-      {"output_error_max", &Result::output_error_max},
-      {"output_error_sq", &Result::output_error_sq},
-      {"predicted_kl", &Result::predicted_kl},
-      {"bound_mean", &Result::bound_mean},
-      {"bound_violations", &Result::bound_violations},
-      {"evictions", &Result::evictions},
-      {"peak_tokens", &Result::peak_tokens},
-      {"cache_bytes", &Result::cache_bytes},
-      {"device", &Result::device},
-      {"kvsim_version", &Result::kvsim_version},
-      {"label", &Result::label},
-      {"ties", &Result::ties},
-      {"policy_code", &Result::policy_code},
-      {"run_id", &Result::run_id},
+      {column("trace_id", "the trace: its trace_id, or the SHA-256 of the file").key(),
+       &Result::trace_id},
+      {column("sequence", "the recorded text").key(), &Result::sequence},
+      {column("layer", "0-based").key().in(kCount), &Result::layer},
+      {column("kv_head", "0-based within the layer").key().in(kCount), &Result::kv_head},
+      {column("policy", "canonical spec: every parameter with its value").key(), &Result::policy},
+      {column("budget", "most tokens that the KV head may keep, in tokens")
+           .key()
+           .in(kFromOne)
+           .measured_in("tokens"),
+       &Result::budget},
+      {column("mode",
+              "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
+              "interval=K: the cache may exceed its budget by K - 1 tokens; interval=never: the "
+              "prompt is cut once and every later token stays. Suffix every=K: output errors only "
+              "at the last step and every K-th step before it. Suffix reference=none: no "
+              "comparison with the full attention; reference=sample:N: at N steps alone, with "
+              "intervals in the table sampled_interval")
+           .key(),
+       &Result::mode},
+      {column("seed", "of the policy's random choices").key(), &Result::seed},
+      {column("trace", "the trace file, as named on the command line"), &Result::trace},
+      {column("budget_request", "the budget as it was asked for: tokens, or a share"),
+       &Result::budget_request},
+      {column("steps", "measured steps").in(kCount).measured_in("steps"), &Result::steps},
+      {column("attention_recall",
+              "share of the full attention that does not fall on missing tokens, 0..1; a learned "
+              "sink stays, so a full cache has 1; this and all below up to evictions is NULL "
+              "without a reference")
+           .in(kShare)
+           .better(higher)
+           .open_loop(),
+       &Result::attention_recall},
+      {column("attention_loss", "1 - attention_recall").in(kShare).better(lower).open_loop(),
+       &Result::attention_loss},
+      {column("miss_rate",
+              "of the pivotal tokens, a[t,j] > 1/(t+1), the share not in the cache, 0..1")
+           .in(kShare)
+           .better(lower)
+           .open_loop(),
+       &Result::miss_rate},
+      {column("token_accesses", "pivotal tokens, summed over query heads and steps")
+           .in(kCount)
+           .measured_in("tokens"),
+       &Result::token_accesses},
+      {column("token_misses", "pivotal tokens that are not in the cache")
+           .in(kCount)
+           .measured_in("tokens")
+           .better(lower),
+       &Result::token_misses},
+      {column("output_error_mean",
+              "|o - o'| / |o| of the attention outputs o of the full and o' of the evicting cache, "
+              "mean over query heads and steps")
+           .in(kNotNegative)
+           .better(lower)
+           .open_loop(),
+       &Result::output_error_mean},
+      {column("output_error_p50", "the same, median").in(kNotNegative).better(lower).open_loop(),
+       &Result::output_error_p50},
+      {column("output_error_p95", "the same, 95th percentile")
+           .in(kNotNegative)
+           .better(lower)
+           .open_loop(),
+       &Result::output_error_p95},
+      {column("output_error_max", "the same, largest").in(kNotNegative).better(lower).open_loop(),
+       &Result::output_error_max},
+      {column(
+           "output_error_sq",
+           "|o - o'|^2, in absolute terms, mean over query heads and steps; ranks policies at one "
+           "budget better than the relative error, which counts heads alike that write little")
+           .in(kNotNegative)
+           .measured_in("squared norm")
+           .better(lower)
+           .open_loop(),
+       &Result::output_error_sq},
+      {column("predicted_kl",
+              "what the model's predictions lose by it, to second order, in nats per token: half "
+              "the mean of (g . (o' - o))^2, g the gradient of the log-probability of tokens that "
+              "the model drew; summed over query heads. NULL: the trace has no output_score_grad")
+           .in(kNotNegative)
+           .measured_in("nats per token")
+           .better(lower)
+           .open_loop()
+           .summed(),
+       &Result::predicted_kl},
+      {column("bound_mean",
+              "Scissorhands Lemma B.4, 2 max|v| attention_loss / |o|, an upper bound of the error; "
+              "the 2 is in the lemma's proof, its statement leaves it out; NULL for estimators, "
+              "+quant, +rest and positions=slot")
+           .in(kNotNegative)
+           .better(lower),
+       &Result::bound_mean},
+      {column("bound_violations", "errors above their bound: 0; NULL as the bound is")
+           .in(kCount)
+           .better(lower),
+       &Result::bound_violations},
+      {column(
+           "evictions",
+           "tokens that left; of an estimator, tokens whose value is not in the cache at the end")
+           .in(kCount)
+           .measured_in("tokens"),
+       &Result::evictions},
+      {column("peak_tokens", "most tokens held after a step; of an estimator, most vectors")
+           .in(kCount)
+           .measured_in("tokens")
+           .better(lower),
+       &Result::peak_tokens},
+      {column("cache_bytes",
+              "keys and values of peak_tokens at the trace's element size, or as stored "
+              "(estimators, +quant)")
+           .in(kCount)
+           .measured_in("bytes")
+           .better(lower),
+       &Result::cache_bytes},
+      {column("device", "the device that computed the row"), &Result::device},
+      {column("kvsim_version", "the release and source revision that wrote the row"),
+       &Result::kvsim_version},
+      {column("label",
+              "the name that the user gave the policy; NULL without one; in no key, the next sweep "
+              "may change it"),
+       &Result::label},
+      {column("ties",
+              "evictions that equal scores decided, the lower text position first; rounding "
+              "decides what is equal, so compare it between rows of kvsim only; NULL for "
+              "estimators and in rows of earlier versions")
+           .in(kCount)
+           .measured_in("evictions"),
+       &Result::ties},
+      {column("policy_code",
+              "a digest of the policy's code and the version of the engine's numbers; kvsim sweep "
+              "makes rows of another code again"),
+       &Result::policy_code},
+      {column("run_id", "the row of the table run of the command that wrote this row"),
+       &Result::run_id},
   };
   return columns;
+}
+
+std::vector<ColumnSchema> key_columns() {
+  const auto key = result_columns().first(kKeyColumns);
+  return {key.begin(), key.end()};
+}
+
+ColumnSchema result_column(std::string_view name) {
+  return *std::ranges::find(result_columns(), name, &Column::name);
+}
+
+TableSchema replay_schema() {
+  const auto columns = result_columns();
+  return {"replay",
+          "one policy at one budget on one KV head of one layer of one sequence",
+          "",
+          {columns.begin(), columns.end()},
+          false};  // `run_id` is a member of Result
 }
 
 }  // namespace kvsim

@@ -4,8 +4,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
+
+#include "sim/results/column.h"
 
 namespace kvsim {
 
@@ -76,25 +79,32 @@ using Value = std::variant<std::int64_t, double, std::string, std::monostate>;
 Value value_of(std::optional<double> number);
 Value value_of(std::optional<std::int64_t> number);
 
-/// One column of the table `replay`: its name and its member of Result.
-struct Column {
-  const char* name;
-  std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
-               std::optional<double> Result::*, std::optional<std::int64_t> Result::*,
-               std::optional<std::string> Result::*>
-      member;
+/// One column of the table `replay`, which has the type of its member of Result, and is NULL where
+/// that is empty.
+struct Column : ColumnSchema {
+  using Member =
+      std::variant<std::int64_t Result::*, double Result::*, std::string Result::*,
+                   std::optional<double> Result::*, std::optional<std::int64_t> Result::*,
+                   std::optional<std::string> Result::*>;
 
-  /// Whether the column may be NULL.
-  bool can_be_null() const;
+  Column(ColumnSchema declared, Member field);
+
+  Member member;
 
   Value get(const Result& result) const;
   /// Throws std::bad_variant_access if `value` and the column differ in type.
   void set(Result& result, const Value& value) const;
 };
 
-/// All columns in order; the first `kKeyColumns` are the primary key. The store and every printer
-/// are derived from this table.
+/// All columns in order; the first `kKeyColumns` are the primary key. The schema, value checks,
+/// printers, comparisons and the frames of Python are derived from this table.
 std::span<const Column> result_columns();
 inline constexpr std::size_t kKeyColumns = 8;
+
+/// The declarations alone: of the key, and of one column that is there.
+std::vector<ColumnSchema> key_columns();
+ColumnSchema result_column(std::string_view name);
+
+TableSchema replay_schema();
 
 }  // namespace kvsim

@@ -8,6 +8,7 @@
 
 #include "sim/results/database.h"
 #include "sim/results/local_disk/host_name.h"
+#include "sim/results/table_schema.h"
 #include "sim/results/version.h"
 
 namespace kvsim {
@@ -21,33 +22,59 @@ Run start_run(RunLabels labels) {
           .clock = std::chrono::steady_clock::now()};
 }
 
+TableSchema run_schema() {
+  using namespace ranges;
+  return {
+      "run",
+      "a command that wrote rows",
+      "",
+      {text_column("run_id",
+                   "when it started, and random digits; the rows that it wrote have the same")
+           .key(),
+       text_column("started", "UTC, ISO 8601").filled(),
+       real_column("seconds", "from its start until the last of its rows was written")
+           .filled()
+           .in(kNotNegative),
+       text_column("command", "as a shell takes it").filled(),
+       text_column("kvsim_version", "the release and source revision of the program").filled(),
+       text_column("host", "the machine on which it ran").filled(),
+       text_column("device", "the device that computed the attention").filled(),
+       integer_column("threads", "how many units it worked on at once").filled().in(kCount),
+       integer_column("rows_written", "rows of all tables, later replaced ones included")
+           .filled()
+           .in(kCount),
+       text_column("shard", "as in 3/16; NULL: it did all of its work"),
+       text_column("study", "what all shards of the same work have in common; NULL without shards"),
+       integer_column("finished", "1: the file holds all that its command asked for").in(kFlag)},
+      false};
+}
+
 void create_run_table(SQLite::Database& connection) {
-  connection.exec(
-      "CREATE TABLE IF NOT EXISTS run (run_id TEXT NOT NULL PRIMARY KEY, started TEXT NOT NULL, "
-      "seconds REAL NOT NULL, command TEXT NOT NULL, kvsim_version TEXT NOT NULL, host TEXT NOT "
-      "NULL, device TEXT NOT NULL, threads INTEGER NOT NULL, rows_written INTEGER NOT NULL, shard "
-      "TEXT, study TEXT, finished INTEGER) WITHOUT ROWID");
+  const TableSchema schema = run_schema();
+  connection.exec(create_statement(schema));
+  add_missing_columns(connection, "run", shape_of(schema));
 }
 
 void insert_run(SQLite::Database& connection, const Run& run) {
   create_run_table(connection);
-  add_missing_columns(connection, "run",
-                      {{"shard", "TEXT"}, {"study", "TEXT"}, {"finished", "INTEGER"}});
-  SQLite::Statement insert(
-      connection,
-      "INSERT INTO run (run_id, started, seconds, command, kvsim_version, host, device, threads, "
-      "rows_written, shard, study, finished) VALUES (?, ?, 0.0, ?, ?, ?, ?, ?, 0, ?, ?, 0)");
   const RunLabels& labels = run.labels;
-  int index = 1;
-  for (const std::string& text :
-       {run.run_id, run.started, labels.command, version(), run.host, labels.device}) {
-    insert.bind(index++, text);
-  }
-  insert.bind(index++, labels.threads);
-  for (const std::string& text : {labels.shard, labels.study}) {
-    bind_value(insert, index++, text.empty() ? Value(std::monostate()) : Value(text));
-  }
-  insert.exec();
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? Value(std::monostate()) : Value(text);
+  };
+  const std::vector<Value> row{run.run_id,
+                               run.started,
+                               0.0,
+                               labels.command,
+                               version(),
+                               run.host,
+                               labels.device,
+                               std::int64_t{labels.threads},
+                               std::int64_t{0},
+                               or_null(labels.shard),
+                               or_null(labels.study),
+                               std::int64_t{0}};
+  const TableSchema schema = run_schema();
+  insert_rows(connection, {&schema, {row}}, std::monostate());
 }
 
 void count_rows(SQLite::Database& connection, const Run& run, std::size_t rows) {

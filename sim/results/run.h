@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "sim/results/column.h"
+
 namespace SQLite {
 class Database;
 }
@@ -34,11 +36,13 @@ struct Run {
 /// A run that starts now on this host.
 Run start_run(RunLabels labels);
 
-/// Creates the table `run` if it is missing.
+TableSchema run_schema();
+
+/// Creates the table `run` if it is missing, and gives that of an earlier version the columns that
+/// it lacks.
 void create_run_table(SQLite::Database& connection);
 
-/// Adds the run, which has written no rows yet and is not finished. Makes the table if it is
-/// missing, and gives that of an earlier version the columns that it lacks.
+/// Adds the run, which has written no rows yet and is not finished, after create_run_table().
 void insert_run(SQLite::Database& connection, const Run& run);
 
 /// Counts rows that the run has written, and the seconds that it took until now. In the transaction

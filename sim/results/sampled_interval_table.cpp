@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "sim/results/integrity/value_ranges.h"
 
 namespace kvsim {
@@ -34,6 +32,7 @@ std::vector<Value> values_of(const SampledIntervalRow& row) {
 }  // namespace
 
 TableSchema sampled_interval_schema() {
+  using namespace ranges;
   const auto as_in_replay = [](const char* name) {
     return text_column(name, "as in the table replay").key();
   };
@@ -42,12 +41,12 @@ TableSchema sampled_interval_schema() {
           "range in which a sample of N steps leaves it",
           "percentile bootstrap over steps: Efron and Tibshirani 1993, section 13.3",
           {as_in_replay("trace_id"), as_in_replay("sequence"),
-           integer_column("layer", "of the model").key(),
-           integer_column("kv_head", "of the layer").key(), as_in_replay("policy"),
-           integer_column("budget", "tokens, as in the table replay").key(), as_in_replay("mode"),
-           integer_column("seed", "as in the table replay").key(),
+           integer_column("layer", "of the model").in(kCount).key(),
+           integer_column("kv_head", "of the layer").in(kCount).key(), as_in_replay("policy"),
+           integer_column("budget", "tokens, as in the table replay").in(kFromOne).key(),
+           as_in_replay("mode"), integer_column("seed", "as in the table replay").key(),
            text_column("metric", "the column of the table replay, a mean over steps").key(),
-           integer_column("steps", "measured steps"),
+           integer_column("steps", "measured steps").in(kCount),
            real_column("low",
                        "the lower end of the 95% interval: the 2.5th percentile of the metric over "
                        "2,000 draws of as many steps, with replacement, each with all its query "
@@ -67,13 +66,7 @@ void insert_sampled_intervals(SQLite::Database& connection,
   if (rows.empty()) return;
   const TableSchema schema = sampled_interval_schema();
   create_table(connection, schema, file);
-  std::map<std::string, TableRows> of_run;
-  for (const SampledIntervalRow& row : rows) {
-    TableRows& table = of_run[run != nullptr ? run->run_id : row.row.run_id];
-    table.schema = &schema;
-    table.rows.push_back(values_of(row));
-  }
-  for (const auto& [run_id, table] : of_run) insert_rows(connection, table, run_id);
+  insert_rows(connection, schema, rows, run, values_of);
 }
 
 std::vector<SampledIntervalRow> sampled_intervals_of(SQLite::Database& connection,

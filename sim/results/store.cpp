@@ -122,7 +122,7 @@ std::optional<double> ResultStore::recall_bound(const Result& result) const {
                                 kOfUnit));
     bind_row(query, result);
     if (!query.executeStep() || query.getColumn(0).isNull()) return std::nullopt;
-    const std::vector<StoredColumn> columns =
+    const std::vector<ColumnShape> columns =
         columns_named(connection, "certificate", {"recall_bound"});
     ValueCheck(database_->file().string(), "certificate", columns)(read_values(query));
     return query.getColumn(0).getDouble();

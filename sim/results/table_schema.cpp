@@ -13,57 +13,18 @@
 namespace kvsim {
 namespace {
 
-std::string type_name(ColumnSchema::Type type) {
-  switch (type) {
-    case ColumnSchema::Type::integer:
-      return "INTEGER";
-    case ColumnSchema::Type::real:
-      return "REAL";
-    case ColumnSchema::Type::text:
-      return "TEXT";
-  }
-  return {};
-}
-
-const std::string kRunMeaning = "the row of the table run of the command that wrote this row";
-
-std::vector<StoredColumn> stored_columns(const TableSchema& schema) {
-  std::vector<StoredColumn> columns;
-  for (const ColumnSchema& column : schema.columns) {
-    columns.push_back({column.name, type_name(column.type), column.is_key});
-  }
-  columns.push_back({"run_id", "TEXT"});
-  return columns;
-}
-
-std::string create_statement(const TableSchema& schema) {
-  std::string columns;
-  std::vector<std::string> keys;
-  for (const StoredColumn& column : stored_columns(schema)) {
-    columns += fmt::format("{} {}{}, ", column.name, column.type, column.is_key ? " NOT NULL" : "");
-    if (column.is_key) keys.push_back(column.name);
-  }
-  return fmt::format("CREATE TABLE {} ({}PRIMARY KEY ({})) WITHOUT ROWID", schema.name, columns,
-                     fmt::join(keys, ", "));
-}
-
 // Rows of an earlier version have no label, and do not say which code and run they come from.
 void add_newer_columns(SQLite::Database& connection, const TableSchema& schema) {
-  std::vector<std::pair<std::string, std::string>> newer;
-  for (const StoredColumn& column : stored_columns(schema)) {
-    if (column.name == "label" || column.name == "policy_code" || column.name == "run_id") {
-      newer.emplace_back(column.name, column.type);
-    }
-  }
-  add_missing_columns(connection, schema.name, newer);
+  std::vector<ColumnShape> columns = shape_of(schema);
+  std::erase_if(columns, [](const ColumnShape& column) {
+    return column.name != "label" && column.name != "policy_code" && column.name != "run_id";
+  });
+  add_missing_columns(connection, schema.name, columns);
 }
 
 // Writes the meaning of the table (under an empty column name) and of its columns to `about`.
 void explain(SQLite::Database& connection, const TableSchema& schema) {
-  connection.exec(
-      "CREATE TABLE IF NOT EXISTS about (table_name TEXT NOT NULL, column_name TEXT NOT NULL, "
-      "meaning TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (table_name, column_name)) "
-      "WITHOUT ROWID");
+  connection.exec(create_statement(about_schema()));
   watch_rows(connection, "about");
   SQLite::Statement insert(
       connection,
@@ -78,22 +39,29 @@ void explain(SQLite::Database& connection, const TableSchema& schema) {
     insert.reset();
   };
   note("", schema.shows);
-  for (const ColumnSchema& column : schema.columns) note(column.name, column.meaning);
-  note("run_id", kRunMeaning);
+  for (const ColumnSchema& column : schema.stored_columns()) note(column.name, column.meaning);
+}
+
+/// Whether the table has all columns of the schema, in its order.
+bool has_columns_of(SQLite::Database& connection, const TableSchema& schema) {
+  return std::ranges::equal(columns_of(connection, schema.name), shape_of(schema),
+                            [](const ColumnShape& made, const ColumnShape& declared) {
+                              return made.name == declared.name && made.type == declared.type &&
+                                     (made.key > 0) == (declared.key > 0);
+                            });
 }
 
 }  // namespace
 
-ColumnSchema integer_column(std::string name, std::string meaning) {
-  return {std::move(name), ColumnSchema::Type::integer, std::move(meaning)};
-}
-
-ColumnSchema real_column(std::string name, std::string meaning) {
-  return {std::move(name), ColumnSchema::Type::real, std::move(meaning)};
-}
-
-ColumnSchema text_column(std::string name, std::string meaning) {
-  return {std::move(name), ColumnSchema::Type::text, std::move(meaning)};
+TableSchema about_schema() {
+  return {"about",
+          "what a table, under an empty column_name, or one of its columns means",
+          "",
+          {text_column("table_name", "the table").key(),
+           text_column("column_name", "its column; empty: the meaning of a row").key(),
+           text_column("meaning", "definition, with unit and range").filled(),
+           text_column("source", "of the definitions: paper and section").filled()},
+          false};
 }
 
 bool is_sql_word(const std::string& name) {
@@ -102,13 +70,12 @@ bool is_sql_word(const std::string& name) {
 
 void create_table(SQLite::Database& connection, const TableSchema& schema,
                   const std::string& file) {
-  const std::vector<StoredColumn> made = columns_of(connection, schema.name);
-  if (made.empty()) {
+  if (columns_of(connection, schema.name).empty()) {
     connection.exec(create_statement(schema));
     watch_rows(connection, schema.name);
   } else {
     add_newer_columns(connection, schema);
-    if (columns_of(connection, schema.name) != stored_columns(schema)) {
+    if (!has_columns_of(connection, schema)) {
       throw DataError(fmt::format(
           "{}: the table {} has other columns than those of this version; use a new result file",
           file, schema.name));
@@ -118,9 +85,12 @@ void create_table(SQLite::Database& connection, const TableSchema& schema,
 }
 
 void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id) {
-  std::vector<std::string> places(table.schema->columns.size() + 1, "?");
-  SQLite::Statement insert(connection, fmt::format("INSERT OR REPLACE INTO {} VALUES ({})",
-                                                   table.schema->name, fmt::join(places, ", ")));
+  std::vector<std::string> names;
+  for (const ColumnSchema& column : table.schema->stored_columns()) names.push_back(column.name);
+  const std::vector<std::string> places(names.size(), "?");
+  SQLite::Statement insert(
+      connection, fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", table.schema->name,
+                              sql_names(names), fmt::join(places, ", ")));
   for (const std::vector<Value>& row : table.rows) {
     int index = 1;
     for (const Value& value : row) {
@@ -132,7 +102,7 @@ void insert_rows(SQLite::Database& connection, const TableRows& table, const Val
       }
       bind_value(insert, index++, value);
     }
-    bind_value(insert, index, run_id);
+    if (table.schema->ends_in_run) bind_value(insert, index, run_id);
     insert.exec();
     insert.reset();
   }

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "sim/results/result.h"
+#include "sim/results/run.h"
 
 namespace SQLite {
 class Database;
@@ -12,34 +13,8 @@ class Database;
 
 namespace kvsim {
 
-/// One column of a table that is explained in the table `about`.
-struct ColumnSchema {
-  enum class Type { integer, real, text };
-
-  std::string name;
-  Type type = Type::real;
-  std::string meaning;  ///< definition, with unit and range
-  bool is_key = false;  ///< part of the primary key; key columns come first
-
-  /// The same column as part of the key.
-  ColumnSchema key() && {
-    is_key = true;
-    return std::move(*this);
-  }
-};
-
-ColumnSchema integer_column(std::string name, std::string meaning);
-ColumnSchema real_column(std::string name, std::string meaning);
-ColumnSchema text_column(std::string name, std::string meaning);
-
-/// A table of a result file, other than `replay`, `certificate` and `run`. In the file it ends in
-/// one more column: `run_id`, the run that wrote the row.
-struct TableSchema {
-  std::string name;
-  std::string shows;   ///< the meaning of a row
-  std::string source;  ///< of the definitions: paper and section
-  std::vector<ColumnSchema> columns;
-};
+/// The table `about`, which explains those of analyses, curves and closed loops.
+TableSchema about_schema();
 
 /// Whether SQL has the word, so that no table and no column can be called so.
 bool is_sql_word(const std::string& name);
@@ -56,5 +31,20 @@ void create_table(SQLite::Database& connection, const TableSchema& schema, const
 /// Inserts rows of a run, in place of those with the same key. Throws std::runtime_error for
 /// infinity.
 void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id);
+
+/// The same of rows that belong to a row of `replay`, `row`; without a run they keep the one that
+/// it names.
+template <class Row>
+void insert_rows(SQLite::Database& connection, const TableSchema& schema,
+                 const std::vector<Row>& rows, const Run* run,
+                 std::vector<Value> (*values_of)(const Row&)) {
+  std::map<std::string, TableRows> of_run;
+  for (const Row& row : rows) {
+    TableRows& table = of_run[run != nullptr ? run->run_id : row.row.run_id];
+    table.schema = &schema;
+    table.rows.push_back(values_of(row));
+  }
+  for (const auto& [run_id, table] : of_run) insert_rows(connection, table, run_id);
+}
 
 }  // namespace kvsim

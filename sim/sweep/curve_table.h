@@ -1,12 +1,10 @@
 #pragma once
 
 #include "sim/curve/curve.h"
+#include "sim/results/curve_schema.h"
 #include "sim/results/table_schema.h"
 
 namespace kvsim {
-
-/// The table `curve`: a row per unit, policy and budget.
-TableSchema curve_schema();
 
 /// The columns of a curve's rows that do not come from the Curve.
 struct CurveLabels {

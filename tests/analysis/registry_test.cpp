@@ -7,6 +7,7 @@
 
 #include "oracle/oracles.h"
 #include "sim/base/errors.h"
+#include "sim/results/result_tables.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/units.h"
 
@@ -98,6 +99,20 @@ TEST_CASE("analysis: every table says what it holds, by which key and from where
     for (const std::string& column : info->summary) CHECK(names.contains(column));
     for (const std::string& column : info->summary_by) CHECK(names.contains(column));
     CHECK_FALSE(info->summary.empty());
+  }
+}
+
+TEST_CASE("analysis: none takes the name of a table of the program", "[analysis]") {
+  std::vector<std::string> names{"all", "unit", "digest", "sampled_interval"};
+  for (const auto* schemas : {&result_tables(), &result_views()}) {
+    for (const TableSchema& schema : *schemas) names.push_back(schema.name);
+  }
+  AnalysisInfo info = *analyses().front();
+  info.origin = "a plug-in";
+  for (const std::string& name : names) {
+    INFO(name);
+    info.name = name;
+    CHECK_THROWS_WITH(register_analysis(info), Catch::Contains("has this name"));
   }
 }
 

@@ -76,6 +76,7 @@ const std::vector<Room> kRooms = {
     {"gpu/kernels/", {"sim/kernels/", "sim/attention/", "sim/outputs/measurement.h"}},
     {"gpu/", kEngine + Folders{"gpu/kernels/"}},
     {"gpu/cuda/", {"gpu/", "gpu/kernels/", "sim/attention/"}},
+    {"sim/summary/", kEngine + Folders{"oracle/", "analysis/"}},
     {"sim/plugin/", kEngine + Folders{"oracle/", "analysis/"}},
     {"sim/cli/", {}, true},
     {"python/", {}, true},

@@ -20,7 +20,7 @@ ROOMS = {
     "reproduce": "report.numbers closed_loop model files command errors",
     "tasks": "closed_loop results trace files command errors",
     "report": "report.figures report.numbers report.style results files command errors",
-    "report.figures": "report.numbers report.style closed_loop trace errors",
+    "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop results trace errors",
     "report.style": "policy",
     "closed_loop": "closed_loop.evicting_model record model verbs policy trace results files "

@@ -275,6 +275,7 @@ TEST_CASE("nats are summed over the units of a sequence, and projected errors ov
 }
 
 TEST_CASE("every metric says which sign is better, or that none is", "[comparison]") {
+  const auto preferred = [](const char* name) { return metric_named(name).declared.preferred; };
   CHECK(preferred("attention_recall") == Preferred::higher);
   for (const char* loss :
        {"attention_loss", "miss_rate", "output_error_mean", "output_error_p95", "output_error_sq",

@@ -11,16 +11,16 @@ from ..errors import DataError
 from ..results import Results, load
 from ..results.points import with_points
 
-# +1: more is better. A metric is the mean over units, the first two are sums over layers.
-METRICS = {
-    "predicted_kl": -1,
-    "projected_error": -1,
-    "output_error_sq": -1,
-    "output_error_mean": -1,
-    "attention_recall": 1,
-    "miss_rate": -1,
-}
-OUTCOMES = {"kl_mean": -1, "delta_nll": -1, "answers_share": 1}
+# A metric is the mean over units, the first two are sums over layers.
+METRICS = (
+    "predicted_kl",
+    "projected_error",
+    "output_error_sq",
+    "output_error_mean",
+    "attention_recall",
+    "miss_rate",
+)
+OUTCOMES = ("kl_mean", "delta_nll", "answers_share")
 TEXT = ["trace_id", "sequence"]
 
 _KEY = [*TEXT, "policy", "budget", "mode", "seed"]

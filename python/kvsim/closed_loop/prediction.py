@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..bootstrap import FEWEST_SAMPLES, UNIT, Samples
 from ..errors import UsageError
+from ..results.columns import sign
 from .both_loops import METRICS, OUTCOMES, TEXT, Tables, both_loops
 
 SERIOUS = ("window", "sink", "h2o", "tova", "random")
@@ -93,9 +94,9 @@ def _of_part(part: pd.DataFrame, seed: int) -> list[dict[str, object]]:
     rows = []
     for metric in metrics:
         for outcome in outcomes:
-            sign = METRICS[metric] * OUTCOMES[outcome]
+            agreeing = sign(metric) * sign(outcome)
             told = [
-                (sign * table.at[metric, outcome], len(text[[metric, outcome]].dropna()))
+                (agreeing * table.at[metric, outcome], len(text[[metric, outcome]].dropna()))
                 for table, text in zip(tables, texts)
             ]
             told = [(value, points) for value, points in told if value == value]

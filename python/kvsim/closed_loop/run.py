@@ -92,7 +92,7 @@ def evaluate(
       scratch: a folder on a local disk in which `output`, which it needs, is written, as for
         kvsim.sweep.
 
-    Returns a frame with the columns of the table `closed_loop` (sim/results/README.md), a row per
+    Returns a frame with the columns of the table `closed_loop` (sim/results/columns.md), a row per
     text, policy and budget, ordered by key.
 
     Raises UsageError for what the loop cannot run and for what contradicts itself, RecordError for

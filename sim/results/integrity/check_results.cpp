@@ -20,8 +20,6 @@ constexpr const char* kFix =
     "the file is damaged, or another program changed it: restore it, or make its rows again in a "
     "new file";
 
-using Digests = std::map<std::pair<std::string, std::string>, UnitDigest>;
-
 void check_structure(SQLite::Database& connection, const std::string& file) {
   SQLite::Statement check(connection, "PRAGMA integrity_check(1)");
   if (!check.executeStep() || check.getColumn(0).getString() == "ok") return;

@@ -44,9 +44,15 @@ bool is_watched(SQLite::Database& connection, const TableShape& table) {
 
 }  // namespace
 
-/// By table and unit; a number of rows may be below 0.
 struct KeptDigests::Changes {
-  std::map<std::pair<std::string, std::string>, UnitDigest> units;
+  Digests units;  ///< a number of rows may be below 0
+
+  void add(const std::string& table, const std::string& unit, std::int64_t sign,
+           const UnitDigest& digest) {
+    UnitDigest& changed = units[{table, unit}];
+    changed.rows += sign * digest.rows;
+    changed.sum += static_cast<std::uint64_t>(sign) * digest.sum;
+  }
 
   /// kvsim_changed(table, 1 or -1, unit, digest): a row that comes or goes.
   static void note(sqlite3_context* context, int, sqlite3_value** arguments) {
@@ -54,12 +60,9 @@ struct KeptDigests::Changes {
       const auto* found = reinterpret_cast<const char*>(sqlite3_value_text(arguments[i]));
       return std::string(found, static_cast<std::size_t>(sqlite3_value_bytes(arguments[i])));
     };
-    auto& changes = *static_cast<Changes*>(sqlite3_user_data(context));
-    UnitDigest& unit = changes.units[{text(0), text(2)}];
-    const std::int64_t sign = sqlite3_value_int64(arguments[1]);
-    unit.rows += sign;
-    unit.sum += static_cast<std::uint64_t>(sign) *
-                static_cast<std::uint64_t>(sqlite3_value_int64(arguments[3]));
+    static_cast<Changes*>(sqlite3_user_data(context))
+        ->add(text(0), text(2), sqlite3_value_int64(arguments[1]),
+              {1, static_cast<std::uint64_t>(sqlite3_value_int64(arguments[3]))});
     sqlite3_result_null(context);
   }
 
@@ -90,10 +93,9 @@ KeptDigests::~KeptDigests() {
 void KeptDigests::begin(SQLite::Database& connection, const std::string& file) {
   if (format_version(connection, file) == 0) {
     set_format_version(connection, file);
-    connection.exec(
-        "CREATE TABLE IF NOT EXISTS digest (table_name TEXT NOT NULL, unit TEXT NOT NULL, rows "
-        "INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (table_name, unit)) WITHOUT ROWID");
-    renew(connection);
+    connection.exec(create_statement(digest_schema()));
+    connection.exec("DELETE FROM digest");
+    watched_schema_ = written_schema_ = -1;
   }
   if (schema_version(connection) == watched_schema_) return;
   for (const TableShape& table : tables_of(connection)) {
@@ -101,14 +103,6 @@ void KeptDigests::begin(SQLite::Database& connection, const std::string& file) {
     watch_rows(connection, table.name);
   }
   watched_schema_ = schema_version(connection);
-}
-
-void KeptDigests::renew(SQLite::Database& connection) {
-  connection.exec("DELETE FROM digest");
-  changes_->units.clear();
-  for (const TableShape& table : tables_of(connection)) take(connection, table);
-  written_schema_ = -1;
-  finish(connection);
 }
 
 /// Gives digests to the rows of a table that another program has made.
@@ -123,59 +117,64 @@ void KeptDigests::take(SQLite::Database& connection, const TableShape& table) {
 }
 
 void KeptDigests::finish(SQLite::Database& connection) {
-  if (!changes_->units.empty()) {
-    SQLite::Statement find(connection,
-                           "SELECT rows, digest FROM digest WHERE table_name = ? AND unit = ?");
-    SQLite::Statement write(connection, "INSERT OR REPLACE INTO digest VALUES (?, ?, ?, ?)");
-    SQLite::Statement remove(connection, "DELETE FROM digest WHERE table_name = ? AND unit = ?");
-    for (const auto& [place, change] : changes_->units) {
-      UnitDigest digest = change;
-      find.bind(1, place.first);
-      find.bind(2, place.second);
-      if (find.executeStep()) {
-        digest.rows += find.getColumn(0).getInt64();
-        digest.sum += std::strtoull(find.getColumn(1).getText(), nullptr, 16);
-      }
-      find.reset();
-      SQLite::Statement& next = digest == UnitDigest() ? remove : write;
-      next.bind(1, place.first);
-      next.bind(2, place.second);
-      if (&next == &write) {
-        next.bind(3, digest.rows);
-        next.bind(4, digest_text(digest.sum));
-      }
-      next.exec();
-      next.reset();
+  note_schema(connection);
+  if (changes_->units.empty()) return;
+  SQLite::Statement find(connection,
+                         "SELECT rows, digest FROM digest WHERE table_name = ? AND unit = ?");
+  SQLite::Statement write(connection, "INSERT OR REPLACE INTO digest VALUES (?, ?, ?, ?)");
+  SQLite::Statement remove(connection, "DELETE FROM digest WHERE table_name = ? AND unit = ?");
+  for (const auto& [place, change] : changes_->units) {
+    if (change == UnitDigest()) continue;
+    UnitDigest digest = change;
+    find.bind(1, place.first);
+    find.bind(2, place.second);
+    if (find.executeStep()) {
+      digest.rows += find.getColumn(0).getInt64();
+      digest.sum += std::strtoull(find.getColumn(1).getText(), nullptr, 16);
     }
-    changes_->units.clear();
+    find.reset();
+    SQLite::Statement& next = digest == UnitDigest() ? remove : write;
+    next.bind(1, place.first);
+    next.bind(2, place.second);
+    if (&next == &write) {
+      next.bind(3, digest.rows);
+      next.bind(4, digest_text(digest.sum));
+    }
+    next.exec();
+    next.reset();
   }
-  if (schema_version(connection) != written_schema_) write_schema(connection);
+  changes_->units.clear();
 }
 
-void KeptDigests::write_schema(SQLite::Database& connection) {
-  std::map<std::string, std::string> kept;
+/// The SQL of tables and views counts as rows that come and go, each of one unit.
+void KeptDigests::note_schema(SQLite::Database& connection) {
+  const int version = schema_version(connection);
+  if (version == written_schema_) return;
   SQLite::Statement query(connection, "SELECT table_name, digest FROM digest WHERE unit = ?");
   query.bind(1, kSchemaUnit);
-  while (query.executeStep()) kept[query.getColumn(0).getString()] = query.getColumn(1).getString();
-  std::map<std::string, std::string> present;
+  while (query.executeStep()) {
+    changes_->add(query.getColumn(0).getString(), kSchemaUnit, -1,
+                  {1, std::strtoull(query.getColumn(1).getText(), nullptr, 16)});
+  }
   for (const auto& [name, digest] : digests_of_schema(connection)) {
-    present[name] = digest_text(digest.sum);
+    changes_->add(name, kSchemaUnit, 1, digest);
   }
-  if (present != kept) {
-    SQLite::Statement remove(connection, "DELETE FROM digest WHERE unit = ?");
-    remove.bind(1, kSchemaUnit);
-    remove.exec();
-    SQLite::Statement insert(connection, "INSERT INTO digest VALUES (?, ?, ?, ?)");
-    for (const auto& [name, digest] : present) {
-      insert.bind(1, name);
-      insert.bind(2, kSchemaUnit);
-      insert.bind(3, 1);
-      insert.bind(4, digest);
-      insert.exec();
-      insert.reset();
-    }
-  }
-  written_schema_ = schema_version(connection);
+  written_schema_ = version;
+}
+
+TableSchema digest_schema() {
+  return {"digest",
+          "the rows of one unit in one table, as they were written; kvsim check compares",
+          "",
+          {text_column("table_name", "the table or view").key(),
+           text_column(
+               "unit",
+               "the model, trace, sequence, layer and head, as JSON; schema: the SQL of the table")
+               .key(),
+           integer_column("rows", "how many there are").filled().in(ranges::kCount),
+           text_column("digest", "the sum of the XXH3-64 of all rows modulo 2^64, in hexadecimal")
+               .filled()},
+          false};
 }
 
 void watch_rows(SQLite::Database& connection, const std::string& table) {
@@ -185,9 +184,8 @@ void watch_rows(SQLite::Database& connection, const std::string& table) {
   if (found != tables.end() && !is_watched(connection, *found)) watch(connection, *found);
 }
 
-std::map<std::pair<std::string, std::string>, UnitDigest> kept_digests(SQLite::Database& connection,
-                                                                       const std::string& file) {
-  std::map<std::pair<std::string, std::string>, UnitDigest> digests;
+Digests kept_digests(SQLite::Database& connection, const std::string& file) {
+  Digests digests;
   if (format_version(connection, file) == 0) return digests;
   SQLite::Statement query(connection, "SELECT table_name, unit, rows, digest FROM digest");
   while (query.executeStep()) {

@@ -14,6 +14,8 @@ namespace kvsim {
 /// The unit of the table `digest` that stands for the SQL of a table or view.
 inline constexpr const char* kSchemaUnit = "schema";
 
+TableSchema digest_schema();
+
 /// Keeps the table `digest` (table_name, unit, rows, digest) of a file right while a connection
 /// changes rows, whatever statements do so: triggers of the connection, which are not in the file,
 /// note each row that comes or goes. A transaction with such changes cannot be committed without
@@ -36,10 +38,8 @@ class KeptDigests {
  private:
   struct Changes;
 
-  /// Makes all digests anew, from the rows as they are.
-  void renew(SQLite::Database& connection);
   void take(SQLite::Database& connection, const TableShape& table);
-  void write_schema(SQLite::Database& connection);
+  void note_schema(SQLite::Database& connection);
 
   std::unique_ptr<Changes> changes_;
   SQLite::Database& connection_;
@@ -51,9 +51,8 @@ class KeptDigests {
 /// nothing. Call it where a table is made or gets columns.
 void watch_rows(SQLite::Database& connection, const std::string& table);
 
-/// The digests that the file has, by table and unit; none if it is of an earlier version.
-std::map<std::pair<std::string, std::string>, UnitDigest> kept_digests(SQLite::Database& connection,
-                                                                       const std::string& file);
+/// The digests that the file has; none if it is of an earlier version.
+Digests kept_digests(SQLite::Database& connection, const std::string& file);
 
 /// By name, the digest of the SQL of each table and view.
 std::map<std::string, UnitDigest> digests_of_schema(SQLite::Database& connection);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "sim/results/integrity/table_shape.h"
 
@@ -24,6 +25,9 @@ struct UnitDigest {
 
   bool operator==(const UnitDigest&) const = default;
 };
+
+/// By table and unit.
+using Digests = std::map<std::pair<std::string, std::string>, UnitDigest>;
 
 /// `sum` as the table `digest` has it: 16 hexadecimal digits.
 std::string digest_text(std::uint64_t sum);

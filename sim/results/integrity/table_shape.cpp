@@ -24,23 +24,46 @@ const ColumnShape* TableShape::find(const std::string& column) const {
   return found == columns.end() ? nullptr : &*found;
 }
 
+std::vector<ColumnShape> shape_of(const TableSchema& schema) {
+  std::vector<ColumnShape> columns;
+  for (const ColumnSchema& column : schema.stored_columns()) {
+    const int key = column.is_key ? static_cast<int>(columns.size()) + 1 : 0;
+    columns.push_back({column.name, sql_type(column.type), key, column.can_be_null()});
+  }
+  return columns;
+}
+
+std::vector<ColumnShape> columns_of(SQLite::Database& connection, const std::string& table) {
+  SQLite::Statement query(connection,
+                          "SELECT name, type, pk, \"notnull\" FROM pragma_table_info(?)");
+  query.bind(1, table);
+  std::vector<ColumnShape> columns;
+  while (query.executeStep()) {
+    columns.push_back({query.getColumn(0).getString(), query.getColumn(1).getString(),
+                       query.getColumn(2).getInt(), query.getColumn(3).getInt() == 0});
+  }
+  return columns;
+}
+
+std::vector<ColumnShape> columns_named(SQLite::Database& connection, const std::string& table,
+                                       const std::vector<std::string>& names) {
+  const TableShape there{table, "", columns_of(connection, table)};
+  std::vector<ColumnShape> columns;
+  for (const std::string& name : names) {
+    const ColumnShape* found = there.find(name);
+    columns.push_back(found != nullptr ? *found : ColumnShape{name, ""});
+  }
+  return columns;
+}
+
 std::vector<TableShape> tables_of(SQLite::Database& connection) {
   std::vector<TableShape> tables;
   SQLite::Statement list(connection,
                          "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name <> "
                          "'digest' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name");
-  SQLite::Statement columns(connection,
-                            "SELECT name, type, pk, \"notnull\" FROM pragma_table_info(?)");
   while (list.executeStep()) {
-    TableShape& table = tables.emplace_back();
-    table.name = list.getColumn(0).getString();
-    table.sql = list.getColumn(1).getString();
-    columns.bind(1, table.name);
-    while (columns.executeStep()) {
-      table.columns.push_back({columns.getColumn(0).getString(), columns.getColumn(1).getString(),
-                               columns.getColumn(2).getInt(), columns.getColumn(3).getInt() == 0});
-    }
-    columns.reset();
+    const std::string name = list.getColumn(0).getString();
+    tables.push_back({name, list.getColumn(1).getString(), columns_of(connection, name)});
   }
   return tables;
 }

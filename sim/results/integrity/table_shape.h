@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/results/column.h"
+
 namespace kvsim {
 
 /// A column of a table as a file has it.
@@ -26,6 +28,16 @@ struct TableShape {
   /// Null if there is no such column.
   const ColumnShape* find(const std::string& column) const;
 };
+
+/// The columns of a table that is made from the schema.
+std::vector<ColumnShape> shape_of(const TableSchema& schema);
+
+/// The columns of a table or view, in order; empty if there is none of the name.
+std::vector<ColumnShape> columns_of(SQLite::Database& connection, const std::string& table);
+
+/// Some of them, in this order; without a type where the table lacks one.
+std::vector<ColumnShape> columns_named(SQLite::Database& connection, const std::string& table,
+                                       const std::vector<std::string>& names);
 
 /// The tables of a file, without views, SQLite's own and `digest`, in the order of their names.
 std::vector<TableShape> tables_of(SQLite::Database& connection);

@@ -6,12 +6,9 @@
 #include <set>
 
 #include "sim/base/errors.h"
-#include "sim/results/closed_loop_table.h"
 #include "sim/results/database.h"
-#include "sim/results/layer_error_table.h"
 #include "sim/results/replay_table.h"
-#include "sim/results/run.h"
-#include "sim/results/sampled_interval_table.h"
+#include "sim/results/result_tables.h"
 
 namespace kvsim {
 namespace {
@@ -63,13 +60,7 @@ void check_fits(const TableShape& table, const std::string& file, const TableSha
 JoinedTables::JoinedTables() {
   const Database present;
   present.run([&](SQLite::Database& connection) {
-    create_replay_table(connection, kThisVersion);
-    create_run_table(connection);
-    create_certificate_table(connection);
-    for (const TableSchema& schema :
-         {layer_error_schema(), sampled_interval_schema(), closed_loop_schema()}) {
-      create_table(connection, schema, kThisVersion);
-    }
+    for (const TableSchema& schema : result_tables()) connection.exec(create_statement(schema));
     for (TableShape& table : tables_of(connection)) {
       const std::string name = table.name;
       const std::size_t width = table.columns.size();
@@ -128,12 +119,9 @@ void JoinedTables::create(SQLite::Database& connection) const {
     } else if (name == "certificate") {
       create_certificate_table(connection);
     }
-    std::vector<std::pair<std::string, std::string>> columns;
-    for (const ColumnShape& column : joined.shape.columns) {
-      columns.emplace_back(column.name, column.type);
-    }
+    std::vector<ColumnShape> columns = joined.shape.columns;
     // In an order that does not depend on that of the files.
-    if (!joined.of_this_version) std::sort(columns.begin(), columns.end());
+    if (!joined.of_this_version) std::ranges::sort(columns, {}, &ColumnShape::name);
     add_missing_columns(connection, name, columns);
   }
 }

@@ -6,12 +6,9 @@
 #include <limits>
 
 #include "sim/base/errors.h"
-#include "sim/results/closed_loop_table.h"
 #include "sim/results/integrity/check_results.h"
-#include "sim/results/layer_error_table.h"
 #include "sim/results/merge/merge.h"
-#include "sim/results/sampled_interval_table.h"
-#include "sim/sweep/curve_table.h"
+#include "sim/results/result_tables.h"
 #include "tests/results/result_files.h"
 
 namespace kvsim::results_test::value_ranges_test {
@@ -48,35 +45,44 @@ TEST_CASE("values out of range are refused by every reader", "[integrity]") {
   CHECK_THROWS_WITH(merge_results({file}, folder / "all.sqlite"), refused);
 }
 
+std::string fault_of(const std::string& table, const ColumnShape& column, const Value& value) {
+  try {
+    ValueCheck("r", table, {column})(std::vector{value});
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST_CASE("a budget below 1 is refused in the tables of analyses, too", "[integrity]") {
-  CHECK(fault_of("evictions", "budget", "INTEGER", std::int64_t{0}) ==
-        "expected 1 or more, found 0");
-  CHECK(fault_of("evictions", "regret", "REAL", 7.5).empty());
-  CHECK(fault_of("evictions", "regret", "REAL", std::numeric_limits<double>::infinity()) ==
-        "expected a finite number, found inf");
+  CHECK_THAT(fault_of("evictions", {"budget", "INTEGER"}, std::int64_t{0}),
+             Contains("budget: expected 1 or more, found 0"));
+  CHECK(fault_of("evictions", {"regret", "REAL"}, 7.5).empty());
+  CHECK_THAT(fault_of("evictions", {"regret", "REAL"}, std::numeric_limits<double>::infinity()),
+             Contains("expected a finite number, found inf"));
 }
 
 TEST_CASE("rounding and NULL are in range", "[integrity]") {
-  CHECK(fault_of("replay", "attention_recall", "REAL", 1 + 1e-6).empty());
-  CHECK(fault_of("replay", "attention_loss", "REAL", -1e-9).empty());
-  CHECK(fault_of("replay", "attention_recall", "REAL", std::monostate()).empty());
-  CHECK(fault_of("replay", "seed", "INTEGER", std::int64_t{-1}).empty());
-  CHECK_FALSE(fault_of("replay", "attention_recall", "REAL", 1.01).empty());
+  CHECK(fault_of("replay", {"attention_recall", "REAL"}, 1 + 1e-6).empty());
+  CHECK(fault_of("replay", {"attention_loss", "REAL"}, -1e-9).empty());
+  CHECK(fault_of("replay", {"attention_recall", "REAL"}, std::monostate()).empty());
+  CHECK(fault_of("replay", {"seed", "INTEGER"}, std::int64_t{-1}).empty());
+  CHECK_FALSE(fault_of("replay", {"attention_recall", "REAL"}, 1.01).empty());
 }
 
-TEST_CASE("every number of our tables has a range", "[integrity]") {
-  for (const Column& column : result_columns()) {
-    const Value value = column.get(Result{.predicted_kl = 0, .label = "", .ties = 0});
-    INFO(column.name);
-    CHECK(range_of("replay", column.name).has_value() !=
-          std::holds_alternative<std::string>(value));
-  }
-  for (const TableSchema& schema :
-       {layer_error_schema(), sampled_interval_schema(), closed_loop_schema(), curve_schema()}) {
-    for (const ColumnSchema& column : schema.columns) {
-      INFO(schema.name << ' ' << column.name);
-      CHECK(range_of(schema.name, column.name).has_value() !=
-            (column.type == ColumnSchema::Type::text));
+TEST_CASE("counts, shares and budgets have their range in every table", "[integrity]") {
+  for (const auto* schemas : {&result_tables(), &result_views()}) {
+    for (const TableSchema& schema : *schemas) {
+      for (const ColumnSchema& column : schema.columns) {
+        INFO(schema.name << ' ' << column.name);
+        const bool is_count = column.type == ColumnSchema::Type::integer && column.name != "seed";
+        const bool is_share = column.meaning.find("0..1") != std::string::npos;
+        if (!is_count && !is_share) continue;
+        const ColumnShape shape{column.name, sql_type(column.type)};
+        const std::string found = is_count ? fault_of(schema.name, shape, std::int64_t{-1})
+                                           : fault_of(schema.name, shape, -1.5);
+        CHECK_FALSE(found.empty());
+      }
     }
   }
 }

@@ -7,6 +7,7 @@ import pandas as pd
 from ... import _engine
 from ...closed_loop.choice import refused_by_imposed
 from ...errors import KvsimError
+from ...results.columns import better
 from ..numbers.closed_loop import ClosedLoop
 from ..numbers.frames import Comparison
 from ..numbers.intervals import span
@@ -20,21 +21,21 @@ _CURVES = {
         "KL to the full model",
         "KL to the full model (nats per token)",
         "How far the predictions of the running model with this policy are from those with the "
-        "full cache: lower is better.",
+        "full cache: {better}.",
     ),
     "delta_nll": (
         "closed-loop-nll",
         "Negative log likelihood",
         "increase of the NLL (nats per token)",
         "How much worse the running model with this policy predicts the text than with the full "
-        "cache: lower is better, and below 0 forgetting helps.",
+        "cache: {better}, and below 0 forgetting helps.",
     ),
     "answers_share": (
         "closed-loop-answers",
         "Answers",
         "right answers (share of answers, 0–1)",
-        "The share of labelled answers of which the running model predicts every token: higher is "
-        "better. KL and answers may part ways.",
+        "The share of labelled answers of which the running model predicts every token: {better}. "
+        "KL and answers may part ways.",
     ),
     "kept_overlap": (
         "kept-overlap",
@@ -99,6 +100,7 @@ def _plan(closed: ClosedLoop, measure: str) -> Plan | None:
             why = "It needs rows of the adaptive loop, in which policies see the evicting model."
             return Missing(name, title, why, command(closed.comparison, "--loop adaptive"))
         return None
+    caption = caption.format(better=better(measure))
     loop = "adaptive" if measure == "kept_overlap" else closed.loop
     text = caption + _PLAIN[loop] + sentence(closed.comparison) + _bars(closed.texts_of(measure))
     if measure != "kl_mean":

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
+from ...results.columns import better
 from ..numbers.frames import Comparison
 from ..numbers.selection import sentence
 from ..style import Shape, Theme
@@ -51,6 +52,7 @@ def plan(comparison: Comparison) -> list[Plan]:
         if not comparison.has_reference:
             plans.append(without_reference(comparison, name, title))
             continue
+        caption = caption.format(better=better(measure))
         caption += _beyond_validity(comparison) if measure == "predicted_kl" else ""
         caption += ladder if not drawn else ""
         caption += sentence(comparison, not drawn) + _bars(comparison, measure, not drawn)

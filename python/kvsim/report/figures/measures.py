@@ -1,4 +1,7 @@
-"""What the curves of the report show: the file, title, axis and caption of each measure."""
+"""What the curves of the report show: the file, title, axis and caption of each measure.
+
+`{better}` in a caption stands for which values are better.
+"""
 
 ERRORS = {
     "projected_error": (
@@ -6,15 +9,15 @@ ERRORS = {
         "Projected error",
         "projected error (squared norm)",
         "What the residual stream misses: the squared norm of the change of a layer's attention "
-        "output, all heads together and projected by W_O, mean over steps, sum over layers: lower "
-        "is better. It ranks policies in this report.",
+        "output, all heads together and projected by W_O, mean over steps, sum over layers: "
+        "{better}. It ranks policies in this report.",
     ),
     "output_error_sq": (
         "squared-error",
         "Squared output error",
         "squared error (squared norm)",
         "The squared distance between the attention outputs of the full and the evicting cache, "
-        "not relative to the full one: lower is better.",
+        "not relative to the full one: {better}.",
     ),
     "predicted_kl": (
         "predicted-kl",
@@ -22,7 +25,7 @@ ERRORS = {
         "predicted KL (nats per token)",
         "To second order, how far the model's predictions move: half the mean square of the "
         "product of each head's change of output with the gradient of a log-probability that the "
-        "model itself drew, summed over heads and layers: lower is better.",
+        "model itself drew, summed over heads and layers: {better}.",
     ),
 }
 SHARES = {
@@ -30,7 +33,7 @@ SHARES = {
         "recall",
         "Attention recall",
         "attention recall (share of attention, 0–1)",
-        "The share of the full attention that falls on tokens in the cache: higher is better. Good "
+        "The share of the full attention that falls on tokens in the cache: {better}. Good "
         "for what a policy keeps of what the optimum could and for bounds, not for ranking "
         "serious policies at one budget.",
     ),
@@ -39,14 +42,14 @@ SHARES = {
         "Miss rate",
         "miss rate (share of pivotal tokens, 0–1)",
         "Of the pivotal tokens, those with more than an even share of a step's attention, the "
-        "share that is not in the cache: lower is better.",
+        "share that is not in the cache: {better}.",
     ),
     "output_error_mean": (
         "output-error",
         "Output error",
         "output error (relative to the full output)",
         "The distance between the attention outputs of the full and the evicting cache, relative "
-        "to the full one: lower is better. Good for how far off the output of a head is, not for "
+        "to the full one: {better}. Good for how far off the output of a head is, not for "
         "ranking serious policies at one budget: a head that writes little counts as much as any.",
     ),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...results.columns import sign
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -12,7 +14,11 @@ class Ranking:
 
     measure: str
     name: str
-    is_loss: bool  # less is better
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether less is better."""
+        return sign(self.measure) < 0
 
     @property
     def best(self) -> str:
@@ -28,7 +34,7 @@ class Ranking:
 # In the order of preference: at one budget the errors in absolute terms rank serious policies as
 # the running model does while damage is small, recall does not.
 RANKINGS = (
-    Ranking("projected_error", "projected error", True),
-    Ranking("output_error_sq", "squared output error", True),
-    Ranking("attention_recall", "attention recall", False),
+    Ranking("projected_error", "projected error"),
+    Ranking("output_error_sq", "squared output error"),
+    Ranking("attention_recall", "attention recall"),
 )

@@ -1,15 +1,15 @@
-#include "sim/cli/curve_summary.h"
+#include "sim/summary/curve_summary.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <ostream>
 
-#include "sim/cli/open_loop.h"
-#include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
+#include "sim/summary/open_loop.h"
+#include "sim/summary/short_spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 constexpr std::array kPercents = {1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 80, 100};
@@ -50,4 +50,4 @@ void CurveSummary::write(std::ostream& out, const CurvePlan& plan) const {
   if (!notes.empty()) out << '\n' << notes;
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

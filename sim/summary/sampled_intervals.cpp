@@ -1,4 +1,4 @@
-#include "sim/cli/sampled_intervals.h"
+#include "sim/summary/sampled_intervals.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <ostream>
 #include <tuple>
 
-#include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
+#include "sim/summary/short_spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 struct ShownMetric {
@@ -128,4 +128,4 @@ void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const Resul
   write_aligned(out, table);
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

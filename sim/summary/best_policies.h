@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
-#include "sim/cli/unit_values.h"
 #include "sim/results/paired_bootstrap.h"
+#include "sim/summary/unit_values.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// What ranks policies at one budget.
 struct Ranking {
@@ -23,4 +23,4 @@ struct Ranking {
 std::string best_policies(const std::string& budget, const std::vector<Spec>& policies,
                           const Ranking& ranking, const PairedBootstrap& bootstrap);
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

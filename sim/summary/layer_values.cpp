@@ -1,11 +1,11 @@
-#include "sim/cli/layer_values.h"
+#include "sim/summary/layer_values.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace kvsim::cli {
+namespace kvsim {
 
 LayerValues::LayerValues(const SweepPlan& plan, const Units& units, const ResultStore& store)
     : plan_(plan),
@@ -112,4 +112,4 @@ PairedBootstrap LayerValues::bootstrap_of(const std::vector<Layer>& layers) {
   return PairedBootstrap(std::move(sequences));
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,4 +1,4 @@
-#include "sim/cli/regret_columns.h"
+#include "sim/summary/regret_columns.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 
 #include "oracle/oracles.h"
 #include "policies/registry/standard_policies.h"
-#include "sim/cli/short_spec.h"
 #include "sim/results/regret.h"
+#include "sim/summary/short_spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 constexpr int kRegretDecimals = 4;
@@ -87,4 +87,4 @@ void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy
   row.emplace_back(closed ? interval_text(*closed, kGapDecimals) : "");
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

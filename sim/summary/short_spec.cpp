@@ -1,4 +1,4 @@
-#include "sim/cli/short_spec.h"
+#include "sim/summary/short_spec.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "policies/registry/registry.h"
 #include "sim/base/printable.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 std::string without(std::string_view settings, const std::string& defaults) {
@@ -53,4 +53,4 @@ std::string legend(const std::vector<Spec>& policies) {
   return lines;
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -5,7 +5,7 @@
 
 #include "policies/registry/spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// A canonical spec without the parameters that have their defaults, for tables: "h2o" for
 /// "h2o:recent=0.5,score=sum,...". It names the same policy.
@@ -17,4 +17,4 @@ std::string name_in_tables(const Spec& policy);
 /// What the labels of policies stand for: a line "LABEL = SPEC" for each; printable().
 std::string legend(const std::vector<Spec>& policies);
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -5,7 +5,7 @@
 
 #include "sim/sweep/sweep_plan.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// Prints the results of one policy at one budget: one line per unit, and one with their means.
 void write_units(std::ostream& out, const std::vector<Result>& results);
@@ -14,4 +14,4 @@ void write_units(std::ostream& out, const std::vector<Result>& results);
 /// all their accesses. `store` must have all of its rows.
 void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultStore& store);
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -6,12 +6,12 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/cli/unit_values.h"
 #include "sim/results/paired_bootstrap.h"
 #include "sim/results/store.h"
+#include "sim/summary/unit_values.h"
 #include "sim/sweep/sweep_plan.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 using Units = std::vector<const PlannedUnit*>;
 
@@ -60,4 +60,4 @@ class LayerValues {
   bool has_predicted_kl_ = false;
 };
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// What numbers of a replay can and cannot rank; below every table that compares policies by them.
 constexpr const char* kOpenLoop =
@@ -8,4 +8,4 @@ constexpr const char* kOpenLoop =
     "rank serious policies, projected error and predicted KL only while the damage is small; "
     "python -m kvsim.evaluate does.\n";
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "policies/registry/spec.h"
-#include "sim/cli/unit_values.h"
 #include "sim/results/paired_bootstrap.h"
 #include "sim/results/result.h"
+#include "sim/summary/unit_values.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// The columns of a comparison that relate a policy's recall to an oracle's, each with its 95%
 /// interval. There are none without an oracle in the sweep.
@@ -35,4 +35,4 @@ class RegretColumns {
   bool has_gap_ = false;
 };
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,4 +1,4 @@
-#include "sim/cli/sweep_table.h"
+#include "sim/summary/sweep_table.h"
 
 #include <fmt/format.h>
 
@@ -7,19 +7,18 @@
 #include <map>
 #include <optional>
 #include <ostream>
-#include <set>
 #include <tuple>
 
 #include "sim/base/printable.h"
-#include "sim/cli/best_policies.h"
-#include "sim/cli/layer_values.h"
-#include "sim/cli/open_loop.h"
-#include "sim/cli/regret_columns.h"
-#include "sim/cli/sampled_intervals.h"
-#include "sim/cli/short_spec.h"
 #include "sim/results/table.h"
+#include "sim/summary/best_policies.h"
+#include "sim/summary/layer_values.h"
+#include "sim/summary/open_loop.h"
+#include "sim/summary/regret_columns.h"
+#include "sim/summary/sampled_intervals.h"
+#include "sim/summary/short_spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 constexpr double kMostly = 0.5;  // of the evictions
@@ -130,13 +129,11 @@ std::map<RowKey, Result> rows_of(const SweepPlan& plan, const ResultStore& store
 
 using Measurements = std::vector<Value>;
 
-// The measured columns, without those of the request and of the way to the same caches.
+// The measured columns, without the way to the same caches.
 void append_measurements(const Result& row, Measurements& measurements) {
-  static const std::set<std::string> kRequest = {"policy",        "budget_request", "device",
-                                                 "kvsim_version", "label",          "ties",
-                                                 "policy_code",   "run_id"};
-  for (const Column& column : result_columns()) {
-    if (!kRequest.contains(column.name)) measurements.push_back(column.get(row));
+  for (const Column& column : result_columns().subspan(kKeyColumns)) {
+    const bool is_measured = column.type != ColumnSchema::Type::text && column.name != "ties";
+    if (is_measured) measurements.push_back(column.get(row));
   }
 }
 
@@ -311,4 +308,4 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
   if (!notes.empty()) out << '\n' << notes;
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

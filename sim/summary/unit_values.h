@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// A measure of policies at one budget: per canonical spec, one value per unit (or layer), these in
 /// the same order for all.
@@ -14,4 +14,4 @@ using UnitValues = std::map<std::string, std::vector<double>>;
 std::vector<double> differences(const UnitValues& values, const std::string& a,
                                 const std::string& b);
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,9 +1,9 @@
-#include "sim/cli/unit_values.h"
+#include "sim/summary/unit_values.h"
 
 #include <algorithm>
 #include <functional>
 
-namespace kvsim::cli {
+namespace kvsim {
 
 std::vector<double> differences(const UnitValues& values, const std::string& a,
                                 const std::string& b) {
@@ -14,4 +14,4 @@ std::vector<double> differences(const UnitValues& values, const std::string& a,
   return differences;
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -6,7 +6,7 @@
 
 #include "analysis/run_analyses.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// The summary that `kvsim analyze` prints: per analysis and layer, the means of some columns over
 /// query heads and sequences.
@@ -33,4 +33,4 @@ class AnalysisSummary {
   std::map<const PlannedUnit*, std::vector<Groups>> units_;  // per analysis
 };
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -6,7 +6,7 @@
 #include "sim/results/store.h"
 #include "sim/sweep/sweep_plan.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// Prints the intervals of one policy at one budget: one line per unit, and one with their means.
 /// Nothing if there are none.
@@ -16,4 +16,4 @@ void write_unit_intervals(std::ostream& out, const std::vector<SampledIntervalRo
 /// of its rows. Nothing unless the plan's reference is a sample.
 void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const ResultStore& store);
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

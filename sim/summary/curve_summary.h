@@ -5,7 +5,7 @@
 
 #include "sim/sweep/run_curves.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 
 /// The table that `kvsim curve` prints: the mean recall over units at a dozen budgets, one column
 /// per policy.
@@ -20,4 +20,4 @@ class CurveSummary {
   std::map<const PlannedUnit*, std::vector<std::vector<double>>> recall_;
 };
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

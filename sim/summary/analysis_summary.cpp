@@ -1,4 +1,4 @@
-#include "sim/cli/analysis_summary.h"
+#include "sim/summary/analysis_summary.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "sim/results/table.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 std::vector<std::size_t> places_of(const std::vector<std::string>& names,
@@ -112,4 +112,4 @@ void AnalysisSummary::write(std::ostream& out, const AnalysisPlan& plan) const {
   }
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim

@@ -1,12 +1,12 @@
-#include "sim/cli/best_policies.h"
+#include "sim/summary/best_policies.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "sim/cli/short_spec.h"
+#include "sim/summary/short_spec.h"
 
-namespace kvsim::cli {
+namespace kvsim {
 namespace {
 
 bool evicts(const Spec& policy) {
@@ -47,4 +47,4 @@ std::string best_policies(const std::string& budget, const std::vector<Spec>& po
           : fmt::format("not distinguishable from it: {}", fmt::join(undecided, ", ")));
 }
 
-}  // namespace kvsim::cli
+}  // namespace kvsim
