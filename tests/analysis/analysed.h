@@ -31,7 +31,7 @@ std::vector<Row> analyse(std::string_view spec, const Unit& unit,
                          const std::vector<PolicyRun>& runs = {}, Mode mode = Mode::stream,
                          std::int64_t seed = 0);
 
-/// The same of a unit that stands for its layer, whose MLP gave this, [n, width].
+/// The same of a unit that stands for its layer, of which this is recorded, [n, width].
 std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& of_layer);
 
 /// A replay of the unit for analyses to look at; `policy` and `budget` as a user writes them.
