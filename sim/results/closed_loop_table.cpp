@@ -3,6 +3,7 @@
 namespace kvsim {
 
 TableSchema closed_loop_schema() {
+  using enum Preferred;
   using namespace ranges;
   const std::string answers =
       "; a token is right if it is the most likely next one where all tokens before it are those "
@@ -14,53 +15,40 @@ TableSchema closed_loop_schema() {
       "perplexity and accuracy as H2O, Scissorhands and SubGen report them; python/closed_loop.md",
       {text_column("model_id", "SHA-256 over the names, types, shapes and numbers of the weights")
            .key(),
-       text_column("sequence", "the text").key(),
-       text_column("policy", "canonical spec: every parameter with its value").key(),
-       integer_column("budget", "most tokens that one KV head may keep, in tokens")
-           .in(kFromOne)
-           .measured_in("tokens")
-           .key(),
-       text_column("mode",
-                   "stream: every step is measured; prefill: only the steps after the prompt; "
-                   "suffixes as in the table replay")
-           .key(),
+       result_column("sequence", "the text"),
+       result_column("policy", "canonical spec: every parameter with its value"),
+       result_column("budget", "most tokens that one KV head may keep, in tokens"),
+       result_column("mode",
+                     "stream: every step is measured; prefill: only the steps after the prompt; "
+                     "suffixes as in the table replay"),
        text_column("loop",
                    "imposed: the kept sets of the open-loop replay, in one masked forward pass; "
                    "adaptive: the policy sees the attention of the evicting model itself")
            .key(),
-       integer_column("seed", "of the policy's random choices").key(),
+       result_column("seed", "of the policy's random choices"),
        text_column("trace_id",
                    "the trace of the same text, whose open-loop replays stand in the table replay; "
                    "NULL without one"),
        text_column("text_id", "SHA-256 of the token ids, int32"),
        text_column("model", "the name of the model, as the user gave it"),
-       text_column("budget_request", "the budget as it was asked for: tokens, or a share"),
-       text_column("label", "the name that the user gave the policy; NULL without one"),
-       integer_column("steps", "measured steps: all tokens, or those after the prompt")
-           .in(kCount)
-           .measured_in("steps"),
+       result_column("budget_request", "the budget as it was asked for: tokens, or a share"),
+       result_column("label", "the name that the user gave the policy; NULL without one"),
+       result_column("steps", "measured steps: all tokens, or those after the prompt"),
        real_column("nll_full",
                    "minus the log probability of the next token under the full cache, in nats per "
                    "token; mean over measured steps with a next token; NULL if there is none")
-           .in(kNotNegative)
-           .measured_in("nats per token"),
+           .in(kNotNegative, neither, "nats per token"),
        real_column("nll", "the same under the evicting cache")
-           .in(kNotNegative)
-           .measured_in("nats per token")
-           .better(Preferred::lower),
+           .in(kNotNegative, lower, "nats per token"),
        real_column("delta_nll", "nll - nll_full; above 0: eviction makes the text less likely")
-           .measured_in("nats per token")
-           .better(Preferred::lower),
+           .in(kNumber, lower, "nats per token"),
        real_column("kl_mean",
                    "divergence of the evicting model's prediction from the full model's, "
                    "KL(full || evicting), in nats per token; mean over measured steps")
-           .in(kNotNegative)
-           .measured_in("nats per token")
-           .better(Preferred::lower),
+           .in(kNotNegative, lower, "nats per token"),
        real_column("top1_agreement",
                    "share of measured steps at which both predict the same token, 0..1")
-           .in(kShare)
-           .better(Preferred::higher),
+           .in(kShare, higher),
        integer_column("answers",
                       "spans labelled answer of which a measured step predicts at least one token")
            .in(kCount),
@@ -69,31 +57,23 @@ TableSchema closed_loop_schema() {
            .in(kCount),
        integer_column("answers_right",
                       "answers of which the evicting model predicts every token" + answers)
-           .in(kCount)
-           .better(Preferred::higher),
+           .in(kCount, higher),
        real_column(
            "kept_overlap",
            "|kept and kept'| / |kept or kept'| of the tokens kept here and in the open-loop "
            "replay, 0..1; mean over measured steps and units; NULL for estimators and "
            "without a replay")
            .in(kShare),
-       integer_column("peak_tokens", "most tokens that any KV head held after a step")
-           .in(kCount)
-           .measured_in("tokens")
-           .better(Preferred::lower),
-       integer_column("cache_bytes",
-                      "keys and values of the most tokens held, in bytes, summed over layers and "
-                      "KV heads")
-           .in(kCount)
-           .measured_in("bytes")
-           .better(Preferred::lower),
+       result_column("peak_tokens", "most tokens that any KV head held after a step"),
+       result_column("cache_bytes",
+                     "keys and values of the most tokens held, in bytes, summed over layers and "
+                     "KV heads"),
        integer_column("prompt_length", "tokens that attended in full; 0 in stream mode")
-           .in(kCount)
-           .measured_in("tokens"),
+           .in(kCount, neither, "tokens"),
        text_column("spans_id", "SHA-256 of the text's spans; NULL without any"),
-       text_column("device", "that the model ran on"),
-       text_column("kvsim_version", "the release and source revision that wrote the row"),
-       text_column("policy_code", "a digest of the policy's code and the engine's version")}};
+       result_column("device", "that the model ran on"),
+       result_column("kvsim_version", "the release and source revision that wrote the row"),
+       result_column("policy_code", "a digest of the policy's code and the engine's version")}};
 }
 
 }  // namespace kvsim

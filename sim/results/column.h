@@ -49,24 +49,21 @@ struct ColumnSchema {
   bool can_be_null() const { return !is_key && !is_filled; }
 
   /// The same column, declared further.
-  ColumnSchema key() && { return std::move(*this).with(&ColumnSchema::is_key, true); }
-  ColumnSchema filled() && { return std::move(*this).with(&ColumnSchema::is_filled, true); }
-  ColumnSchema in(ValueRange values) && {
-    return std::move(*this).with(&ColumnSchema::range, values);
+  ColumnSchema key() && { return std::move(*this).with(&ColumnSchema::is_key); }
+  ColumnSchema filled() && { return std::move(*this).with(&ColumnSchema::is_filled); }
+  ColumnSchema in(ValueRange values, Preferred which = Preferred::neither,
+                  const char* word = "") && {
+    range = values;
+    preferred = which;
+    unit = word;
+    return std::move(*this);
   }
-  ColumnSchema measured_in(const char* word) && {
-    return std::move(*this).with(&ColumnSchema::unit, std::string(word));
-  }
-  ColumnSchema better(Preferred which) && {
-    return std::move(*this).with(&ColumnSchema::preferred, which);
-  }
-  ColumnSchema open_loop() && { return std::move(*this).with(&ColumnSchema::is_open_loop, true); }
-  ColumnSchema summed() && { return std::move(*this).with(&ColumnSchema::is_summed, true); }
+  ColumnSchema open_loop() && { return std::move(*this).with(&ColumnSchema::is_open_loop); }
+  ColumnSchema summed() && { return std::move(*this).with(&ColumnSchema::is_summed); }
 
  private:
-  template <class T>
-  ColumnSchema with(T ColumnSchema::*member, T value) && {
-    this->*member = value;
+  ColumnSchema with(bool ColumnSchema::*fact) && {
+    this->*fact = true;
     return std::move(*this);
   }
 };

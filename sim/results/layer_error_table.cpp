@@ -59,12 +59,8 @@ TableSchema predicted_kl_schema() {
   for (const char* name : {"trace_id", "sequence", "policy", "budget", "mode", "seed"}) {
     schema.columns.push_back(result_column(name));
   }
-  schema.columns.push_back(
-      real_column("predicted_kl", "nats per token, the sum over layers; NULL: a layer is missing")
-          .in(ranges::kNotNegative)
-          .measured_in("nats per token")
-          .better(Preferred::lower)
-          .open_loop());
+  schema.columns.push_back(result_column(
+      "predicted_kl", "nats per token, the sum over layers; NULL: a layer is missing"));
   schema.columns.push_back(
       integer_column("is_indicative",
                      "1 above 0.3 nats per token: the prediction is local, and such damage is not")
@@ -73,53 +69,40 @@ TableSchema predicted_kl_schema() {
 }
 
 TableSchema layer_error_schema() {
+  using enum Preferred;
   using namespace ranges;
   return {
       "layer_error",
       "the error of a layer's output under one policy at one budget, in absolute terms",
       "sim/results/README.md",
-      {text_column("trace_id", "as in the table replay").key(),
-       text_column("sequence", "the text").key(),
-       integer_column("layer", "of the model").in(kCount).key(),
-       text_column("policy", "canonical spec").key(),
-       integer_column("budget", "tokens per KV head, as in the table replay")
-           .in(kFromOne)
-           .measured_in("tokens")
-           .key(),
-       text_column("mode", "as in the table replay").key(),
-       integer_column("seed", "as in the table replay").key(),
-       integer_column("steps", "measured steps").in(kCount).measured_in("steps"),
+      {result_column("trace_id", "as in the table replay"), result_column("sequence", "the text"),
+       result_column("layer", "of the model"), result_column("policy", "canonical spec"),
+       result_column("budget", "tokens per KV head, as in the table replay"),
+       result_column("mode", "as in the table replay"),
+       result_column("seed", "as in the table replay"), result_column("steps", "measured steps"),
        real_column("projected_error",
                    "|sum over heads h of (o'_h - o_h) W_O,h|^2, mean over measured steps: what the "
                    "layer adds to the residual stream is off by this, squared; NULL if the trace "
                    "has no output_projection")
-           .in(kNotNegative)
-           .measured_in("squared norm")
-           .better(Preferred::lower)
+           .in(kNotNegative, lower, "squared norm")
            .open_loop()
            .summed(),
        real_column("projected_error_relative",
                    "projected_error over the mean of |residual|^2; NULL if the trace has no "
                    "residual")
-           .in(kNotNegative)
-           .better(Preferred::lower)
+           .in(kNotNegative, lower)
            .open_loop(),
-       real_column("predicted_kl",
-                   "the sum over heads of the column in the table replay, in nats per token; NULL "
-                   "if the trace has no output_score_grad")
-           .in(kNotNegative)
-           .measured_in("nats per token")
-           .better(Preferred::lower)
-           .open_loop()
-           .summed(),
+       result_column(
+           "predicted_kl",
+           "the sum over heads of the column in the table replay, in nats per token; NULL "
+           "if the trace has no output_score_grad"),
        integer_column("num_layers", "of the model: the view predicted_kl needs a row for each")
-           .in(kFromOne)
-           .measured_in("layers"),
-       text_column("trace", "the file, as named by the user"),
-       text_column("budget_request", "the budget, as written by the user"),
-       text_column("device", "that computed the row"),
-       text_column("kvsim_version", "the release and source revision that wrote the row"),
-       text_column("policy_code", "a digest of the policy's code and the engine's version")}};
+           .in(kFromOne, neither, "layers"),
+       result_column("trace", "the file, as named by the user"),
+       result_column("budget_request", "the budget, as written by the user"),
+       result_column("device", "that computed the row"),
+       result_column("kvsim_version", "the release and source revision that wrote the row"),
+       result_column("policy_code", "a digest of the policy's code and the engine's version")}};
 }
 
 void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerErrorRow>& rows,

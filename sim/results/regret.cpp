@@ -106,14 +106,13 @@ TableSchema regret_schema() {
        {text_column("oracle", "canonical spec of the oracle"), result_column("attention_recall"),
         real_column("oracle_recall", "attention_recall of the oracle, 0..1").in(ranges::kShare),
         real_column("regret", "oracle_recall - attention_recall")
-            .in(ranges::kDifference)
-            .better(Preferred::lower)
+            .in(ranges::kDifference, Preferred::lower)
             .open_loop(),
         real_column(
             "gap_closed",
             "(recall - window) / (optimal - window); NULL: one of the two is missing. Not to be "
             "averaged: it is unbounded where the gap is small; take the ratio of mean recalls")
-            .better(Preferred::higher)
+            .in(ranges::kNumber, Preferred::higher)
             .open_loop()}) {
     schema.columns.push_back(std::move(column));
   }

@@ -84,13 +84,12 @@ std::span<const Column> result_columns() {
       {column("trace_id", "the trace: its trace_id, or the SHA-256 of the file").key(),
        &Result::trace_id},
       {column("sequence", "the recorded text").key(), &Result::sequence},
-      {column("layer", "0-based").key().in(kCount), &Result::layer},
-      {column("kv_head", "0-based within the layer").key().in(kCount), &Result::kv_head},
+      {column("layer", "0-based").in(kCount).key(), &Result::layer},
+      {column("kv_head", "0-based within the layer").in(kCount).key(), &Result::kv_head},
       {column("policy", "canonical spec: every parameter with its value").key(), &Result::policy},
       {column("budget", "most tokens that the KV head may keep, in tokens")
-           .key()
-           .in(kFromOne)
-           .measured_in("tokens"),
+           .in(kFromOne, neither, "tokens")
+           .key(),
        &Result::budget},
       {column("mode",
               "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
@@ -105,64 +104,51 @@ std::span<const Column> result_columns() {
       {column("trace", "the trace file, as named on the command line"), &Result::trace},
       {column("budget_request", "the budget as it was asked for: tokens, or a share"),
        &Result::budget_request},
-      {column("steps", "measured steps").in(kCount).measured_in("steps"), &Result::steps},
+      {column("steps", "measured steps").in(kCount, neither, "steps"), &Result::steps},
       {column("attention_recall",
               "share of the full attention that does not fall on missing tokens, 0..1; a learned "
               "sink stays, so a full cache has 1; this and all below up to evictions is NULL "
               "without a reference")
-           .in(kShare)
-           .better(higher)
+           .in(kShare, higher)
            .open_loop(),
        &Result::attention_recall},
-      {column("attention_loss", "1 - attention_recall").in(kShare).better(lower).open_loop(),
+      {column("attention_loss", "1 - attention_recall").in(kShare, lower).open_loop(),
        &Result::attention_loss},
       {column("miss_rate",
               "of the pivotal tokens, a[t,j] > 1/(t+1), the share not in the cache, 0..1")
-           .in(kShare)
-           .better(lower)
+           .in(kShare, lower)
            .open_loop(),
        &Result::miss_rate},
       {column("token_accesses", "pivotal tokens, summed over query heads and steps")
-           .in(kCount)
-           .measured_in("tokens"),
+           .in(kCount, neither, "tokens"),
        &Result::token_accesses},
       {column("token_misses", "pivotal tokens that are not in the cache")
-           .in(kCount)
-           .measured_in("tokens")
-           .better(lower),
+           .in(kCount, lower, "tokens"),
        &Result::token_misses},
       {column("output_error_mean",
               "|o - o'| / |o| of the attention outputs o of the full and o' of the evicting cache, "
               "mean over query heads and steps")
-           .in(kNotNegative)
-           .better(lower)
+           .in(kNotNegative, lower)
            .open_loop(),
        &Result::output_error_mean},
-      {column("output_error_p50", "the same, median").in(kNotNegative).better(lower).open_loop(),
+      {column("output_error_p50", "the same, median").in(kNotNegative, lower).open_loop(),
        &Result::output_error_p50},
-      {column("output_error_p95", "the same, 95th percentile")
-           .in(kNotNegative)
-           .better(lower)
-           .open_loop(),
+      {column("output_error_p95", "the same, 95th percentile").in(kNotNegative, lower).open_loop(),
        &Result::output_error_p95},
-      {column("output_error_max", "the same, largest").in(kNotNegative).better(lower).open_loop(),
+      {column("output_error_max", "the same, largest").in(kNotNegative, lower).open_loop(),
        &Result::output_error_max},
       {column(
            "output_error_sq",
            "|o - o'|^2, in absolute terms, mean over query heads and steps; ranks policies at one "
            "budget better than the relative error, which counts heads alike that write little")
-           .in(kNotNegative)
-           .measured_in("squared norm")
-           .better(lower)
+           .in(kNotNegative, lower, "squared norm")
            .open_loop(),
        &Result::output_error_sq},
       {column("predicted_kl",
               "what the model's predictions lose by it, to second order, in nats per token: half "
               "the mean of (g . (o' - o))^2, g the gradient of the log-probability of tokens that "
               "the model drew; summed over query heads. NULL: the trace has no output_score_grad")
-           .in(kNotNegative)
-           .measured_in("nats per token")
-           .better(lower)
+           .in(kNotNegative, lower, "nats per token")
            .open_loop()
            .summed(),
        &Result::predicted_kl},
@@ -170,30 +156,23 @@ std::span<const Column> result_columns() {
               "Scissorhands Lemma B.4, 2 max|v| attention_loss / |o|, an upper bound of the error; "
               "the 2 is in the lemma's proof, its statement leaves it out; NULL for estimators, "
               "+quant, +rest and positions=slot")
-           .in(kNotNegative)
-           .better(lower),
+           .in(kNotNegative, lower),
        &Result::bound_mean},
       {column("bound_violations", "errors above their bound: 0; NULL as the bound is")
-           .in(kCount)
-           .better(lower),
+           .in(kCount, lower),
        &Result::bound_violations},
       {column(
            "evictions",
            "tokens that left; of an estimator, tokens whose value is not in the cache at the end")
-           .in(kCount)
-           .measured_in("tokens"),
+           .in(kCount, neither, "tokens"),
        &Result::evictions},
       {column("peak_tokens", "most tokens held after a step; of an estimator, most vectors")
-           .in(kCount)
-           .measured_in("tokens")
-           .better(lower),
+           .in(kCount, lower, "tokens"),
        &Result::peak_tokens},
       {column("cache_bytes",
               "keys and values of peak_tokens at the trace's element size, or as stored "
               "(estimators, +quant)")
-           .in(kCount)
-           .measured_in("bytes")
-           .better(lower),
+           .in(kCount, lower, "bytes"),
        &Result::cache_bytes},
       {column("device", "the device that computed the row"), &Result::device},
       {column("kvsim_version", "the release and source revision that wrote the row"),
@@ -206,8 +185,7 @@ std::span<const Column> result_columns() {
               "evictions that equal scores decided, the lower text position first; rounding "
               "decides what is equal, so compare it between rows of kvsim only; NULL for "
               "estimators and in rows of earlier versions")
-           .in(kCount)
-           .measured_in("evictions"),
+           .in(kCount, neither, "evictions"),
        &Result::ties},
       {column("policy_code",
               "a digest of the policy's code and the version of the engine's numbers; kvsim sweep "
@@ -226,6 +204,13 @@ std::vector<ColumnSchema> key_columns() {
 
 ColumnSchema result_column(std::string_view name) {
   return *std::ranges::find(result_columns(), name, &Column::name);
+}
+
+ColumnSchema result_column(std::string_view name, std::string meaning) {
+  ColumnSchema column = result_column(name);
+  column.meaning = std::move(meaning);
+  column.is_filled = false;
+  return column;
 }
 
 TableSchema replay_schema() {

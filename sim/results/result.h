@@ -104,6 +104,8 @@ inline constexpr std::size_t kKeyColumns = 8;
 /// The declarations alone: of the key, and of one column that is there.
 std::vector<ColumnSchema> key_columns();
 ColumnSchema result_column(std::string_view name);
+/// The same in another table, where it may be NULL unless it is part of the key.
+ColumnSchema result_column(std::string_view name, std::string meaning);
 
 TableSchema replay_schema();
 

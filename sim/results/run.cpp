@@ -33,16 +33,16 @@ TableSchema run_schema() {
            .key(),
        text_column("started", "UTC, ISO 8601").filled(),
        real_column("seconds", "from its start until the last of its rows was written")
-           .filled()
-           .in(kNotNegative),
+           .in(kNotNegative)
+           .filled(),
        text_column("command", "as a shell takes it").filled(),
        text_column("kvsim_version", "the release and source revision of the program").filled(),
        text_column("host", "the machine on which it ran").filled(),
        text_column("device", "the device that computed the attention").filled(),
-       integer_column("threads", "how many units it worked on at once").filled().in(kCount),
+       integer_column("threads", "how many units it worked on at once").in(kCount).filled(),
        integer_column("rows_written", "rows of all tables, later replaced ones included")
-           .filled()
-           .in(kCount),
+           .in(kCount)
+           .filled(),
        text_column("shard", "as in 3/16; NULL: it did all of its work"),
        text_column("study", "what all shards of the same work have in common; NULL without shards"),
        integer_column("finished", "1: the file holds all that its command asked for").in(kFlag)},

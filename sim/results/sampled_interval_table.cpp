@@ -32,32 +32,30 @@ std::vector<Value> values_of(const SampledIntervalRow& row) {
 }  // namespace
 
 TableSchema sampled_interval_schema() {
-  using namespace ranges;
   const auto as_in_replay = [](const char* name) {
-    return text_column(name, "as in the table replay").key();
+    return result_column(name, "as in the table replay");
   };
   return {"sampled_interval",
           "a measured column of a row of the table replay whose mode has reference=sample:N: the "
           "range in which a sample of N steps leaves it",
           "percentile bootstrap over steps: Efron and Tibshirani 1993, section 13.3",
           {as_in_replay("trace_id"), as_in_replay("sequence"),
-           integer_column("layer", "of the model").in(kCount).key(),
-           integer_column("kv_head", "of the layer").in(kCount).key(), as_in_replay("policy"),
-           integer_column("budget", "tokens, as in the table replay").in(kFromOne).key(),
-           as_in_replay("mode"), integer_column("seed", "as in the table replay").key(),
+           result_column("layer", "of the model"), result_column("kv_head", "of the layer"),
+           as_in_replay("policy"), result_column("budget", "tokens, as in the table replay"),
+           as_in_replay("mode"), result_column("seed", "as in the table replay"),
            text_column("metric", "the column of the table replay, a mean over steps").key(),
-           integer_column("steps", "measured steps").in(kCount),
+           result_column("steps", "measured steps"),
            real_column("low",
                        "the lower end of the 95% interval: the 2.5th percentile of the metric over "
                        "2,000 draws of as many steps, with replacement, each with all its query "
                        "heads; NULL from a single step, and for a miss_rate where a draw may have "
                        "no access"),
            real_column("high", "the upper end, the 97.5th percentile"),
-           text_column("trace", "the file, as named by the user"),
-           text_column("budget_request", "the budget, as written by the user"),
-           text_column("device", "that computed the row"),
-           text_column("kvsim_version", "the release and source revision that wrote the row"),
-           text_column("policy_code", "a digest of the policy's code and the engine's version")}};
+           result_column("trace", "the file, as named by the user"),
+           result_column("budget_request", "the budget, as written by the user"),
+           result_column("device", "that computed the row"),
+           result_column("kvsim_version", "the release and source revision that wrote the row"),
+           result_column("policy_code", "a digest of the policy's code and the engine's version")}};
 }
 
 void insert_sampled_intervals(SQLite::Database& connection,

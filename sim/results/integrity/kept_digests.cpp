@@ -171,7 +171,7 @@ TableSchema digest_schema() {
                "unit",
                "the model, trace, sequence, layer and head, as JSON; schema: the SQL of the table")
                .key(),
-           integer_column("rows", "how many there are").filled().in(ranges::kCount),
+           integer_column("rows", "how many there are").in(ranges::kCount).filled(),
            text_column("digest", "the sum of the XXH3-64 of all rows modulo 2^64, in hexadecimal")
                .filled()},
           false};
