@@ -66,7 +66,7 @@ class Attempts:
         """`deaths`: as in Died."""
         self._running[attempt.alone] -= 1
         items = self._sweep.items_of(attempt.task)
-        if deaths == 0:  # it may have been a task beside it
+        if deaths == 0:  # another task of the pool may have been the cause
             self._fresh.append(attempt)
         elif len(items) > 1:
             for item in items:

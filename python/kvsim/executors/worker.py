@@ -100,7 +100,7 @@ def _pickled(error: Exception) -> bytes:
         pickle.loads(pickled)
         return pickled
     except Exception:
-        told = KvsimError(f"{type(error).__name__}: {error}")
+        plain = KvsimError(f"{type(error).__name__}: {error}")
         for note in getattr(error, "__notes__", ()):
-            policy.add_note(told, note)
-        return pickle.dumps(told)
+            policy.add_note(plain, note)
+        return pickle.dumps(plain)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The path of an own, empty file beside `path`, which gets that name at the end.
+    """The path of an own, empty file next to `path`, which gets that name at the end.
 
     On an exception nothing is left, and an earlier file stays. Raises KvsimError if a file cannot
     be made there, or not be brought down to the disk.

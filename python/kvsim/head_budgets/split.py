@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..trace import Trace
 
 RATIOS = 99
-_PARTS = 1000  # of a head's tokens that are dealt out one by one; 10 per percent
+_PARTS = 1000  # of a head's tokens that are assigned one by one; 10 per percent
 _KEY = ("trace_id", "policy", "mode", "seed")
 
 

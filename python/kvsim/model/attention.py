@@ -142,8 +142,8 @@ def intercepted(model: torch.nn.Module, intercept: Intercept) -> Iterator[None]:
 
 def is_causal(module: torch.nn.Module, options: dict[str, Any]) -> bool:
     """Whether attention without a mask is causal. Eager attention then sees every key."""
-    given = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if given is None else given
+    option = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if option is None else option
     return bool(causal) and module.config._attn_implementation != PREFIX + "eager"
 
 

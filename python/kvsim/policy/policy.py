@@ -55,7 +55,7 @@ class Rules:
         sees_kinds: fill `step.kinds`; not for C functions.
         sees_values: fill `step.values`.
         sees_queries: fill `step.queries`.
-        sees_rotation: set `self.rotation`; needs a trace that tells how keys were rotated.
+        sees_rotation: set `self.rotation`; needs a trace that says how keys were rotated.
         slot_positions: rotate keys to their slot in the cache, as if evicted tokens had never
             existed; needs such a trace, too.
 
@@ -246,9 +246,9 @@ def name_of(cls: type[Policy]) -> str:
     return cls.name
 
 
-def make(cls: type[Policy], budget: int, seed: int, given: dict, scale: float, rotation) -> Policy:
+def make(cls: type[Policy], budget: int, seed: int, values: dict, scale: float, rotation) -> Policy:
     """The object for one replay; the engine calls it."""
-    keywords = {p.name: p.value(given[p.name]) for p in cls._kvsim_parameters}
+    keywords = {p.name: p.value(values[p.name]) for p in cls._kvsim_parameters}
     if is_given_seed(cls):
         keywords["seed"] = seed
     policy = cls.__new__(cls)

@@ -57,10 +57,10 @@ def recording(
     prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
-    also: what to record beside attention, some of output_projection, residual, output_score_grad,
-        mlp_activation. For all but the first the model reads each text once more when the block has
-        ended, alone and whole, and for gradients with its activations kept (python/record.md says
-        what that takes).
+    also: what to record in addition to attention, some of output_projection, residual,
+        output_score_grad, mlp_activation. For all but the first the model reads each text once
+        more when the block has ended, alone and whole, and for gradients with its activations kept
+        (python/record.md says what that takes).
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
 

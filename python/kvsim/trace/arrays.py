@@ -98,7 +98,7 @@ def _behind_heads(
     arrays: Mapping[int, list[np.ndarray]],
     shapes: list[tuple[int, ...]],
 ) -> dict[int, np.ndarray]:
-    """Per layer what a trace may hold of what stands behind its heads."""
+    """Per layer what a trace may hold of what the model does with the outputs of its heads."""
     if given is None:
         return {}
     if not isinstance(given, Mapping) and len(arrays) > 1:
