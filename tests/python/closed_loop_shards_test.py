@@ -1,4 +1,4 @@
-"""kvsim.evaluate on one machine of several: whole texts, dealt out by their estimated cost."""
+"""kvsim.evaluate on one machine of several: whole texts, partitioned by their estimated cost."""
 
 import json
 

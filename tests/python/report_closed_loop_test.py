@@ -7,12 +7,12 @@ import pytest
 
 import kvsim
 from conftest import H2O, OPTIMAL, POLICIES, ResultFile, comparison_of, drawings_of, needs_program
-from figures_test import _figure, _missing, _require_nothing_cut
+from figures_test import _figure, _missing, _require_nothing_cut, in_shapes
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
 from kvsim.report.figures.closed_loop import command
 from kvsim.report.numbers.closed_loop import ClosedLoop
-from kvsim.report.style import COLUMN, DARK, NARROW, TEXT, WIDE
+from kvsim.report.style import DARK
 
 CLOSED = ["closed-loop-kl", "closed-loop-nll", "closed-loop-answers", "kept-overlap", "prediction"]
 SINK, TOVA = "sink:sinks=4,positions=text", "tova:scope=head,score=cached"
@@ -42,8 +42,7 @@ def with_both_loops(result_file):
     return result_file
 
 
-@pytest.mark.parametrize("name", CLOSED)
-@pytest.mark.parametrize("shape", [WIDE, NARROW, COLUMN, TEXT], ids=lambda shape: shape.name)
+@in_shapes(CLOSED)
 def test_axes_are_named_with_units_and_nothing_is_cut(drawings, name, shape):
     figure = _figure(drawings[name], DARK, shape)
     labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
@@ -153,11 +152,8 @@ def test_one_text_has_no_intervals_and_says_so(result_file):
     assert all(cell[1] == "" for row in drawings["prediction"].tables[0].rows for cell in row[3:])
 
 
-def test_the_page_shows_figures_and_tables(both, tmp_path, monkeypatch):
-    from kvsim.report import page as page_module
-    from page_test import _empty_files
-
-    monkeypatch.setattr(page_module, "write_files", _empty_files)
+@pytest.mark.usefixtures("without_pictures")
+def test_the_page_shows_figures_and_tables(both, tmp_path):
     assert main([str(both.path), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     section = page[page.index('<section id="prediction">') :]

@@ -77,9 +77,9 @@ class Pool:
             self._polled.append(future)
 
     def ended(self, wait: bool) -> tuple[object, object] | None:
-        """(key, what the call returned or raised) of a call that has ended; None: of none yet.
+        """The key of a call that has ended, and what it returned or raised; None: none has ended.
 
-        What was raised is Died if a worker died.
+        The error is Died if a worker died.
         """
         future = self._next(wait)
         return None if future is None else (self._keys.pop(future), self._outcome(future))
@@ -144,7 +144,7 @@ class Pool:
         )
 
     def close(self) -> list[Exception]:
-        """Cancels what has not begun, and jobs of submitit. Returns the errors of that."""
+        """Cancels calls that have not begun, and jobs of submitit. Returns the errors of that."""
         errors = []
         try:
             for future in list(self._keys):

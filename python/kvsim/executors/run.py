@@ -103,12 +103,12 @@ class _Run:
             raise raised
 
     def _store(self) -> None:
-        """One commit for all that has come back: it takes as long as one for a task."""
+        """Stores all that has come back in one commit, which takes as long as one for a task."""
         done, self._done = self._done, []  # those that it throws on are not to be added again
         self._sweep.add(done)
 
     def given_up(self) -> list[str]:
-        """What run_parts() returns, or WorkerError."""
+        """Returns what run_parts() returns, or raises WorkerError."""
         killers = self._places(self._attempts.skipped)
         if untried := self._places(self._attempts.untried()):
             error = WorkerError(
@@ -159,7 +159,7 @@ class _TracebackOfWorker(Exception):
 
 
 def _units_of(parts: Parts) -> list[tuple[int, str, int, int]]:
-    """(index of the trace, sequence, layer, KV head) of each."""
+    """Lists each unit as (index of the trace, sequence, layer, KV head)."""
     return [
         (trace, sequence, layer, head)
         for trace, sequence, units in parts

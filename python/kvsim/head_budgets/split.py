@@ -98,7 +98,7 @@ def _curves_of(
 
 
 def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> tuple[int, int]:
-    """(layers, KV heads) of curves that have all of them in every sequence."""
+    """Counts layers and KV heads of curves that have all of them in every sequence."""
     layers, heads = frame.layer.max() + 1, frame.kv_head.max() + 1
     if trace is not None:
         (model,) = opened(trace)

@@ -146,7 +146,7 @@ def _hooked(registered: Iterable[RemovableHandle]) -> Iterator[None]:
 
 @contextmanager
 def _without_weights(model: torch.nn.Module) -> Iterator[None]:
-    """No parameter asks for a gradient until the block ends, which saves their activations."""
+    """Turns off the gradients of parameters until the block ends, which saves activations."""
     asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in asking:
         parameter.requires_grad_(False)

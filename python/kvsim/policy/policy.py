@@ -247,7 +247,7 @@ def name_of(cls: type[Policy]) -> str:
 
 
 def make(cls: type[Policy], budget: int, seed: int, values: dict, scale: float, rotation) -> Policy:
-    """The object for one replay; the engine calls it."""
+    """Makes the object for one replay. The engine calls this function."""
     keywords = {p.name: p.value(values[p.name]) for p in cls._kvsim_parameters}
     if is_given_seed(cls):
         keywords["seed"] = seed
@@ -259,14 +259,14 @@ def make(cls: type[Policy], budget: int, seed: int, values: dict, scale: float, 
 
 
 def rules_of(policy: Policy) -> Rules:
-    """Its rules; TypeError for anything else."""
+    """The rules of a policy. Raises TypeError if they are not kvsim.Rules."""
     if not isinstance(policy.rules, Rules):
         raise TypeError(f"rules: expected kvsim.Rules, found {policy.rules!r}")
     return policy.rules
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """As in Python 3.11."""
+    """Adds a note to an error, as `add_note` of Python 3.11 does."""
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:

@@ -52,7 +52,7 @@ def run(*arguments: object) -> str:
 
 
 def run_noting(*arguments: object) -> tuple[str, list[str]]:
-    """The same, with the lines of its standard error in addition to what it prints."""
+    """Runs the program as `run`. Returns what it prints and the lines of its standard error."""
     words = [find_program(), *map(str, arguments)]
     try:
         ended = subprocess.run(words, capture_output=True, text=True, check=False)
