@@ -156,7 +156,7 @@ def test_progress_is_a_bar_where_asked(trace, capfd):
 
 INTERRUPTED = """
 import sys, kvsim
-trace = kvsim.synth(tokens=400, layers=8, kv_heads=4, query_heads=4, no_output=True)
+trace = kvsim.synth(tokens=700, layers=8, kv_heads=4, query_heads=4, no_output=True)
 def progress(done, total):
     if done: print("begun", flush=True)
 try:
@@ -177,7 +177,7 @@ def test_an_interrupted_sweep_keeps_what_is_finished(tmp_path):
     assert child.returncode == 0
     kept = kvsim.load(file).replay
     assert len(kept) > 0
-    trace = kvsim.synth(tokens=400, layers=8, kv_heads=4, query_heads=4, no_output=True)
+    trace = kvsim.synth(tokens=700, layers=8, kv_heads=4, query_heads=4, no_output=True)
     first = kept.sort_values(["layer", "kv_head"]).iloc[0]
     rest = kvsim.sweep(
         trace, "window;h2o", "5%", layers=int(first.layer), heads=int(first.kv_head), output=file

@@ -151,7 +151,7 @@ LONG = """
     from kvsim.record.sequence import Sequence
     from kvsim.record.trace_file import TraceFile
     step = 10_000
-    for tokens in (step, 10 * step):  # 30 and 300 MB of numbers
+    for tokens in (step, 5 * step):  # 30 and 150 MB of numbers
         with TraceFile(f"{sys.argv[1]}/{tokens}.h5") as file:
             sequence = Sequence(file.h5.create_group("sequences/a"), "", "float16")
             rows = torch.zeros(8, step, 64)
