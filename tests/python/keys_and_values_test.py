@@ -3,17 +3,16 @@
 import sys
 import types
 
-import matplotlib
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from conftest import comparison_of, drawing_of, write_trace
+from drawn_figures import figure_of
 from kvsim.report.figures import Missing
 from kvsim.report.numbers import embedding
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
-from kvsim.report.style import LIGHT, NARROW, THEMES, WIDE, settings
+from kvsim.report.style import LIGHT, NARROW, THEMES, WIDE
 
 NAME = "keys-and-values"
 
@@ -41,13 +40,6 @@ def stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", types.ModuleType("sklearn"))
     monkeypatch.setitem(sys.modules, "sklearn.manifold", manifold)
     return asked
-
-
-def _figure(drawing, theme=LIGHT, shape=WIDE):
-    with matplotlib.rc_context(settings(theme)):
-        figure = drawing.draw(theme, shape)
-        FigureCanvasAgg(figure).draw()
-    return figure
 
 
 def test_principal_components_are_those_of_points_on_a_line():
@@ -98,7 +90,7 @@ def test_without_scikit_learn_the_picture_says_that_it_is_pca(result_file, witho
     assert drawing.alt.startswith("PCA: with 16 centres the farthest key is at 0.40 of")
     for theme in THEMES:
         for shape in (WIDE, NARROW):
-            figure = _figure(drawing, theme, shape)
+            figure = figure_of(drawing, theme, shape)
             titles = [axes.get_title() for axes in figure.axes]
             assert sorted(titles) == ["keys 0/0", "keys 1/1", "values 0/0", "values 1/1"]
             for axes in figure.axes:
@@ -112,8 +104,8 @@ def test_with_it_the_picture_is_of_tsne(result_file, stand_in):
     drawing = drawing_of(result_file.sweep().clusters().path, NAME)
     assert "(t-SNE)" in drawing.caption and "kvsim[tsne]" not in drawing.caption
     assert not stand_in  # nothing is computed before it is drawn
-    _figure(drawing)
-    _figure(drawing, shape=NARROW)
+    figure_of(drawing)
+    figure_of(drawing, shape=NARROW)
     assert len(stand_in) == 4  # two layers, keys and values, once
 
 

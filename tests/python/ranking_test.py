@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import H2O, ResultFile, comparison_of, drawing_of, drawings_of
-from figures_test import _figure, _missing, _require_nothing_cut, in_shapes
+from drawn_figures import figure_of, in_shapes, missing_of, require_named_axes
 from kvsim.report.figures import heat
 from kvsim.report.headline import headline
 from kvsim.report.numbers.averages import OPTIMAL
@@ -69,10 +69,7 @@ def drawings(tmp_path_factory):
 
 @in_shapes(["projected-error", "predicted-kl", "predicted-heads"])
 def test_axes_are_named_with_units_and_nothing_is_cut(drawings, name, shape):
-    figure = _figure(drawings[name], shape=shape)
-    labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
-    assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
-    _require_nothing_cut(figure)
+    require_named_axes(figure_of(drawings[name], shape=shape))
 
 
 def test_maps_show_nats_per_head_and_their_sum_and_what_is_indicative_only(result_file):
@@ -92,7 +89,7 @@ def test_maps_show_nats_per_head_and_their_sum_and_what_is_indicative_only(resul
 
 def test_without_gradients_the_page_says_what_records_them(result_file):
     result_file.with_errors(ERRORS, predicted_kl=False)
-    missing = _missing(result_file.path)["Predicted KL"]
+    missing = missing_of(result_file.path)["Predicted KL"]
     assert "--also output_score_grad" in missing.command and "output_score_grad" in missing.why
     assert "predicted-heads" not in drawings_of(result_file.path)
 
