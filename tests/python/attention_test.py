@@ -59,12 +59,12 @@ def test_another_trace_is_refused(tmp_path):
 
 
 def test_the_right_trace_is_found_behind_another_of_its_name(tmp_path, monkeypatch):
-    here, beside = tmp_path / "here", tmp_path / "beside"
-    for folder, trace_id in ((here, "b" * 64), (beside, "a" * 64)):
+    here, results = tmp_path / "here", tmp_path / "results"
+    for folder, trace_id in ((here, "b" * 64), (results, "a" * 64)):
         folder.mkdir()
         write_trace(folder / "trace.h5", trace_id=trace_id)
     monkeypatch.chdir(here)
-    assert attention.find_trace("trace.h5", beside, "a" * 64) == beside / "trace.h5"
+    assert attention.find_trace("trace.h5", results, "a" * 64) == results / "trace.h5"
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

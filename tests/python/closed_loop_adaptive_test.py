@@ -1,4 +1,4 @@
-"""kvsim.evaluate with loop="adaptive", beside loop="imposed"."""
+"""kvsim.evaluate with loop="adaptive", compared with loop="imposed"."""
 
 import numpy as np
 import pytest

@@ -89,8 +89,8 @@ def test_a_row_of_another_prompt_or_other_spans_is_made_again(tmp_path):
     text = {"text": "the ships wait", "name": "text"}
     labelled = {**text, "spans": [[4, 9, "answer"]]}
     counts = [
-        evaluate(model, given, "window", tokenizer=tokenizer, output=output).answers.tolist()
-        for given in (text, labelled, labelled)
+        evaluate(model, each, "window", tokenizer=tokenizer, output=output).answers.tolist()
+        for each in (text, labelled, labelled)
     ]
     assert counts == [[0], [1], [1]]
 
@@ -181,21 +181,21 @@ def test_a_name_stands_for_one_text(tmp_path):
 def test_a_trace_of_the_same_text_gives_its_name_and_prompt(tmp_path):
     model, ids = build("llama"), tokens(LENGTH)
     path = tmp_path / "t.h5"
-    with kvsim.recording(model, path, dtype="float32", names=["told"], prompt_length=20):
+    with kvsim.recording(model, path, dtype="float32", names=["story"], prompt_length=20):
         model(ids)
     frame = evaluate(model, ids, trace=path, mode="prefill")
-    assert set(frame.sequence) == {"told"} and set(frame.steps) == {LENGTH - 20}
+    assert set(frame.sequence) == {"story"} and set(frame.steps) == {LENGTH - 20}
     assert set(frame.trace_id) == {kvsim.Trace(path).trace_id}
     for options, message in (
-        (dict(names=["other"]), "it names the text told, expected other"),
-        (dict(prompt_length=10), "told has a prompt of 20 tokens, expected 10"),
+        (dict(names=["other"]), "it names the text story, expected other"),
+        (dict(prompt_length=10), "story has a prompt of 20 tokens, expected 10"),
     ):
         with pytest.raises(kvsim.UsageError, match=message):
             evaluate(model, ids, trace=path, **options)
     with pytest.raises(kvsim.UsageError, match="none of its 1 sequences has the 12 tokens"):
         evaluate(model, ids[0, :12], trace=path)
-    with pytest.raises(kvsim.UsageError, match="sequence told has other tokens than texts"):
-        evaluate(model, ids[0, :12], trace=path, names=["told"])
+    with pytest.raises(kvsim.UsageError, match="sequence story has other tokens than texts"):
+        evaluate(model, ids[0, :12], trace=path, names=["story"])
     part = tmp_path / "part.h5"
     with kvsim.recording(model, part, layers=[0, 2]):
         model(ids)
@@ -257,9 +257,9 @@ def test_lists_leave_out_what_cannot_be_imposed():
     ],
 )
 def test_bad_usage_is_refused_in_one_line(options, message):
-    given = {"policies": "window", "budgets": "6", "texts": tokens(LENGTH), **options}
+    arguments = {"policies": "window", "budgets": "6", "texts": tokens(LENGTH), **options}
     with pytest.raises(kvsim.UsageError, match=message) as raised:
-        kvsim.evaluate(build("llama"), progress=False, **given)
+        kvsim.evaluate(build("llama"), progress=False, **arguments)
     assert "\n" not in str(raised.value)
 
 

@@ -44,7 +44,7 @@ def test_without_a_next_token_there_is_no_likelihood():
     assert score.kl_mean > 0 and score.steps == 1
 
 
-def told(right):
+def logits_for(right):
     """Logits that predict these tokens of the text, and no other."""
     ids = job().ids
     found = np.zeros((N, VOCABULARY), np.float32)
@@ -57,16 +57,16 @@ def test_an_answer_is_right_if_each_of_its_tokens_is_the_likeliest():
     spans = [
         Span(0, 2, "answer"), Span(4, 7, "answer"), Span(9, 10, "answer"), Span(12, 14, "needle"),
     ]  # fmt: skip
-    everything = told(set(range(N)))
+    everything = logits_for(set(range(N)))
     for right, count in (({1, 4, 5, 6, 9}, 3), ({1, 4, 6, 9}, 2), ({9}, 1), (set(), 0)):
-        score = Scorer(job(*spans), everything, 0).score(told(right))
+        score = Scorer(job(*spans), everything, 0).score(logits_for(right))
         assert (score.answers, score.answers_right_full, score.answers_right) == (3, 3, count)
 
 
 def test_only_answers_that_a_measured_step_predicts_count():
     spans = [Span(4, 7, "answer"), Span(9, 10, "answer"), Span(0, 1, "answer")]
     for first, count in ((0, 2), (5, 2), (6, 1), (8, 1), (9, 0)):
-        score = Scorer(job(*spans), told({9}), first).score(told(set()))
+        score = Scorer(job(*spans), logits_for({9}), first).score(logits_for(set()))
         right = int(first < 9) if count else None
         assert (score.answers, score.answers_right_full) == (count, right)
 

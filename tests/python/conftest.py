@@ -3,6 +3,7 @@
 What only the program can tell is tested where the environment variable KVSIM_PROGRAM names it.
 """
 
+import itertools
 import os
 import re
 import sqlite3
@@ -188,9 +189,37 @@ def comparison_of(path, **choice):
 
 def drawings_of(path, **choice):
     """What the report draws of a file, by name."""
+    return drawings_in(comparison_of(path, **choice))
+
+
+def drawings_in(comparison):
     page = pytest.importorskip("kvsim.report.page")
-    found = page.plans(comparison_of(path, **choice))
-    return {plan.name: plan for plan in found if hasattr(plan, "draw")}
+    return {plan.name: plan for plan in page.plans(comparison) if hasattr(plan, "draw")}
+
+
+def drawing_of(path, name, **choice):
+    """One of them; those after it are not planned."""
+    page = pytest.importorskip("kvsim.report.page")
+    comparison = comparison_of(path, **choice)
+    found = (plan for module in page._PLANS for plan in module.plan(comparison))
+    return next(plan for plan in found if plan.name == name and hasattr(plan, "draw"))
+
+
+def empty_files(drawing, folder):
+    """In place of `write_files` of a report, which takes longer: pictures without contents."""
+    from kvsim.report import pictures
+
+    for name in pictures.file_names(drawing.name).values():
+        (folder / name).touch()
+    shapes = itertools.product(("light", "dark"), ("wide", "narrow"))
+    return {f"{theme}-{shape}": "" for theme, shape in shapes}
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """For tests of reports whose pictures do not matter: these are empty files."""
+    page = pytest.importorskip("kvsim.report.page")
+    monkeypatch.setattr(page, "write_files", empty_files)
 
 
 @pytest.fixture
@@ -200,9 +229,13 @@ def result_file(tmp_path):
 
 @pytest.fixture
 def whole_file(result_file):
-    """A sweep with oracles and all analyses that a figure shows, the trace beside it."""
-    write_trace(result_file.path.parent / "trace.h5")
-    return result_file.sweep().analyses().evictions().path
+    return make_whole(result_file)
+
+
+def make_whole(file):
+    """A sweep with oracles and all analyses that a figure shows, with the trace in its folder."""
+    write_trace(file.path.parent / "trace.h5")
+    return file.sweep().analyses().evictions().path
 
 
 def write_trace(path, softcap=None, window=None, trace_id="a" * 64, prompt=10):

@@ -30,9 +30,9 @@ def test_curves_are_those_of_the_program(program, tmp_path):
 
 
 def test_analyses_are_those_of_the_program(program, tmp_path):
-    choice = ["--layers", "1", "--policies", "h2o;window", "--budgets", "10%"]
+    choice = ["--layers", "1", "--heads", "0", "--policies", "h2o;window", "--budgets", "10%"]
     expected = written(program, tmp_path, "analyze", "--what", "all", *choice)
-    found = kvsim.analyze(SAMPLE, "all", ["h2o", "window"], ["10%"], layers=1, threads=2)
+    found = kvsim.analyze(SAMPLE, "all", ["h2o", "window"], ["10%"], layers=1, heads=0, threads=2)
     assert len(found) > 10
     for name, frame in found.items():
         same(frame, expected[name])

@@ -1,6 +1,6 @@
 """Layer 0 of a text sees the inputs of the text's trace, so it evicts what the replay evicts."""
 
-from itertools import pairwise
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from kvsim.closed_loop import evicting
 from kvsim.closed_loop.adaptive import refused, token_by_token
 from kvsim.model.attention import intercepted
 from kvsim.record import recording
+from nightly import sample_of
 from record_zoo import build, letters, tokens
 
 TOKENS, PROMPT, BUDGET = 60, 40, 12
@@ -50,7 +51,7 @@ def heads_of(model, ids, reader):
     """The head outputs of layer 0, [query heads, n, dim], while `reader` reads the ids."""
     found = []
     module = model.model.layers[0].self_attn.o_proj
-    hook = module.register_forward_pre_hook(lambda _, given: found.append(given[0]))
+    hook = module.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0]))
     try:
         reader(model, ids)
     finally:
@@ -70,10 +71,11 @@ def replays(path, policy, mode):
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "policy", [flags["text"] for flags in RUNNING if flags["scope"] != "model"] + MORE
-)
+EACH = [flags["text"] for flags in RUNNING if flags["scope"] != "model"] + MORE
+PAIRS = list(itertools.product(EACH, MODES))
+
+
+@pytest.mark.parametrize(("policy", "mode"), sample_of(PAIRS[::2], PAIRS))
 def test_layer_0_evicts_exactly_what_the_replay_does(policy, mode, text):
     model, ids, path = text
     how = dict(prompt_length=PROMPT, names=["a"], tokenizer=letters(), **MODES[mode])
@@ -126,7 +128,7 @@ def test_a_policy_for_the_model_evicts_token_by_token_what_its_masks_hide(mode, 
         found = token_by_token(model, ids, PROMPT if mode == "prefill" else 0)
     assert cache.peak_tokens >= BUDGET
     left = [np.stack([cache.evicted_after(at, head)[0] for head in (0, 1)]) for at in range(3)]
-    for earlier, later in pairwise(left):
+    for earlier, later in itertools.pairwise(left):
         assert (later <= earlier).all()  # what leaves a layer leaves all later ones
     torch.testing.assert_close(found, imposed(model, ids, left), atol=1e-4, rtol=1e-4)
     assert (found - read(model, ids)).abs().max() > 0.1

@@ -97,8 +97,8 @@ def test_new_workers_are_made_as_those_of_the_pool(tmp_path):
 
 
 def tell(file):
-    with file.open("a") as told:
-        told.write(f"{os.getpid()}\n")
+    with file.open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
 
 
 @pytest.mark.parametrize("tasks", [1, 1e-6])

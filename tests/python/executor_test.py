@@ -10,6 +10,7 @@ import pytest
 import kvsim
 import written_policies as written
 from conftest import SAMPLE
+from nightly import sample_of
 
 POLICIES = [
     "h2o", "spatten", "tova:scope=layer", "labelled=window", "h2o@persistence", "certificate",
@@ -38,7 +39,7 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(kvsim.executors.run, "TASK_SECONDS", 0.02)
 
 
-@pytest.fixture(scope="module", params=["fork", "spawn"])
+@pytest.fixture(scope="module", params=sample_of(["spawn"], ["fork", "spawn"]))
 def pool(request):
     with ProcessPoolExecutor(2, multiprocessing.get_context(request.param)) as executor:
         yield executor
@@ -53,7 +54,7 @@ def same(left, right):
 
 
 def alike(left, right):
-    """Of runs that replay other policies beside these, which moves the last bits of errors."""
+    """Of runs that also replay other policies, which moves the last bits of errors."""
     left, right = left.drop(columns="run_id"), right.drop(columns="run_id")
     pd.testing.assert_frame_equal(left, right, rtol=1e-4, atol=1e-6)
 
@@ -148,15 +149,15 @@ def test_a_class_that_cannot_travel_says_what_to_do(pool):
 
 
 def test_rows_that_cannot_be_stored_are_not_stored_again(monkeypatch):
-    add, given = kvsim._engine.PartedSweep.add, []
+    add, added = kvsim._engine.PartedSweep.add, []
 
     def refuse_first(sweep, done):
-        given.extend(tuple(task.items) for task, _ in done)
-        if len(given) == len(done):
+        added.extend(tuple(task.items) for task, _ in done)
+        if len(added) == len(done):
             raise ArithmeticError("row beats a bound")
         add(sweep, done)
 
     monkeypatch.setattr(kvsim._engine.PartedSweep, "add", refuse_first)
     with ThreadPoolExecutor(2) as threads, pytest.raises(ArithmeticError, match="beats a bound"):
         swept("h2o", executor=threads)
-    assert given and len(set(given)) == len(given)
+    assert added and len(set(added)) == len(added)

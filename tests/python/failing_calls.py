@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from nightly import sample_of
+
 PRELOAD = Path(__file__).parents[1] / "faults" / "preload"
 COMPILER = shutil.which("cc") or "gcc"
 
@@ -22,7 +24,7 @@ def run(script: str, folder: Path, strides: dict[str, int]) -> None:
     """Runs a script with the argument `files`. It prints how many ends it saw.
 
     Calls count for the files of `files`, a new folder below `folder`. `strides`: which calls fail,
-    by kind, every so many-th of them; all by night: KVSIM_NIGHTLY.
+    by kind, every so many-th of them; by night all.
     """
     library, files = folder / "failing_calls.so", folder / "files"
     files.mkdir()
@@ -35,8 +37,7 @@ def run(script: str, folder: Path, strides: dict[str, int]) -> None:
         KVSIM_FAIL_TALLY=str(folder / "tally"),
         PYTHONPATH=os.pathsep.join([*sys.path, str(Path(__file__).parent)]),
     )
-    if "KVSIM_NIGHTLY" in os.environ:
-        strides = dict.fromkeys(strides, 1)
+    strides = sample_of(strides, dict.fromkeys(strides, 1))
     done = subprocess.run(
         [sys.executable, "-c", script, files, json.dumps(strides)],
         env=environment,

@@ -1,43 +1,32 @@
 import io
 import itertools
-import re
 
 import matplotlib.pyplot
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from comparison_test import LONG
-from conftest import H2O, OPTIMAL, POLICIES, comparison_of, drawings_of, write_trace
-from kvsim.report.figures import Missing, maps, spread
-from kvsim.report.page import plans
+from conftest import (
+    H2O,
+    OPTIMAL,
+    POLICIES,
+    ResultFile,
+    comparison_of,
+    drawing_of,
+    drawings_in,
+    drawings_of,
+    make_whole,
+    write_trace,
+)
+from drawn_figures import figure_of, in_shapes, missing_of, require_named_axes, require_nothing_cut
+from kvsim.report.figures import maps, spread
 from kvsim.report.pictures import render
-from kvsim.report.style import COLUMN, DARK, LIGHT, NARROW, TEXT, THEMES, WIDE, settings
+from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE
+from nightly import sample_of
 
 ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
-
-
-def _missing(path, **choice):
-    found = plans(comparison_of(path, **choice))
-    return {plan.title: plan for plan in found if isinstance(plan, Missing)}
-
-
-def _figure(drawing, theme=LIGHT, shape=WIDE):
-    with matplotlib.rc_context(settings(theme)):
-        figure = drawing.draw(theme, shape)
-        FigureCanvasAgg(figure).draw()  # lays it out
-    return figure
-
-
-def _require_nothing_cut(figure):
-    width, height = figure.canvas.get_width_height()
-    for axes in figure.axes:
-        if axes.get_visible():
-            box = axes.get_tightbbox()  # with all its texts, the names of its axes among them
-            assert box.x0 >= -1 and box.x1 <= width + 1, (axes, box)
-            assert box.y0 >= -1 and box.y1 <= height + 1, (axes, box)
 
 
 def _pixels(drawing, theme, shape):
@@ -45,22 +34,26 @@ def _pixels(drawing, theme, shape):
     return matplotlib.pyplot.imread(io.BytesIO(png))
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("shape", [WIDE, NARROW, COLUMN, TEXT], ids=lambda shape: shape.name)
-def test_axes_are_named_with_units_and_nothing_is_cut(whole_file, name, shape):
-    figure = _figure(drawings_of(whole_file)[name], shape=shape)
-    labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
-    assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
-    _require_nothing_cut(figure)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The comparison of a file that has everything, and what is drawn of it."""
+    file = ResultFile(tmp_path_factory.mktemp("whole") / "results.sqlite")
+    comparison = comparison_of(make_whole(file))
+    return comparison, drawings_in(comparison)
+
+
+@in_shapes(ALL)
+def test_axes_are_named_with_units_and_nothing_is_cut(whole, name, shape):
+    require_named_axes(figure_of(whole[1][name], shape=shape))
 
 
 @pytest.mark.parametrize("name", ["recall", "miss-rate", "output-error", "gap-closed"])
 @pytest.mark.parametrize("theme", THEMES, ids=["light", "dark"])
-def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, theme):
-    comparison = comparison_of(whole_file)
+def test_a_policy_has_its_colour_and_mark_in_every_figure(whole, name, theme):
+    comparison, drawings = whole
     drawn = {
         (to_hex(line.get_color()), line.get_marker())
-        for axes in _figure(drawings_of(whole_file)[name], theme).axes
+        for axes in figure_of(drawings[name], theme).axes
         for line in axes.lines
         if line.get_marker() not in ("None", None, "")
     }
@@ -73,7 +66,7 @@ def test_a_policy_has_its_colour_and_mark_in_every_figure(whole_file, name, them
 def test_names_beside_lines_do_not_overlap(result_file):
     specs = [f"policy{i}" for i in range(30)]
     path = result_file.sweep(specs).path
-    figure = _figure(drawings_of(path, policies=("all",))["recall"], shape=NARROW)
+    figure = figure_of(drawing_of(path, "recall", policies=("all",)), shape=NARROW)
     texts = [t for t in figure.axes[0].texts if t.get_text().startswith("policy")]
     boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
     assert len(boxes) == 30
@@ -83,10 +76,10 @@ def test_names_beside_lines_do_not_overlap(result_file):
 def test_one_value_out_of_all_proportion_does_not_flatten_the_others(result_file):
     result_file.sweep(["window", H2O, "tova"])
     result_file.sweep(["subgen:t=4"], output_error_mean=1e6)
-    axes = _figure(drawings_of(result_file.path)["output-error"]).axes[0]
+    axes = figure_of(drawing_of(result_file.path, "output-error")).axes[0]
     assert axes.get_ylim()[1] < 1
     assert any("subgen ▴ 1e+06" in text.get_text() for text in axes.texts)
-    caption = drawings_of(result_file.path)["output-error"].caption
+    caption = drawing_of(result_file.path, "output-error").caption
     assert caption.endswith("Beyond the axis: subgen.")
 
 
@@ -94,8 +87,8 @@ def test_no_real_policy_leaves_the_axis_of_the_error(result_file):
     for policy, error in {"full": 0, OPTIMAL: 0.04, H2O: 0.22, "window": 0.23}.items():
         for budget in (4, 8):
             result_file.replay(policy, budget, output_error_mean=error)
-    drawing = drawings_of(result_file.path)["output-error"]
-    assert _figure(drawing).axes[0].get_ylim()[1] > 0.23
+    drawing = drawing_of(result_file.path, "output-error")
+    assert figure_of(drawing).axes[0].get_ylim()[1] > 0.23
     assert "Beyond the axis" not in drawing.caption
 
 
@@ -106,8 +99,9 @@ def test_shares_are_never_cut_and_lines_at_zero_are_drawn_without_a_warning(resu
             result_file.replay(
                 policy, budget, token_misses=round(100 * miss), output_error_mean=miss
             )
+    drawings = drawings_of(result_file.path)
     for name in ("miss-rate", "output-error"):
-        assert _figure(drawings_of(result_file.path)[name]).axes[0].get_ylim()[1] > 0.6
+        assert figure_of(drawings[name]).axes[0].get_ylim()[1] > 0.6
     assert not recwarn.list
 
 
@@ -116,7 +110,7 @@ def test_the_gap_is_described_at_the_budget_whose_values_it_has(result_file):
         optimal = 0.4 if budget == 16 else 0.9  # no gap at the largest budget
         for policy, recall in {"window": 0.4, OPTIMAL: optimal, H2O: 0.65}.items():
             result_file.replay(policy, budget, attention_recall=recall)
-    alt = drawings_of(result_file.path)["gap-closed"].alt
+    alt = drawing_of(result_file.path, "gap-closed").alt
     assert alt == "Gap closed at 8 tokens (20%): h2o 0.50"
 
 
@@ -143,22 +137,22 @@ def test_the_map_computes_attention_once_and_names_the_policies_that_it_leaves_o
     computed = []
     cells_of = maps.cells_of
     monkeypatch.setattr(maps, "cells_of", lambda *args: computed.append(args) or cells_of(*args))
-    drawing = drawings_of(result_file.sweep(specs).path)["attention-map"]
+    drawing = drawing_of(result_file.sweep(specs).path, "attention-map")
     assert "left out: window." in drawing.caption
     for theme in THEMES:
-        assert len(_figure(drawing, theme).axes) == 4  # three policies and the bar
+        assert len(figure_of(drawing, theme).axes) == 4  # three policies and the bar
     assert len(computed) == 1
 
 
-@pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_maps_side_by_side_are_not_cut(result_file, count, shape):
+def test_maps_side_by_side_are_not_cut(result_file, count):
     write_trace(result_file.path.parent / "trace.h5")
     specs = [H2O, "tova:scope=head,score=cached", "window"][:count]
     for spec in specs:
         result_file.evictions(spec)
-    drawing = drawings_of(result_file.sweep(specs).path)["attention-map"]
-    _require_nothing_cut(_figure(drawing, shape=shape))
+    drawing = drawing_of(result_file.sweep(specs).path, "attention-map")
+    for shape in (WIDE, NARROW):
+        require_nothing_cut(figure_of(drawing, shape=shape))
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -174,8 +168,8 @@ def test_the_gap_is_whole_beside_long_names_and_its_numbers_hide_no_mark(result_
                     result_file.replay(
                         policy, budget, layer, kv_head, attention_recall=recall + shift
                     )
-    figure = _figure(drawings_of(result_file.path)["gap-closed"], shape=shape)
-    _require_nothing_cut(figure)
+    figure = figure_of(drawing_of(result_file.path, "gap-closed"), shape=shape)
+    require_nothing_cut(figure)
     (axes,) = figure.axes
     texts = [text for text in axes.texts if "◂" in text.get_text()]
     assert len(texts) == 4
@@ -189,10 +183,10 @@ def test_the_gap_is_whole_beside_long_names_and_its_numbers_hide_no_mark(result_
 
 def test_what_has_no_colour_is_called_what_it_is(result_file):
     result_file.sweep(["window", "topk:h2=0"])
-    caption = drawings_of(result_file.path)["recall"].caption
+    caption = drawing_of(result_file.path, "recall").caption
     assert "Without colour: topk, which keeps every token." in caption
     result_file.sweep([OPTIMAL])
-    caption = drawings_of(result_file.path)["recall"].caption
+    caption = drawing_of(result_file.path, "recall").caption
     assert "the oracles, which see the future, and topk, which keeps every token." in caption
 
 
@@ -207,7 +201,7 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
                     f"policy{place:02}", budget, layer, kv_head, attention_recall=recall
                 )
     drawings = drawings_of(result_file.path)
-    axes = _figure(drawings["recall"]).axes[0]
+    axes = figure_of(drawings["recall"]).axes[0]
     drawn = {text.get_text() for text in axes.texts}
     assert drawn == {"window", "optimal", "topk", *(f"policy{place}" for place in range(13, 20))}
     caption = drawings["recall"].caption
@@ -215,16 +209,15 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
     assert "--policies all" in caption and "as in the first figure" in drawings["heads"].caption
     lines = drawings["recall"].explore["data"]
     assert [line["visible"] for line in lines] == [True] * 10 + ["legendonly"] * 14
-    assert (
-        len(_figure(drawings_of(result_file.path, policies=("all",))["recall"]).axes[0].texts) == 24
-    )
+    everything = drawing_of(result_file.path, "recall", policies=("all",))
+    assert len(figure_of(everything).axes[0].texts) == 24
 
 
 def test_curves_and_gaps_have_bars_where_there_are_intervals(result_file):
     means = comparison_of(result_file.sweep().path).means
     drawings = drawings_of(result_file.path)
     bars = [
-        line for line in _figure(drawings["recall"]).axes[0].lines if len(line.get_xdata()) == 2
+        line for line in figure_of(drawings["recall"]).axes[0].lines if len(line.get_xdata()) == 2
     ]
     spans = {tuple(np.round(line.get_ydata(), 6)) for line in bars if line.get_marker() == "None"}
     for spec in POLICIES:
@@ -239,13 +232,13 @@ def test_curves_and_gaps_have_bars_where_there_are_intervals(result_file):
 
 def test_one_unit_has_no_bars_and_says_so(result_file):
     path = result_file.sweep(layers=1, kv_heads=1).path
-    assert "One unit gives no intervals." in drawings_of(path)["recall"].caption
+    assert "One unit gives no intervals." in drawing_of(path, "recall").caption
     assert comparison_of(path).means["attention_recall_low"].isna().all()
 
 
 def test_only_policies_of_the_file_that_evict_are_suggested(result_file):
-    assert _missing(result_file.sweep(["full"]).path)["Attention map"].command == ""
-    command = _missing(result_file.sweep([OPTIMAL]).path)["Attention map"].command
+    assert missing_of(result_file.sweep(["full"]).path)["Attention map"].command == ""
+    command = missing_of(result_file.sweep([OPTIMAL]).path)["Attention map"].command
     assert f"--policies '{OPTIMAL}'" in command
 
 
@@ -256,17 +249,14 @@ def test_places_are_spread_and_stay_in_order():
     assert np.diff(found).min() >= 0.05 - 1e-9
 
 
-@pytest.mark.parametrize(
-    "specs",
-    [
-        [H2O],
-        ["full"],
-        ["window"],
-        ["window", OPTIMAL],
-        ["window", OPTIMAL, H2O],
-    ],
-)
-@pytest.mark.parametrize("budgets", [(8,), (4, 8)])
+FEW = [
+    (specs, budgets)
+    for specs in ([H2O], ["full"], ["window"], ["window", OPTIMAL], ["window", OPTIMAL, H2O])
+    for budgets in ((8,), (4, 8))
+]
+
+
+@pytest.mark.parametrize(("specs", "budgets"), sample_of(FEW[::3], FEW))
 def test_few_policies_and_budgets(result_file, specs, budgets):
     for drawing in drawings_of(result_file.sweep(specs, budgets).path).values():
         assert np.ptp(_pixels(drawing, DARK, NARROW)) > 0.1
@@ -277,7 +267,7 @@ def test_every_missing_table_costs_only_its_figure(result_file):
     result_file.drop("persistence", "sparsity", "evictions")
     path = result_file.sweep([H2O, "tova"]).path
     assert list(drawings_of(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
-    commands = {title: plan.command for title, plan in _missing(path).items()}
+    commands = {title: plan.command for title, plan in missing_of(path).items()}
     assert "--policies 'window;optimal' --budgets 10%,20%" in commands["Gap closed"]
     assert "--what persistence" in commands["Persistence"]
     assert "--what sparsity" in commands["Sparsity"]
@@ -286,18 +276,18 @@ def test_every_missing_table_costs_only_its_figure(result_file):
 
 def test_without_the_trace_the_map_is_left_out_with_the_reason(whole_file):
     (whole_file.parent / "trace.h5").unlink()
-    missing = _missing(whole_file)["Attention map"]
+    missing = missing_of(whole_file)["Attention map"]
     assert "the trace trace.h5 is not there" in missing.why and "--trace" in missing.command
     write_trace(whole_file.parent / "moved.h5")
     assert "attention-map" in drawings_of(whole_file, trace=str(whole_file.parent / "moved.h5"))
 
 
 def test_a_report_drawn_again_is_the_same(result_file):
-    drawing = drawings_of(result_file.sweep().path)["recall"]
+    drawing = drawing_of(result_file.sweep().path, "recall")
     assert render(drawing, LIGHT, WIDE, ["svg"]) == render(drawing, LIGHT, WIDE, ["svg"])
 
 
 def test_names_are_drawn_as_they_are(result_file):
     specs = ["schedule:file=$a", "schedule:file=b$"]
-    figure = _figure(drawings_of(result_file.sweep(specs).path)["recall"])
+    figure = figure_of(drawing_of(result_file.sweep(specs).path, "recall"))
     assert {"schedule file=$a", "schedule file=b$"} <= {t.get_text() for t in figure.axes[0].texts}

@@ -28,8 +28,13 @@ def curves_of(recalls, steps=None, **columns):
 
 
 @pytest.fixture(scope="module")
-def sample():
-    return kvsim.curve(SAMPLE, policies="optimal;window", progress=False)
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("curves") / "curves.sqlite"
+
+
+@pytest.fixture(scope="module")
+def sample(file):
+    return kvsim.curve(SAMPLE, policies="optimal;window", output=file, progress=False)
 
 
 def test_the_shape_the_type_and_the_sums_are_those_of_the_press(sample):
@@ -102,18 +107,16 @@ def test_the_trace_says_how_many_layers_and_heads_there_are(sample, tmp_path, ca
         kvsim.head_budgets(first, trace=kvsim.Trace(SAMPLE))
     with pytest.raises(kvsim.UsageError, match="trace: expected that of the curves, another,"):
         kvsim.head_budgets(whole.assign(trace_id="another"), trace=SAMPLE)
-    file, written = tmp_path / "curves.sqlite", tmp_path / "budgets.npy"
-    kvsim.curve(SAMPLE, policies="window", layers=[0, 1], output=file, progress=False)
-    assert main([str(file), "-o", str(written)]) == 0
+    few, written = tmp_path / "curves.sqlite", tmp_path / "budgets.npy"
+    kvsim.curve(SAMPLE, policies="window", layers=[0, 1], output=few, progress=False)
+    assert main([str(few), "-o", str(written)]) == 0
     assert "2 layers x 4 KV heads, the highest with curves" in capsys.readouterr().err
-    assert main([str(file), "--trace", str(SAMPLE), "-o", str(written)]) == 2
+    assert main([str(few), "--trace", str(SAMPLE), "-o", str(written)]) == 2
     assert "expected curves of 4 layers x 4 KV heads" in capsys.readouterr().err
-    assert main([str(file), "--trace", str(tmp_path / "none.h5"), "-o", str(written)]) == 3
+    assert main([str(few), "--trace", str(tmp_path / "none.h5"), "-o", str(written)]) == 3
 
 
-def test_the_command_writes_the_file_from_a_result_file(sample, tmp_path, capsys):
-    file = tmp_path / "curves.sqlite"
-    kvsim.curve(SAMPLE, policies="optimal;window", output=file, progress=False)
+def test_the_command_writes_the_file_from_a_result_file(sample, file, tmp_path, capsys):
     written = tmp_path / "budgets.npy"
     assert main([str(file), "--policy", "window", "-o", str(written)]) == 0
     expected = kvsim.head_budgets(sample, "window")

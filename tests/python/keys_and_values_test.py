@@ -1,19 +1,18 @@
-"""The picture of keys and values (SubGen Figure 1) and the methods behind it."""
+"""The picture of keys and values (SubGen Figure 1) and its methods."""
 
 import sys
 import types
 
-import matplotlib
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from conftest import comparison_of, drawings_of, write_trace
+from conftest import comparison_of, drawing_of, write_trace
+from drawn_figures import figure_of
 from kvsim.report.figures import Missing
 from kvsim.report.numbers import embedding
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
-from kvsim.report.style import LIGHT, NARROW, THEMES, WIDE, settings
+from kvsim.report.style import LIGHT, NARROW, THEMES, WIDE
 
 NAME = "keys-and-values"
 
@@ -41,13 +40,6 @@ def stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", types.ModuleType("sklearn"))
     monkeypatch.setitem(sys.modules, "sklearn.manifold", manifold)
     return asked
-
-
-def _figure(drawing, theme=LIGHT, shape=WIDE):
-    with matplotlib.rc_context(settings(theme)):
-        figure = drawing.draw(theme, shape)
-        FigureCanvasAgg(figure).draw()
-    return figure
 
 
 def test_principal_components_are_those_of_points_on_a_line():
@@ -92,13 +84,13 @@ def test_tsne_itself_gives_the_same_places_again():
 
 def test_without_scikit_learn_the_picture_says_that_it_is_pca(result_file, without_sklearn):
     write_trace(result_file.path.parent / "trace.h5")
-    drawing = drawings_of(result_file.sweep().clusters().path)[NAME]
+    drawing = drawing_of(result_file.sweep().clusters().path, NAME)
     assert "on a plane (PCA)" in drawing.caption and "kvsim[tsne]" in drawing.caption
     assert "layer/KV head 0/0, 1/1: 40 of 40 tokens" in drawing.caption
     assert drawing.alt.startswith("PCA: with 16 centres the farthest key is at 0.40 of")
     for theme in THEMES:
         for shape in (WIDE, NARROW):
-            figure = _figure(drawing, theme, shape)
+            figure = figure_of(drawing, theme, shape)
             titles = [axes.get_title() for axes in figure.axes]
             assert sorted(titles) == ["keys 0/0", "keys 1/1", "values 0/0", "values 1/1"]
             for axes in figure.axes:
@@ -109,18 +101,18 @@ def test_without_scikit_learn_the_picture_says_that_it_is_pca(result_file, witho
 
 def test_with_it_the_picture_is_of_tsne(result_file, stand_in):
     write_trace(result_file.path.parent / "trace.h5")
-    drawing = drawings_of(result_file.sweep().clusters().path)[NAME]
+    drawing = drawing_of(result_file.sweep().clusters().path, NAME)
     assert "(t-SNE)" in drawing.caption and "kvsim[tsne]" not in drawing.caption
     assert not stand_in  # nothing is computed before it is drawn
-    _figure(drawing)
-    _figure(drawing, shape=NARROW)
+    figure_of(drawing)
+    figure_of(drawing, shape=NARROW)
     assert len(stand_in) == 4  # two layers, keys and values, once
 
 
 def test_drawn_again_it_is_the_same_picture(result_file, without_sklearn):
     write_trace(result_file.path.parent / "trace.h5")
     path = result_file.sweep().clusters().path
-    once, again = (render(drawings_of(path)[NAME], LIGHT, WIDE, ["png", "svg"]) for _ in range(2))
+    once, again = (render(drawing_of(path, NAME), LIGHT, WIDE, ["png", "svg"]) for _ in range(2))
     assert once == again
 
 

@@ -26,6 +26,7 @@ from kvpress import (
 import kvsim
 from conftest import SAMPLE
 from kvsim.kvpress.press_inputs import call_press, put_in_halves
+from nightly import sample_of
 
 ONCE = {"mode": "prefill", "eviction_interval": "never"}
 DECIDED = ["sequence", "layer", "kv_head", "budget", "mode", "token_misses", "evictions"]
@@ -64,7 +65,7 @@ def same_rows(policy, built_in, budgets=("10%", "20%"), **options):
     ids=str,
 )
 def test_a_press_keeps_of_a_prompt_what_the_built_in_policy_keeps(press, built_in):
-    same_rows(kvsim.from_kvpress(press), built_in, **ONCE)
+    same_rows(kvsim.from_kvpress(press), built_in, **sample_of({"layers": "1"}, {}), **ONCE)
 
 
 @pytest.mark.parametrize(

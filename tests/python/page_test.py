@@ -13,21 +13,13 @@ import termios
 import pytest
 
 import kvsim
-from conftest import H2O, OPTIMAL, comparison_of, drawings_of
+from conftest import H2O, OPTIMAL, comparison_of, drawing_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
 from kvsim.report.__main__ import announced, main
+from kvsim.report.figures import gap, heat
 from kvsim.report.style import COLUMN, LIGHT, TEXT
-
-SHAPES = ("wide", "narrow")
-
-
-def _empty_files(drawing, folder):
-    for name in pictures.file_names(drawing.name).values():
-        (folder / name).touch()
-    return dict.fromkeys(
-        [f"{theme}-{shape}" for theme in ("light", "dark") for shape in SHAPES], ""
-    )
+from nightly import sample_of
 
 
 @pytest.fixture
@@ -43,9 +35,7 @@ def report(result_file, tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
-def drawn(report, monkeypatch):
-    """The same with empty pictures, which is faster."""
-    monkeypatch.setattr(page_module, "write_files", _empty_files)
+def drawn(report, without_pictures):
     return report
 
 
@@ -69,7 +59,9 @@ def test_the_page_names_the_revision_of_the_program_that_drew_it(result_file, dr
 
 def test_a_reader_that_leaves_is_no_error(result_file, tmp_path):
     result_file.sweep(["window"], layers=1, kv_heads=1)
-    command = [sys.executable, "-m", "kvsim.report", "--quiet", result_file.path, "-o", tmp_path]
+    script = "import runpy; from kvsim.report import page; page._PLANS = ()\n"  # which are slow
+    script += "runpy.run_module('kvsim.report', run_name='__main__')"
+    command = [sys.executable, "-c", script, "--quiet", result_file.path, "-o", tmp_path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert b"Error" not in process.stderr.read()
@@ -94,8 +86,9 @@ def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
     assert drawn("--quiet")[1].err == ""
 
 
-def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path):
-    result_file.sweep(["window", H2O, OPTIMAL])
+def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "_PLANS", sample_of((gap, heat), page_module._PLANS))
+    result_file.sweep(["window", H2O, OPTIMAL], **sample_of({"budgets": (8,), "layers": 1}, {}))
 
     def contents():
         report()
@@ -108,7 +101,7 @@ def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_p
 def test_figures_for_papers_have_their_width_and_fonts_that_publishers_take(
     result_file, shape, inches
 ):
-    drawing = drawings_of(result_file.sweep(["window", H2O]).path)["recall"]
+    drawing = drawing_of(result_file.sweep(["window", H2O]).path, "recall")
     (pdf,) = pictures.render(drawing, LIGHT, shape, ["pdf"])
     (width,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ", pdf)
     assert float(width) == pytest.approx(72 * inches)
@@ -136,7 +129,7 @@ def test_without_scripts_the_page_shows_all_and_with_them_it_is_explored(result_
 
 def test_names_are_text_in_the_explored_figures_too(result_file):
     path = result_file.sweep(["window", "<b>bold</b>"]).path
-    names = [line["name"] for line in drawings_of(path)["recall"].explore["data"]]
+    names = [line["name"] for line in drawing_of(path, "recall").explore["data"]]
     assert sorted(names) == ["&lt;b&gt;bold&lt;/b&gt;", "window"]
 
 

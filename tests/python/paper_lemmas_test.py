@@ -25,8 +25,10 @@ def greedy(value, ground, size, noise):
     """Corollary D.18's algorithm: adds what an oracle, off by `noise`, says adds the most."""
     chosen = ()
     for _ in range(size):
-        told = {j: value((*chosen, j)) - value(chosen) + noise() for j in ground if j not in chosen}
-        chosen = (*chosen, max(told, key=told.get))
+        gains = {
+            j: value((*chosen, j)) - value(chosen) + noise() for j in ground if j not in chosen
+        }
+        chosen = (*chosen, max(gains, key=gains.get))
     return chosen
 
 

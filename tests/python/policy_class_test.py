@@ -27,7 +27,7 @@ def swept(policies):
 
 
 def test_keyword_arguments_are_parameters_of_the_spec():
-    given = []
+    seen = []
 
     class Mine(kvsim.Policy):
         def __init__(
@@ -42,7 +42,7 @@ def test_keyword_arguments_are_parameters_of_the_spec():
             *,
             note="none",
         ):
-            given.append((budget, decay, steps, weight, drops, kind, note))
+            seen.append((budget, decay, steps, weight, drops, kind, note))
 
         def update(self, step, scores):
             scores += step.attention
@@ -52,9 +52,9 @@ def test_keyword_arguments_are_parameters_of_the_spec():
         "mine:decay=0.5,steps=7,weight=1,drops=no,kind=sum,note=a b",
         "mine:decay=0.9,steps=3,weight=1,drops=yes,kind=mean,note=none",
     ]
-    assert (9, 0.5, 7, 1.0, False, "sum", "a b") in given
-    assert (9, 0.9, 3, 1.0, True, "mean", "none") in given
-    assert all(isinstance(of[3], float) for of in given)
+    assert (9, 0.5, 7, 1.0, False, "sum", "a b") in seen
+    assert (9, 0.9, 3, 1.0, True, "mean", "none") in seen
+    assert all(isinstance(of[3], float) for of in seen)
 
 
 @pytest.mark.parametrize(

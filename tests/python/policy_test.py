@@ -7,6 +7,7 @@ import pytest
 import kvsim
 import written_policies as written
 from conftest import SAMPLE
+from nightly import sample_of
 
 # Decisions, and what only they decide: never rounded.
 EXACT = [
@@ -35,9 +36,18 @@ def same(policy, built_in, bit_for_bit, **options):
     pd.testing.assert_frame_equal(left, right, check_exact=bit_for_bit, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [STREAM, PREFILL, ONCE, INTERVAL], ids=str)
-@pytest.mark.parametrize(
-    ("policy", "built_in"),
+def under(protocols, pairs):
+    """Pairs of policies with options: by night all, else each pair under every other protocol."""
+    found = [
+        (policy, built_in, options)
+        for place, (policy, built_in) in enumerate(pairs)
+        for options in sample_of(protocols[place % 2 :: 2], protocols)
+    ]
+    return pytest.mark.parametrize(("policy", "built_in", "options"), found, ids=str)
+
+
+@under(
+    [STREAM, PREFILL, ONCE, INTERVAL],
     [
         ("written-h2o", "h2o"),
         ("written-h2o:recent=0.25", "h2o:recent=0.25"),
@@ -56,9 +66,8 @@ def test_a_policy_that_the_engine_replays_by_kernels_is_decided_alike(policy, bu
     same(policy, built_in, bit_for_bit=False, **options)
 
 
-@pytest.mark.parametrize("options", [STREAM, PREFILL, INTERVAL], ids=str)
-@pytest.mark.parametrize(
-    ("policy", "built_in"),
+@under(
+    [STREAM, PREFILL, INTERVAL],
     [
         ("written-h2o+quant:bits=4", "h2o+quant:bits=4"),
         ("compiled-h2o+quant:bits=4", "h2o+quant:bits=4"),

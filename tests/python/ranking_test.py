@@ -5,12 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from conftest import H2O, comparison_of, drawings_of
-from figures_test import _figure, _missing, _require_nothing_cut
+from conftest import H2O, ResultFile, comparison_of, drawing_of, drawings_of
+from drawn_figures import figure_of, in_shapes, missing_of, require_named_axes
 from kvsim.report.figures import heat
 from kvsim.report.headline import headline
 from kvsim.report.numbers.averages import OPTIMAL
-from kvsim.report.style import COLUMN, NARROW, TEXT, WIDE
 
 TOVA = "tova:scope=head,score=cached"
 ERRORS = {"window": 3.0, H2O: 2.0, "random": 1.0, OPTIMAL: 1.5, TOVA: 9.0}
@@ -58,18 +57,19 @@ def test_sums_over_layers_and_heads_are_those_of_a_text(result_file):
 def test_few_texts_are_sampled_by_layers(result_file):
     comparison = comparison_of(result_file.with_errors(ERRORS, layers=7).path)
     assert comparison.sample_name("projected_error") == "layers"
-    assert "mean over 7 layers" in drawings_of(result_file.path)["projected-error"].caption
-    assert "mean over 14 units" in drawings_of(result_file.path)["recall"].caption
+    assert "mean over 7 layers" in drawing_of(result_file.path, "projected-error").caption
+    assert "mean over 14 units" in drawing_of(result_file.path, "recall").caption
 
 
-@pytest.mark.parametrize("name", ["projected-error", "predicted-kl", "predicted-heads"])
-@pytest.mark.parametrize("shape", [WIDE, NARROW, COLUMN, TEXT], ids=lambda shape: shape.name)
-def test_axes_are_named_with_units_and_nothing_is_cut(result_file, name, shape):
-    result_file.with_errors(ERRORS, budget=4).with_errors(ERRORS, budget=8)
-    figure = _figure(drawings_of(result_file.path)[name], shape=shape)
-    labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
-    assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
-    _require_nothing_cut(figure)
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory):
+    file = ResultFile(tmp_path_factory.mktemp("ranking") / "results.sqlite")
+    return drawings_of(file.with_errors(ERRORS, budget=4).with_errors(ERRORS, budget=8).path)
+
+
+@in_shapes(["projected-error", "predicted-kl", "predicted-heads"])
+def test_axes_are_named_with_units_and_nothing_is_cut(drawings, name, shape):
+    require_named_axes(figure_of(drawings[name], shape=shape))
 
 
 def test_maps_show_nats_per_head_and_their_sum_and_what_is_indicative_only(result_file):
@@ -89,7 +89,7 @@ def test_maps_show_nats_per_head_and_their_sum_and_what_is_indicative_only(resul
 
 def test_without_gradients_the_page_says_what_records_them(result_file):
     result_file.with_errors(ERRORS, predicted_kl=False)
-    missing = _missing(result_file.path)["Predicted KL"]
+    missing = missing_of(result_file.path)["Predicted KL"]
     assert "--also output_score_grad" in missing.command and "output_score_grad" in missing.why
     assert "predicted-heads" not in drawings_of(result_file.path)
 
@@ -106,6 +106,6 @@ def test_the_control_is_among_the_policies_that_are_drawn(result_file):
     names = [comparison.styles[spec].label for spec in comparison.shown]
     assert {"window", "random", "optimal"} < set(names)
     assert set(names) - {"window", "random", "optimal"} == {f"policy{i:02}" for i in range(7)}
-    caption = drawings_of(result_file.path)["projected-error"].caption
+    caption = drawing_of(result_file.path, "projected-error").caption
     assert "Drawn are 10 of 23 policies: window, random, optimal, and" in caption
     assert "the ones with the least projected error at 4 tokens (10%)" in caption

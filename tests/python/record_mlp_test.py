@@ -146,12 +146,12 @@ def test_the_command_line_records_what_the_analysis_reads(tmp_path, monkeypatch)
     assert main(command) == 0
     trace = kvsim.Trace("t.h5")
     tables = kvsim.analyze(trace, "mlp-heavy-hitters,mlp-concentration", progress=False)
-    given = trace.mlp_activation(layer=1)
+    activation = trace.mlp_activation(layer=1)
     neurons = tables["mlp_heavy_hitters"].query("layer == 1").sort_values("neuron")
-    np.testing.assert_allclose(neurons.active_share, (given > 0).mean(0), rtol=1e-12)
-    np.testing.assert_allclose(neurons.activation, np.abs(given).sum(0), rtol=1e-6)
+    np.testing.assert_allclose(neurons.active_share, (activation > 0).mean(0), rtol=1e-12)
+    np.testing.assert_allclose(neurons.activation, np.abs(activation).sum(0), rtol=1e-6)
     (share,) = tables["mlp_concentration"].query("layer == 1").active_share
-    assert share == pytest.approx((given > 0).mean())
+    assert share == pytest.approx((activation > 0).mean())
 
 
 def test_evaluate_removes_its_trace_and_says_so():

@@ -107,8 +107,8 @@ def test_what_is_generated_follows_the_given_continuation(size, folder):
     found = record(
         folder, "--text", "doc.txt", "--text", "answer.txt", "--prompt-length", 5, *asked
     )
-    for text, given in ((DOCUMENT, "doc"), (ANSWER, "answer")):
-        whole, prompt_length, _ = found[given]
+    for text, name in ((DOCUMENT, "doc"), (ANSWER, "answer")):
+        whole, prompt_length, _ = found[name]
         assert whole.startswith(text) and len(whole) > len(text)
         assert prompt_length == 5
 
@@ -170,11 +170,11 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_cut(arguments, messag
 
 def test_a_prompt_or_a_continuation_without_text_is_a_data_error(folder, capsys):
     Path("empty.txt").touch()
-    given = [folder, "-o", "t.h5"]
-    fail(capsys, 3, "found an empty file", *given, "--prompt", "empty.txt", "--text", "doc.txt")
-    fail(capsys, 3, "found an empty file", *given, "--prompt", "doc.txt", "--text", "empty.txt")
+    command = [folder, "-o", "t.h5"]
+    fail(capsys, 3, "found an empty file", *command, "--prompt", "empty.txt", "--text", "doc.txt")
+    fail(capsys, 3, "found an empty file", *command, "--prompt", "doc.txt", "--text", "empty.txt")
     Path("p.jsonl").write_text('{"prompt": "rain", "text": ""}')
-    fail(capsys, 3, "p.jsonl: line 1: expected a string or", *given, "--prompts", "p.jsonl")
+    fail(capsys, 3, "p.jsonl: line 1: expected a string or", *command, "--prompts", "p.jsonl")
 
 
 def test_special_tokens_are_at_the_beginning_only():

@@ -94,8 +94,8 @@ def test_a_batch_that_generates_keeps_the_spans_of_each_text(folder):
         {"text": "a tide, and rain", "name": "long", "spans": [[2, 6, "needle"]]},
         {"text": "rain", "name": "short", "spans": [[0, 4, "needle"]]},
     )
-    given = ["--batch-size", "2", "--max-new-tokens", "6", "--dtype", "float32"]
-    assert main([folder, "--texts", file, "-o", "t.h5", *given]) == 0
+    options = ["--batch-size", "2", "--max-new-tokens", "6", "--dtype", "float32"]
+    assert main([folder, "--texts", file, "-o", "t.h5", *options]) == 0
     found = {sequence.name: sequence for sequence in kvsim.Trace("t.h5").sequences}
     assert found["long"].spans == (Span(2, 6, "needle"),)
     assert found["short"].spans == (Span(0, 4, "needle"),)
@@ -104,8 +104,8 @@ def test_a_batch_that_generates_keeps_the_spans_of_each_text(folder):
 
 def test_a_token_across_the_end_belongs_to_the_span_and_to_the_prompt():
     def encoded(spans=(), prompt=None):
-        given = tuple(Span(*span) for span in spans)
-        return encode(words(), Text("a", TEXT, "a source", None, given, prompt), None, None)
+        labels = tuple(Span(*span) for span in spans)
+        return encode(words(), Text("a", TEXT, "a source", None, labels, prompt), None, None)
 
     assert [WORDS[token] for token in encoded().ids][:5] == ["<s>", "the", " ships", " wait", "."]
     # "ships" without its blank; a part of it; what begins in a token and ends in another

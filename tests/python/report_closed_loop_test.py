@@ -7,12 +7,12 @@ import pytest
 
 import kvsim
 from conftest import H2O, OPTIMAL, POLICIES, ResultFile, comparison_of, drawings_of, needs_program
-from figures_test import _figure, _missing, _require_nothing_cut
+from drawn_figures import figure_of, in_shapes, missing_of, require_named_axes
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
 from kvsim.report.figures.closed_loop import command
 from kvsim.report.numbers.closed_loop import ClosedLoop
-from kvsim.report.style import COLUMN, DARK, NARROW, TEXT, WIDE
+from kvsim.report.style import DARK
 
 CLOSED = ["closed-loop-kl", "closed-loop-nll", "closed-loop-answers", "kept-overlap", "prediction"]
 SINK, TOVA = "sink:sinks=4,positions=text", "tova:scope=head,score=cached"
@@ -42,17 +42,13 @@ def with_both_loops(result_file):
     return result_file
 
 
-@pytest.mark.parametrize("name", CLOSED)
-@pytest.mark.parametrize("shape", [WIDE, NARROW, COLUMN, TEXT], ids=lambda shape: shape.name)
+@in_shapes(CLOSED)
 def test_axes_are_named_with_units_and_nothing_is_cut(drawings, name, shape):
-    figure = _figure(drawings[name], DARK, shape)
-    labels = [text for axes in figure.axes for text in (axes.get_xlabel(), axes.get_ylabel())]
-    assert any(labels) and all(re.search(r"\(.+\)$", text) for text in labels if text), labels
-    _require_nothing_cut(figure)
+    require_named_axes(figure_of(drawings[name], DARK, shape))
 
 
 def test_without_rows_of_the_running_model_the_page_says_what_adds_them(result_file):
-    missing = _missing(result_file.sweep(["window", H2O], mode="prefill:interval=never").path)
+    missing = missing_of(result_file.sweep(["window", H2O], mode="prefill:interval=never").path)
     for title in ("Closed loop", "Does replay predict it?"):
         command = missing[title].command
         assert command.startswith("python -m kvsim.evaluate MODEL --text FILE --policies 'h2o:")
@@ -71,7 +67,7 @@ def test_only_policies_that_the_loop_takes_are_suggested(result_file):
 
 def test_each_missing_part_costs_only_its_figure(result_file):
     result_file.sweep().closed_loop(answers=0, answers_right=0)
-    found, missing = drawings_of(result_file.path), _missing(result_file.path)
+    found, missing = drawings_of(result_file.path), missing_of(result_file.path)
     assert [name for name in CLOSED if name in found] == [
         "closed-loop-kl", "closed-loop-nll", "prediction"
     ]  # fmt: skip
@@ -86,7 +82,7 @@ def test_rows_of_another_trace_mode_or_seed_are_not_shown(result_file):
     result_file.sweep(["window", H2O, "random"])
     for text, other in enumerate(({"trace_id": "z"}, {"mode": "prefill"}, {"seed": 3})):
         result_file.closed_loop(["window", H2O], sequence=f"of {text}", **other)
-    assert "Closed loop" in _missing(result_file.path)
+    assert "Closed loop" in missing_of(result_file.path)
 
 
 def test_means_and_intervals_are_over_texts_and_answers_are_pooled(both):
@@ -134,7 +130,7 @@ def test_correlations_are_those_of_the_library_for_all_and_for_serious_policies(
     assert imposed.rows[0][:3] == (("10%", ""), among, ("relative error", ""))
     assert imposed.rows[0][3][0] == f"{first.spearman:.2f}" and imposed.rows[0][3][1][0] == "["
     assert len(imposed.rows) == 3 * 2 * 3
-    marks = [line for line in _figure(drawing).axes[0].lines if line.get_marker() != "None"]
+    marks = [line for line in figure_of(drawing).axes[0].lines if line.get_marker() != "None"]
     shown = ours[(ours.loop == "imposed") & (ours.outcome == "kl_mean")]
     drawn = sorted(float(line.get_xdata()[0]) for line in marks)
     assert drawn == pytest.approx(sorted(shown.spearman))
@@ -142,7 +138,7 @@ def test_correlations_are_those_of_the_library_for_all_and_for_serious_policies(
 
 def test_two_policies_are_too_few_to_rank(result_file):
     result_file.sweep(["window", H2O], (8,)).closed_loop(["window", H2O], (8,))
-    why = _missing(result_file.path)["Does replay predict it?"].why
+    why = missing_of(result_file.path)["Does replay predict it?"].why
     assert why.startswith("It needs three policies")
 
 
@@ -153,11 +149,8 @@ def test_one_text_has_no_intervals_and_says_so(result_file):
     assert all(cell[1] == "" for row in drawings["prediction"].tables[0].rows for cell in row[3:])
 
 
-def test_the_page_shows_figures_and_tables(both, tmp_path, monkeypatch):
-    from kvsim.report import page as page_module
-    from page_test import _empty_files
-
-    monkeypatch.setattr(page_module, "write_files", _empty_files)
+@pytest.mark.usefixtures("without_pictures")
+def test_the_page_shows_figures_and_tables(both, tmp_path):
     assert main([str(both.path), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text()
     section = page[page.index('<section id="prediction">') :]

@@ -64,8 +64,8 @@ def test_a_plain_text_is_cut_into_pieces(work):
 def test_texts_that_lie_with_the_model_are_found(work):
     folder = work / "models" / "one"
     folder.mkdir(parents=True)
-    _lines(work / "models" / "texts.jsonl", "beside")
-    assert read_groups([], [], str(folder), 6, None, 8)[0].texts[0].text == "beside"
+    _lines(work / "models" / "texts.jsonl", "next to it")
+    assert read_groups([], [], str(folder), 6, None, 8)[0].texts[0].text == "next to it"
     _lines(folder / "texts.jsonl", "within")
     assert read_groups([], [], str(folder), 6, None, 8)[0].texts[0].text == "within"
     assert read_groups([], [], "models/one/", 6, None, 8)[0].texts[0].text == "within"

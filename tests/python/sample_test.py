@@ -1,8 +1,7 @@
 """The bundled model and its texts are what traces/sample/README.md says."""
 
 import json
-import subprocess
-import sys
+from itertools import islice
 
 import h5py
 import numpy as np
@@ -11,6 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from conftest import SAMPLE
+from kvsim.record.__main__ import main
+from nightly import sample_of
 
 FOLDER = SAMPLE.parent
 MODEL = FOLDER / "tiny-retriever"
@@ -46,29 +47,31 @@ def test_all_facts_are_in_the_prompt_and_all_questions_after_it(encoded, path, t
     for text, ids, begun in encoded(path):
         assert len(ids) == tokens
         assert begun[text["prompt_length"]] == tokens * 3 // 4
-        told, asked = {}, {}
+        facts, asked = {}, {}
         for first, end, label in text["spans"]:
             part = text["text"][first:end]
             assert (label == "needle") == (first < text["prompt_length"])
             if label == "needle":
                 key, value = part.replace("><", "> <").split()
-                told[key] = value
+                facts[key] = value
             elif label == "question":
                 question = part.removeprefix("?")
             else:
                 asked[question] = part
-        assert asked and asked.items() <= told.items()
+        assert asked and asked.items() <= facts.items()
 
 
 @pytest.mark.parametrize(
-    ("path", "right"), [(FOLDER / "texts.jsonl", (136, 20)), (TRACED, (16, 1))]
-)
+    ("path", "number", "right"),
+    [sample_of((FOLDER / "texts.jsonl", 2, (23, 1)), (FOLDER / "texts.jsonl", 12, (136, 20))),
+     (TRACED, 2, (16, 1))],
+)  # fmt: skip
 def test_the_model_answers_with_all_of_its_context_and_not_with_a_fifth(
-    retriever, encoded, path, right
+    retriever, encoded, path, number, right
 ):
     model, _ = retriever
     found = [0, 0]
-    for text, ids, begun in encoded(path):
+    for text, ids, begun in islice(encoded(path), number):
         answers = [begun[first] for first, _, label in text["spans"] if label == "answer"]
         age = torch.arange(len(ids))[:, None] - torch.arange(len(ids))
         for at, window in enumerate((len(ids), round(0.2 * len(ids)))):
@@ -80,11 +83,10 @@ def test_the_model_answers_with_all_of_its_context_and_not_with_a_fifth(
     assert found == pytest.approx(right, abs=2)
 
 
-def test_the_documented_command_records_the_bundled_trace(tmp_path):
-    command = [sys.executable, "-m", "kvsim.record", MODEL, "--texts", TRACED, "-o", "again.h5"]
-    command += ["--also", "output_projection,residual,output_score_grad"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_the_documented_command_records_the_bundled_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = [str(MODEL), "--texts", str(TRACED), "-o", "again.h5"]
+    assert main([*command, "--also", "output_projection,residual,output_score_grad"]) == 0
     bundled, recorded = datasets(FOLDER / "tiny-retriever.h5"), datasets(tmp_path / "again.h5")
     assert recorded.keys() == bundled.keys()
     assert len([path for path in bundled if "/spans/" in path]) == 2 * 4

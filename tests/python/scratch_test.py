@@ -60,8 +60,8 @@ def test_a_file_that_another_program_changed_is_not_overwritten(place):
             executor=Here(),
         )  # fmt: skip
     assert kvsim.load(file).replay.policy.str.startswith("sink").all()
-    (beside,) = set(shared.iterdir()) - {file}
-    assert not kvsim.load(beside).replay.policy.str.startswith("sink").any()
+    (other,) = set(shared.iterdir()) - {file}
+    assert not kvsim.load(other).replay.policy.str.startswith("sink").any()
 
 
 class Here:
@@ -121,7 +121,7 @@ def test_a_file_that_may_only_be_read_is_loaded(place):
     file = shared / "r.sqlite"
     kvsim.sweep(SAMPLE, "window", "10%", layers=0, output=file)
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # which needs files beside it
+        connection.execute("PRAGMA journal_mode = WAL")  # which needs files next to it
     file.chmod(0o400)
     shared.chmod(0o500)
     try:

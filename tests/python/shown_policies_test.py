@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from conftest import H2O, OPTIMAL, TOKENS, comparison_of, drawings_of
+from conftest import H2O, OPTIMAL, TOKENS, comparison_of, drawing_of
 from kvsim.report.headline import headline
 from kvsim.report.numbers.protocol import steps_after_prompt
 
@@ -28,7 +28,7 @@ def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, bey
     assert holds.loc["window"].all() and not holds.loc["full"].any()
     assert holds.loc["knorm"].tolist() == [False, True]
     assert len(comparison.shown) == 10 and "hold the budget" in headline(comparison)
-    gap = drawings_of(result_file.path)["gap-closed"]
+    gap = drawing_of(result_file.path, "gap-closed")
     (knorm,) = (line for line in gap.explore["data"] if line["name"] == "knorm")
     assert knorm["y"][0] is None and knorm["y"][1] is not None
     assert "besides window and optimal, the policies of the first figure that" in gap.caption

@@ -11,6 +11,7 @@ import pytest
 import kvsim
 from kvsim.tasks import Question, Template, few_shot, multiple_choice, read_questions
 from kvsim.tasks.__main__ import main
+from nightly import sample_of
 
 SAMPLE = Path(__file__).parents[2] / "traces/sample"
 FACTS = "{context}{question}{answer}"
@@ -232,21 +233,22 @@ def test_rows_without_a_seed_count(questions):
 
 def test_the_bundled_model_answers_and_eviction_costs_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    made = ["few-shot", str(SAMPLE / "questions.jsonl"), "--template", FACTS, "--count", "5"]
+    count = sample_of(3, 5)
+    made = ["few-shot", str(SAMPLE / "questions.jsonl"), "--template", FACTS, "--count", str(count)]
     assert main([*made, "--shots", "1", "-o", "one.jsonl"]) == 0
     assert main([*made, "--shots", "1", "--choices", "-o", "choices.jsonl"]) == 0
-    assert "kvsim: 20 texts in choices.jsonl" in capsys.readouterr().err
+    assert f"kvsim: {4 * count} texts in choices.jsonl" in capsys.readouterr().err
     model = SAMPLE / "tiny-retriever"
     frame = kvsim.evaluate(model, Path("one.jsonl"), "full;window", ["20%"], progress=False)
     right = frame.groupby("policy").answers_right.sum()
-    assert right["full"] >= 4 and right["window"] <= 3
+    assert right["full"] >= count - 1 > right["window"]
     kvsim.evaluate(
         model, Path("choices.jsonl"), "full;window", ["20%"], mode="prefill",
         output="results.sqlite", progress=False,
     )  # fmt: skip
     assert main(["score", "results.sqlite", "--texts", "choices.jsonl", "--format", "json"]) == 0
     rows = {row["policy"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["full"]["accuracy"] == rows["window"]["accuracy_full"] >= 0.8
+    assert rows["full"]["accuracy"] == rows["window"]["accuracy_full"] >= 1 - 1 / count
     assert rows["window"]["accuracy"] < rows["full"]["accuracy"]
 
 

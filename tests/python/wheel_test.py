@@ -43,7 +43,7 @@ def output_of(*command, **options):
 
 
 def installed_programs():
-    """The program, the module and the library beside it, as they are installed."""
+    """The program, the module and the library next to it, as they are installed."""
     files = [file.locate() for file in importlib.metadata.distribution("kvsim").files]
     files = [Path(file).resolve() for file in files if Path(file).is_file()]
     return [file for file in files if file.read_bytes()[:4] == b"\x7fELF"]
@@ -123,7 +123,7 @@ def test_torch_and_the_module_compute_in_parallel_in_one_process(order):
 
 @needs_wheel
 def test_the_wheel_brings_all_that_it_needs(tmp_path):
-    """In a new environment. The report is drawn by the Python beside the program."""
+    """In a new environment. The report is drawn by the Python next to the program."""
     output_of(sys.executable, "-m", "venv", tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
     output_of(scripts / "pip", "install", "--quiet", "--no-compile", ROOT / WHEEL)

@@ -40,7 +40,7 @@ class Asked:
     amounts: list[str]  # the budgets
     refused: set[str]  # specs of lists that the loop does not run
     how: How
-    also: Also  # what the traces that are recorded hold beside attention
+    also: Also  # what the traces that are recorded hold in addition to attention
 
     def sweep_of(self, job: Job) -> tuple[list[str], list[str], dict[str, object]]:
         """Policies, budgets and options of the replays of a text."""

@@ -1,4 +1,4 @@
-"""Puts what a replay measured beside what the running model did, per text, policy and budget."""
+"""Joins what a replay measured to what the running model did, per text, policy and budget."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ def parser() -> Parser:
     add("--trace", type=Path, metavar="TRACE.h5",
         help="a trace of the same texts by the same model (default: one is recorded)")  # fmt: skip
     add("--also", metavar="LIST",
-        help="what that trace holds beside attention, some of output_projection, residual, "
-        "output_score_grad (default: output_projection where the model has one); what a policy "
-        "needs is recorded in any case")  # fmt: skip
+        help="what that trace holds in addition to attention, some of output_projection, "
+        "residual, output_score_grad (default: output_projection where the model has one); "
+        "what a policy needs is recorded in any case")  # fmt: skip
     add("--gradient-samples", type=positive, default=1, metavar="S",
         help="gradients of S draws from the model's prediction (default: 1)")  # fmt: skip
     add("--seed", type=natural, default=0, help="for policies that draw (default: 0)")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .loops import How, Job, Plan
     from .shares import Share
 
-# Beside the code of the policy, what a row depends on and its key does not have.
+# What a row depends on in addition to its key and the code of the policy.
 DEPENDS = ("policy_code", "text_id", "prompt_length", "spans_id")
-KEY = ("sequence", "policy", "budget", "mode", "loop", "seed")  # beside model_id
+KEY = ("sequence", "policy", "budget", "mode", "loop", "seed")  # and model_id
 
 
 class Rows:

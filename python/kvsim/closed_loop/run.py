@@ -77,10 +77,10 @@ def evaluate(
       prompt_length: in tokens, of all texts; only steps after it are measured with mode="prefill".
       trace: of the same texts, recorded by this model; None: one is recorded in float32, and
         removed.
-      also: what that trace holds beside attention, as for kvsim.recording: output_projection,
-        residual, output_score_grad, which the columns projected_error and predicted_kl of the
-        replay need. None: output_projection, where the model has one. What a policy needs is
-        recorded in any case.
+      also: what that trace holds in addition to attention, as for kvsim.recording:
+        output_projection, residual, output_score_grad, which the columns projected_error and
+        predicted_kl of the replay need. None: output_projection, where the model has one. What
+        a policy needs is recorded in any case.
       gradient_samples: as for kvsim.recording.
       output: a result file (SQLite). Rows that it holds of the same text and code are not made
         again. New ones are added to the table `closed_loop` as they are finished, and those of the
@@ -131,8 +131,8 @@ def evaluate_as(
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words.
 
-    `announce` is told how much of the work a shard is; None: warns if that is nothing. `check` is
-    called before each row, and may raise to end.
+    `announce` gets the share of the work that a shard is; None: warns if that is nothing. `check`
+    is called before each row, and may raise to end.
     """
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")

@@ -68,7 +68,7 @@ def _specs(asked: Asked) -> list[str]:
 
 
 def _study(asked: Asked, shards: list[int], count: int, loop: str, model_id: str) -> str:
-    """A digest of how texts are partitioned."""
+    """A digest of the texts, and of the shards that they belong to."""
     trace = "" if asked.trace is None else asked.trace.trace_id
     words: list[object] = ["evaluate", model_id, loop, *sorted(asked.how.options().items())]
     words += [*_specs(asked), ",".join(asked.amounts), trace, count]

@@ -25,7 +25,7 @@ def natural(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """The same from 1 on."""
+    """The type of an option: a whole number from 1 on."""
     return _whole(text, 1)
 
 
@@ -36,7 +36,7 @@ def _whole(text: str, least: int) -> int:
 
 
 def nonnegative(text: str) -> float:
-    """The same of any number from 0 on."""
+    """The type of an option: any number from 0 on."""
     try:
         value = float(text)
     except ValueError:
@@ -53,7 +53,7 @@ def fail(message: str, status: int) -> int:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """Prints ours as a line of the program; those of libraries are not for who runs a command."""
+    """Prints a warning of the package as a line; those of libraries do not concern the user."""
     from ..errors import KvsimWarning, RecordWarning
 
     if issubclass(category, (KvsimWarning, RecordWarning)):

@@ -1,4 +1,4 @@
-"""SIGTERM, the end of a job's time, as a Ctrl-C."""
+"""Treats SIGTERM, the end of a job's time, as Ctrl-C."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""What remains of a sweep, in the order in which workers get it."""
+"""Orders the tasks that remain of a sweep, as workers get them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_FRUITLESS = 10
 
 @dataclass(eq=False)
 class Attempt:
-    """At a task, or at a work item that is one."""
+    """An attempt at a task, which may be a single work item."""
 
     task: _engine.SweepTask
     alone: bool = False  # after a worker has died of it
@@ -43,7 +43,7 @@ class Attempts:
         self._succeeded = False
 
     def next(self) -> Attempt | None:
-        """What is to be sent now; None: nothing, before more has ended."""
+        """The attempt to send now; None: there is none before another one has ended."""
         if self._fresh:
             attempt = self._fresh.popleft()
         elif self._alone and (self._succeeded or self._may_try_alone()):
@@ -63,10 +63,10 @@ class Attempts:
         self._succeeded = True
 
     def died(self, attempt: Attempt, deaths: int) -> None:
-        """`deaths`: as in Died."""
+        """Plans what follows the death of a worker. `deaths`: as in Died."""
         self._running[attempt.alone] -= 1
         items = self._sweep.items_of(attempt.task)
-        if deaths == 0:  # it may have been a task beside it
+        if deaths == 0:  # another task of the pool may have been the cause
             self._fresh.append(attempt)
         elif len(items) > 1:
             for item in items:
@@ -80,5 +80,5 @@ class Attempts:
         heapq.heappush(self._alone, (attempt.task.seconds, attempt.task.items, attempt))
 
     def untried(self) -> list[_engine.SweepTask]:
-        """What stays when there is nothing to be sent and nothing in work."""
+        """The tasks that remain when nothing can be sent and nothing runs."""
         return [attempt.task for *_, attempt in self._alone]

@@ -51,7 +51,7 @@ def job_of(
     options: dict[str, object],
     copies: int,
 ) -> Job:
-    """Raises UsageError for what cannot travel, with `copies` tasks at once."""
+    """The job of a sweep. Raises UsageError for what cannot be sent with `copies` tasks at once."""
     from .. import _engine
 
     # Each worker is one of several. A split over heads is part of the specs; parts name the rest.
@@ -100,7 +100,7 @@ def _references(traces: list[Trace], copies: int) -> list[TraceReference]:
 
 
 def _pickled_class(cls: type[policy.Policy]) -> bytes:
-    """By cloudpickle, which takes classes of notebooks and scripts, too."""
+    """Pickles a class by cloudpickle, which also takes classes of notebooks and scripts."""
     try:
         return cloudpickle.dumps(cls)
     except Exception as error:

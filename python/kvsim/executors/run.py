@@ -13,8 +13,8 @@ from ..errors import KvsimError, WorkerError
 from ..results.frames import frame_of
 from ..trace import Trace
 from .attempts import Attempt, Attempts
-from .crew import Crew, Died
 from .job import Job, job_of
+from .pool import Died, Pool
 from .worker import Parts, Raised, replay
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class _Run:
         self._done: list[tuple[_engine.SweepTask, list]] = []
         self._sweep = sweep
         self._job = job
-        self._crew = Crew(executor)
+        self._pool = Pool(executor)
         self._attempts = Attempts(sweep, tasks)
 
     def __enter__(self) -> _Run:
@@ -74,13 +74,13 @@ class _Run:
     def send(self) -> bool:
         """Sends tasks; returns whether there is something to wait for."""
         for _ in range(BATCH):
-            attempt = self._attempts.next() if self._crew.has_room() else None
+            attempt = self._attempts.next() if self._pool.has_room() else None
             self._waits = attempt is None
             if attempt is None:
                 break
             parts, ticket = self._sweep.parts_of(attempt.task), uuid.uuid4().hex
-            self._crew.start(attempt, replay, self._job.digest, self._job.pickled, parts, ticket)
-        return self._crew.running > 0
+            self._pool.start(attempt, replay, self._job.digest, self._job.pickled, parts, ticket)
+        return self._pool.running > 0
 
     def store_ended(self) -> None:
         """Stores what has ended, and waits for that if there is nothing else to do.
@@ -88,7 +88,7 @@ class _Run:
         Then raises what a task raised.
         """
         raised, wait = None, self._waits
-        while (ended := self._crew.ended(wait)) is not None:
+        while (ended := self._pool.ended(wait)) is not None:
             wait = False
             attempt, outcome = ended
             if isinstance(outcome, Died):
@@ -103,12 +103,12 @@ class _Run:
             raise raised
 
     def _store(self) -> None:
-        """One commit for all that has come back: it takes as long as one for a task."""
+        """Stores all that has come back in one commit, which takes as long as one for a task."""
         done, self._done = self._done, []  # those that it throws on are not to be added again
         self._sweep.add(done)
 
     def given_up(self) -> list[str]:
-        """What run_parts() returns, or WorkerError."""
+        """Returns what run_parts() returns, or raises WorkerError."""
         killers = self._places(self._attempts.skipped)
         if untried := self._places(self._attempts.untried()):
             error = WorkerError(
@@ -138,13 +138,13 @@ class _Run:
     def __exit__(self, _: object, raised: BaseException | None, __: object) -> None:
         """Stores what has ended, and cancels the rest."""
         try:
-            while (ended := self._crew.ended(wait=False)) is not None:
+            while (ended := self._pool.ended(wait=False)) is not None:
                 attempt, outcome = ended
                 if isinstance(outcome, list):
                     self._done.append((attempt.task, outcome))
             self._store()
         finally:
-            failures = self._crew.close()
+            failures = self._pool.close()
             if failures and raised is not None:
                 policy.add_note(
                     raised,
@@ -159,7 +159,7 @@ class _TracebackOfWorker(Exception):
 
 
 def _units_of(parts: Parts) -> list[tuple[int, str, int, int]]:
-    """(index of the trace, sequence, layer, KV head) of each."""
+    """Lists each unit as (index of the trace, sequence, layer, KV head)."""
     return [
         (trace, sequence, layer, head)
         for trace, sequence, units in parts

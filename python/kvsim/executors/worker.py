@@ -1,4 +1,4 @@
-"""What a worker does."""
+"""Replays the tasks that a worker gets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Parts = list[tuple[int, str, list[tuple[int, int, tuple[tuple[int, int], ...]]]]
 
 
 class Raised(NamedTuple):
-    """What a task raised. Executors differ in what they make of errors, not of results."""
+    """An error of a task, returned as a result: executors treat errors in different ways."""
 
     error: bytes  # pickled
     traceback: str
 
 
 def replay(digest: str, job: bytes, parts: Parts, ticket: str) -> list | Raised:
-    """The rows of a task. `digest` is that of the job, which a worker keeps for its next task.
+    """Returns the rows of a task. `digest` is that of the job, which a worker keeps.
 
     `ticket` differs between tasks, and between attempts at one: some executors take calls with
     the same arguments for the same.
@@ -57,7 +57,7 @@ class _Known:
         self._opening = threading.Lock()
 
     def trace(self, index: int) -> Trace:
-        """Opened when it is first needed. Raises DataError if the file has other contents."""
+        """Opens a trace at the first call. Raises DataError if the file has other contents."""
         with self._opening:
             if index not in self._traces:
                 path, trace_id, image = self.contents.traces[index]
@@ -94,13 +94,13 @@ def _job(digest: str, job: bytes) -> _Known:
 
 
 def _pickled(error: Exception) -> bytes:
-    """If it cannot travel, its words can."""
+    """The pickled error; of one that cannot be pickled, a KvsimError with its text and notes."""
     try:
         pickled = pickle.dumps(error)
         pickle.loads(pickled)
         return pickled
     except Exception:
-        told = KvsimError(f"{type(error).__name__}: {error}")
+        plain = KvsimError(f"{type(error).__name__}: {error}")
         for note in getattr(error, "__notes__", ()):
-            policy.add_note(told, note)
-        return pickle.dumps(told)
+            policy.add_note(plain, note)
+        return pickle.dumps(plain)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The path of an own, empty file beside `path`, which gets that name at the end.
+    """Yields the path of a new, empty file next to `path`, which gets that name at the end.
 
     On an exception nothing is left, and an earlier file stays. Raises KvsimError if a file cannot
     be made there, or not be brought down to the disk.
@@ -30,7 +30,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def folder_aside(folder: Path, name: str) -> Iterator[Path]:
-    """An own, empty folder in `folder` for what is to be called `name` there.
+    """Yields a new, empty folder in `folder` for what will be called `name` there.
 
     It is removed at the end. What killed processes of this machine left is removed first.
     """

@@ -38,14 +38,14 @@ def _parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
-    given = _parser().parse_args(arguments)
-    names = None if given.sequences is None else given.sequences.split(",")
-    path = Path(given.output)
+    options = _parser().parse_args(arguments)
+    names = None if options.sequences is None else options.sequences.split(",")
+    path = Path(options.output)
 
     try:
         if path.suffix != ".npy":
             raise UsageError(f"--output: expected a file .npy, found {path}")
-        budgets = head_budgets(given.curves, given.policy, sequences=names, trace=given.trace)
+        budgets = head_budgets(options.curves, options.policy, sequences=names, trace=options.trace)
         _write(path, budgets)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f"--output: {path}: {error.strerror}", STATUS_OTHER)
     _, layers, heads = budgets.shape
     found = f"kvsim: {path}: {layers} layers x {heads} KV heads"
-    if given.trace is None:
+    if options.trace is None:
         found += ", the highest with curves; name --trace to check them against the model"
     say(found)
     return 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..trace import Trace
 
 RATIOS = 99
-_PARTS = 1000  # of a head's tokens that are dealt out one by one; 10 per percent
+_PARTS = 1000  # of a head's tokens that are assigned one by one; 10 per percent
 _KEY = ("trace_id", "policy", "mode", "seed")
 
 
@@ -98,7 +98,7 @@ def _curves_of(
 
 
 def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> tuple[int, int]:
-    """(layers, KV heads) of curves that have all of them in every sequence."""
+    """Counts layers and KV heads of curves that have all of them in every sequence."""
     layers, heads = frame.layer.max() + 1, frame.kv_head.max() + 1
     if trace is not None:
         (model,) = opened(trace)

@@ -24,7 +24,7 @@ _TRIED_TOKENS = (48, 200, 1100)
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What a press reads beside keys.
+    """What a press reads in addition to keys.
 
     Attributes:
         rows: of attention, the last so many; 0: none; None: all.

@@ -35,7 +35,7 @@ class Call:
     attention: Attention  # what computes it
 
     def attend(self) -> Result:
-        """What the model computes."""
+        """Computes what the model would."""
         vectors = self.query, self.key, self.value
         return self.attention(self.module, *vectors, self.mask, **self.options)
 
@@ -98,7 +98,7 @@ def layer_of(call: Call, model: torch.nn.Module) -> int | None:
 
 
 def shown_by(mask: torch.Tensor | None, num_keys: int) -> torch.Tensor | None:
-    """What a mask of attention shows, boolean; None: everything."""
+    """A mask of attention as booleans, true for what it shows; None: it shows everything."""
     if mask is None:
         return None
     mask = mask[..., :num_keys]
@@ -142,8 +142,8 @@ def intercepted(model: torch.nn.Module, intercept: Intercept) -> Iterator[None]:
 
 def is_causal(module: torch.nn.Module, options: dict[str, Any]) -> bool:
     """Whether attention without a mask is causal. Eager attention then sees every key."""
-    given = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if given is None else given
+    option = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if option is None else option
     return bool(causal) and module.config._attn_implementation != PREFIX + "eager"
 
 

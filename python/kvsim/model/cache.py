@@ -9,7 +9,7 @@ import torch
 _NAMES = ("cache", "past_key_values")
 
 
-def given_cache(arguments: Mapping[str, Any]) -> Any:
+def cache_of(arguments: Mapping[str, Any]) -> Any:
     """The cache among the arguments of a forward pass, or None."""
     return next((arguments[name] for name in _NAMES if arguments.get(name) is not None), None)
 

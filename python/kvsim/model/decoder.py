@@ -1,4 +1,4 @@
-"""What a model has to be, its name, and the tokens that end its texts."""
+"""Checks that a model is a decoder, and finds its name and the tokens that end its texts."""
 
 import os
 from pathlib import Path

@@ -66,7 +66,7 @@ class Follower(ABC):
         """Follows the model until the block ends."""
         with ExitStack() as stack:
             stack.enter_context(intercepted(model, self._intercept))
-            stack.enter_context(_told_of_generation(model, self))
+            stack.enter_context(_generation_followed(model, self))
             for hook in (
                 model.register_forward_pre_hook(self._before_forward, with_kwargs=True),
                 model.register_forward_hook(self._after_forward),
@@ -164,7 +164,7 @@ class Follower(ABC):
 
 
 @contextmanager
-def _told_of_generation(model: torch.nn.Module, follower: Follower) -> Iterator[None]:
+def _generation_followed(model: torch.nn.Module, follower: Follower) -> Iterator[None]:
     """Tells the follower about each call of `generate`, whose input is the prompt."""
     generate = getattr(model, "generate", None)
     if generate is None:
@@ -172,7 +172,7 @@ def _told_of_generation(model: torch.nn.Module, follower: Follower) -> Iterator[
         return
     own = vars(model).get("generate")  # set on this object, not on its class
 
-    def told(inputs: torch.Tensor | None = None, *args: Any, **options: Any) -> Any:
+    def generate_in_follower(inputs: torch.Tensor | None = None, *args: Any, **options: Any) -> Any:
         prompt = options.get("inputs_embeds")
         if prompt is None:
             prompt = options.get("input_ids") if inputs is None else inputs
@@ -180,7 +180,7 @@ def _told_of_generation(model: torch.nn.Module, follower: Follower) -> Iterator[
         with follower.generation(1 if prompt is None else prompt.shape[1]):
             return generate(inputs, *args, **options)
 
-    model.generate = told
+    model.generate = generate_in_follower
     try:
         yield
     finally:

@@ -68,20 +68,20 @@ class _Probe:
             hook.remove()
 
     def _see(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        taken, given = rows_of((*args, *kwargs.values())), rows_of(output)
-        if taken is None or given is None or len(taken) != PROBE_TOKENS:
+        taken, rows = rows_of((*args, *kwargs.values())), rows_of(output)
+        if taken is None or rows is None or len(taken) != PROBE_TOKENS:
             return
-        if taken.shape == given.shape:
+        if taken.shape == rows.shape:
             self.taken.setdefault(module, []).append(taken)
         weight = getattr(module, "weight", None)
         if isinstance(weight, torch.Tensor) and weight.dim() == 2:
-            self.linear.append(given)
+            self.linear.append(rows)
 
     def activation(self) -> torch.nn.Module:
         found = [
             module
             for module, (taken, *more) in self.taken.items()
-            if not more and self._is_given(taken) and _is_elementwise(module, taken)
+            if not more and self._is_of_linear(taken) and _is_elementwise(module, taken)
         ]
         kinds = {type(module) for module in found}
         alike = [module for module in self.outside if type(module) in kinds]
@@ -98,14 +98,14 @@ class _Probe:
             )
         return found[0]
 
-    def _is_given(self, taken: torch.Tensor) -> bool:
+    def _is_of_linear(self, taken: torch.Tensor) -> bool:
         """Whether it is what a linear module gave, or a half: some compute gate and up at once."""
         width = taken.shape[1]
         return any(
             torch.equal(taken, part)
-            for given in self.linear
-            if given.shape[1] in (width, 2 * width)
-            for part in (given[:, :width], given[:, -width:])
+            for rows in self.linear
+            if rows.shape[1] in (width, 2 * width)
+            for part in (rows[:, :width], rows[:, -width:])
         )
 
 
@@ -122,5 +122,5 @@ def _is_elementwise(module: torch.nn.Module, taken: torch.Tensor) -> bool:
     other = tried.clone()
     other[:, half:] = 0
     with torch.inference_mode():
-        given, given_other = module(tried), module(other)
-    return torch.equal(given[:, :half], given_other[:, :half]) and not torch.equal(given, tried)
+        result, of_other = module(tried), module(other)
+    return torch.equal(result[:, :half], of_other[:, :half]) and not torch.equal(result, tried)

@@ -64,11 +64,11 @@ def layer_outputs(model: torch.nn.Module, layers: Iterable[int]) -> dict[int, La
 
 @dataclass
 class _Seen:
-    """What a module inside a layer took and gave."""
+    """The input and the output of a module inside a layer."""
 
     module: torch.nn.Module
-    taken: torch.Tensor | None  # [tokens, width]
-    given: torch.Tensor | None
+    input: torch.Tensor | None  # [tokens, width]
+    output: torch.Tensor | None
 
 
 @dataclass
@@ -97,7 +97,7 @@ class _Probe:
     def projection(self) -> torch.Tensor:
         layer = self.seen[-1]  # a module ends after all that are in it
         weight, added = self._output_weight()
-        multiplier = self._multiplier(layer.taken, added, layer.given)
+        multiplier = self._multiplier(layer.input, added, layer.output)
         return weight if multiplier == 1 else weight * multiplier
 
     def _output_weight(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,11 +106,11 @@ class _Probe:
         for seen in self.seen:
             weight = getattr(seen.module, "weight", None)
             takes_heads = (
-                seen.taken is not None
-                and seen.taken.shape == self.heads.shape
-                and torch.equal(seen.taken, self.heads)
+                seen.input is not None
+                and seen.input.shape == self.heads.shape
+                and torch.equal(seen.input, self.heads)
             )
-            if not takes_heads or seen.given is None or not isinstance(weight, torch.Tensor):
+            if not takes_heads or seen.output is None or not isinstance(weight, torch.Tensor):
                 continue
             if not weight.is_floating_point():
                 quantised = f"{type(seen.module).__name__} of {weight.dtype}"
@@ -118,13 +118,13 @@ class _Probe:
                 continue
             bias = getattr(seen.module, "bias", None)
             for matrix in (weight.detach().T, weight.detach()):
-                if matrix.shape != (self.heads.shape[1], seen.given.shape[1]):
+                if matrix.shape != (self.heads.shape[1], seen.output.shape[1]):
                     continue
                 product = self.heads.double() @ matrix.double()
                 if bias is not None:
                     product = product + bias.detach().double()
-                if _deviation(product, seen.given) <= _allowed(seen.given, seen.given):
-                    return matrix, seen.given
+                if _deviation(product, seen.output) <= _allowed(seen.output, seen.output):
+                    return matrix, seen.output
         if quantised is not None:
             raise RecordError(
                 f"layer {self.index}: expected an output projection of floating-point weights, "
@@ -153,7 +153,7 @@ class _Probe:
             if allowed > MOST_ROUNDING * multiplier * length:
                 raise RecordError(
                     f"layer {self.index}: expected a sum of residual stream and attention that "
-                    f"tells the attention's part, found one rounded to {total.dtype}; load the "
+                    f"shows the attention's part, found one rounded to {total.dtype}; load the "
                     f"model in float32, or {FIX}"
                 )
             unsure = max(NEARLY_ONE * length, allowed)
@@ -164,14 +164,14 @@ class _Probe:
         )
 
     def _totals(self, output: torch.Tensor | None) -> Iterable[torch.Tensor]:
-        """What may be the sum: what a module takes, or the layer's output without its MLP."""
-        yield from (seen.taken for seen in self.seen if seen.taken is not None)
+        """What may be the sum: the input of a module, or the layer's output without its MLP."""
+        yield from (seen.input for seen in self.seen if seen.input is not None)
         if output is None:
             return
         yield output
         for seen in self.seen:
-            if seen.given is not None and seen.given.shape == output.shape:
-                yield output.double() - seen.given.double()
+            if seen.output is not None and seen.output.shape == output.shape:
+                yield output.double() - seen.output.double()
 
 
 def has_projections(model: torch.nn.Module) -> bool:

@@ -106,14 +106,14 @@ def draw_labels(
 def inputs_seen(layers: Mapping[int, torch.nn.Module], see: See) -> Iterator[None]:
     """Shows the input [n, hidden] of each of these modules, until the block ends."""
 
-    def told(layer: int) -> Callable[..., None]:
+    def hook_of(layer: int) -> Callable[..., None]:
         def look(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             see(layer, _as_rows(args[0] if args else kwargs["hidden_states"]))
 
         return look
 
     with _hooked(
-        module.register_forward_pre_hook(told(layer), with_kwargs=True)
+        module.register_forward_pre_hook(hook_of(layer), with_kwargs=True)
         for layer, module in layers.items()
     ):
         yield
@@ -123,10 +123,10 @@ def inputs_seen(layers: Mapping[int, torch.nn.Module], see: See) -> Iterator[Non
 def outputs_seen(layers: Mapping[int, torch.nn.Module], see: See) -> Iterator[None]:
     """Shows the output [n, width] of each of these modules, until the block ends."""
 
-    def told(layer: int) -> Callable[..., None]:
+    def hook_of(layer: int) -> Callable[..., None]:
         return lambda _module, _args, output: see(layer, _as_rows(output))
 
-    with _hooked(module.register_forward_hook(told(layer)) for layer, module in layers.items()):
+    with _hooked(module.register_forward_hook(hook_of(layer)) for layer, module in layers.items()):
         yield
 
 
@@ -146,7 +146,7 @@ def _hooked(registered: Iterable[RemovableHandle]) -> Iterator[None]:
 
 @contextmanager
 def _without_weights(model: torch.nn.Module) -> Iterator[None]:
-    """No parameter asks for a gradient until the block ends, which saves their activations."""
+    """Turns off the gradients of parameters until the block ends, which saves activations."""
     asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in asking:
         parameter.requires_grad_(False)

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from ..errors import RecordError
-from .cache import given_cache
+from .cache import cache_of
 from .masks import Reach, is_expressible
 
 QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())
@@ -48,16 +48,16 @@ class Step:
 
 def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
     """Reads the step of `model(*args, **kwargs)`. Raises RecordError if it cannot be followed."""
-    given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
-    given |= given.pop("kwargs", {})
-    ids, embeddings = given.get("input_ids"), given.get("inputs_embeds")
+    arguments = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
+    arguments |= arguments.pop("kwargs", {})
+    ids, embeddings = arguments.get("input_ids"), arguments.get("inputs_embeds")
     tokens = ids if ids is not None else embeddings
     if tokens is None:
         raise RecordError("the model was called without input_ids and without inputs_embeds")
     batch, new = tokens.shape[:2]
-    cache = given_cache(given)
+    cache = cache_of(arguments)
     seen = _seen(cache)
-    mask = given.get("attention_mask")
+    mask = arguments.get("attention_mask")
     real = torch.ones(batch, seen + new, dtype=torch.bool)
     if isinstance(mask, torch.Tensor) and mask.dim() == 2:
         if mask.shape[1] != seen + new:
@@ -72,7 +72,7 @@ def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         ids=None if ids is None else ids.detach().cpu(),
         real=real,
         seen=seen,
-        positions_known=_positions_known(given.get("position_ids"), real, seen),
+        positions_known=_positions_known(arguments.get("position_ids"), real, seen),
         cache=cache,
     )
 
@@ -105,5 +105,5 @@ def _positions_known(positions: Any, real: torch.Tensor, seen: int) -> bool:
     if not isinstance(positions, torch.Tensor) or positions.dim() != 2:
         return False
     expected = (real.long().cumsum(1) - 1)[:, seen:]
-    given = positions.detach().cpu()
-    return given.shape[1] == new.shape[1] and bool(((given == expected) | ~new).all())
+    found = positions.detach().cpu()
+    return found.shape[1] == new.shape[1] and bool(((found == expected) | ~new).all())

@@ -64,25 +64,25 @@ def read_prompts(path: Path) -> list[Text]:
         except ValueError as error:
             raise RecordError(f"{place}: expected JSON: {error}") from error
         fields = {"text": value} if isinstance(value, str) else value
-        given = []
+        parts = []
         if isinstance(fields, dict):
-            given = [fields[key] for key in ("prompt", "text") if key in fields]
-        if not given or not all(isinstance(part, str) and part for part in given):
+            parts = [fields[key] for key in ("prompt", "text") if key in fields]
+        if not parts or not all(isinstance(part, str) and part for part in parts):
             raise RecordError(
                 f'{place}: expected a string or {{"prompt": "...", "name": "..."}}, with '
                 '"text": "..." for a given continuation'
             )
         name = str(fields.get("name", f"prompt-{number}")).replace("/", "_")
-        prompt = given[0] if len(given) == 2 else None
+        prompt = parts[0] if len(parts) == 2 else None
         if prompt is not None and (more := {"spans", "prompt_length"} & set(fields)):
             raise RecordError(
                 f"{place}: {max(more)} counts the characters of one text; join prompt and text to "
                 "one text, and give its prompt_length"
             )
-        spans = labelled_parts(fields, given[-1], place)
-        length = prompt_characters(fields, given[-1], place)
+        spans = labelled_parts(fields, parts[-1], place)
+        length = prompt_characters(fields, parts[-1], place)
         source = f"{path.name} line {number}"
-        texts.append(Text(name, given[-1], source, prompt, spans, length))
+        texts.append(Text(name, parts[-1], source, prompt, spans, length))
     if not texts:
         raise RecordError(f"{path}: expected prompts, found an empty file")
     names = [text.name for text in texts]

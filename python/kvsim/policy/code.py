@@ -67,8 +67,8 @@ def _text_of(value: Any) -> str:
 def _text_of_function(function: types.FunctionType) -> str:
     text = _source_of(function)
     enclosed = [_contents(cell) for cell in function.__closure__ or ()]
-    given = (function.__defaults__, function.__kwdefaults__, *enclosed)
-    return " ".join([text, *map(_text_of, given)])
+    values = (function.__defaults__, function.__kwdefaults__, *enclosed)
+    return " ".join([text, *map(_text_of, values)])
 
 
 def _source_of(function: types.FunctionType) -> str:

@@ -18,9 +18,9 @@ class Parameter:
     choices: tuple[str, ...] = ()
     is_bool: bool = False
 
-    def value(self, given: float | int | str) -> Any:
+    def value(self, word: float | int | str) -> Any:
         """What `__init__` gets for a value of the spec."""
-        return given == "yes" if self.is_bool else given
+        return word == "yes" if self.is_bool else word
 
 
 def parameters_of(cls: type) -> list[Parameter]:

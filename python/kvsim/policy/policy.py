@@ -55,7 +55,7 @@ class Rules:
         sees_kinds: fill `step.kinds`; not for C functions.
         sees_values: fill `step.values`.
         sees_queries: fill `step.queries`.
-        sees_rotation: set `self.rotation`; needs a trace that tells how keys were rotated.
+        sees_rotation: set `self.rotation`; needs a trace that says how keys were rotated.
         slot_positions: rotate keys to their slot in the cache, as if evicted tokens had never
             existed; needs such a trace, too.
 
@@ -246,9 +246,9 @@ def name_of(cls: type[Policy]) -> str:
     return cls.name
 
 
-def make(cls: type[Policy], budget: int, seed: int, given: dict, scale: float, rotation) -> Policy:
-    """The object for one replay; the engine calls it."""
-    keywords = {p.name: p.value(given[p.name]) for p in cls._kvsim_parameters}
+def make(cls: type[Policy], budget: int, seed: int, values: dict, scale: float, rotation) -> Policy:
+    """Makes the object for one replay. The engine calls this function."""
+    keywords = {p.name: p.value(values[p.name]) for p in cls._kvsim_parameters}
     if is_given_seed(cls):
         keywords["seed"] = seed
     policy = cls.__new__(cls)
@@ -259,14 +259,14 @@ def make(cls: type[Policy], budget: int, seed: int, given: dict, scale: float, r
 
 
 def rules_of(policy: Policy) -> Rules:
-    """Its rules; TypeError for anything else."""
+    """The rules of a policy. Raises TypeError if they are not kvsim.Rules."""
     if not isinstance(policy.rules, Rules):
         raise TypeError(f"rules: expected kvsim.Rules, found {policy.rules!r}")
     return policy.rules
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """As in Python 3.11."""
+    """Adds a note to an error, as `add_note` of Python 3.11 does."""
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:

@@ -32,8 +32,8 @@ def find_program() -> str:
         if built.is_file():
             return str(built)
     users = sysconfig.get_preferred_scheme("user")  # of pip install --user
-    beside = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", users)]
-    for folder in (*beside, None):
+    installed = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", users)]
+    for folder in (*installed, None):
         found = shutil.which("kvsim", path=folder)
         if found is not None:
             return found
@@ -52,7 +52,7 @@ def run(*arguments: object) -> str:
 
 
 def run_noting(*arguments: object) -> tuple[str, list[str]]:
-    """The same, with the lines of its standard error beside what it prints."""
+    """Runs the program as `run`. Returns what it prints and the lines of its standard error."""
     words = [find_program(), *map(str, arguments)]
     try:
         ended = subprocess.run(words, capture_output=True, text=True, check=False)

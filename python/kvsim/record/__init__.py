@@ -2,7 +2,8 @@
 
 In: a model, and what it reads or generates. Out: a trace (traces/README.md). Read first:
 `session.py`, the context manager, then `recorder.py`, which checks and stores each attention call;
-`trace_file.py` writes, `also.py` is what stands beside attention, `run.py` is the command.
+`trace_file.py` writes, `also.py` collects what a trace holds in addition to attention, `run.py` is
+the command.
 
 `recording` needs torch and transformers. It is imported on first use, so that the command can
 report a missing library.

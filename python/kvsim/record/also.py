@@ -1,4 +1,4 @@
-"""What a trace may hold beside the vectors of attention (traces/README.md)."""
+"""What a trace may hold in addition to the vectors of attention (traces/README.md)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ LEAST_EXPONENT = -126  # of a float32 with all digits
 
 @dataclass(frozen=True)
 class Also:
-    """What to record beside queries, keys, values and outputs. Raises UsageError."""
+    """What to record in addition to queries, keys, values and outputs. Raises UsageError."""
 
     parts: frozenset[str] = frozenset()
     gradient_samples: int = 1

@@ -57,9 +57,9 @@ def recording(
     prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
-    also: names of what to record beside attention, which python/record.md lists. For all but
-        output_projection the model reads each text once more when the block has ended, alone and
-        whole, and for output_score_grad with its activations kept.
+    also: names of what to record in addition to attention, which python/record.md lists. For all
+        but output_projection the model reads each text once more when the block has ended, alone
+        and whole, and for output_score_grad with its activations kept.
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
 

@@ -20,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
         "the paths of all files, the page first. Every mean and difference has its 95%% interval. "
         "If the file has several traces, modes or seeds, it shows the one with the most rows by "
         "default. The page can be explored in a browser, without a network, as long as "
-        "plotly.min.js lies beside it; without that file or without scripts it shows pictures.",
+        "plotly.min.js lies next to it; without that file or without scripts it shows pictures.",
     )
     parser.add_argument("results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep")
     parser.add_argument(

@@ -40,7 +40,7 @@ _ABSOLUTE = {  # measures without a natural scale, with what their column is cal
     "output_error_sq": ("squared error", "squared norm"),
     "predicted_kl": ("predicted KL", "nats"),
 }
-_LIBRARY = "plotly.min.js"  # beside the page: too large for each page, and no network is needed
+_LIBRARY = "plotly.min.js"  # next to the page: too large for each page, and no network is needed
 
 
 def plans(comparison: Comparison) -> list[Plan]:

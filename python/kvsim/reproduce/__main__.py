@@ -29,7 +29,7 @@ PAPERS = {
 }
 DESCRIPTION = (
     "Repeats a paper's own experiments in small, with your model and texts, and prints each claim "
-    "of the paper beside what the model shows: means over texts, the difference with its 95% "
+    "of the paper next to what the model shows: means over texts, the difference with its 95% "
     "interval, and a verdict."
 )
 
@@ -51,7 +51,7 @@ def _add_shared(one: argparse.ArgumentParser) -> None:
         "--texts", type=Path, metavar="FILE.jsonl", action="append", default=[],
         help='an object per line: {"text": "...", "spans": [[first, end, "answer"], ...], '
         '"name": "...", "prompt_length": N}, in characters; repeat the option for texts of another '
-        "kind, as another number of shots (default: texts.jsonl in MODEL or beside it)",
+        "kind, as another number of shots (default: texts.jsonl in MODEL or next to it)",
     )  # fmt: skip
     add(
         "--text", type=Path, metavar="FILE", action="append", default=[],

@@ -27,7 +27,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim beside what the model shows: a row of the printed table.
+    """A claim next to what the model shows: a row of the printed table.
 
     `first` is what the claim calls better (or as good), `second` what it is compared with.
     `difference` is first - second, or for perplexity its share of the second; `low` and `high` are

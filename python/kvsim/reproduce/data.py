@@ -1,4 +1,4 @@
-"""The texts of an experiment, in groups that a paper tells apart: lengths, numbers of shots."""
+"""The texts of an experiment, in groups that a paper distinguishes: lengths, numbers of shots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..model.spans import with_offsets
 from ..model.texts import read_texts
 
-BUNDLED = "texts.jsonl"  # where no texts are given: in the model's folder, or beside it
+BUNDLED = "texts.jsonl"  # where no texts are given: in the model's folder, or next to it
 
 
 @dataclass(frozen=True)

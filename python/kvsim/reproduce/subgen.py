@@ -28,7 +28,7 @@ OVER_SINK = Claim(
 BELOW_EXACT = Claim("SubGen", "Table 1", "the exact cache retrieves most", _CELLS)
 ALGORITHM_1 = Claim(
     "SubGen", "Algorithm 1",
-    "the estimator, whose retrieval the paper does not measure, beside k-center; both stay within "
+    "the estimator, whose retrieval the paper does not measure, next to k-center; both stay within "
     "their budget, as an estimator has no tokens to cut once",
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ def record_of(finding: Finding) -> dict[str, object]:
 
 
 def _table(findings: Sequence[Finding]) -> str:
-    """A row per finding; a claim is printed once, beside the first of its rows."""
+    """A row per finding; a claim is printed once, next to the first of its rows."""
     lines = [_row(*([title] for title in _TITLES)), _row(*(["-" * width] for width in WIDTHS))]
     groups: list[list[Finding]] = []
     for finding in findings:

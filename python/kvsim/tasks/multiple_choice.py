@@ -63,10 +63,10 @@ def multiple_choice(rows: pd.DataFrame, texts: Iterable[Mapping[str, Any]]) -> p
         evicting=-rows["nll"] * (rows["steps"] - 1),
     )
     found = []
-    for key, group in rows.groupby(KEY, sort=False, dropna=False):
-        told = dict(zip(KEY, key, strict=True))
+    for values, group in rows.groupby(KEY, sort=False, dropna=False):
+        key = dict(zip(KEY, values, strict=True))
         questions = group.groupby("question", sort=False)
-        _check(told, questions, wanted)
+        _check(key, questions, wanted)
         chosen = {
             of: group.loc[questions[of].idxmax(), "is_right"].to_numpy(float)
             for of in ("full", "evicting")
@@ -74,7 +74,7 @@ def multiple_choice(rows: pd.DataFrame, texts: Iterable[Mapping[str, Any]]) -> p
         differences = chosen["evicting"] - chosen["full"]
         low, high = interval_over_texts(differences)
         found.append(
-            told
+            key
             | {
                 "questions": len(differences),
                 "accuracy_full": float(np.mean(chosen["full"])),
@@ -102,22 +102,22 @@ def _check_likelihoods(rows: pd.DataFrame) -> None:
         )
 
 
-def _check(told: Mapping[str, Any], questions: Any, wanted: pd.Series) -> None:
+def _check(key: Mapping[str, Any], questions: Any, wanted: pd.Series) -> None:
     missing = [name for name in wanted.index if name not in questions.groups]
     if missing:
         raise DataError(
-            f"{told['policy']} at {told['budget_request']}: expected rows of {len(wanted)} "
+            f"{key['policy']} at {key['budget_request']}: expected rows of {len(wanted)} "
             f"questions, found none of {missing[0]}; evaluate all texts, or give those alone that "
             "were evaluated"
         )
     for name, choices in questions:
-        place = f"{name} with {told['policy']} at {told['budget_request']}"
+        place = f"{name} with {key['policy']} at {key['budget_request']}"
         if len(choices) != wanted[name]:
             raise DataError(
                 f"{place}: expected rows of its {wanted[name]} choices, found {len(choices)}; "
                 "evaluate all texts"
             )
-        if choices["budget"].nunique() > 1 and told["policy"] != "full":
+        if choices["budget"].nunique() > 1 and key["policy"] != "full":
             budgets = ", ".join(str(budget) for budget in sorted(choices["budget"].unique()))
             raise DataError(
                 f"{place}: its choices were read with budgets of {budgets} tokens; use mode "

@@ -120,18 +120,18 @@ def _question(fields: Any, name: str, place: str) -> Question:
         raise DataError(f"{place}: {error}") from error
 
 
-def _answer(given: Any, choices: list[str], place: str) -> str:
-    if choices and isinstance(given, int) and not isinstance(given, bool):
-        if 0 <= given < len(choices):
-            return choices[given]
-        raise DataError(f"{place}: answer: expected 0 to {len(choices) - 1}, found {given}")
-    if not _is_text(given):
+def _answer(answer: Any, choices: list[str], place: str) -> str:
+    if choices and isinstance(answer, int) and not isinstance(answer, bool):
+        if 0 <= answer < len(choices):
+            return choices[answer]
+        raise DataError(f"{place}: answer: expected 0 to {len(choices) - 1}, found {answer}")
+    if not _is_text(answer):
         raise DataError(
-            f"{place}: answer: expected a text or the place of a choice, found {given!r}"
+            f"{place}: answer: expected a text or the place of a choice, found {answer!r}"
         )
-    if choices and given not in choices:
-        raise DataError(f"{place}: answer: expected one of the choices, found {given!r}")
-    return given
+    if choices and answer not in choices:
+        raise DataError(f"{place}: answer: expected one of the choices, found {answer!r}")
+    return answer
 
 
 def _is_text(value: Any) -> bool:

@@ -91,7 +91,7 @@ def drawing(
     label: str,
     caption: str,
 ) -> Drawing:
-    """Lines of a measure in `means` over budgets; the caption tells what leaves the axis."""
+    """Lines of a measure in `means` over budgets; the caption says what leaves the axis."""
     best = comparison.means[measure].xs(comparison.point, level="point").dropna()
     best = best[best.index.isin(comparison.shown)].sort_values()
     alt = f"{title} at {comparison.budget_name(comparison.point)}: " + ", ".join(

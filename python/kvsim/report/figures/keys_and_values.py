@@ -111,7 +111,7 @@ def _panels(path: Path, sequence: str, heads: list, shown: np.ndarray, embed) ->
 def _draw(panels_of, theme: Theme, shape: Shape) -> Figure:
     panels = panels_of()
     count = len(panels) // 2
-    # Keys above values; beside them where there is no width for the layers.
+    # Keys above values; next to them where there is no width for the layers.
     rows, columns = (count, 2) if shape.narrow else (2, count)
     side = min(shape.width / columns, 1.9)
     figure = Figure(figsize=(shape.width, rows * side + 0.3), layout="constrained")

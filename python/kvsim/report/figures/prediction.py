@@ -33,7 +33,7 @@ def plan(comparison: Comparison) -> list[Plan]:
     if not comparison.has_reference:
         return [without_reference(comparison, NAME, TITLE)]
     if not closed.loops:
-        why = "It needs rows of the running model beside those of the replay."
+        why = "It needs rows of the running model in addition to those of the replay."
         return [Missing(NAME, TITLE, why, first_command(comparison))]
     found = closed.correlations
     shown = found[(found["loop"] == closed.loop) & found["spearman"].notna()]

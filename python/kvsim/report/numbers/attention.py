@@ -53,7 +53,7 @@ class Head:
 
 
 def find_trace(named: str, beside: Path, trace_id: str) -> Path:
-    """Finds the trace file that the rows name: at this path, or beside the result file.
+    """Finds the trace file that the rows name: at this path, or next to the result file.
 
     Raises TraceError if the file is missing or has another trace_id.
     """

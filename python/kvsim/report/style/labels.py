@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-LONGEST = 24  # characters that fit beside a figure on a phone
+LONGEST = 24  # characters that fit next to a figure on a phone
 
 
 def base_name(spec: str) -> str:

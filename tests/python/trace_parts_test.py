@@ -1,4 +1,4 @@
-"""What a trace in memory may hold beside attention, and how a unit shows it."""
+"""What a trace in memory may hold in addition to attention, and how a unit shows it."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def attention(seed=0):
     )
 
 
-def behind():
+def parts():
     return dict(
         output_projection=arrays(HEADS * VALUE_DIM, HIDDEN, seed=3),
         residual=arrays(TOKENS, HIDDEN, seed=4),
@@ -29,26 +29,26 @@ def behind():
 
 
 def test_a_unit_shows_its_part_of_the_arrays():
-    given = behind()
-    trace = kvsim.Trace.from_arrays(*attention(), **given)
+    kept = parts()
+    trace = kvsim.Trace.from_arrays(*attention(), **kept)
     (layer,) = trace.sequences[0].layers
     assert (layer.hidden, layer.has_residual, layer.gradient_samples) == (HIDDEN, True, SAMPLES)
     for kv_head in range(KV_HEADS):
         unit = trace.unit(kv_head=kv_head)
         group = slice(2 * kv_head, 2 * kv_head + 2)
-        projection = given["output_projection"].reshape(HEADS, VALUE_DIM, HIDDEN)
+        projection = kept["output_projection"].reshape(HEADS, VALUE_DIM, HIDDEN)
         np.testing.assert_array_equal(unit.output_projection, projection[group])
-        np.testing.assert_array_equal(unit.output_score_grad, given["output_score_grad"][:, group])
-        squares = np.square(given["residual"].astype(float)).sum(1)
+        np.testing.assert_array_equal(unit.output_score_grad, kept["output_score_grad"][:, group])
+        squares = np.square(kept["residual"].astype(float)).sum(1)
         np.testing.assert_allclose(unit.residual_square, squares, rtol=1e-12)
 
 
 def test_layers_may_differ_in_what_is_recorded_of_them():
-    given = behind()
+    kept = parts()
     trace = kvsim.Trace.from_arrays(
         {0: attention(), 1: attention(7)},
-        output_projection={1: given["output_projection"]},
-        output_score_grad={0: given["output_score_grad"]},
+        output_projection={1: kept["output_projection"]},
+        output_score_grad={0: kept["output_score_grad"]},
     )
     first, second = trace.sequences[0].layers
     assert (first.hidden, first.gradient_samples) == (0, SAMPLES)
@@ -57,14 +57,14 @@ def test_layers_may_differ_in_what_is_recorded_of_them():
     assert unit.output_score_grad is None and unit.residual_square is None
 
 
-def test_errors_of_the_output_are_weighed_by_what_was_given():
-    given = behind()
+def test_errors_of_the_output_are_weighed_by_the_parts():
+    kept = parts()
     frame = kvsim.sweep(
-        kvsim.Trace.from_arrays(*attention(), output_score_grad=given["output_score_grad"]),
+        kvsim.Trace.from_arrays(*attention(), output_score_grad=kept["output_score_grad"]),
         "window", [2], progress=False,
     )  # fmt: skip
     twice = kvsim.sweep(
-        kvsim.Trace.from_arrays(*attention(), output_score_grad=2 * given["output_score_grad"]),
+        kvsim.Trace.from_arrays(*attention(), output_score_grad=2 * kept["output_score_grad"]),
         "window", [2], progress=False,
     )  # fmt: skip
     np.testing.assert_allclose(twice.predicted_kl, 4 * frame.predicted_kl, rtol=1e-6)
@@ -72,7 +72,7 @@ def test_errors_of_the_output_are_weighed_by_what_was_given():
 
 def test_half_precision_keeps_the_digits_of_small_gradients():
     half = [each.astype(np.float16) for each in attention()]
-    gradient = 1e-9 * behind()["output_score_grad"]
+    gradient = 1e-9 * parts()["output_score_grad"]
     trace = kvsim.Trace.from_arrays(*half, output_score_grad=gradient)
     found = trace.unit().output_score_grad
     largest = np.abs(gradient).max()
@@ -119,17 +119,21 @@ def test_several_layers_need_a_dict():
 
 
 def test_widths_that_contradict_each_other_are_named():
-    given = behind() | {"residual": arrays(TOKENS, HIDDEN + 1)}
+    kept = parts() | {"residual": arrays(TOKENS, HIDDEN + 1)}
     with pytest.raises(kvsim.DataError, match="as wide as output_projection"):
-        kvsim.Trace.from_arrays(*attention(), **given)
+        kvsim.Trace.from_arrays(*attention(), **kept)
 
 
 def test_a_layer_shows_the_activations_of_its_mlp():
-    given = arrays(TOKENS, 11, seed=9)
-    trace = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)}, mlp_activation={3: given})
+    kept = arrays(TOKENS, 11, seed=9)
+    trace = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)}, mlp_activation={3: kept})
     assert [layer.mlp_width for layer in trace.sequences[0].layers] == [0, 11]
+<<<<<<< HEAD:tests/python/trace_beside_attention_test.py
     np.testing.assert_array_equal(trace.mlp_activation(layer=3), given)
     assert trace.sequences[0].layers[1].recorded == {"mlp_activation": (TOKENS, 11)}
+=======
+    np.testing.assert_array_equal(trace.mlp_activation(layer=3), kept)
+>>>>>>> pytests:tests/python/trace_parts_test.py
     with pytest.raises(kvsim.DataError, match="record the trace with --also mlp_activation"):
         trace.mlp_activation(layer=0)
     without = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)})

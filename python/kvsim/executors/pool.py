@@ -1,4 +1,4 @@
-"""Where tasks run: in an executor, and when it breaks, in processes of its kind."""
+"""Where tasks run: in an executor, and after a death that breaks it, in processes of its kind."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 from ..errors import KvsimError, UsageError
 
 LONGEST_PAUSE = 1.0
-"""Seconds between looks at futures that do not tell when they end, as jobs of submitit."""
+"""Seconds between looks at futures without a callback at their end, as jobs of submitit."""
 
 
 class Died(Exception):
-    """A worker died with the task. `deaths`: how many of them count against the task."""
+    """A worker died while it had the task. `deaths`: how many of them count against the task."""
 
     def __init__(self, deaths: int):
         super().__init__(deaths)
         self.deaths = deaths
 
 
-class Crew:
-    """Runs a call per key and tells how calls ended, in the order in which they end.
+class Pool:
+    """Runs a call per key and returns the results of calls, in the order in which they end.
 
     A process pool breaks as a whole when one of its workers dies, whatever that worker did. From
-    then on every call runs in a pool of one worker, so that a death is the doing of its own call;
-    as many at a time as the pool had workers. The pool that was given stays broken.
+    then on every call runs in a pool of one worker, so that its own call is the cause of a death.
+    As many calls run at a time as the pool had workers. The pool of the caller stays broken.
     """
 
     def __init__(self, executor: Executor):
@@ -37,7 +37,7 @@ class Crew:
                 "executor: expected one of concurrent.futures or alike, found "
                 f"{type(executor).__name__}; of a client of Dask take client.get_executor()"
             )
-        self._given: Executor | None = executor
+        self._of_caller: Executor | None = executor
         self._kind = executor
         self._idle: list[ProcessPoolExecutor] = []
         self._pools: dict[Any, ProcessPoolExecutor] = {}  # of running futures
@@ -51,15 +51,15 @@ class Crew:
         return len(self._keys)
 
     def has_room(self) -> bool:
-        return self._given is not None or self.running < self._kind._max_workers
+        return self._of_caller is not None or self.running < self._kind._max_workers
 
     def start(self, key: object, function: Callable, *arguments: object) -> None:
-        if self._given is not None:
+        if self._of_caller is not None:
             try:
-                return self._watch(key, self._given.submit(function, *arguments))
+                return self._watch(key, self._of_caller.submit(function, *arguments))
             except BrokenExecutor as error:
-                if (told := self._given_is_broken(error)) is not None:
-                    raise told from error
+                if (failure := self._is_broken(error)) is not None:
+                    raise failure from error
         while True:
             pool = self._idle.pop() if self._idle else _pool_like(self._kind)
             try:
@@ -77,9 +77,9 @@ class Crew:
             self._polled.append(future)
 
     def ended(self, wait: bool) -> tuple[object, object] | None:
-        """(key, what the call returned or raised) of a call that has ended; None: of none yet.
+        """The key of a call that has ended, and what it returned or raised; None: none has ended.
 
-        What was raised is Died if a worker died.
+        The error is Died if a worker died.
         """
         future = self._next(wait)
         return None if future is None else (self._keys.pop(future), self._outcome(future))
@@ -106,7 +106,7 @@ class Crew:
         except BrokenExecutor as error:
             if pool is not None:
                 return self._cannot_start() or Died(1)
-            return self._given_is_broken(error) or Died(0)
+            return self._is_broken(error) or Died(0)
         except CancelledError:
             return KvsimError("executor: a task was cancelled; has the executor been shut down?")
         except BaseException as error:
@@ -118,7 +118,7 @@ class Crew:
         return result
 
     def _cannot_start(self) -> KvsimError | None:
-        """What there is to say if workers die whatever they are to do."""
+        """The error to raise if workers die whatever they are to do."""
         if not self._workers_start:
             pool = _pool_like(self._kind)
             try:
@@ -133,10 +133,10 @@ class Crew:
             self._workers_start = True
         return None
 
-    def _given_is_broken(self, error: BrokenExecutor) -> KvsimError | None:
-        """What there is to say if nothing can take its place."""
+    def _is_broken(self, error: BrokenExecutor) -> KvsimError | None:
+        """Takes note that the caller's executor broke. Returns an error if nothing replaces it."""
         if isinstance(self._kind, ProcessPoolExecutor):
-            self._given = None
+            self._of_caller = None
             return None
         return KvsimError(
             f"executor: {type(self._kind).__name__} is broken, by a worker that died perhaps; "
@@ -144,7 +144,7 @@ class Crew:
         )
 
     def close(self) -> list[Exception]:
-        """Cancels what has not begun, and jobs of submitit. Returns the errors of that."""
+        """Cancels calls that have not begun, and jobs of submitit. Returns the errors of that."""
         errors = []
         try:
             for future in list(self._keys):
@@ -168,15 +168,15 @@ _DEATHS = {
 
 
 def _deaths_of(error: BaseException) -> int | None:
-    """None: it is no death."""
+    """How many deaths of workers an error stands for; None: it is no death."""
     kind = type(error).__module__.partition(".")[0], type(error).__name__
-    if kind == ("submitit", "FailedJobError"):  # of which the text tells the cause
+    if kind == ("submitit", "FailedJobError"):  # whose text names the cause
         kind = "submitit", "UncompletedJobError" if "UncompletedJobError" in str(error) else ""
     return _DEATHS.get(kind)
 
 
 def _pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
-    """Of one worker."""
+    """A pool of one worker, made as `pool`."""
     options = {"max_tasks_per_child": getattr(pool, "_max_tasks_per_child", None)}
     if options["max_tasks_per_child"] is None:  # an argument since Python 3.11
         options.clear()
