@@ -128,12 +128,8 @@ def test_a_layer_shows_the_activations_of_its_mlp():
     kept = arrays(TOKENS, 11, seed=9)
     trace = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)}, mlp_activation={3: kept})
     assert [layer.mlp_width for layer in trace.sequences[0].layers] == [0, 11]
-<<<<<<< HEAD:tests/python/trace_beside_attention_test.py
-    np.testing.assert_array_equal(trace.mlp_activation(layer=3), given)
-    assert trace.sequences[0].layers[1].recorded == {"mlp_activation": (TOKENS, 11)}
-=======
     np.testing.assert_array_equal(trace.mlp_activation(layer=3), kept)
->>>>>>> pytests:tests/python/trace_parts_test.py
+    assert trace.sequences[0].layers[1].recorded == {"mlp_activation": (TOKENS, 11)}
     with pytest.raises(kvsim.DataError, match="record the trace with --also mlp_activation"):
         trace.mlp_activation(layer=0)
     without = kvsim.Trace.from_arrays({0: attention(), 3: attention(7)})
