@@ -23,7 +23,8 @@ Protocol* make_protocol(const nb::kwargs& given) {
 nb::dict evictions_of(const Protocol& protocol) {
   ProtocolOptions options = protocol.options();
   nb::dict found;
-  options.each_of_evictions([&](const char* name, const auto& value) { found[name] = value; });
+  options.each_of_evictions(
+      [&](const char* name, const auto& value, const char*) { found[name] = value; });
   return found;
 }
 

@@ -7,7 +7,7 @@ namespace kvsim::python {
 
 /// Lets keyword arguments set the options of a protocol.
 inline void add_fields(ProtocolOptions& options, Fields& fields) {
-  options.each([&](const char* name, auto& field) {
+  options.each([&](const char* name, auto& field, const char*) {
     if constexpr (std::is_same_v<decltype(field), std::string&>) {
       fields.add_text(name, field);
     } else {

@@ -11,14 +11,9 @@ namespace kvsim::python {
 
 Options::Options(const nb::dict& options) {
   Fields fields;
-  fields.add("sequences", request.sequences);
-  fields.add("layers", request.layers);
-  fields.add("heads", request.heads);
   add_fields(request.protocol, fields);
-  fields.add("seed", request.seed);
-  fields.add("allocate", request.allocate);
-  fields.add("threads", request.threads);
-  fields.add("shard", request.shard);
+  request.each(
+      [&](OptionGroup, const char* name, auto& member, const char*) { fields.add(name, member); });
   fields.add("device", device);
   fields.add("scratch", scratch);
   fields.take(options);

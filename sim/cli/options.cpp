@@ -29,6 +29,42 @@ std::vector<std::string> option_names(const po::options_description& options) {
   return names;
 }
 
+/// The name on the command line of an option that has this one in Python.
+std::string flag_of(const char* name) {
+  std::string flag(name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+/// Adds an option with its default; one whose default is empty has none.
+struct OptionAdder {
+  po::options_description& options;
+
+  template <class T>
+  void operator()(const char* name, const T& initial, const char* help) const {
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      options.add_options()(flag_of(name).c_str(), po::value<std::string>(), help);
+    } else {
+      auto* value = po::value<T>();
+      if (std::is_arithmetic_v<T> || initial != T()) value->default_value(initial);
+      options.add_options()(flag_of(name).c_str(), value, help);
+    }
+  }
+};
+
+void add_options(OptionGroup group, po::options_description& options) {
+  RequestOptions().each(
+      [&](OptionGroup own, const char* name, const auto& initial, const char* help) {
+        if (own == group) OptionAdder{options}(name, initial, help);
+      });
+}
+
+po::options_description options_in(OptionGroup group, const char* caption) {
+  po::options_description options(caption);
+  add_options(group, options);
+  return options;
+}
+
 void load_plugins(const po::variables_map& values) {
   if (values.count("plugin") == 0) return;
   for (const std::string& file : values["plugin"].as<std::vector<std::string>>()) load_plugin(file);
@@ -89,49 +125,25 @@ po::options_description options_of(const Verb& verb) {
 }
 
 po::options_description selection_options() {
-  po::options_description options("What to replay");
-  options.add_options()("sequences", po::value<std::string>(), "names, separated by commas")(
-      "layers", po::value<std::string>(), "layers, as in 0-3,7")(
-      "heads", po::value<std::string>(), "KV heads, as in 0,2; each with its query heads");
-  return options;
+  return options_in(OptionGroup::selection, "What to replay");
 }
 
 po::options_description run_options() {
-  po::options_description options("How to run");
+  po::options_description options = options_in(OptionGroup::run, "How to run");
   options.add_options()("device", po::value<std::string>()->default_value("cpu"),
-                        "cpu, cuda or auto")(
-      "threads", po::value<int>()->default_value(default_threads()),
-      "units worked on at once; results do not depend on it. Without it OMP_NUM_THREADS, else the "
-      "cores that affinity and the quota of a container or job allow");
+                        "cpu, cuda or auto");
   return options;
 }
 
 po::options_description replay_options() {
   po::options_description options("How to replay");
-  options.add_options()(
-      "mode", po::value<std::string>()->default_value("stream"),
-      "stream: evict from the first token on; prefill: the prompt attends in full "
-      "and is cut to the budget; then every later token evicts one, unless --eviction-interval "
-      "says "
-      "otherwise; only later steps are measured")(
-      "eviction-interval", po::value<std::string>()->default_value("1"),
-      "K: the cache may grow by K - 1 tokens beyond its budget before a step evicts again; never: "
-      "with --mode prefill, the prompt is cut once and every later token stays, as in SnapKV and "
-      "kvpress (sweep and replay only)")("seed", po::value<std::int64_t>()->default_value(0),
-                                         "for policies that draw")(
-      "allocate", po::value<std::string>()->default_value("uniform"),
-      "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
-      "pyramid, "
-      "persistence or adaptive");
+  ProtocolOptions().each_of_evictions(OptionAdder{options});
+  add_options(OptionGroup::replay, options);
   return options;
 }
 
 po::options_description shard_options() {
-  po::options_description options("One machine of several");
-  options.add_options()("shard", po::value<std::string>()->default_value("1/1"),
-                        "I/N: the I-th of N shares of the work, of equal estimated cost; kvsim "
-                        "merge joins their files");
-  return options;
+  return options_in(OptionGroup::shard, "One machine of several");
 }
 
 po::options_description scratch_options() {
@@ -145,13 +157,7 @@ po::options_description scratch_options() {
 
 po::options_description measuring_options() {
   po::options_description options("What to measure");
-  options.add_options()("reference", po::value<std::string>()->default_value("full"),
-                        "full: what is lost against the full attention; sample:N: the same at N "
-                        "steps, evenly spaced, the last included, with 95% intervals, for long "
-                        "texts; none: only what leaves and when, for texts of millions of "
-                        "tokens")(
-      "every", po::value<int>()->default_value(1),
-      "output errors at the last step and at every so many steps before it");
+  ProtocolOptions().each_of_measuring(OptionAdder{options});
   return options;
 }
 
@@ -165,22 +171,19 @@ po::options_description plugin_options() {
 
 RequestOptions options_from(const po::variables_map& values) {
   RequestOptions options;
-  const auto take = [&]<class T>(const std::string& name, T& field) {
-    if (values.count(name) > 0) field = values[name].as<T>();
+  const auto take = [&]<class T>(const char* name, T& member, const char*) {
+    const std::string flag = flag_of(name);
+    if (values.count(flag) == 0) return;
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      member = parse_list(values[flag].as<std::string>(), "--" + flag);
+    } else {
+      member = values[flag].as<T>();
+    }
   };
-  if (values.count("sequences") > 0) {
-    options.sequences = parse_list(values["sequences"].as<std::string>(), "--sequences");
-  }
-  take("layers", options.layers);
-  take("heads", options.heads);
-  options.protocol.each([&](std::string name, auto& field) {
-    std::replace(name.begin(), name.end(), '_', '-');
-    take(name, field);
+  options.protocol.each(take);
+  options.each([&](OptionGroup, const char* name, auto& member, const char* help) {
+    take(name, member, help);
   });
-  take("seed", options.seed);
-  take("allocate", options.allocate);
-  take("threads", options.threads);
-  take("shard", options.shard);
   return options;
 }
 

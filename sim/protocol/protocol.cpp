@@ -59,7 +59,7 @@ std::string_view key_of(std::string_view option) {
 /// "key=value" for each option that a name shows, the defaults among them.
 std::vector<std::string> settings_of(ProtocolOptions options) {
   std::vector<std::string> settings;
-  options.each([&](std::string_view option, const auto& value) {
+  options.each([&](std::string_view option, const auto& value, const char*) {
     if (option != "mode") settings.push_back(fmt::format("{}={}", key_of(option), value));
   });
   return settings;
@@ -77,7 +77,7 @@ ProtocolOptions options_of_name(std::string_view name) {
     rest.remove_prefix(1);  // the colon, or a comma
     const std::string_view setting = rest.substr(0, rest.find(','));
     rest.remove_prefix(setting.size());
-    options.each([&](std::string_view option, auto& value) {
+    options.each([&](std::string_view option, auto& value, const char*) {
       const std::string key = fmt::format("{}=", key_of(option));
       if (setting.starts_with(key)) set(value, setting.substr(key.size()));
     });

@@ -77,19 +77,35 @@ struct ProtocolOptions {
   int every = 1;
   std::string reference = "full";  ///< or "none", "sample:N"
 
-  /// Calls take(name, member) for each that says when caches evict, with its name in Python.
+  /// Calls take(name, member, help) for each that says when caches evict: the one declaration of
+  /// these options. `name` is that in Python; the program has '-' for '_'.
   template <class Take>
   void each_of_evictions(const Take& take) {
-    take("mode", mode);
-    take("eviction_interval", eviction_interval);
+    take("mode", mode,
+         "stream: evict from the first token on; prefill: the prompt attends in full and is cut to "
+         "the budget; then every later token evicts one, unless --eviction-interval says "
+         "otherwise; only later steps are measured");
+    take("eviction_interval", eviction_interval,
+         "K: the cache may grow by K - 1 tokens beyond its budget before a step evicts again; "
+         "never: with --mode prefill, the prompt is cut once and every later token stays, as in "
+         "SnapKV and kvpress (sweep and replay only)");
+  }
+
+  /// The same for each that says what is measured.
+  template <class Take>
+  void each_of_measuring(const Take& take) {
+    take("every", every, "output errors at the last step and at every so many steps before it");
+    take("reference", reference,
+         "full: what is lost against the full attention; sample:N: the same at N steps, evenly "
+         "spaced, the last included, with 95% intervals, for long texts; none: only what leaves "
+         "and when, for texts of millions of tokens");
   }
 
   /// The same for all, in the order of Protocol::name().
   template <class Take>
   void each(const Take& take) {
     each_of_evictions(take);
-    take("every", every);
-    take("reference", reference);
+    each_of_measuring(take);
   }
 };
 

@@ -106,7 +106,7 @@ def test_arrays_that_do_not_fit_are_named(options, message):
 
 
 def test_a_layer_shows_its_residual_stream():
-    given = behind()
+    given = parts()
     trace = kvsim.Trace.from_arrays(*attention(), **given)
     np.testing.assert_array_equal(trace.rows("residual"), given["residual"])
     with pytest.raises(kvsim.UsageError, match=r"expected one of residual, .*, found .query."):

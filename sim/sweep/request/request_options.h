@@ -9,6 +9,9 @@
 
 namespace kvsim {
 
+/// Where --help shows an option.
+enum class OptionGroup { selection, replay, run, shard };
+
 /// The options that the verbs with replays share, as users of the program and of Python write them.
 struct RequestOptions {
   RequestOptions();
@@ -21,6 +24,25 @@ struct RequestOptions {
   std::string allocate = "uniform";
   int threads;                ///< default_threads() at first
   std::string shard = "1/1";  ///< as in "3/16"
+
+  /// Calls take(group, name, member, help) for each that is not of the protocol: their one
+  /// declaration (ProtocolOptions::each()).
+  template <class Take>
+  void each(const Take& take) {
+    take(OptionGroup::selection, "sequences", sequences, "names, separated by commas");
+    take(OptionGroup::selection, "layers", layers, "layers, as in 0-3,7");
+    take(OptionGroup::selection, "heads", heads, "KV heads, as in 0,2; each with its query heads");
+    take(OptionGroup::replay, "seed", seed, "for policies that draw");
+    take(OptionGroup::replay, "allocate", allocate,
+         "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
+         "pyramid, persistence or adaptive");
+    take(OptionGroup::run, "threads", threads,
+         "units worked on at once; results do not depend on it. Without it OMP_NUM_THREADS, else "
+         "the cores that affinity and the quota of a container or job allow");
+    take(OptionGroup::shard, "shard", shard,
+         "I/N: the I-th of N shares of the work, of equal estimated cost; kvsim merge joins their "
+         "files");
+  }
 };
 
 /// The request of these options; the caller adds traces, policies and budgets. Throws UsageError,
