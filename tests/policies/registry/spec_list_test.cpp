@@ -99,10 +99,11 @@ TEST_CASE("blanks around the specs of a list are no part of them", "[policies]")
 TEST_CASE("'all' and 'oracles' may be given other meanings", "[policies]") {
   const NamedSpecs named{.all = [] { return std::vector<Spec>{Spec("lru")}; },
                          .oracles = [] { return std::vector<Spec>{}; }};
-  const std::vector<Spec> specs = parse_specs("window;all;oracles", named);
+  const std::vector<Spec> specs =
+      parse_specs(std::vector<std::string>{"window;all;oracles"}, named);
   REQUIRE(specs.size() == 2);
   CHECK(specs[1].text() == Spec("lru").text());
-  CHECK(parse_specs("oracles", named).empty());
+  CHECK(parse_specs(std::vector<std::string>{"oracles"}, named).empty());
 }
 
 }  // namespace kvsim::spec_list_test
