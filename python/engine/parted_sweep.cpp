@@ -182,8 +182,8 @@ void bind_parted_sweep(nb::module_& module) {
       .def_ro("items", &SweepTask::items)
       .def_ro("seconds", &SweepTask::seconds);
   nb::class_<PartedSweep>(module, "PartedSweep")
-      .def(nb::init<const std::vector<Trace>&, const std::string&, const std::string&,
-                    const nb::dict&, const std::optional<std::string>&, bool, const std::string&>(),
+      .def(nb::init<const std::vector<Trace>&, const Lists&, const Lists&, const nb::dict&,
+                    const std::optional<std::string>&, bool, const std::string&>(),
            nb::arg("traces"), nb::arg("policies"), nb::arg("budgets"), nb::arg("options"),
            nb::arg("output").none(), nb::arg("force"), nb::arg("command"))
       .def("tasks", &PartedSweep::tasks, nb::arg("each").none() = nb::none())

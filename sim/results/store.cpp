@@ -40,6 +40,8 @@ ResultStore::ResultStore(const std::filesystem::path& file, Access access, const
   }
 }
 
+ResultStore::ResultStore() : database_(std::make_unique<Database>()) {}
+
 ResultStore::~ResultStore() = default;
 
 void ResultStore::check_accepts_unmeasured() const {

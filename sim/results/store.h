@@ -39,6 +39,8 @@ class ResultStore final : public ResultSink {
   /// local disk and brought to its place whole: now and then, by finish_run() and by the
   /// destructor, which tells what fails.
   ResultStore(const std::filesystem::path& file, Access access, const Scratch& scratch = {});
+  /// In memory, as if in an empty file: for tables that need its checks.
+  ResultStore();
   ~ResultStore() override;
 
   /// Throws DataError if the file, of an earlier version, does not accept NULL in the columns that
