@@ -56,7 +56,7 @@ def test_a_file_has_the_columns_and_rows_of_the_frame(tmp_path):
     assert list(frame.columns) == list(kvsim.load(file).replay.columns)
     assert set(frame.run_id) == set(kvsim.load(file).run.run_id)
     (command,) = kvsim.load(file).run.command
-    assert command.startswith("kvsim.sweep('") and "policies='h2o;window'" in command
+    assert command.startswith("kvsim.sweep('") and "policies=['h2o', 'window']" in command
 
 
 def test_a_sweep_without_output_writes_nothing(tmp_path, monkeypatch):
