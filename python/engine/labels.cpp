@@ -145,8 +145,8 @@ class LabelPlan {
 
 void bind_labels(nb::module_& module) {
   nb::class_<LabelPlan>(module, "LabelPlan")
-      .def(nb::init<const Trace&, const Lists&, int, const nb::dict&>(), "trace"_a,
-           "budgets"_a, "block"_a, "options"_a)
+      .def(nb::init<const Trace&, const Lists&, int, const nb::dict&>(), "trace"_a, "budgets"_a,
+           "block"_a, "options"_a)
       .def("size", &LabelPlan::size)
       .def("threads", &LabelPlan::threads)
       .def("mode", &LabelPlan::mode)

@@ -83,8 +83,7 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
                 const Backend& backend, Curve& curve) {
   std::vector<Configuration> configurations;
   for (const int budget : options.error_budgets) {
-    configurations.push_back(
-        {scheduled(), budget, {}, {plans[budget - 1].schedule}});
+    configurations.push_back({scheduled(), budget, {}, {plans[budget - 1].schedule}});
   }
   if (configurations.empty()) return;
   const ReplayOptions replay_options{

@@ -98,7 +98,8 @@ std::map<std::string, std::string> exported(const std::filesystem::path& file) {
   return texts;
 }
 
-TEST_CASE("merged shards export what the whole command does, byte for byte, whatever their number") {
+TEST_CASE(
+    "merged shards export what the whole command does, byte for byte, whatever their number") {
   const UnsyncedFiles unsynced;
   const TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1, kPrompt, 9);
