@@ -239,7 +239,7 @@ Metric metric_named(const std::string& name) {
   std::vector<std::string> names;
   for (const Column& column : result_columns().subspan(kKeyColumns)) {
     if (column.type == ColumnSchema::Type::text) continue;
-    if (column.name == name) return {column, &column};
+    if (column.name == name) return {column.schema(), &column};
     names.push_back(column.name);
   }
   for (const ColumnSchema& column : layer_error_schema().columns) {

@@ -203,7 +203,7 @@ std::vector<ColumnSchema> key_columns() {
 }
 
 ColumnSchema result_column(std::string_view name) {
-  return *std::ranges::find(result_columns(), name, &Column::name);
+  return std::ranges::find(result_columns(), name, &Column::name)->schema();
 }
 
 ColumnSchema result_column(std::string_view name, std::string meaning) {

@@ -91,6 +91,9 @@ struct Column : ColumnSchema {
 
   Member member;
 
+  /// The declaration without the member, as other tables take it.
+  const ColumnSchema& schema() const { return *this; }
+
   Value get(const Result& result) const;
   /// Throws std::bad_variant_access if `value` and the column differ in type.
   void set(Result& result, const Value& value) const;
