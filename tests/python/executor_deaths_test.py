@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import kvsim
 from executor_support import HEADS, LAYERS, Deadly, Slow, same, trace
+from kvsim.executors.pool import Died, Pool
 
 POLICIES, BUDGETS = ["window", Slow], [6, 9]
 
@@ -57,6 +59,24 @@ def test_workers_that_are_killed_change_no_row(method):
         frame = kvsim.sweep(trace(), POLICIES, BUDGETS, executor=pool, progress=killer)
     assert killer.times == 0
     same(frame, kvsim.sweep(trace(), POLICIES, BUDGETS))
+
+
+def die_later(_):
+    time.sleep(0.5)  # until the next task is being sent
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_whose_worker_dies_while_a_large_task_is_sent_comes_to_its_end(method):
+    executor = ProcessPoolExecutor(1, multiprocessing.get_context(method))
+    pool = Pool(executor)
+    for key in range(3):
+        pool.start(key, die_later, b"more than a pipe holds" * 100_000)
+    manager = executor._executor_manager_thread
+    assert isinstance(pool.ended(wait=True)[1], Died)
+    manager.join(timeout=60)
+    assert not manager.is_alive()
+    assert pool.close() == []
 
 
 def test_a_unit_that_kills_its_workers_is_skipped_and_the_rest_is_stored(deadly, tmp_path):

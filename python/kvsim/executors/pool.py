@@ -105,6 +105,7 @@ class Pool:
             result = future.result()
         except BrokenExecutor as error:
             if pool is not None:
+                _let_end(pool)
                 return self._cannot_start() or Died(1)
             return self._is_broken(error) or Died(0)
         except CancelledError:
@@ -136,6 +137,7 @@ class Pool:
     def _is_broken(self, error: BrokenExecutor) -> KvsimError | None:
         """Takes note that the caller's executor broke. Returns an error if nothing replaces it."""
         if isinstance(self._kind, ProcessPoolExecutor):
+            _let_end(self._kind)
             self._of_caller = None
             return None
         return KvsimError(
@@ -173,6 +175,19 @@ def _deaths_of(error: BaseException) -> int | None:
     if kind == ("submitit", "FailedJobError"):  # whose text names the cause
         kind = "submitit", "UncompletedJobError" if "UncompletedJobError" in str(error) else ""
     return _DEATHS.get(kind)
+
+
+def _let_end(broken: ProcessPoolExecutor) -> None:
+    """Lets a broken pool end, if it is stuck while it sends a task to a pipe that nobody reads.
+
+    Up to Python 3.11.4 its thread waits forever then: gh-94777.
+    """
+    manager, calls = broken._executor_manager_thread, broken._call_queue
+    if manager is None or calls is None:  # it has ended
+        return
+    manager.join(timeout=1)
+    if manager.is_alive():
+        calls._reader.close()
 
 
 def _pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:
