@@ -108,7 +108,7 @@ constexpr DatasetInfo kDatasets[] = {
      .holds = "the output projection W_O, a row per number of the heads' outputs, head by head",
      .title = "the output projection",
      .cure = kRecordStream,
-     .told_axis = 1},
+     .shown_axis = 1},
     {.id = Dataset::residual,
      .name = "residual",
      .level = Level::layer,
@@ -124,7 +124,7 @@ constexpr DatasetInfo kDatasets[] = {
               "`label_seed`",
      .title = "the gradients",
      .cure = "record the trace with --also output_score_grad",
-     .told_axis = 0},
+     .shown_axis = 0},
     {.id = Dataset::mlp_activation,
      .name = "mlp_activation",
      .level = Level::layer,
@@ -132,7 +132,7 @@ constexpr DatasetInfo kDatasets[] = {
      .holds = "what the neurons of the layer's MLP gave after their nonlinearity",
      .title = "what the MLP's neurons gave",
      .cure = "record the trace with --also mlp_activation",
-     .told_axis = 1},
+     .shown_axis = 1},
 };
 
 constexpr bool are_in_order() {

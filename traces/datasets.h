@@ -53,7 +53,7 @@ struct DatasetInfo {
   std::string_view holds;       ///< for the README
   std::string_view title = {};  ///< what is missing where something needs it and it is not there
   std::string_view cure = {};   ///< and what to do
-  int told_axis = -1;           ///< `kvsim info` says the size of this axis, if any
+  int shown_axis = -1;          ///< whose size `kvsim info` shows, if any
 
   int num_axes() const;
 

@@ -53,8 +53,9 @@ PartedSweep::PartedSweep(const std::vector<Trace>& traces, const Lists& policies
   const Options given(options);
   const nb::gil_scoped_release release;
   plan_ = plan_sweep(request_of(traces, policies, budgets, given, notes_));
-  output_.emplace(plan_, output_of(output, command, given), choose_backend(given.device)->device(),
-                  force);
+  // The device that a file names; workers may have one that this machine lacks.
+  const std::string device = output ? choose_backend(given.device)->device() : "";
+  output_.emplace(plan_, output_of(output, command, given), device, force);
   notes_.insert(notes_.end(), output_->notes().begin(), output_->notes().end());
   done_ = plan_.num_replays() - plan_.num_remaining();
   jobs_ = jobs_of(plan_);

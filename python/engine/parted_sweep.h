@@ -39,7 +39,7 @@ class PartedSweep {
   /// The same work with an item per task.
   std::vector<SweepTask> items_of(const SweepTask& task) const;
 
-  /// What a worker is told of a task.
+  /// The parts of a task, as a worker takes them.
   std::vector<SweepPart> parts_of(const SweepTask& task) const;
 
   /// All specs as a worker takes them, with their labels and splits.

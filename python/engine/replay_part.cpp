@@ -34,7 +34,7 @@ std::vector<SentRow> replay_part(const Trace& trace, const std::string& sequence
   }
   std::vector<SentRow> rows;
   run_engine(nb::none(), [&](Work& state) {
-    std::vector<std::string> notes;  // the process that made the tasks has told them
+    std::vector<std::string> notes;  // the process that made the tasks has given them
     const auto backend = choose_backend(given.device);
     const SweepPlan plan = plan_part(request_of({trace}, policies, budgets, given, notes), part);
     run_sweep(plan, *backend, state.interrupted,

@@ -33,7 +33,7 @@ std::string also(const LayerInfo& layer) {
     if (dataset == Dataset::output) continue;  // has a column
     const DatasetInfo& info = info_of(dataset);
     parts.emplace_back(info.name);
-    if (info.told_axis >= 0) parts.back() += fmt::format("[{}]", shape[info.told_axis]);
+    if (info.shown_axis >= 0) parts.back() += fmt::format("[{}]", shape[info.shown_axis]);
   }
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }

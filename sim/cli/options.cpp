@@ -65,6 +65,13 @@ po::options_description options_in(OptionGroup group, const char* caption) {
   return options;
 }
 
+const po::variable_value& required(const Verb& verb, const po::variables_map& values,
+                                   const std::string& option) {
+  if (values.count(option) > 0) return values[option];
+  throw UsageError(
+      fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
+}
+
 void load_plugins(const po::variables_map& values) {
   if (values.count("plugin") == 0) return;
   for (const std::string& file : values["plugin"].as<std::vector<std::string>>()) load_plugin(file);
@@ -223,17 +230,6 @@ std::string positional_from(const Verb& verb, const po::variables_map& values,
   }
   return words.front();
 }
-
-namespace {
-
-const po::variable_value& required(const Verb& verb, const po::variables_map& values,
-                                   const std::string& option) {
-  if (values.count(option) > 0) return values[option];
-  throw UsageError(
-      fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
-}
-
-}  // namespace
 
 std::string required_from(const Verb& verb, const po::variables_map& values,
                           const std::string& option) {

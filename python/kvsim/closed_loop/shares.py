@@ -59,7 +59,7 @@ def estimated_nanoseconds(asked: Asked, job: Job) -> int:
 
 def _configurations(asked: Asked) -> int:
     """About how many: a range of budgets counts once."""
-    return len(_specs(asked)) * (1 + ",".join(asked.amounts).count(","))
+    return len(_specs(asked)) * sum(1 + each.count(",") for each in asked.amounts)
 
 
 def _specs(asked: Asked) -> list[str]:

@@ -19,9 +19,9 @@ std::vector<Spec> with_allocation(std::vector<Spec> policies, Allocation allocat
 
 std::vector<std::string> hints_for_aliases(const std::vector<Spec>& specs) {
   std::vector<std::string> hints;
-  std::set<std::string> told;
+  std::set<std::string> hinted;
   for (const Spec& spec : specs) {
-    if (!spec.alias().empty() && told.insert(spec.alias()).second) {
+    if (!spec.alias().empty() && hinted.insert(spec.alias()).second) {
       hints.push_back(alias_note(spec));
     }
   }
