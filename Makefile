@@ -12,7 +12,7 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python nightly fuzz bench notebooks lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
@@ -25,6 +25,7 @@ help:
 	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
+	@echo '                   test-notebooks executes copies of them on two texts, which takes two minutes'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -90,14 +91,27 @@ nightly: build
 	@build/venv/bin/pip wheel --quiet --no-deps --wheel-dir build/package/from-archive build/package/*.tar.gz
 	@cp build/package/*.tar.gz build/package/from-archive
 	@$(MAKE) --no-print-directory test-python PACKAGE="$$(echo build/package/from-archive/*.whl)"
+	@$(MAKE) --no-print-directory test-notebooks TEXTS=1000
 	@$(MAKE) --no-print-directory fuzz MINUTES=$(or $(MINUTES),60)
 	@for preset in asan tsan; do cmake --preset $$preset >/dev/null; \
 	  $(ALONE) cmake --build --preset $$preset -j $(JOBS); ctest --preset $$preset -j $(JOBS) --timeout 86400; done
 
-notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
+notebooks test-notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
+EXECUTE_NOTEBOOKS = printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 $(CURDIR)/build/venv/bin/python -m nbconvert \
+  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN
+
+# Copies, which find a sample with fewer texts to run the model on.
+TEXTS ?= 2
+test-notebooks: venv
+	@rm -rf build/notebooks
+	@mkdir -p build/notebooks/traces
+	@cp -r notebooks build/notebooks
+	@cp -r traces/sample build/notebooks/traces
+	@head -n $(TEXTS) traces/sample/texts.jsonl >build/notebooks/traces/sample/texts.jsonl
+	@cd build/notebooks/notebooks && export OMP_NUM_THREADS=1 && $(EXECUTE_NOTEBOOKS)
+
 notebooks: venv
-	@cd notebooks && printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 ../build/venv/bin/python -m nbconvert \
-	  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN
+	@cd notebooks && $(EXECUTE_NOTEBOOKS)
 	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/compared.sqlite \
 	  --policies "window;sink;h2o;random;tova;snapkv;scissorhands;optimal;lookahead;topk" >build/compared.txt
 	@$$KVSIM_PROGRAM report build/compared.sqlite -o build/compared

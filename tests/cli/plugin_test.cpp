@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/support/build_tree.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test::plugin_test {
@@ -11,7 +12,7 @@ using Catch::Contains;
 using traces_test::TemporaryFolder;
 
 std::string plugin(const std::string& name) {
-  return std::string(KVSIM_TEST_PLUGINS) + "/lib" + name + ".so";
+  return test_support::build_tree() / "tests/plugins" / ("lib" + name + ".so");
 }
 
 nlohmann::json table(const TemporaryFolder& folder, const std::string& file,

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/build_tree.h"
+
 namespace kvsim::cli_test {
 namespace {
 
@@ -26,7 +28,7 @@ void redirect(const char* file, int descriptor) {
 }  // namespace
 
 int start(const std::filesystem::path& folder, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{KVSIM_PROGRAM};
+  std::vector<std::string> words{program()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -53,6 +55,8 @@ Ended wait(const std::filesystem::path& folder, int process) {
 Ended run(const std::filesystem::path& folder, const std::vector<std::string>& arguments) {
   return wait(folder, start(folder, arguments));
 }
+
+std::string program() { return test_support::build_tree() / "kvsim"; }
 
 std::string sample_trace() { return KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5"; }
 

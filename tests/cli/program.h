@@ -25,6 +25,9 @@ Ended wait(const std::filesystem::path& folder, int process);
 Ended run(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
 
 /// The bundled trace.
+/// The path of the program.
+std::string program();
+
 std::string sample_trace();
 
 }  // namespace kvsim::cli_test

@@ -19,7 +19,7 @@ using traces_test::TemporaryFolder;
 
 /// What the program writes to a terminal.
 std::string on_terminal(const TemporaryFolder& folder, std::vector<std::string> words) {
-  words.insert(words.begin(), KVSIM_PROGRAM);
+  words.insert(words.begin(), program());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -8,6 +8,7 @@
 #include "tests/faults/calls/failing_program.h"
 #include "tests/faults/inputs/inputs.h"
 #include "tests/faults/inputs/trace_numbers.h"
+#include "tests/support/build_tree.h"
 
 namespace kvsim::faults::finds_test {
 
@@ -30,7 +31,7 @@ TEST_CASE("faults: text that once confused a parser is understood or refused") {
 
 TEST_CASE("faults: every instruction set gives the same numbers for the inputs that are kept") {
   CHECK(check_finds("kernels", [](const std::string& bytes) {
-          check_kernels(bytes, KVSIM_KERNEL_MODULES);
+          check_kernels(bytes, test_support::build_tree() / "tests");
         }) > 0);
 }
 
@@ -40,7 +41,7 @@ TEST_CASE("faults: every instruction set gives the same numbers for random sizes
     std::string input(8, ' ');
     for (char& c : input) c = static_cast<char>(random());
     INFO(i);
-    REQUIRE_NOTHROW(check_kernels(input, KVSIM_KERNEL_MODULES));
+    REQUIRE_NOTHROW(check_kernels(input, test_support::build_tree() / "tests"));
   }
 }
 

@@ -4,12 +4,13 @@
 #include <string>
 
 #include "sim/plugin/load_plugin.h"
+#include "tests/support/build_tree.h"
 
 namespace kvsim {
 
 /// A plug-in that was built for the tests.
 inline std::filesystem::path plugin_file(const std::string& name) {
-  return std::filesystem::path(KVSIM_TEST_PLUGINS) / ("lib" + name + ".so");
+  return test_support::build_tree() / "tests/plugins" / ("lib" + name + ".so");
 }
 
 }  // namespace kvsim

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "tests/support/sanitized.h"
+
 namespace kvsim::test_support {
 
 /// Whether tests look at all of their inputs, which takes hours, and not at a sample of them that
@@ -10,13 +12,7 @@ inline bool is_nightly() { return std::getenv("KVSIM_NIGHTLY") != nullptr; }
 
 /// Whether the sanitizers watch, which take several times as long: by day a test of every policy
 /// then takes each parameter at one value other than its default.
-inline bool is_watched() {
-#ifdef KVSIM_SANITIZED
-  return !is_nightly();
-#else
-  return false;
-#endif
-}
+inline bool is_watched() { return is_sanitized() && !is_nightly(); }
 
 /// `sample`, or `all` by night.
 template <typename T>

@@ -5,14 +5,12 @@
 #include "tests/faults/bits/flipped.h"
 #include "tests/faults/calls/failing_program.h"
 #include "tests/faults/inputs/trace_numbers.h"
+#include "tests/support/sanitized.h"
 
 namespace kvsim::faults::flipped_bits_test {
 
-#ifdef KVSIM_ADDRESS_SANITIZER
-constexpr int kStride = 61;
-#else
-constexpr int kStride = 7;  // odd, so that every bit of a byte has its turn
-#endif
+/// Odd, so that every bit of a byte has its turn.
+int stride() { return test_support::has_address_sanitizer() ? 61 : 7; }
 
 std::vector<std::size_t> bits_of(const std::vector<std::size_t>& bytes, int stride) {
   std::vector<std::size_t> bits;
@@ -34,13 +32,13 @@ TEST_CASE("faults: a synthetic trace with any one bit changed is refused, or rea
   const std::string image = seed_trace(true);
   std::vector<std::size_t> bytes(image.size());
   for (std::size_t byte = 0; byte < bytes.size(); ++byte) bytes[byte] = byte;
-  check_flips(image, bits_of(bytes, stride_of(kStride)));
+  check_flips(image, bits_of(bytes, stride_of(stride())));
 }
 
 TEST_CASE("faults: the sample with a bit of its structure changed is refused, or read as it was") {
   std::ifstream file(KVSIM_SOURCE_DIR "/traces/sample/tiny-llama.h5", std::ios::binary);
   const std::string image{std::istreambuf_iterator<char>(file), {}};
-  check_flips(image, bits_of(metadata_bytes(image), stride_of(997 * kStride)));
+  check_flips(image, bits_of(metadata_bytes(image), stride_of(997 * stride())));
 }
 
 }  // namespace kvsim::faults::flipped_bits_test

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/build_tree.h"
 #include "tests/support/nightly.h"
 
 namespace kvsim::faults {
@@ -77,12 +78,13 @@ FaultyEnd run_failing(const fs::path& folder, const std::vector<std::string>& ar
                       const FailingCall& call) {
   const fs::path tally = folder / "tally";
   fs::remove(tally);
-  const Environment environment({{"LD_PRELOAD", KVSIM_FAILING_CALLS},
-                                 {"KVSIM_FAIL_CALLS", call.kinds},
-                                 {"KVSIM_FAIL_AT", std::to_string(call.at)},
-                                 {"KVSIM_FAIL_ON", call.all_later_ones ? "forever" : "once"},
-                                 {"KVSIM_FAIL_UNDER", fs::canonical(folder).string() + "/"},
-                                 {"KVSIM_FAIL_TALLY", tally.string()}});
+  const Environment environment(
+      {{"LD_PRELOAD", test_support::build_tree() / "tests/failing_calls.so"},
+       {"KVSIM_FAIL_CALLS", call.kinds},
+       {"KVSIM_FAIL_AT", std::to_string(call.at)},
+       {"KVSIM_FAIL_ON", call.all_later_ones ? "forever" : "once"},
+       {"KVSIM_FAIL_UNDER", fs::canonical(folder).string() + "/"},
+       {"KVSIM_FAIL_TALLY", tally.string()}});
   const cli_test::Ended ended = cli_test::run(folder, arguments);
   std::array<std::int64_t, 2> calls_and_failures{-1, -1};
   std::ifstream(tally, std::ios::binary)
