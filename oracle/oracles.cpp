@@ -39,6 +39,4 @@ void add_oracles() {
 #undef KVSIM_CALL
 }
 
-Spec exact_optimum() { return Spec("optimal"); }
-
 }  // namespace kvsim

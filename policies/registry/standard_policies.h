@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "policies/registry/spec.h"
 
 namespace kvsim {
@@ -11,6 +13,10 @@ Spec full_cache();
 
 /// The one that every other is compared with: the newest tokens.
 Spec baseline();
+
+/// The canonical spec of the oracle that no policy retains more attention than. A text: the
+/// registry has oracles only after add_oracles().
+std::string recall_optimum();
 
 /// The one that follows the schedule of its context.
 Spec scheduled();

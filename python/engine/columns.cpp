@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "python/engine/bindings.h"
+#include "sim/results/result_tables.h"
 #include "sim/results/table.h"
 
 namespace nb = nanobind;
@@ -71,6 +73,28 @@ nb::object column_of(const ValueRows& rows, std::size_t column, Type type, bool 
   return integers_of(rows, column, can_be_null);
 }
 
+int sign_of(Preferred preferred) {
+  if (preferred == Preferred::neither) return 0;
+  return preferred == Preferred::higher ? 1 : -1;
+}
+
+/// {table or view: what about() has, and by column `signs`: 1 where more is better, -1 where less}.
+nb::dict declared_tables() {
+  nb::dict tables;
+  for (const auto* schemas : {&result_tables(), &result_views()}) {
+    for (const TableSchema& schema : *schemas) {
+      nb::dict declared = about(schema);
+      nb::dict signs;
+      for (const ColumnSchema& column : schema.stored_columns()) {
+        signs[column.name.c_str()] = sign_of(column.preferred);
+      }
+      declared["signs"] = signs;
+      tables[schema.name.c_str()] = declared;
+    }
+  }
+  return tables;
+}
+
 }  // namespace
 
 nb::dict tables_of(TableOutput& tables) {
@@ -118,5 +142,7 @@ nb::dict columns_of(std::span<const Result> results) {
   }
   return columns;
 }
+
+void bind_columns(nb::module_& module) { module.def("result_tables", &declared_tables); }
 
 }  // namespace kvsim::python

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "oracle/labels/unit_labels.h"
-#include "oracle/oracles.h"
+#include "policies/registry/standard_policies.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/request.h"
@@ -32,7 +32,7 @@ class LabelPlan {
     const nb::gil_scoped_release release;
     SweepRequest request = kvsim::request_of(given.request);
     request.open_traces = {trace};
-    request.policies = {exact_optimum()};
+    request.policies = {Spec(recall_optimum())};
     request.budgets = has_budgets_ ? parse_budgets(budgets) : parse_budgets("1");
     plan_ = plan_sweep(std::move(request));
   }

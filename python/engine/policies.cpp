@@ -1,12 +1,23 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
 
 #include "policies/registry/needs.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
+#include "policies/registry/spec_list.h"
 #include "python/engine/bindings.h"
+#include "python/engine/lists.h"
+#include "python/engine/scope_name.h"
+#include "sim/protocol/budget.h"
+#include "sim/results/policy_code.h"
+#include "sim/sweep/request/policy_lists.h"
+#include "sim/sweep/request/request_options.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace kvsim::python {
 namespace {
@@ -52,8 +63,82 @@ nb::list policies_of_registry() {
   return rows;
 }
 
+nb::object text_or_none(const std::string& text) {
+  return text.empty() ? nb::none() : nb::object(nb::str(text.data(), text.size()));
+}
+
+nb::dict flags_of(const Spec& spec, int budget) {
+  const Rules rules = spec.rules({.budget = budget});
+  nb::dict flags;
+  flags["label"] = text_or_none(spec.label());
+  flags["text"] = spec.text();
+  flags["policy_code"] = policy_code(spec);
+  flags["name"] = spec.policy().name;
+  flags["allocation"] = allocation_name(spec.allocation());
+  flags["scope"] = scope_name(rules.scope);
+  flags["is_oracle"] = spec.is_oracle();
+  flags["is_estimator"] = spec.is_estimator();
+  flags["is_exact"] = rules.is_exact();
+  flags["is_bounded"] = rules.bounded;
+  flags["selects"] = rules.selects;
+  flags["sees_full_attention"] = rules.sees_full_attention;
+  flags["needs_rotation"] = rules.sees_rotation || rules.slot_positions;
+  flags["needs"] = nb::cast(names_of(spec.needs()));
+  flags["slot_positions"] = rules.slot_positions;
+  flags["is_quantised"] = rules.stored.has_value();
+  flags["has_rest"] = rules.rest;
+  flags["prompt_only"] = rules.prompt_only;
+  flags["follows_schedule"] = spec.policy().follows_schedule;
+  flags["note"] = text_or_none(alias_note(spec));
+  return flags;
+}
+
+/// The specs of `lists` that stand there themselves, not as a part of "all" or "oracles".
+std::vector<Spec> written_in(const Lists& lists, Allocation allocation) {
+  const auto none = [] { return std::vector<Spec>(); };
+  return policies_in(lists, allocation, {.all = none, .oracles = none}).policies;
+}
+
+/// A dict per spec of the lists, in their order, with the flags that its rules have at `budget`.
+/// `came_from_list` is "all" or "oracles" if the user wrote no more than that, else None.
+nb::list specs(const Lists& lists, const std::string& allocate, int budget) {
+  RequestOptions options;
+  options.allocate = allocate;
+  const Allocation allocation = allocation_of(options);
+  const std::vector<Spec> written = written_in(lists, allocation);
+  nb::list found;
+  for (const Spec& spec : policies_in(lists, allocation).policies) {
+    const bool is_written = std::any_of(written.begin(), written.end(), [&](const Spec& other) {
+      return other.text() == spec.text();
+    });
+    const Spec identified = spec.policy().follows_schedule ? with_schedule_hash(spec) : spec;
+    nb::dict row = flags_of(identified, budget);
+    row["came_from_list"] = is_written         ? nb::none()
+                            : spec.is_oracle() ? nb::object(nb::str("oracles"))
+                                               : nb::object(nb::str("all"));
+    found.append(row);
+  }
+  return found;
+}
+
+/// Per budget of the lists, how it was written and what it comes to on a text.
+nb::list budgets_of(const Lists& lists, const Protocol& protocol, int num_tokens,
+                    int prompt_length) {
+  nb::list found;
+  for (const Amount& amount : parse_budgets(lists)) {
+    found.append(
+        nb::make_tuple(amount.written(), budget_of(amount, protocol, num_tokens, prompt_length)));
+  }
+  return found;
+}
+
 }  // namespace
 
-void bind_policies(nb::module_& module) { module.def("policies", &policies_of_registry); }
+void bind_policies(nb::module_& module) {
+  module.def("policies", &policies_of_registry);
+  module.def("budgets_of", &budgets_of, "budgets"_a, "protocol"_a, "num_tokens"_a,
+             "prompt_length"_a);
+  module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000);
+}
 
 }  // namespace kvsim::python

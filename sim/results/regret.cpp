@@ -4,6 +4,7 @@
 
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/protocol/protocol.h"
 
 namespace kvsim {
@@ -141,14 +142,13 @@ std::string regret_view() {
       "(r.attention_recall - w.attention_recall) / "
       "NULLIF(best.attention_recall - w.attention_recall, 0) AS gap_closed "
       "FROM replay AS r JOIN replay AS o ON {} AND {} AND NOT {} AND NOT ({} AND {}) AND {} = {} "
-      "LEFT JOIN replay AS w ON {} AND w.policy = 'window' || {} "
-      "LEFT JOIN replay AS best ON {} AND best.policy = "
-      "'optimal:recent=0,cost=mass,weight=uniform' || {} "
+      "LEFT JOIN replay AS w ON {} AND w.policy = '{}' || {} "
+      "LEFT JOIN replay AS best ON {} AND best.policy = '{}' || {} "
       "ORDER BY r.trace_id, r.sequence, r.layer, r.kv_head, r.policy, r.budget, r.mode, r.seed, "
       "o.policy",
       join_on_unit("o"), is_oracle("o"), has_other_cost("o"), is_oracle("r"), has_other_cost("r"),
-      allocation_of("o"), allocation_of("r"), join_on_unit("w"), allocation_of("r"),
-      join_on_unit("best"), allocation_of("r"));
+      allocation_of("o"), allocation_of("r"), join_on_unit("w"), baseline().text(),
+      allocation_of("r"), join_on_unit("best"), recall_optimum(), allocation_of("r"));
 }
 
 }  // namespace kvsim

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "oracle/oracles.h"
 #include "policies/registry/standard_policies.h"
 #include "sim/results/regret.h"
 #include "sim/summary/short_spec.h"
@@ -50,7 +49,7 @@ RegretColumns::RegretColumns(const std::vector<Spec>& policies) {
     return policy.is_oracle() && has_regret(policy);
   });
   if (oracle == policies.end()) return;
-  const std::string exact = exact_optimum().text();
+  const std::string exact = recall_optimum();
   const auto optimal = std::find_if(policies.begin(), policies.end(),
                                     [&](const Spec& policy) { return policy.text() == exact; });
   const Spec& reference = optimal == policies.end() ? *oracle : *optimal;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "policies/registry/registry.h"
+#include "policies/registry/standard_policies.h"
 #include "sim/base/errors.h"
 
 namespace kvsim::spec_test {
@@ -106,7 +107,7 @@ TEST_CASE("'all' is every policy at its defaults that needs no file", "[policies
 
 TEST_CASE("'oracles' is every oracle at its defaults", "[policies]") {
   const std::vector<std::string> oracles = texts("oracles");
-  CHECK(oracles.front() == "optimal:recent=0,cost=mass,weight=uniform");
+  CHECK(oracles.front() == recall_optimum());
   for (const std::string& oracle : oracles) CHECK(Spec(oracle).is_oracle());
   CHECK(texts("all;oracles").size() == texts("all").size() + oracles.size());
 }

@@ -4,10 +4,14 @@
 
 #include "python/engine/bindings.h"
 #include "sim/plugin/load_plugin.h"
+#include "sim/results/version.h"
+#include "sim/sweep/in_parallel.h"
 
 namespace kvsim::python {
 
-void bind_plugin(nanobind::module_& module) {
+void bind_process(nanobind::module_& module) {
+  module.def("version", &version);
+  module.def("default_threads", &default_threads);
   module.def(
       "load_plugin",
       [](const std::string& file) {
