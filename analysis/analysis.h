@@ -31,7 +31,7 @@ struct PolicyRun {
   Amounts amounts = {};  ///< of an estimator: Outcome::amounts
 };
 
-/// What an analysis of one unit may read besides the attention blocks.
+/// What an analysis of one unit may read in addition to the attention blocks.
 struct Subject {
   const Unit& unit;
   std::vector<PolicyRun> runs;  ///< the replays that AnalysisInfo::accepts
@@ -91,7 +91,7 @@ struct AnalysisSize {
   }
 };
 
-/// What an analysis of one unit takes besides the unit and its blocks.
+/// The memory that an analysis of one unit takes in addition to the unit and its blocks.
 struct AnalysisMemory {
   std::size_t rows = 0;
   std::size_t bytes = 0;

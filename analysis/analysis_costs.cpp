@@ -9,7 +9,7 @@
 namespace kvsim {
 namespace {
 
-/// Of one analysis, besides the attention that all share.
+/// The time of one analysis, without the attention that all share.
 std::int64_t own_nanoseconds(const std::string& name, const UnitSizes& unit) {
   if (name == "power-law") return unit.group * (150'000'000 + 200'000 * unit.tokens);
   if (name == "clusters" || name == "cluster-growth" || name == "subgen-bound") {

@@ -7,7 +7,7 @@
 namespace kvsim {
 namespace {
 
-/// What a text of a row takes besides the row.
+/// The bytes that a text of a row takes in addition to the row.
 std::size_t heap_bytes(const std::string& text) {
   constexpr std::size_t kInPlace = 15;
   constexpr std::size_t kOfAllocator = 16;
@@ -45,8 +45,8 @@ std::size_t analysis_bytes(const AnalysisPlan& plan, const SweepJob& job,
       width = std::max(width, static_cast<std::size_t>(of_dataset.back()));
     }
   }
-  std::size_t beside = 0;  // the blocks
-  std::size_t rows = 0;    // which are made when the blocks are no longer there
+  std::size_t with_blocks = 0;  // held while the blocks are
+  std::size_t rows = 0;         // made after the blocks are gone
   for (std::size_t i = 0; i < plan.analyses.size(); ++i) {
     const AnalysisInfo& info = *plan.analyses[i].info;
     if (info.memory == nullptr) continue;
@@ -59,11 +59,11 @@ std::size_t analysis_bytes(const AnalysisPlan& plan, const SweepJob& job,
       size.evictions += size.tokens - std::min(size.tokens, budget);
     }
     const AnalysisMemory memory = info.memory(plan.analyses[i].params, size);
-    beside += memory.bytes;
+    with_blocks += memory.bytes;
     rows += memory.rows * bytes_per_row(plan, job, info, plan.schemas[i]);
   }
   const std::size_t of_replays = replay_memory(shape) - read_memory(shape);
-  return beside + rows - std::min(rows, of_replays);
+  return with_blocks + rows - std::min(rows, of_replays);
 }
 
 }  // namespace kvsim

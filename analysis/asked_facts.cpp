@@ -14,13 +14,13 @@ std::span<const std::int32_t> ids_of(const Unit& unit, const Span& span) {
   return std::span(unit.token_ids).subspan(span.start, span.end - span.start);
 }
 
-/// Where the needle says the answer: the first token of the last place.
+/// Where the needle states the answer: the first token of the last place.
 std::optional<int> place_in(const Unit& unit, const Span& needle, const Span& answer) {
-  const auto told = ids_of(unit, needle);
-  const auto asked = ids_of(unit, answer);
-  const auto place = std::find_end(told.begin(), told.end(), asked.begin(), asked.end());
-  if (place == told.end()) return std::nullopt;
-  return needle.start + static_cast<int>(place - told.begin());
+  const auto ids = ids_of(unit, needle);
+  const auto wanted = ids_of(unit, answer);
+  const auto place = std::find_end(ids.begin(), ids.end(), wanted.begin(), wanted.end());
+  if (place == ids.end()) return std::nullopt;
+  return needle.start + static_cast<int>(place - ids.begin());
 }
 
 /// The question before the answer; empty without one.
@@ -37,9 +37,9 @@ std::span<const std::int32_t> question_of(const Unit& unit, const Span& answer) 
 /// The tokens of the question that the needle has.
 std::ptrdiff_t shared_tokens(const Unit& unit, const Span& needle,
                              std::span<const std::int32_t> question) {
-  const auto told = ids_of(unit, needle);
+  const auto ids = ids_of(unit, needle);
   return std::count_if(question.begin(), question.end(), [&](std::int32_t id) {
-    return std::find(told.begin(), told.end(), id) != told.end();
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
   });
 }
 

@@ -6,10 +6,10 @@
 
 namespace kvsim {
 
-/// An answer that the text asks for, and where the text has told it.
+/// An answer that the text asks for, and where the text states it.
 struct AskedFact {
   std::vector<int> steps;   ///< measured steps that predict a token of the answer, ascending
-  std::vector<int> needle;  ///< tokens of the needle that tells it; empty: none does
+  std::vector<int> needle;  ///< tokens of the needle that states it; empty: none does
   std::vector<int> answer;  ///< of these, the tokens that are equal to the answer's
 };
 

@@ -34,7 +34,7 @@ else()
   set(KVSIM_WITH_CUDA ON)
   # CMake 3.25 does not know nvcc's option for C++20, which the targets need.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
-  # cuBLAS loads the shared runtime; a static one beside it would be a second runtime.
+  # cuBLAS loads the shared runtime; a static one in addition would be a second runtime.
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
   return()

@@ -23,7 +23,7 @@ struct Certificate {
 /// Bounds what any schedule can retain at `budget` by Lagrangian duality, and improves the prices
 /// until bound and schedule are close to each other (oracle/README.md). Row t of `losses` is what
 /// step t retains by each token that is there: of FutureAttention, attention. One pass takes O(n²)
-/// time; rounding a schedule takes 2 n (n + 1) bytes besides the losses.
+/// time; rounding a schedule takes 2 n (n + 1) bytes in addition to the losses.
 Certificate certify(const StepRows& losses, int budget, const CertificateLimits& limits);
 
 /// The bound that given prices prove: one per step, at least 0. The prices of steps that

@@ -110,7 +110,7 @@ PolicyInfo h2o_policy() {
                          "slot: keys are rotated to their slot of the cache, where the trace tells "
                          "how"),
            Param::choice("keep", {"heavy", "light"},
-                         "light: beside the recent tokens those with the least attention stay and "
+                         "light: the recent tokens and those with the least attention stay, and "
                          "heavy hitters go (Figure 2c)")},
       .presets = h2o_presets(),
       .nests = full_attention_nests,

@@ -58,9 +58,9 @@ def cell(closed: pd.DataFrame, column: str, rival: str, new: str, digits: int, b
     mode = closed["mode"].iloc[0]
     _, difference, low, high = compared(closed, column, mode, rival, new)
     words = {"yes": "better", "reverse": "**worse**"}
-    told = verdict(low, high, better)
+    outcome = verdict(low, high, better)
     interval = f"[{signed(low, digits)}, {signed(high, digits)}]"
-    return f"{signed(difference, digits)} {interval} {words.get(told, told)}"
+    return f"{signed(difference, digits)} {interval} {words.get(outcome, outcome)}"
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def main() -> None:
                 cells = [f"{claim} | `{a}` < `{b}` | {mode}"]
                 for column, digits, better in OUTCOMES:
                     means, difference, low, high = compared(closed, column, mode, a, b)
-                    told = f"{shown(means[0], digits)}, {shown(means[1], digits)}: "
-                    told += f"{signed(difference, digits)} [{signed(low, digits)}, "
-                    cells += [told + signed(high, digits) + "]", verdict(low, high, better)]
+                    cell = f"{shown(means[0], digits)}, {shown(means[1], digits)}: "
+                    cell += f"{signed(difference, digits)} [{signed(low, digits)}, "
+                    cells += [cell + signed(high, digits) + "]", verdict(low, high, better)]
                 _, difference, low, high = compared(recall, "attention_recall", mode, a, b)
                 cells.append(f"{signed(difference, 3)} {verdict(low, high, 1)}")
                 print("|", " | ".join(cells), "|")

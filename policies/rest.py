@@ -34,8 +34,8 @@ def main() -> None:
                 for each in (rows[rows.policy == policy], rows[rows.policy == policy + REST])
             ]
             interval = f"{signed(difference, 4)} [{signed(low, 4)}, {signed(high, 4)}]"
-            told = [policy.partition(":")[0], budget, shown(alone, 4), shown(joined, 4), interval]
-            print("|", " | ".join([*told, *right]), "|")
+            cells = [policy.partition(":")[0], budget, shown(alone, 4), shown(joined, 4), interval]
+            print("|", " | ".join([*cells, *right]), "|")
 
 
 if __name__ == "__main__":

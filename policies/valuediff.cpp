@@ -1,8 +1,8 @@
 // Value difference: keeps the recent tokens and, of the older ones, those whose values differ most
 // from the others, by the rule that KeyDiff has for keys. Where attention is spread out, an output
-// is near the mean of the values: a value that points along the mean is told by those that stay,
-// one that points elsewhere is told by none. Values are not rotated, so that what is rare in the
-// text stays whatever its position.
+// is near the mean of the values: the values that stay represent a value that points along the
+// mean, and none represents one that points elsewhere. Values are not rotated, so that what is rare
+// in the text stays whatever its position.
 
 #include "policies/interface/policy_info.h"
 #include "policies/mean_direction.h"

@@ -69,8 +69,8 @@ PolicyInfo vatp_policy() {
       .sees = "attention over the cache, values",
       .differences =
           "the paper has a cache for each query head; here a KV head has one, and attention is the "
-          "mean over its query heads. Where the budget has no room for all sinks beside the recent "
-          "tokens, the recent tokens stay",
+          "mean over its query heads. Where the budget has no room for both the sinks and the "
+          "recent tokens, the recent tokens stay",
       .params = {Param::amount("recent", "0.5", "newest tokens that always stay"),
                  Param::integer("sinks", 20, 0, 1'000'000, "first tokens that always stay"),
                  Param::integer("history", 0, 0, 1'000'000,

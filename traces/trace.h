@@ -69,7 +69,7 @@ struct SequenceInfo {
   std::vector<LayerInfo> layers;  ///< the recorded layers, ascending
 };
 
-/// What Trace::read_unit() reads besides queries, keys and token ids.
+/// What Trace::read_unit() reads in addition to queries, keys and token ids.
 struct UnitParts {
   bool vectors = true;     ///< false: queries, keys and values are left to Unit::rows
   bool values = true;      ///< false: Unit::value is [0, value_dim]

@@ -178,7 +178,8 @@ class H2oBound final : public Analysis {
 AnalysisInfo h2o_bound_analysis() {
   return {
       .name = "h2o-bound",
-      .shows = "per head and replay: Theorem 4.4 beside the measured ratio to the optimum",
+      .shows =
+          "per head and replay: the bound of Theorem 4.4 and the measured ratio to the optimum",
       .source =
           "H2O Theorem 4.4 / D.32, Definitions D.22, D.25 to D.28, Lemmas D.29, D.30, Remark D.14",
       .notes =

@@ -195,7 +195,8 @@ class ScissorhandsBound final : public RowAnalysis {
 AnalysisInfo scissorhands_bound_analysis() {
   return {
       .name = "scissorhands-bound",
-      .shows = "per query head and replay: Theorem 4.1 beside the measured loss and error",
+      .shows =
+          "per query head and replay: the bound of Theorem 4.1 and the measured loss and error",
       .source = "Scissorhands Theorem 4.1 equation (4), appendix B.3 equation (11)",
       .notes =
           "the theorem is for Algorithm 2 with m = 1, a cache that drops one token at a time; "
@@ -213,8 +214,7 @@ AnalysisInfo scissorhands_bound_analysis() {
                                "the sequence"),
                  Param::integer("sample", 1000, 10, 100'000,
                                 "values of beta_{t,j} per head that the law is fitted to"),
-                 Param::integer("bootstrap", 100, 10, 10'000,
-                                "synthetic samples behind a p-value")},
+                 Param::integer("bootstrap", 100, 10, 10'000, "synthetic samples per p-value")},
       .columns = with_run_columns(
           {real_column("epsilon", "epsilon of the theorem").key(),
            integer_column("start",
@@ -222,7 +222,7 @@ AnalysisInfo scissorhands_bound_analysis() {
                           "at least the prompt's length")
                .key(),
            integer_column("sample", "values of beta_{t,j} asked for").key(),
-           integer_column("bootstrap", "synthetic samples behind the p-value").key(),
+           integer_column("bootstrap", "synthetic samples per p-value").key(),
            integer_column("num_values", "values that there were; those above 0 are fitted"),
            real_column("budget_share",
                        "B / T_max with B the most tokens that the head holds; 0..1"),

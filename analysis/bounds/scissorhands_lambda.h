@@ -11,7 +11,7 @@ namespace kvsim {
 /// singular values of the weights of one head. No trace holds W_Q, W_K, W_V, W_1 and W_2. But the
 /// theorem's inputs x_t have length 1, so lambda_V >= |x_j W_V| = |v_j|, and likewise for queries
 /// and keys: these are lower bounds, which can break the condition and cannot prove it. They hold
-/// for projections as the theorem has them, linear and without a bias or a norm behind them.
+/// for projections as the theorem has them: linear, without a bias and not followed by a norm.
 struct LambdaCondition {
   double query_key = 0;  ///< lambda_Q lambda_K, at least: scale * largest |q| * largest |k|
 

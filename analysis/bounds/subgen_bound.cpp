@@ -141,7 +141,7 @@ class SubGenBound final : public RowAnalysis {
 AnalysisInfo subgen_bound_analysis() {
   return {
       .name = "subgen-bound",
-      .shows = "per query head and replay of subgen: Theorem 1 beside the measured error",
+      .shows = "per query head and replay of subgen: the bound of Theorem 1 and the measured error",
       .source = "SubGen Theorem 1, Definition 1, equation (3)",
       .notes =
           "the theorem's Omega leaves its constant open, and with a constant of 1 even exact "

@@ -206,7 +206,7 @@ AnalysisInfo vocabulary_analysis() {
   return {
       .name = "vocabulary",
       .shows =
-          "per query head and vocabulary entry: the attention it collects beside how often "
+          "per query head and vocabulary entry: the attention it collects and how often "
           "it stands near others",
       .source = kHeavyHittersSource,
       .notes =

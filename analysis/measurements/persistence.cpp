@@ -66,7 +66,7 @@ class AtSplit final : public PersistenceAnalysis {
   // Shares are rounded down, so that 0.5 is floor(n / 2); budgets are rounded to the nearest.
   static constexpr double kRounding = 1e-9;  // 0.29 * 100 is just below 29
 
-  // Throws UsageError for a split behind the end of the text.
+  // Throws UsageError for a split after the end of the text.
   static int split_of(const std::string& text, const Unit& unit) {
     const int num_tokens = unit.num_tokens();
     const Amount amount = Amount::parse(text, "split");

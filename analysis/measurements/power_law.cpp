@@ -117,8 +117,7 @@ AnalysisInfo power_law_analysis() {
           "test does not reject on few values may still be wrong: raise sample",
       .params = {Param::integer("sample", 1000, 10, 100'000,
                                 "values of beta_{t,j} per head, drawn from all steps"),
-                 Param::integer("bootstrap", 100, 10, 10'000,
-                                "synthetic samples behind a p-value")},
+                 Param::integer("bootstrap", 100, 10, 10'000, "synthetic samples per p-value")},
       .columns =
           {text_column("of",
                        "accumulated: sum of a[t,j] over steps, per token; attention: "
@@ -129,7 +128,7 @@ AnalysisInfo power_law_analysis() {
                        "for x in [0, upper - shift]")
                .key(),
            integer_column("sample", "values of beta_{t,j} asked for").key(),
-           integer_column("bootstrap", "synthetic samples behind the p-value").key(),
+           integer_column("bootstrap", "synthetic samples per p-value").key(),
            integer_column("seed", "of the sample and the synthetic samples").key(),
            integer_column("num_values", "values that there were; those above 0 are fitted"),
            text_column("verdict",

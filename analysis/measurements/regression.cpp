@@ -107,10 +107,8 @@ AnalysisInfo regression_analysis() {
       .source = "H2O appendices D.17 to D.22, Lemma D.47, Algorithm 4",
       .notes =
           "A is the scaled keys that the step sees, b its full attention, which sums to less than "
-          "1 "
-          "beside a learned sink, all w_i are equal, "
-          "x begins at 0; signs of the paper are corrected as softmax_regression.h and "
-          "approximate_newton.h say",
+          "1 where there is a learned sink; all w_i are equal; x begins at 0; signs of the "
+          "paper are corrected as softmax_regression.h and approximate_newton.h say",
       .params = {Param::integer("steps", 1, 1, 100'000,
                                 "steps to solve for, evenly spaced, the last one included"),
                  Param::real("l", 1, 1e-9, 1e9, "the curvature that Lemma D.47 is to assure"),

@@ -189,7 +189,7 @@ class Submodularity final : public RowAnalysis {
     const SetValues large_and_x = with_x();
     for (std::size_t f = 0; f < kFunctions.size(); ++f) {
       const double of_all = step.of_all()[f];
-      if (of_all <= 0) continue;  // an output of 0: no share of it can be told
+      if (of_all <= 0) continue;  // an output of 0 has no shares
       const double largest = std::max({of_all, std::abs(small[f]), std::abs(small_and_x[f]),
                                        std::abs(large[f]), std::abs(large_and_x[f])});
       head.returns[f].add(small_and_x[f] - small[f], large_and_x[f] - large[f], of_all,

@@ -83,8 +83,8 @@ enum class Loss : std::uint8_t {
 /// the cache, its bitwise complement if it is missing from the parent.
 using Term = std::int32_t;
 
-/// What a replay comes to over the query heads and the measured steps: sums, and what Result and
-/// CacheUsage say besides them.
+/// The totals of a replay over the query heads and the measured steps: sums, and the other numbers
+/// of Result and CacheUsage.
 struct ReplayTotals {
   double attention_loss;
   double error;

@@ -16,8 +16,8 @@ struct UnitLabels {
 };
 
 /// Labels a unit at these budgets, in tokens, each at least 1; see AttentionLabeller for `block`.
-/// With budgets it takes what `optimal` does, 6 n (n + 1) bytes and O(n³) time; without, one block
-/// of attention besides the labels. Throws Interrupted.
+/// With budgets it takes what `optimal` does, 6 n (n + 1) bytes and O(n³) time; without budgets it
+/// holds one block of attention in addition to the labels. Throws Interrupted.
 UnitLabels label_unit(const Future& unit, std::span<const int> budgets, int block);
 
 }  // namespace kvsim

@@ -40,7 +40,7 @@ class Estimator {
   /// All entries, one per token, ascending by token.
   virtual std::span<const Entry> entries() const = 0;
 
-  /// Bytes held besides the vectors: counters, sums.
+  /// The bytes that counters and sums take in addition to the vectors.
   virtual std::size_t counter_bytes() const = 0;
 
   /// What ran, as opposed to what was asked for.

@@ -77,9 +77,9 @@ enum class Scope {
           ///< a token that leaves one layer leaves all later ones too (SpAtten's cascade)
 };
 
-/// Memory that a policy needs besides its scores: `bytes_per_token` for each token that was in the
-/// cache at each of the last `steps` steps, and `covariances` matrices of doubles, [head_dim,
-/// head_dim], for each query head of a KV head.
+/// Memory that a policy needs in addition to its scores: `bytes_per_token` for each token that was
+/// in the cache at each of the last `steps` steps, and `covariances` matrices of doubles,
+/// [head_dim, head_dim], for each query head of a KV head.
 struct Remembered {
   int steps = 0;
   std::size_t bytes_per_token = 0;

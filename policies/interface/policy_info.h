@@ -50,7 +50,7 @@ struct Preset {
   bool acausal = false;  ///< it needs later steps: help lists it, a spec that names it is an error
 };
 
-/// What a trace must hold besides queries, keys and values.
+/// What a trace must hold in addition to queries, keys and values.
 struct TraceNeeds {
   bool answer_spans = false;       ///< a span labelled `answer` in every sequence
   bool output_projection = false;  ///< W_O of the layer
@@ -98,7 +98,8 @@ struct PolicyInfo {
   /// less time than its other way. Empty: it has no auction.
   std::optional<int> auction_from = {};
 
-  // How long it takes besides what its rules tell; null: no longer. A sweep is partitioned by that.
+  // The time that it takes in addition to what follows from its rules; null: none. A sweep is
+  // partitioned by these estimates.
   TimeEstimate scoring_cost = nullptr;   ///< of comparing vectors at every step
   TimeEstimate planning_cost = nullptr;  ///< of an oracle's plan for one budget
   /// Of the plans for all budgets together, without auctions; `held` is the smallest budget.
@@ -112,8 +113,8 @@ struct PolicyInfo {
   std::function<std::unique_ptr<Estimator>(const Params& params, const Context& context)>
       make_estimator = nullptr;
 
-  /// A digest of the code behind these functions, which the registry fills in: a row of another
-  /// code is not reused.
+  /// A digest of the code of these functions, which the registry fills in: a row that other code
+  /// made is not reused.
   std::string code = {};
 
   /// Where it comes from, if it was registered when the program ran: a file, or "Python". Empty: it
@@ -138,7 +139,7 @@ std::unique_ptr<Estimator> make_estimator(const Params& params, const Context& c
   return std::make_unique<E>(params, context);
 }
 
-/// A change to the rules of any policy, written behind it: `POLICY+NAME:key=value`.
+/// A change to the rules of any policy, written after the policy: `POLICY+NAME:key=value`.
 struct CombinatorInfo {
   std::string name;
   std::string does;         ///< in one line

@@ -10,7 +10,7 @@
 namespace kvsim {
 namespace {
 
-/// The entries of the braces that `text` starts with, and the text behind them.
+/// The entries of the braces that `text` starts with, and the text after them.
 struct Braces {
   std::vector<std::string_view> entries;
   std::string_view rest;

@@ -13,18 +13,17 @@ std::span<const AllocationInfo> allocations() {
   static const std::vector<AllocationInfo> table{
       {"uniform", "every head gets the budget", "the default", ""},
       {"pyramid",
-       "less for later layers: beside the newest tokens that the policy always keeps, falling "
-       "evenly from nearly twice an even split to a twentieth of it",
+       "less for later layers: apart from the newest tokens that the policy always keeps, a "
+       "layer's part falls evenly from nearly twice an even split to a twentieth of it",
        "PyramidKV section 4.1; KVCache-Factory, whose beta, the even split over the last layer's "
        "part, is 20",
        "the program rounds the step between layers down and may so keep more than the budget; "
        "where it does, later layers get less here. As in the program, the split is even where "
-       "twice the budget, beside those newest tokens, exceeds the text"},
+       "twice the budget without those newest tokens exceeds the text"},
       {"persistence", "more for layers in which less of what is important stays so",
        "Scissorhands section 4.1, \"Allocating Budgets Across Attention Heads\"",
        "the paper gives a rule of thumb; here in proportion to 1 / persistence ratio, measured "
-       "over "
-       "the prompt, or in stream mode over the whole text, the future included"},
+       "over the prompt, or in stream mode over the whole text, the future included"},
       {"adaptive",
        "a fifth of the budget for every head, the rest of a layer where its heads attend; newest "
        "tokens that the policy always keeps do not compete",

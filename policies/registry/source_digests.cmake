@@ -1,7 +1,7 @@
 # Writes OUTPUT: a digest of the source code of every policy, combinator, oracle and of the allocations.
 #   cmake -D ROOT=SOURCES -D OUTPUT=FILE.cpp -P source_digests.cmake
 # The code of policies/NAME.cpp is that file, what it includes from policies/, oracle/ and sim/base/, directly
-# or not, and the .cpp beside each header of these. Lines that hold only a comment, or that only ask
+# or not, and the .cpp next to each header of these. Lines that hold only a comment, or that only ask
 # whether the run was interrupted, do not count.
 cmake_minimum_required(VERSION 3.25)
 

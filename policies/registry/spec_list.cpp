@@ -26,7 +26,8 @@ bool names_a_policy(std::string_view name) {
          std::any_of(policies().begin(), policies().end(), is_name_of);
 }
 
-/// "mine=h2o:recent=8" as "mine" and "h2o:recent=8". A '=' behind a ':' belongs to a parameter.
+/// Splits "mine=h2o:recent=8" into "mine" and "h2o:recent=8". A '=' after a ':' belongs to a
+/// parameter.
 std::pair<std::string, std::string_view> split_label(std::string_view part) {
   const std::size_t equals = part.find('=');
   if (equals == std::string_view::npos || part.find_first_of(":+@{") < equals) return {"", part};

@@ -25,7 +25,7 @@ std::string ranges(const std::vector<int>& indices) {
 
 std::string element_type(int bytes) { return bytes == 2 ? "float16" : "float32"; }
 
-/// What is recorded of a layer besides queries, keys, values, outputs and its window.
+/// Lists what is recorded of a layer in addition to queries, keys, values, outputs and its window.
 std::string also(const LayerInfo& layer) {
   std::vector<std::string> parts;
   if (layer.attention_chunk) parts.push_back(fmt::format("chunks of {}", *layer.attention_chunk));

@@ -5,9 +5,9 @@
 
 namespace kvsim::cli {
 
-/// While it lives, whatever is written to standard error is printable: names out of files may hold
-/// anything. What is inserted at once is a line or a part of one; of its control characters, '\r'
-/// before it and '\n' behind it remain.
+/// While it lives, whatever is written to standard error is printable, as names from files may hold
+/// anything. Each insertion is a line or a part of one; of its control characters, only a leading
+/// '\r' and a trailing '\n' remain.
 class PrintableErrors : std::streambuf {
  public:
   PrintableErrors() : below_(std::cerr.rdbuf(this)) {}

@@ -70,8 +70,8 @@ void print_help() {
                "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
 }
 
-/// Loads the plug-ins that are named before the verb, and moves them behind it, where the verb has
-/// that option, as a part of the command.
+/// Loads the plug-ins that are named before the verb, and moves them after it, where the verb has
+/// that option, so that they are a part of the command.
 std::vector<std::string> with_plugins(std::vector<std::string> words) {
   constexpr std::string_view kOption = "--plugin";
   std::vector<std::string> files;

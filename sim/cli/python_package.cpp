@@ -34,9 +34,9 @@ std::string interpreter_path() {
   const char* named = std::getenv("KVSIM_PYTHON");
   if (named != nullptr && *named != '\0') return named;
   std::error_code unknown;
-  const auto beside =
+  const auto sibling =
       std::filesystem::read_symlink("/proc/self/exe", unknown).replace_filename("python3");
-  return std::filesystem::exists(beside, unknown) ? beside.string() : "python3";
+  return std::filesystem::exists(sibling, unknown) ? sibling.string() : "python3";
 }
 
 void check_module(const std::string& interpreter, const std::string& module,

@@ -55,8 +55,8 @@ struct StoredScores {
   KVSIM_INLINE double operator[](std::size_t at) const { return score[at]; }
 };
 
-// Updates sums as it loads them. Its members are copies: as far as the compiler knows, a score that
-// is stored could be part of a rule behind a reference.
+// Updates sums as it loads them. Its members are copies: if they were references, the compiler
+// would have to assume that storing a score changes them.
 template <class Target>
 struct UpdatedSums {
   const float* weight;

@@ -5,9 +5,9 @@
 
 namespace kvsim {
 
-/// The differences o - o' of one cache's outputs during a block of steps, as vectors: what follows
-/// from their direction, besides their norm. Kept only for units that weigh them
-/// (Unit::weighs_outputs()); for others every member does nothing.
+/// The differences o - o' of one cache's outputs during a block of steps. They are kept as vectors,
+/// for measures that need their direction in addition to their norm, and only for units that weigh
+/// them (Unit::weighs_outputs()); for others every member does nothing.
 class OutputDeltas {
  public:
   explicit OutputDeltas(const Unit& unit);

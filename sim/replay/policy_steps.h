@@ -11,8 +11,8 @@
 
 namespace kvsim {
 
-/// What a policy sees of a layer at a step, besides its cache. A layer here is one cache: of a
-/// head, or shared by the heads of a layer of the model.
+/// What a policy sees of a layer at a step, in addition to its cache. A layer here is one cache,
+/// which belongs to one head or is shared by the heads of a layer of the model.
 class StepSource {
  public:
   virtual ~StepSource() = default;

@@ -17,16 +17,16 @@ std::string why_reference_is_needed(const Spec& policy, int budget) {
   const Rules rules = policy.rules({.budget = budget});
   if (policy.is_oracle()) return "it plans with the attention of the whole text; leave it out";
   if (policy.is_estimator())
-    return "its estimates are made beside the full attention; leave it out";
+    return "its estimates are measured against the full attention; leave it out";
   if (rules.selects) return "it chooses by the attention to all tokens; leave it out";
   if (rules.sees_full_attention) {
     return "it scores by the attention to all tokens; take a score other than full";
   }
   if (rules.stored) {
-    return "what +quant does shows only beside the full attention of every step; leave it out";
+    return "what +quant does shows only against the full attention of every step; leave it out";
   }
   if (rules.rest) {
-    return "what +rest does shows only beside the full attention of every step; leave it out";
+    return "what +rest does shows only against the full attention of every step; leave it out";
   }
   if (needs_measurement(policy.allocation())) {
     return "its budget is split by the full attention; use @pyramid or @uniform";

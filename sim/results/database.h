@@ -18,7 +18,7 @@ namespace kvsim {
 class KeptDigests;
 class LocalCopy;
 
-/// The SQLite file behind a ResultStore, or a local copy of it (local_copy.h). Transactions have a
+/// The SQLite file of a ResultStore, or a local copy of it (local_copy.h). Transactions have a
 /// rollback journal, never a write-ahead log.
 class Database {
  public:

@@ -63,7 +63,8 @@ std::vector<int> apportion(int total, int least, int most, const std::vector<dou
 
 using Layers = std::map<int, std::vector<std::size_t>>;  // the units of each layer
 
-// Of the tokens besides the window, `each` per head on average; whole numbers as in the program.
+// Splits the tokens outside the window, `each` per head on average. `first` and `last` are whole
+// numbers, as in the program.
 std::vector<double> pyramid_weights(std::size_t layers, int each, const TotalBudget& budget) {
   int last = each / kPyramidBase;
   int first = 2 * each - last;
@@ -134,8 +135,8 @@ std::vector<double> contenders_of(const UnitProfile& unit, const PolicyWindow& w
   return pooled;
 }
 
-/// How many tokens besides the window, `each` on average, the heads of a layer get if the best of
-/// all heads' tokens are kept, after every head has its own best `safe` ones.
+/// Returns how many tokens outside the window each head of a layer gets, `each` on average, if the
+/// best of all heads' tokens are kept after every head has kept its own best `safe` ones.
 std::vector<double> adaptive_weights(int each, int safe, const PolicyWindow& window,
                                      const std::vector<std::size_t>& members,
                                      std::span<const UnitProfile> units) {

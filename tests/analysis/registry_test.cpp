@@ -70,7 +70,7 @@ const std::map<std::string, std::string> kOther = {
     {"regression epsilon1", "0.9"},
 };
 
-/// What the rows say beside their keys.
+/// What the rows hold in addition to their keys.
 std::vector<std::vector<Value>> findings(const AnalysisInfo& info, const std::vector<Row>& rows) {
   std::vector<std::vector<Value>> findings;
   for (const Row& row : rows) {
@@ -193,7 +193,7 @@ TEST_CASE("analysis: texts of one, two and three tokens are analysed", "[analysi
   }
 }
 
-TEST_CASE("analysis: lists of specs are told apart at commas and semicolons", "[analysis]") {
+TEST_CASE("analysis: lists of specs are split at commas and semicolons", "[analysis]") {
   const auto texts = [](std::string_view list) {
     std::vector<std::string> found;
     for (const AnalysisSpec& spec : parse_analyses(list)) {

@@ -1,5 +1,5 @@
-// Times the same sweeps as `sweeps` on a CUDA device, kernel by kernel and as a whole, beside what
-// the device can do at most, and writes that as JSON. Without a device it says so and writes none.
+// Times the same sweeps as `sweeps` on a CUDA device, kernel by kernel and as a whole, and writes
+// them as JSON with what the device can do at most. Without a device it says so and writes none.
 
 #include <fmt/format.h>
 

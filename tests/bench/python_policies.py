@@ -1,4 +1,4 @@
-"""Times H2O written in Python, as numpy and as a C function, beside the engine's own.
+"""Times H2O written in Python, as numpy and as a C function, and the engine's own.
 
 Prints a table and writes the measurements as JSON. It needs the package, its engine and numba.
 """

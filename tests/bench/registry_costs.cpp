@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kReplaysForAnalyses = "h2o;tova;subgen";
 
-/// What stands behind a layer of this one head.
+/// What follows a layer of this one head.
 SynthOptions layer_of(const Unit& head) {
   SynthOptions options;
   options.tokens = head.num_tokens();
@@ -37,7 +37,7 @@ Unit with_downstream(Unit head) {
   return head;
 }
 
-/// The head with what a policy of the registry may need beside it, and that layer.
+/// The head with what a policy of the registry may need in addition, and that layer.
 struct Subjects {
   explicit Subjects(const Unit& head)
       : plain(head),

@@ -17,8 +17,8 @@ struct CostEntry {
   std::string why_not = {};   ///< the reason, if it is not run
 };
 
-/// The head with all that a trace may hold beside it: rotation, token ids, a needle and an answer,
-/// a prompt of half the text.
+/// The head with all that a trace may hold in addition: rotation, token ids, a needle and an
+/// answer, a prompt of half the text.
 Unit head_of_costs(int tokens, int head_dim, std::uint64_t seed);
 
 /// Every policy, oracle and analysis, each on this head alone. Replays are at `budget` tokens in

@@ -131,7 +131,7 @@ def measure_costs(programs, options):
 
 
 def measure_python_policies(programs, options):
-    """H2O written in Python beside the engine's, where a Python has the package and numba."""
+    """Times H2O written in Python and the engine's, where a Python has the package and numba."""
     python, file = python_with("kvsim._engine", "numba"), programs / "python_policies.json"
     if not python:
         return None

@@ -56,7 +56,7 @@ TEST_CASE("cli: the same analysis twice, and with other threads, gives the same 
   CHECK(exported() == table);
 }
 
-TEST_CASE("cli: analyses with other parameters stand beside each other in their table") {
+TEST_CASE("cli: analyses with other parameters add rows to the same table") {
   const TemporaryFolder folder;
   run(folder.path(), kAnalyze);
   run(folder.path(), with({kAnalyze.begin(), kAnalyze.end() - 1}, {"sparsity:threshold=0.5"}));

@@ -31,22 +31,22 @@ std::vector<std::string> small_sweep(const std::string& output) {
           output};
 }
 
-TEST_CASE("cli: --plugin stands before the verb, behind it or in a --config") {
+TEST_CASE("cli: --plugin stands before the verb, after it or in a --config") {
   const TemporaryFolder folder;
   const std::string file = plugin("decayed_attention");
   std::vector<std::string> before = small_sweep("before.sqlite");
   before.insert(before.begin(), {"--plugin", file});
-  std::vector<std::string> behind = small_sweep("behind.sqlite");
-  behind.push_back("--plugin=" + file);
+  std::vector<std::string> after = small_sweep("after.sqlite");
+  after.push_back("--plugin=" + file);
   std::ofstream(folder / "c.yaml") << "plugin: " << file << '\n';
   std::vector<std::string> config = small_sweep("config.sqlite");
   config.insert(config.end(), {"--config", "c.yaml"});
   const Ended first = run(folder.path(), before);
   INFO(first.err);
   REQUIRE(first.status == 0);
-  CHECK(run(folder.path(), behind).out == first.out);
+  CHECK(run(folder.path(), after).out == first.out);
   CHECK(run(folder.path(), config).out == first.out);
-  for (const char* results : {"before.sqlite", "behind.sqlite", "config.sqlite"}) {
+  for (const char* results : {"before.sqlite", "after.sqlite", "config.sqlite"}) {
     CHECK(table(folder, results, "replay").size() == 2 * 2);
     const auto command = table(folder, results, "run")[0]["command"].get<std::string>();
     CHECK_THAT(command, Contains("--plugin") && Contains(file));

@@ -135,13 +135,13 @@ TEST_CASE("cli: a result file that another program wrote meanwhile is not overwr
   CHECK(study.exported() == before);
   CHECK_THAT(ended.err,
              Catch::Contains("was changed by another program") && Catch::Contains("kvsim merge"));
-  std::vector<fs::path> beside;
+  std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(study.shared)) {
-    if (entry.path() != study.file) beside.push_back(entry.path());
+    if (entry.path() != study.file) others.push_back(entry.path());
   }
-  REQUIRE(beside.size() == 1);
-  CHECK(Study::rows_in(beside[0]) > 0);
-  CHECK_THAT(ended.err, Catch::Contains("which " + fs::canonical(beside[0]).string() + " keeps"));
+  REQUIRE(others.size() == 1);
+  CHECK(Study::rows_in(others[0]) > 0);
+  CHECK_THAT(ended.err, Catch::Contains("which " + fs::canonical(others[0]).string() + " keeps"));
   CHECK(study.copies().empty());
 }
 

@@ -1,4 +1,4 @@
-// --shard: what the program says, refuses and leaves behind.
+// --shard: what the program prints, refuses and leaves behind.
 
 #include <SQLiteCpp/SQLiteCpp.h>
 

@@ -89,7 +89,7 @@ TEST_CASE("cli: info counts the spans of each label") {
                                       "two +needle +1 +1\n"));
 }
 
-TEST_CASE("cli: info shows what is recorded beside attention") {
+TEST_CASE("cli: info shows what is recorded in addition to attention") {
   const TemporaryFolder folder;
   REQUIRE(run(folder.path(), {"synth", "-o", "t.h5", "--tokens", "20", "--hidden", "12",
                               "--gradient-samples", "3", "--mlp-width", "24"})

@@ -13,7 +13,7 @@ namespace kvsim::conformance {
 
 using Tokens = std::vector<std::int32_t>;  // ascending text positions
 
-/// What another program kept of one head: the tokens in its cache after each step that is told.
+/// What another program kept of one head: the tokens in its cache after each step of the set.
 struct GoldenUnit {
   UnitName name;
   std::map<int, Tokens> kept;
@@ -29,7 +29,7 @@ struct GoldenCase {
   std::string mode_text;  ///< as the column `mode` of a row names it
   int eviction_interval = 1;
   bool query_heads = false;  ///< each query head has a cache of its own
-  double share = 1;          ///< of the sets told: those that the policy keeps exactly
+  double share = 1;          ///< of all sets, those that the policy keeps exactly
   std::string cause;         ///< why the share is below 1
   std::vector<GoldenUnit> units;
 

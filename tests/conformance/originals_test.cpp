@@ -106,7 +106,7 @@ Agreement compare(const GoldenCase& golden, const std::filesystem::path& trace) 
   return agreement;
 }
 
-TEST_CASE("a policy keeps what the original program keeps, or the share of it that is told") {
+TEST_CASE("a policy keeps what the original program keeps, or the stated share of it") {
   const traces_test::TemporaryFolder folder;
   write_without_groups(folder / "query-heads.h5");
   REQUIRE(golden_files().size() >= 12);

@@ -232,7 +232,7 @@ TEST_CASE("the error of a nearly full cache is not drowned by rounding", "[curve
   }
 }
 
-TEST_CASE("policies beside each other do not change a curve", "[curve]") {
+TEST_CASE("policies of the same call do not change a curve", "[curve]") {
   const Unit unit = random_unit({.tokens = 80}, 9);
   const auto policies = policies_to_try();
   const CurveOptions options{.seed = 1, .error_budgets = {4, 40}};

@@ -134,7 +134,7 @@ TEST_CASE("device: replays agree where sinks take attention or chunks hide it") 
   check_unit(random_unit(shape, 12), Mode::stream, {3, 50});
 }
 
-TEST_CASE("device: what is kept attends beside a sink where nearly all attention has left") {
+TEST_CASE("device: what is kept attends next to a sink where nearly all attention has left") {
   const Unit random = random_unit({.tokens = 100, .head_dim = 100}, 5);
   const auto logit = [&](int t, int j) { return j == t % 2 ? 0.0 : -20.0 - random.key(t, j); };
   Unit unit = unit_of_logits(100, logit);
@@ -272,7 +272,7 @@ TEST_CASE("device: without room for all, units are replayed in parts") {
   CHECK(small.num_allocations() > 3);  // shapes
 }
 
-TEST_CASE("device: caches too large for the chip are replayed beside it") {
+TEST_CASE("device: caches too large for the chip are replayed outside it") {
   const ManyUnits many;
   const ReplayOptions options{.trajectories = true};
   HostDevice no_chip(std::size_t{1} << 40, 0);

@@ -11,7 +11,7 @@ using Folders = std::vector<std::string_view>;
 
 struct Room {
   std::string_view folder;
-  Folders may_include;  // folders or single headers, beside the room itself
+  Folders may_include;  // folders or single headers, in addition to the room
   bool anything = false;
 };
 

@@ -40,10 +40,10 @@ TEST_CASE("a long text's plans do not depend on threads or on other budgets", "[
     return planner->plan({&future, 1}, {&budgets, 1}).front();
   };
   const std::vector<Plan> alone = plans(1, {160});
-  const std::vector<Plan> beside = plans(3, {20, 160, 800});
-  CHECK(beside[1].schedule == alone[0].schedule);
-  CHECK(beside[1].slot_price == alone[0].slot_price);
-  for (const Plan& plan : beside) {
+  const std::vector<Plan> together = plans(3, {20, 160, 800});
+  CHECK(together[1].schedule == alone[0].schedule);
+  CHECK(together[1].slot_price == alone[0].slot_price);
+  for (const Plan& plan : together) {
     CHECK(plan.proof->loss_bound <= plan.proof->loss);
     CHECK(plan.proof->loss_bound >= plan.proof->loss * (1 - 2e-7));
     CHECK(plan.proof->recall_bound.value() == Approx(1 - plan.proof->loss_bound).epsilon(1e-6));

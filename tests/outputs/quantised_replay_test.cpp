@@ -120,7 +120,7 @@ TEST_CASE("a sliding window hides quantised tokens", "[quantised]") {
   check_policies(unit, {.bits = 3, .group = 8});
 }
 
-TEST_CASE("a sink takes its share beside quantised tokens, and chunks hide them", "[quantised]") {
+TEST_CASE("a sink takes its share next to quantised tokens, and chunks hide them", "[quantised]") {
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const float sink = GENERATE(1.F, 30.F);
   check_policies(

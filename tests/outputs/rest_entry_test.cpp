@@ -119,7 +119,7 @@ TEST_CASE("the logit of the entry is soft-capped", "[rest]") {
   check_policies(unit);
 }
 
-TEST_CASE("a sink takes its share beside the entry", "[rest]") {
+TEST_CASE("a sink takes its share in addition to the entry", "[rest]") {
   const float sink = GENERATE(-5.F, 2.F, 30.F);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   check_policies(

@@ -31,7 +31,8 @@ std::string refusal(const std::filesystem::path& file) {
 
 TEST_CASE("plugin: loading names what was registered, and again does nothing") {
   const PluginNames& names = load_plugin(plugin_file("probe"));
-  CHECK(names.policies == std::vector<std::string>{"told", "drawn", "value-attention", "newest"});
+  CHECK(names.policies ==
+        std::vector<std::string>{"failing", "drawn", "value-attention", "newest"});
   CHECK(names.analyses == std::vector<std::string>{"probe-rows"});
   const PolicyInfo* const before = &find_policy("drawn");
   const auto folder = plugin_file("probe").parent_path();

@@ -29,7 +29,7 @@ std::map<std::string, Rows> analysed(const std::filesystem::path& trace, std::st
   return found;
 }
 
-TEST_CASE("plugin: an analysis in C writes its table, beside the table of units") {
+TEST_CASE("plugin: an analysis in C writes its table and the table of units") {
   load_plugin(plugin_file("key_norms"));
   const TemporaryFolder folder;
   const auto file = folder / "trace.h5";

@@ -111,15 +111,16 @@ TEST_CASE("plugin: a policy sees the vectors that its rules ask for") {
 
 TEST_CASE("plugin: parameters reach create() in declared order, amounts in tokens") {
   load_plugin(plugin_file("probe"));
-  CHECK(Spec("told").text() == "told:order=oldest,length=3,share=0.5");
-  CHECK_THROWS_WITH(Spec("told:order=drown"), Contains("did you mean 'drawn'?"));
-  CHECK_THROWS_WITH(Spec("told:length=10"), Contains("expected -5..9"));
+  CHECK(Spec("failing").text() == "failing:order=oldest,length=3,share=0.5");
+  CHECK_THROWS_WITH(Spec("failing:order=drown"), Contains("did you mean 'drawn'?"));
+  CHECK_THROWS_WITH(Spec("failing:length=10"), Contains("expected -5..9"));
   const TemporaryFolder folder;
   const auto trace = folder / "trace.h5";
   test_support::write_random_trace(trace, 8);
-  const auto request = test_support::request(trace, "told:length=7,order=drawn,share=0.25", {"16"});
+  const auto request =
+      test_support::request(trace, "failing:length=7,order=drawn,share=0.25", {"16"});
   CHECK_THROWS_MATCHES(test_support::rows_of(request), DataError,
-                       Message("policy told of " + plugin_file("probe").string() +
+                       Message("policy failing of " + plugin_file("probe").string() +
                                ": update() returned 2407 at step 0"));
 }
 

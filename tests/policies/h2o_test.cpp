@@ -188,8 +188,9 @@ TEST_CASE("in half precision a large sum does not notice small attention", "[pol
   CHECK(evicted_after("h2o:recent=0", 2, attention) == Steps{3, 2, 3});
 }
 
-TEST_CASE("h2o asks for keys at slots, pruning and full attention only when told to",
-          "[policies]") {
+TEST_CASE(
+    "h2o asks for keys at slots, pruning and full attention only where its parameters need it",
+    "[policies]") {
   const auto rules = [](const char* spec) { return Spec(spec).rules({.budget = 8}); };
   CHECK_FALSE(rules("h2o").slot_positions);
   CHECK_FALSE(rules("h2o").prunes);

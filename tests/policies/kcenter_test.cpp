@@ -44,7 +44,7 @@ TEST_CASE("kcenter chooses the earlier of two keys that are equally far", "[poli
   CHECK(compressed("kcenter:recent=0", 2, {{7}, {7}, {7}, {7}}) == Steps{4, 4, 3, 3});
 }
 
-TEST_CASE("kcenter shares its budget evenly with the recent tokens, unless told", "[policies]") {
+TEST_CASE("kcenter shares its budget evenly with the recent tokens by default", "[policies]") {
   const Keys keys = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
   CHECK(compressed("kcenter", 4, keys) == compressed("kcenter:recent=2", 4, keys));
   CHECK(compressed("kcenter:recent=4", 4, keys) == Steps{7, 7, 7, 7, 8, 8, 8, 8});

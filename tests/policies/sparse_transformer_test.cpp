@@ -42,13 +42,14 @@ TEST_CASE("strided keeps of a prompt what it keeps of a stream while columns fit
 
 TEST_CASE("fixed keeps the current block, then summaries, then the most recent others",
           "[policies]") {
-  // Blocks 0-2, 3-5, 6-8 and 9-; their summaries are 2, 5 and 8. Step 6 opens a block: beside it
-  // stay 5 and 2, then 4 and 3, so 1 goes. Step 10 has 9 and 10, then 8, 5 and 2, so 7 goes.
+  // Blocks 0-2, 3-5, 6-8 and 9-; their summaries are 2, 5 and 8. Step 6 opens a block:
+  // in addition 5 and 2 stay, then 4 and 3, so 1 goes. Step 10 has 9 and 10, then 8, 5 and 2, so 7
+  // goes.
   CHECK(by_position("fixed:block=3,summary=1", 5, 11) ==
         Steps{5, 6, 11, 7, 8, 11, 9, 10, 11, 11, 11});
 }
 
-TEST_CASE("fixed keeps as many last tokens of a block as it is told", "[policies]") {
+TEST_CASE("fixed keeps as many last tokens of a block as its parameter asks for", "[policies]") {
   // 1, 2, 4, 5, 7 and 8 are summaries. Step 7 has no others left, so the oldest summary goes: 1.
   CHECK(by_position("fixed:block=3,summary=2", 5, 11) ==
         Steps{5, 7, 8, 6, 10, 11, 9, 11, 11, 11, 11});

@@ -79,7 +79,7 @@ TEST_CASE("subgen runs with the s that a number asks for, or refuses it", "[poli
   CHECK_THROWS_WITH(samples("0.25", 1'000'000'000), Catch::Contains("expected 1 to 1000000"));
 }
 
-TEST_CASE("subgen counts mu, its slots and the sizes of its clusters beside its vectors",
+TEST_CASE("subgen counts mu, its slots and the sizes of its clusters as well as vectors",
           "[policies]") {
   const auto estimator = subgen("delta=1,s=1,t=1", 20);
   CHECK(estimator->counter_bytes() == kMuBytes);

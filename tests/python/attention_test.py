@@ -58,7 +58,7 @@ def test_another_trace_is_refused(tmp_path):
         attention.read_head(tmp_path / "trace.h5", "one", 9, 0)
 
 
-def test_the_right_trace_is_found_behind_another_of_its_name(tmp_path, monkeypatch):
+def test_the_right_trace_is_found_after_another_of_its_name(tmp_path, monkeypatch):
     here, results = tmp_path / "here", tmp_path / "results"
     for folder, trace_id in ((here, "b" * 64), (results, "a" * 64)):
         folder.mkdir()

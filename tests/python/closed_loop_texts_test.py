@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import kvsim
-from kvsim.closed_loop.texts import given_texts, jobs_of
+from kvsim.closed_loop.texts import input_texts, jobs_of
 from kvsim.model.spans import Span, prompt_tokens, token_spans, with_offsets
 from record_zoo import letters
 
@@ -49,7 +49,7 @@ class WithoutOffsets:
 
 
 def job(text, tokenizer=None, names=None, prompt_length=None):
-    (found,) = jobs_of(given_texts(text), tokenizer or letters(), names, prompt_length)
+    (found,) = jobs_of(input_texts(text), tokenizer or letters(), names, prompt_length)
     return found
 
 
@@ -71,8 +71,8 @@ def test_one_text_has_many_forms(tmp_path):
     assert job(tmp_path / "story.txt").name == "story"
     assert job(TEXT, names=["mine"]).name == "mine"
     assert job({"text": TEXT, "name": "own"}).name == "own"
-    assert len(given_texts(tmp_path / "many.jsonl")) == 2
-    several = jobs_of(given_texts([TEXT, "other", {"text": "third"}]), letters(), None, 2)
+    assert len(input_texts(tmp_path / "many.jsonl")) == 2
+    several = jobs_of(input_texts([TEXT, "other", {"text": "third"}]), letters(), None, 2)
     assert [(each.prompt_length, len(each.ids)) for each in several] == [(2, 19), (2, 5), (2, 5)]
 
 
@@ -151,5 +151,5 @@ def test_a_bad_line_is_named(line, message, tmp_path):
 )  # fmt: skip
 def test_texts_that_contradict_themselves_are_refused(texts, options, message):
     with pytest.raises(kvsim.UsageError, match=message) as raised:
-        jobs_of(given_texts(texts), letters(), options.get("names"), options.get("prompt_length"))
+        jobs_of(input_texts(texts), letters(), options.get("names"), options.get("prompt_length"))
     assert "\n" not in str(raised.value)

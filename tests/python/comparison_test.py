@@ -32,7 +32,7 @@ def test_labels_are_short_and_all_different():
     assert max(map(len, named.values())) <= LONGEST
 
 
-def test_a_label_that_is_cut_has_a_number_only_beside_others():
+def test_a_label_that_is_cut_has_a_number_only_next_to_others():
     assert labels([LONG])[LONG][-1] == "…"
     assert [label[-1] for label in labels([LONG, LONG + "x"]).values()] == ["…", "2"]
 

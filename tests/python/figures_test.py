@@ -63,7 +63,7 @@ def test_a_policy_has_its_colour_and_mark_in_every_figure(whole, name, theme):
     assert {styles[look] for look in drawn} >= {H2O, "tova:scope=head,score=cached"}
 
 
-def test_names_beside_lines_do_not_overlap(result_file):
+def test_names_next_to_lines_do_not_overlap(result_file):
     specs = [f"policy{i}" for i in range(30)]
     path = result_file.sweep(specs).path
     figure = figure_of(drawing_of(path, "recall", policies=("all",)), shape=NARROW)
@@ -156,7 +156,7 @@ def test_maps_side_by_side_are_not_cut(result_file, count):
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_the_gap_is_whole_beside_long_names_and_its_numbers_hide_no_mark(result_file, shape):
+def test_the_gap_is_whole_next_to_long_names_and_its_numbers_hide_no_mark(result_file, shape):
     closed = {"window": (0, 0), OPTIMAL: (1, 1), LONG: (0.5, 0.5)}
     closed |= {"a": (-9, -9), "b": (-9, 0.2), "c": (-9, 0.55), "d": (-0.8, -9)}
     for policy, gaps in closed.items():

@@ -64,7 +64,7 @@ def test_a_plugin_is_compiled_against_the_package_alone(built):
     assert header.returncode == 0
 
 
-def test_a_policy_of_a_plugin_is_swept_beside_the_built_in_ones(built):
+def test_a_policy_of_a_plugin_is_swept_with_the_built_in_ones(built):
     kvsim.load_plugin(built("decayed_attention"))
     specs = ["h2o", "decayed-attention:decay=1", "decayed-attention:decay=0.5"]
     misses = []

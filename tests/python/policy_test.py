@@ -84,7 +84,7 @@ def test_a_compiled_update_and_one_of_numpy_have_equal_rows(options):
     same("compiled-h2o", "written-h2o", bit_for_bit=True, **options)
 
 
-def test_other_policies_beside_it_change_nothing():
+def test_other_policies_of_the_sweep_change_nothing():
     alone = swept(written.H2O, threads=1)
     together = swept(["h2o", written.H2O, "optimal", written.Window, "compiled-h2o"], threads=2)
     of_policy = together[together.policy == "written-h2o:recent=0.5"].reset_index(drop=True)

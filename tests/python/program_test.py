@@ -38,7 +38,7 @@ def test_all_of_the_package_is_imported_without_torch():
     assert done.stdout == "load\n", done.stderr
 
 
-def test_the_program_beside_the_python_is_found_without_a_path(tmp_path, monkeypatch):
+def test_the_program_next_to_the_python_is_found_without_a_path(tmp_path, monkeypatch):
     monkeypatch.delenv("KVSIM_PROGRAM", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from record_zoo import build, check, generate, tokens
 PROMPT, NEW = 20, 12
 
 
-def test_the_sinks_of_gpt_oss_are_recorded_beside_its_windows(tmp_path):
+def test_the_sinks_of_gpt_oss_are_recorded_with_its_windows(tmp_path):
     model, path = build("gpt_oss"), tmp_path / "t.h5"
     with torch.no_grad():
         for index, layer in enumerate(model.model.layers):

@@ -128,7 +128,7 @@ def test_rows_without_a_reference_are_shown_with_what_they_hold(result_file, tmp
     assert cells == [["8", "512", *["–"] * 7]] * 2
 
 
-def test_rows_with_errors_at_some_steps_are_shown_beside_the_evictions(result_file, tmp_path):
+def test_rows_with_errors_at_some_steps_are_shown_next_to_the_evictions(result_file, tmp_path):
     write_trace(tmp_path / "trace.h5")
     result_file.sweep(mode="stream:every=10").evictions()
     assert set(drawings_of(result_file.path)) >= {"recall", "output-error", "attention-map"}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import kvsim
-from kvsim.closed_loop.texts import Given
+from kvsim.closed_loop.texts import InputText
 from kvsim.errors import RecordError
 from kvsim.model.spans import Span
 from kvsim.reproduce.__main__ import main
@@ -73,21 +73,21 @@ def test_texts_that_lie_with_the_model_are_found(work):
 
 def test_a_prompt_ends_before_the_first_question():
     spans = (Span(2, 4, "needle"), Span(9, 11, "question"), Span(11, 12, "answer"))
-    text = Given("0123456789abcdef", "line 1", "one", spans)
+    text = InputText("0123456789abcdef", "line 1", "one", spans)
     assert with_prompt(text).prompt_length == 9
-    assert with_prompt(Given(text.text, "line 1", "one", spans[2:])).prompt_length == 11
-    own = Given(text.text, "line 1", "one", spans, 5)
+    assert with_prompt(InputText(text.text, "line 1", "one", spans[2:])).prompt_length == 11
+    own = InputText(text.text, "line 1", "one", spans, 5)
     assert with_prompt(own).prompt_length == 5
     with pytest.raises(kvsim.UsageError, match=r"line 1: has no prompt .* or use --mode stream"):
-        with_prompt(Given(text.text, "line 1", "one", spans[:1]))
+        with_prompt(InputText(text.text, "line 1", "one", spans[:1]))
 
 
 def test_the_fields_of_a_text_are_those_of_a_line():
-    text = Given("abc", "line 1", "one", (Span(0, 1, "answer"),), 2)
+    text = InputText("abc", "line 1", "one", (Span(0, 1, "answer"),), 2)
     assert fields_of(text) == {
         "text": "abc", "name": "one", "spans": [(0, 1, "answer")], "prompt_length": 2
     }  # fmt: skip
-    assert "prompt_length" not in fields_of(Given("abc", "line 1", "one"))
+    assert "prompt_length" not in fields_of(InputText("abc", "line 1", "one"))
 
 
 def test_a_line_that_is_no_text_is_named(work):

@@ -194,7 +194,7 @@ def _findings():
     ]  # fmt: skip
 
 
-def test_the_table_prints_a_claim_once_beside_its_rows():
+def test_the_table_prints_a_claim_once_next_to_its_rows():
     lines = printed(_findings(), "table").splitlines()
     assert max(map(len, lines)) <= sum(WIDTHS) + 4
     said = "\n".join(line[: WIDTHS[0]].strip() for line in lines)

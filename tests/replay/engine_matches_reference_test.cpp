@@ -126,7 +126,7 @@ TEST_CASE("the engine matches the definitions where attention is chunked", "[ref
   check_engine(unit, {1, 12, 40}, mode);
 }
 
-TEST_CASE("what is kept attends beside a sink where the full row's maximum has left",
+TEST_CASE("what is kept attends next to a sink where the full row's maximum has left",
           "[reference]") {
   // Token 0 has all of the full attention; the sink has less than it and more than the others.
   const float depth = GENERATE(20.F, 60.F, 120.F, 1000.F);
@@ -172,7 +172,7 @@ TEST_CASE("the engine matches the definitions where attention takes few differen
   check_engine(unit, {1, 2, 7, 30});
 }
 
-TEST_CASE("weights that vanish beside the full row's maximum still attend among themselves",
+TEST_CASE("weights that vanish next to the full row's maximum still attend among themselves",
           "[reference]") {
   // Token 0 has all of the full attention; after its eviction the others share the attention.
   const float depth = GENERATE(60.F, 85.F, 88.F, 95.F, 101.F, 104.F, 120.F, 1000.F, 30000.F);
@@ -234,7 +234,7 @@ TEST_CASE("recall on the bundled trace is what independent replays found", "[ref
   CHECK(recall(3, "tova") == Approx(0.572).margin(0.001));
 }
 
-TEST_CASE("the engine matches the definitions on a larger trace beside the project",
+TEST_CASE("the engine matches the definitions on a larger trace from outside the project",
           "[reference]") {
   const auto file = std::filesystem::path(KVSIM_SOURCE_DIR) / "../shared/traces/tiny-llama.h5";
   if (!std::filesystem::exists(file)) {

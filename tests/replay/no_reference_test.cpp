@@ -45,13 +45,13 @@ std::vector<Configuration> all_that_can_do_without(const std::vector<int>& budge
 
 using Outcomes = std::vector<std::vector<Outcome>>;
 
-void check_same(const Outcomes& alone, const Outcomes& beside,
+void check_same(const Outcomes& without, const Outcomes& with_reference,
                 const std::vector<Configuration>& configurations) {
   for (std::size_t i = 0; i < configurations.size(); ++i) {
     CAPTURE(configurations[i].policy.text(), configurations[i].budget);
-    for (std::size_t unit = 0; unit < beside[i].size(); ++unit) {
-      const Outcome& found = alone[i][unit];
-      const Outcome& expected = beside[i][unit];
+    for (std::size_t unit = 0; unit < with_reference[i].size(); ++unit) {
+      const Outcome& found = without[i][unit];
+      const Outcome& expected = with_reference[i][unit];
       CHECK(found.trajectory.evicted_after == expected.trajectory.evicted_after);
       CHECK(found.result.steps == expected.result.steps);
       CHECK(found.result.evictions == expected.result.evictions);
@@ -64,14 +64,14 @@ void check_same(const Outcomes& alone, const Outcomes& beside,
 // Without a reference once with the units in memory, once with units that are read part by part.
 void check_evictions(const std::vector<Unit>& units, ReplayOptions options,
                      const std::vector<Configuration>& configurations) {
-  const auto beside = replay_together(units, configurations, options, *make_cpu_backend());
+  const auto with_reference = replay_together(units, configurations, options, *make_cpu_backend());
   options.protocol.reference = Reference::none;
   std::vector<Unit> in_parts;
   for (const Unit& unit : units) in_parts.push_back(read_in_parts(unit, 2 * kBlockSteps));
   for (const std::vector<Unit>* replayed : {&units, &std::as_const(in_parts)}) {
     CAPTURE(replayed == &in_parts);
-    check_same(replay_together(*replayed, configurations, options, *make_cpu_backend()), beside,
-               configurations);
+    check_same(replay_together(*replayed, configurations, options, *make_cpu_backend()),
+               with_reference, configurations);
   }
 }
 
@@ -86,7 +86,7 @@ void check_evictions(const std::vector<Unit>& units, Mode mode) {
   }
 }
 
-TEST_CASE("without a reference every policy evicts as beside it") {
+TEST_CASE("without a reference every policy evicts as with it") {
   const int tokens = GENERATE(1, 70, 131);
   const int group = GENERATE(1, 3);
   const int dim = GENERATE(1, 24);
@@ -95,7 +95,7 @@ TEST_CASE("without a reference every policy evicts as beside it") {
       Mode::stream);
 }
 
-TEST_CASE("without a reference policies that count positions by slot evict as beside it") {
+TEST_CASE("without a reference policies that count positions by slot evict as with it") {
   Unit unit = random_unit({.tokens = 3000, .head_dim = 8, .value_dim = 2, .group = 2}, 46);
   const std::string style = GENERATE("half", "interleaved");
   unit.rope = Rope{{1, 0.3, 0.01}, style, 1};  // the last two numbers are not rotated
@@ -108,27 +108,27 @@ TEST_CASE("without a reference policies that count positions by slot evict as be
   check_evictions({unit}, {.trajectories = true}, configurations);
 }
 
-TEST_CASE("without a reference every policy evicts as beside it where a layer has a window") {
+TEST_CASE("without a reference every policy evicts as with it where a layer has a window") {
   std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 41);
   const int window = GENERATE(1, 30);
   for (Unit& unit : units) unit.sliding_window = window;
   check_evictions(units, Mode::stream);
 }
 
-TEST_CASE("without a reference every policy evicts as beside it where sinks take attention") {
+TEST_CASE("without a reference every policy evicts as with it where sinks take attention") {
   UnitShape shape{.tokens = 100, .group = 2, .spread = 3};
   shape.sink_logit = GENERATE(-3.F, 3.F, 30.F);
   if (GENERATE(false, true)) shape.attention_chunk = 35;
   check_evictions(random_units(shape, 46), Mode::stream);
 }
 
-TEST_CASE("without a reference every policy evicts as beside it where logits have a soft cap") {
+TEST_CASE("without a reference every policy evicts as with it where logits have a soft cap") {
   std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 42);
   for (Unit& unit : units) unit.logit_softcap = 2.0F;
   check_evictions(units, Mode::stream);
 }
 
-TEST_CASE("without a reference every policy evicts as beside it after a prompt") {
+TEST_CASE("without a reference every policy evicts as with it after a prompt") {
   const int prompt = GENERATE(1, 33, 90);
   check_evictions(random_units({.tokens = 120, .group = 2, .prompt_length = prompt}, 43),
                   Mode::prefill);

@@ -220,7 +220,7 @@ TEST_CASE("the seed alone decides what a policy draws", "[registry]") {
   CHECK(drawing >= 1);
 }
 
-TEST_CASE("a replay does not depend on the replays beside it", "[registry]") {
+TEST_CASE("a replay does not depend on the other replays", "[registry]") {
   const Unit unit = random_unit(kShape, 26);
   std::vector<Configuration> configurations;
   for (const Variant& variant : all_variants()) {

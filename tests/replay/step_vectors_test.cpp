@@ -1,4 +1,4 @@
-// What a step shows beside attention and keys: values and queries, if the policy's rules ask.
+// A step shows values and queries in addition to attention and keys, if the policy's rules ask.
 
 #include <catch2/catch.hpp>
 

@@ -64,7 +64,7 @@ TEST_CASE("closed_loop: every column has a meaning and a name that SQL lets pass
   CHECK(meanings.count("") == 0);
 }
 
-TEST_CASE("closed_loop: a row of the other loop stands beside, of the same one replaces",
+TEST_CASE("closed_loop: a row of the other loop is added, one of the same loop replaces",
           "[store]") {
   const traces_test::TemporaryFolder folder;
   const TableSchema schema = closed_loop_schema();

@@ -199,7 +199,7 @@ TEST_CASE("a label is given and changed without touching the rest of the row", "
   CHECK(labels() == std::vector<std::string>{"none", "yours"});
 }
 
-TEST_CASE("rows that differ in any key column live beside each other", "[store]") {
+TEST_CASE("rows that differ in any key column are all stored", "[store]") {
   const TemporaryFolder folder;
   ResultStore store(folder / "r.sqlite", Access::write);
   const Result base = distinct_result();

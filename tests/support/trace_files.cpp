@@ -7,7 +7,7 @@ namespace kvsim::test_support {
 
 namespace {
 
-/// What stands behind a layer's heads; the projection is the same for all sequences.
+/// Writes what follows a layer's heads; the projection is the same for all sequences.
 void write_downstream(TraceWriter& writer, int layer, int tokens, int hidden, bool is_first) {
   const UnitShape shape{
       .tokens = tokens, .head_dim = 1, .value_dim = 3, .group = 4, .gradient_samples = 2};

@@ -269,7 +269,7 @@ TEST_CASE("budgets of heads that share a cache cannot differ", "[allocate]") {
   CHECK(rows.size() == kUnits);
 }
 
-TEST_CASE("a spec names its allocation behind an @", "[allocate]") {
+TEST_CASE("a spec names its allocation after an @", "[allocate]") {
   CHECK(Spec("window@uniform").text() == "window");
   CHECK(Spec("window@uniform").allocated(Allocation::pyramid).text() == "window");
   CHECK(Spec("window").allocated(Allocation::pyramid).text() == "window@pyramid");

@@ -36,15 +36,15 @@ class Device final : public Backend, public DeviceReplays {
   std::unique_ptr<Backend> cpu_ = make_cpu_backend();
 };
 
-TEST_CASE("what a policy selects is told by the CPU, though a device could replay it", "[sweep]") {
+TEST_CASE("what a policy selects is found on the CPU, though a device could replay it", "[sweep]") {
   const std::vector<ReplayJob> jobs{{.units = {test_support::random_unit({.tokens = 20}, 1)},
                                      .configurations = {{.policy = Spec("topk"), .budget = 5},
                                                         {.policy = Spec("h2o"), .budget = 5}}}};
   ReplayOptions options{.trajectories = true, .selections = true};
-  const auto told = replay_jobs(jobs, options, Device());
-  CHECK(told[0][0][0].result.device == "cpu");
-  CHECK(told[0][0][0].trajectory.selected_begin.size() == 21);
-  CHECK(told[0][1][0].result.device == "a device");
+  const auto outcomes = replay_jobs(jobs, options, Device());
+  CHECK(outcomes[0][0][0].result.device == "cpu");
+  CHECK(outcomes[0][0][0].trajectory.selected_begin.size() == 21);
+  CHECK(outcomes[0][1][0].result.device == "a device");
   options.selections = false;
   CHECK(replay_jobs(jobs, options, Device())[0][0][0].result.device == "a device");
 }

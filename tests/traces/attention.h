@@ -12,7 +12,7 @@ inline Eigen::MatrixXd logits(const Unit& unit, int member) {
          unit.key.cast<double>().transpose();
 }
 
-/// [n, n] causal softmax of the logits, within chunks and beside a sink if there are any.
+/// [n, n] causal softmax of the logits, within chunks and with a sink if there are any.
 inline Eigen::MatrixXd attention(const Unit& unit, int member) {
   Eigen::MatrixXd weight = logits(unit, member);
   for (Eigen::Index step = 0; step < weight.rows(); ++step) {

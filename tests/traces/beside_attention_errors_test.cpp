@@ -107,7 +107,7 @@ std::vector<Fault> faults() {
   };
 }
 
-TEST_CASE("a fault beside attention is rejected by name") {
+TEST_CASE("a fault in what is recorded in addition to attention is rejected by name") {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "t.h5";
   for (const Fault& fault : faults()) {

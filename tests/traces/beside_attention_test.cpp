@@ -19,7 +19,7 @@ struct FullTrace {
   std::filesystem::path file = folder / "t.h5";
 };
 
-TEST_CASE("a unit has its heads' part of what is recorded beside attention") {
+TEST_CASE("a unit has its heads' part of what is recorded in addition to attention") {
   const FullTrace full;
   const Trace trace(full.file);
   for (int kv_head = 0; kv_head < 2; ++kv_head) {
@@ -47,7 +47,7 @@ TEST_CASE("a unit has its heads' part of what is recorded beside attention") {
   }
 }
 
-TEST_CASE("a layer says what is recorded of it beside attention") {
+TEST_CASE("a layer lists what is recorded of it in addition to attention") {
   const FullTrace full;
   const std::vector<LayerInfo> layers = Trace(full.file).sequences().front().layers;
   CHECK(layers[0].hidden == kHidden);
@@ -192,7 +192,7 @@ TEST_CASE("gradients of any size keep their digits in float16") {
   }
 }
 
-TEST_CASE("the trace_id covers what is recorded beside attention") {
+TEST_CASE("the trace_id covers what is recorded in addition to attention") {
   SynthOptions options;
   options.tokens = 16;
   const std::string bare = synthesize(options).id();

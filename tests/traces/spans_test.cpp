@@ -150,7 +150,7 @@ std::vector<Fault> faults() {
          write_numbers(file, "start", {-1, 0});
        },
        "/start: expected a token in 0..4 at [0], found -1"},
-      {"a start behind the text",
+      {"a start after the text",
        [](const auto& file) {
          write_numbers(file, "start", {1, 5});
        },
@@ -160,7 +160,7 @@ std::vector<Fault> faults() {
          write_numbers(file, "end", {1, 5});
        },
        "/end: expected one in 2..5, after the span's start at [0], found 1"},
-      {"an end behind the text",
+      {"an end after the text",
        [](const auto& file) {
          write_numbers(file, "end", {3, 6});
        },

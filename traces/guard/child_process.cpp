@@ -79,8 +79,8 @@ std::array<int, 2> make_pipe() {
   return ends;
 }
 
-/// The library must be at rest, as the child could not wait for another thread to finish with it.
-pid_t fork_beside_library() {
+/// No thread may use the library meanwhile, as the child could not wait for it to finish.
+pid_t fork_with_library_idle() {
   const Hdf5Lock lock;
   return fork();
 }
@@ -92,7 +92,7 @@ ChildProcess::ChildProcess(const GuardLimits& limits, const std::function<std::s
   const auto [reading, writing] = make_pipe();
   const pid_t parent = getpid();
   const BlockedSignals blocked;
-  child_ = fork_beside_library();
+  child_ = fork_with_library_idle();
   if (child_ == 0) {
     reset_signal_handlers();
     limit_this_process(limits);

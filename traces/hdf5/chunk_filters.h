@@ -14,9 +14,9 @@ namespace kvsim {
 /// gzip, and shuffle before gzip.
 class ChunkFilters {
  public:
-  /// The filters of the dataset, which is chunked; nothing if they are others, are told to leave
-  /// out chunks that the dataset does not fill, or shuffle other elements than those of `format`.
-  /// The caller holds the Hdf5Lock.
+  /// The filters of the dataset, which is chunked. Returns nothing if they are others, if they
+  /// leave out chunks that the dataset does not fill, or if they shuffle other elements than those
+  /// of `format`. The caller holds the Hdf5Lock.
   static std::optional<ChunkFilters> of(const H5::DataSet& dataset, NumberFormat format);
 
   /// For numbers that no filter has touched.

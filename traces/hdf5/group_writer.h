@@ -6,8 +6,8 @@
 
 namespace kvsim {
 
-// HDF5 notes when groups were made, unless it is told not to: equal contents have to give equal
-// files. The caller holds the Hdf5Lock.
+// HDF5 stores when groups were made. These functions switch that off, as equal contents have to
+// give equal files. The caller holds the Hdf5Lock.
 
 /// Makes the group of the absolute `path`, whose parent is there.
 H5::Group create_group(const H5::H5File& file, const std::string& path);

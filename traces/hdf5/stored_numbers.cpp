@@ -21,8 +21,8 @@ float float_of_half(std::uint16_t half) {
   const std::uint32_t exponent = magnitude & kLargestExponent;
   const std::uint32_t normal = magnitude + kOtherBias;
   const std::uint32_t not_finite = normal + kOtherBias;
-  // A subnormal is a multiple of 2^-24: put it behind the leading 1 of 2^-14, which is then taken
-  // away.
+  // A subnormal is a multiple of 2^-24: its bits become the fraction of a number that begins at
+  // 2^-14, which is then subtracted.
   constexpr std::uint32_t kLeastNormal = (127U - 14U) << 23;
   const auto subnormal = std::bit_cast<std::uint32_t>(
       std::bit_cast<float>(magnitude + kLeastNormal) - std::bit_cast<float>(kLeastNormal));

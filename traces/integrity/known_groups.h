@@ -16,7 +16,7 @@ struct KnownGroup {
   std::map<std::string, std::string> texts = {};
 };
 
-/// All groups of a trace that the format knows, each behind the one that holds it. Throws
+/// All groups of a trace that the format knows, each after the one that holds it. Throws
 /// DataError. The caller holds the Hdf5Lock.
 std::vector<KnownGroup> known_groups(const GroupReader& root);
 

@@ -42,7 +42,7 @@ def main() -> None:
 def make_question(rng: random.Random, passage: str, keys: list[str], values: list[str]) -> dict:
     """A question for the value of the first key."""
     choices = rng.sample(values, CHOICES)
-    told = dict(zip(keys, choices))
+    facts = dict(zip(keys, choices))
     answer = choices[0]
     asked = keys[0]
     rng.shuffle(choices)
@@ -51,7 +51,7 @@ def make_question(rng: random.Random, passage: str, keys: list[str], values: lis
     context, done, needle = "", 0, (0, 0)
     for cut, key in zip(cuts, order):
         context += passage[done:cut]
-        fact = key + told[key]
+        fact = key + facts[key]
         if key == asked:
             needle = (len(context), len(context) + len(fact))
         context += fact

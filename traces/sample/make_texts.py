@@ -43,9 +43,9 @@ def make_text(
     rng: random.Random, source: str, keys: list[str], values: list[str], options: argparse.Namespace
 ) -> dict:
     """One text, its `prompt_length` in characters, and its spans."""
-    told = {key: rng.choice(values) for key in rng.sample(keys, options.facts)}
-    asked = rng.sample(sorted(told), options.questions)
-    before = options.tokens * 3 // 4 - 1 - 2 * options.facts  # characters, beside <s>
+    facts = {key: rng.choice(values) for key in rng.sample(keys, options.facts)}
+    asked = rng.sample(sorted(facts), options.questions)
+    before = options.tokens * 3 // 4 - 1 - 2 * options.facts  # characters, in addition to <s>
     after = options.tokens - options.tokens * 3 // 4 - 3 * options.questions
     start = rng.randrange(len(source) - before - after)
     passage = source[start : start + before + after]
@@ -56,14 +56,14 @@ def make_text(
         return text + addition
 
     text, done = "", 0
-    for cut, key in zip(sorted(rng.sample(range(before), options.facts)), told):
-        text = add(text + passage[done:cut], key + told[key], "needle")
+    for cut, key in zip(sorted(rng.sample(range(before), options.facts)), facts):
+        text = add(text + passage[done:cut], key + facts[key], "needle")
         done = cut
     text += passage[done:before]
     prompt_length, done = len(text), before
     for cut, key in zip(sorted(rng.sample(range(after), options.questions)), asked):
         text = add(text + passage[done : before + cut], "?" + key, "question")
-        text = add(text, told[key], "answer")
+        text = add(text, facts[key], "answer")
         done = before + cut
     return {"text": text + passage[done:], "prompt_length": prompt_length, "spans": spans}
 

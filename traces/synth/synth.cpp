@@ -102,13 +102,13 @@ std::size_t synth_memory(const SynthOptions& options) {
   // In double precision: four parts of a head, keys and values for its outputs, a step's weights.
   const std::size_t work = size(std::min(options.threads, options.kv_heads)) *
                            (4 * keys + (options.output ? keys + values + 4 : 0));
-  // Each with a copy that is written; gradients are scaled in one more.
-  std::size_t beside = std::max(2 * heads * values * size(options.hidden),
+  // Each of the others has a copy that is written; gradients are scaled in one more.
+  std::size_t others = std::max(2 * heads * values * size(options.hidden),
                                 3 * size(options.gradient_samples) * heads * tokens * values);
   for (const SynthDownstream::Rows& rows : SynthDownstream::all_rows()) {
-    beside = std::max(beside, 2 * tokens * size(options.*rows.width));
+    others = std::max(others, 2 * tokens * size(options.*rows.width));
   }
-  return (tokens * stored + beside) * sizeof(float) + tokens * work * sizeof(double);
+  return (tokens * stored + others) * sizeof(float) + tokens * work * sizeof(double);
 }
 
 Trace synthesize(const SynthOptions& options, const SynthProgress& progress) {

@@ -58,7 +58,7 @@ void synthesize(const std::filesystem::path& file, const SynthOptions& options,
                 const SynthProgress& progress = {});
 
 /// An estimate of the memory that writing such a file takes, in bytes: the heads of one layer, the
-/// work on one per thread, and what a layer has besides attention. Throws as synthesize().
+/// work on one per thread, and what a layer has in addition to attention. Throws as synthesize().
 std::size_t synth_memory(const SynthOptions& options);
 
 /// The same in memory.

@@ -7,7 +7,7 @@
 
 namespace kvsim {
 
-/// What stands behind the heads of a synthetic layer (construction: traces/README.md).
+/// What follows the heads of a synthetic layer (construction: traces/README.md).
 class SynthDownstream {
  public:
   /// Keeps a reference to the options. `value_dim`: of a head.

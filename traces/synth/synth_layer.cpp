@@ -62,7 +62,7 @@ class LayerWork {
   std::atomic<bool> failed_ = false;
 };
 
-/// What the queries of a head see besides the keys up to themselves.
+/// How the attention of a head differs from causal attention to all keys.
 struct HeadMask {
   std::optional<int> chunk;
   float sink = -std::numeric_limits<float>::infinity();  ///< minus infinity: none

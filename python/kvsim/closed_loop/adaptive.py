@@ -131,8 +131,8 @@ def _caches(geometry: Geometry, job: Job, plan: Plan, how: How, trace: Trace) ->
     text = {"sequence": job.name, "prompt_length": job.prompt_length, "num_tokens": len(job.ids)}
     budgets = None
     if (plan.policy.rpartition("@")[2] or how.allocate) in MEASURED_SPLITS:
-        given = {**how.options(), "sequences": [job.name]}
-        split = _engine.split_budgets(trace._opened, plan.policy, str(plan.budget), given)
+        measured = {**how.options(), "sequences": [job.name]}
+        split = _engine.split_budgets(trace._opened, plan.policy, str(plan.budget), measured)
         budgets = [
             [of_head for at, _, of_head in split if at == layer] for layer in geometry.layers
         ]

@@ -22,7 +22,7 @@ from .choice import Refuse, refused_by_imposed, refused_policies
 from .loops import How, Job, Plan
 from .recorded import as_in_trace, checked_logits, recorded
 from .replayed import plans_of
-from .texts import given_texts, jobs_of
+from .texts import input_texts, jobs_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,10 +80,10 @@ def prepare(
     if not any(specs) or not any(amounts):
         raise UsageError("expected at least one policy and one budget, found none")
     refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
-    given = given_texts(texts)
-    has_text = any(isinstance(text.text, str) for text in given)
+    inputs = input_texts(texts)
+    has_text = any(isinstance(text.text, str) for text in inputs)
     model, tokenizer = _loaded(model, tokenizer, has_text)
-    jobs = jobs_of(given, tokenizer, names, prompt_length)
+    jobs = jobs_of(inputs, tokenizer, names, prompt_length)
     _require_room(model, jobs)
     if trace is not None and (also is not None or gradient_samples != 1):
         raise UsageError(
@@ -94,7 +94,7 @@ def prepare(
         recorded_too = _also(model, specs, how.allocate, also, gradient_samples)
     else:
         trace = trace if isinstance(trace, Trace) else Trace(trace)
-        prompted = prompt_length is not None or any(text.prompt_length for text in given)
+        prompted = prompt_length is not None or any(text.prompt_length for text in inputs)
         jobs = as_in_trace(trace, jobs, prompted)
     return Asked(model, tokenizer, jobs, trace, specs, amounts, refused, how, recorded_too)
 

@@ -95,12 +95,12 @@ def _of_part(part: pd.DataFrame, seed: int) -> list[dict[str, object]]:
     for metric in metrics:
         for outcome in outcomes:
             agreeing = sign(metric) * sign(outcome)
-            told = [
+            correlations = [
                 (agreeing * table.at[metric, outcome], len(text[[metric, outcome]].dropna()))
                 for table, text in zip(tables, texts)
             ]
-            told = [(value, points) for value, points in told if value == value]
-            rows.append({"metric": metric, "outcome": outcome, **_summary(told, seed)})
+            defined = [(value, points) for value, points in correlations if value == value]
+            rows.append({"metric": metric, "outcome": outcome, **_summary(defined, seed)})
     return rows
 
 
@@ -117,8 +117,8 @@ def spearman(columns: pd.DataFrame) -> pd.DataFrame:
     return found.round(12)  # so that equal ranks give 1
 
 
-def _summary(told: list[tuple[float, int]], seed: int) -> dict[str, object]:
-    values = np.array([value for value, _ in told])
+def _summary(correlations: list[tuple[float, int]], seed: int) -> dict[str, object]:
+    values = np.array([value for value, _ in correlations])
     if not len(values):
         nothing = dict.fromkeys(["spearman", "low", "high"], float("nan"))
         says = f"no text ranks them: fewer than {FEWEST_POLICIES} policies, or all alike"
@@ -129,7 +129,7 @@ def _summary(told: list[tuple[float, int]], seed: int) -> dict[str, object]:
         "low": low,
         "high": high,
         "texts": len(values),
-        "points": min(points for _, points in told),
+        "points": min(points for _, points in correlations),
         "says": _verdict(low, high, len(values)),
     }
 

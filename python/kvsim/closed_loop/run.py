@@ -100,8 +100,8 @@ def evaluate(
     leave out what the loop cannot run, with a KvsimWarning. After KeyboardInterrupt the same call
     does the rest of `output`.
     """
-    given = dict(locals())
-    return evaluate_as(None, protocol=protocol_from(given), **given)
+    arguments = dict(locals())
+    return evaluate_as(None, protocol=protocol_from(arguments), **arguments)
 
 
 def evaluate_as(
@@ -167,9 +167,9 @@ def _command_of(asked: Asked, share: Share, loop: str, how: How) -> str:
     words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
     if share.shard:
         words["shard"] = share.shard
-    told = ", ".join(f"{name}={value!r}" for name, value in words.items())
+    arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
     names = [job.name for job in asked.jobs]
-    return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {told})"
+    return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {arguments})"
 
 
 def _make(

@@ -25,7 +25,7 @@ FORMS = (
 
 
 @dataclass(frozen=True)
-class Given:
+class InputText:
     """A text before it is tokenised. Spans and the prompt are counted in characters."""
 
     text: str | np.ndarray  # or token ids, int32 [n]
@@ -35,7 +35,7 @@ class Given:
     prompt_length: int | None = None
 
 
-def given_texts(texts: object) -> list[Given]:
+def input_texts(texts: object) -> list[InputText]:
     """What `texts` names: one of FORMS, or a sequence of these. Raises UsageError for others.
 
     A file with the suffix .jsonl has a text per line; any other is one text, named after the file.
@@ -44,16 +44,19 @@ def given_texts(texts: object) -> list[Given]:
         texts = [texts]
     elif not isinstance(texts, Iterable):
         raise UsageError(f"texts: expected {FORMS}, found a {type(texts).__name__}")
-    found: list[Given] = []
+    found: list[InputText] = []
     for index, text in enumerate(texts):
-        found += _given(text, f"texts[{index}]")
+        found += _inputs_of(text, f"texts[{index}]")
     if not found:
         raise UsageError("texts: expected at least one, found none")
     return found
 
 
 def jobs_of(
-    given: Sequence[Given], tokenizer: Any, names: Sequence[str] | None, prompt_length: int | None
+    texts: Sequence[InputText],
+    tokenizer: Any,
+    names: Sequence[str] | None,
+    prompt_length: int | None,
 ) -> list[Job]:
     """Tokenises texts. `names` and `prompt_length` (in tokens) hold for all of them.
 
@@ -62,10 +65,10 @@ def jobs_of(
     """
     if isinstance(names, str):
         raise UsageError(f"names: expected a list of names, found the text {names!r}")
-    if names is not None and len(names) != len(given):
-        raise UsageError(f"names: expected {len(given)}, one for each text, found {len(names)}")
+    if names is not None and len(names) != len(texts):
+        raise UsageError(f"names: expected {len(texts)}, one for each text, found {len(names)}")
     jobs: dict[str, Job] = {}
-    for index, text in enumerate(given):
+    for index, text in enumerate(texts):
         job = _job(text, tokenizer, names[index] if names is not None else None, prompt_length)
         if job.name in jobs:
             raise UsageError(
@@ -82,7 +85,7 @@ def text_id(ids: np.ndarray) -> str:
 
 
 def _is_one(texts: object) -> bool:
-    if isinstance(texts, (str, Path, Mapping, Given)):
+    if isinstance(texts, (str, Path, Mapping, InputText)):
         return True
     if isinstance(texts, np.ndarray) or hasattr(texts, "detach"):  # of numpy, of torch
         return texts.ndim == 1
@@ -93,8 +96,8 @@ def _is_number(value: object) -> bool:
     return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
 
 
-def _given(text: object, source: str) -> list[Given]:
-    if isinstance(text, Given):
+def _inputs_of(text: object, source: str) -> list[InputText]:
+    if isinstance(text, InputText):
         return [text]
     if isinstance(text, str):
         if "\n" not in text and text.endswith((".txt", ".jsonl")):
@@ -103,11 +106,11 @@ def _given(text: object, source: str) -> list[Given]:
                 KvsimWarning,
                 stacklevel=2,
             )
-        return [Given(text, source)]
+        return [InputText(text, source)]
     if isinstance(text, Path):
         return read_lines(text) if text.suffix == ".jsonl" else _read_whole(text)
     if isinstance(text, Mapping):
-        return [_given_fields(text, source)]
+        return [_from_fields(text, source)]
     if hasattr(text, "detach"):
         text = text.detach().cpu().numpy()
     try:
@@ -118,10 +121,10 @@ def _given(text: object, source: str) -> list[Given]:
         raise UsageError(f"{source}: expected {FORMS}, found a {type(text).__name__}")
     if ids.size and (ids.min() < 0 or ids.max() >= 2**31):
         raise UsageError(f"{source}: expected token ids of 0 or more")
-    return [Given(ids.astype(np.int32), source)]
+    return [InputText(ids.astype(np.int32), source)]
 
 
-def read_lines(path: Path) -> list[Given]:
+def read_lines(path: Path) -> list[InputText]:
     """Reads a text per line: a string of JSON, or an object with text, spans, name, prompt_length.
 
     Raises RecordError for another line, and for a file without any.
@@ -136,18 +139,18 @@ def read_lines(path: Path) -> list[Given]:
             value = json.loads(line)
         except ValueError as error:
             raise RecordError(f"{place}: expected JSON: {error}") from error
-        found.append(_given_fields({"text": value} if isinstance(value, str) else value, place))
+        found.append(_from_fields({"text": value} if isinstance(value, str) else value, place))
     if not found:
         raise RecordError(f"{path}: expected texts, found an empty file")
     return found
 
 
-def _read_whole(path: Path) -> list[Given]:
+def _read_whole(path: Path) -> list[InputText]:
     (text,) = read_texts([path], [])
-    return [Given(text.text, text.source, text.name)]
+    return [InputText(text.text, text.source, text.name)]
 
 
-def _given_fields(fields: object, source: str) -> Given:
+def _from_fields(fields: object, source: str) -> InputText:
     """A text from the fields of a line of JSON."""
     if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
         raise RecordError(f'{source}: expected a string or {{"text": "...", "spans": [...]}}')
@@ -157,10 +160,10 @@ def _given_fields(fields: object, source: str) -> Given:
         )
     text = fields["text"]
     prompt = prompt_characters(fields, text, source)
-    return Given(text, source, fields.get("name"), labelled_parts(fields, text, source), prompt)
+    return InputText(text, source, fields.get("name"), labelled_parts(fields, text, source), prompt)
 
 
-def _job(text: Given, tokenizer: Any, name: str | None, prompt_length: int | None) -> Job:
+def _job(text: InputText, tokenizer: Any, name: str | None, prompt_length: int | None) -> Job:
     if prompt_length is not None and text.prompt_length is not None:
         raise UsageError(
             f"prompt_length: {text.source} says its own, of {text.prompt_length} characters; "

@@ -139,8 +139,8 @@ def from_kvpress(press: ScorerPress, name: str | None = None) -> type[Policy]:
     needs = _needs_of(press)
     settings = _settings_of(press)
 
-    def init(self, budget, **given):
-        PressPolicy.__init__(self, budget, given)
+    def init(self, budget, **parameters):
+        PressPolicy.__init__(self, budget, parameters)
 
     init.__signature__ = _signature_of(settings)
     return type(

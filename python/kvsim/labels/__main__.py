@@ -1,6 +1,7 @@
 """`kvsim labels TRACE -o labels.npz`, which the program hands over to `python -m kvsim.labels`."""
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
@@ -45,20 +46,20 @@ def _lines() -> Callable[[int, int], None]:
     return report
 
 
-def _write(given: object) -> None:
-    path = check_output(given.output)
+def _write(arguments: Namespace) -> None:
+    path = check_output(arguments.output)
     names = ("sequences", "layers", "heads", "mode", "eviction_interval", "threads")
-    options = {name: getattr(given, name) for name in names}
-    labelling = Labelling(given.trace, given.budgets, given.block, options)
-    if not given.quiet:
+    options = {name: getattr(arguments, name) for name in names}
+    labelling = Labelling(arguments.trace, arguments.budgets, arguments.block, options)
+    if not arguments.quiet:
         mebibytes = labelling.memory_bytes >> 20
         print(
             f"kvsim: labels of {len(labelling)} units; about {mebibytes} MiB of memory on "
             f"{labelling.threads} threads",
             file=sys.stderr,
         )
-    bar = sys.stderr.isatty() and not given.quiet
-    lines = None if given.quiet else _lines()
+    bar = sys.stderr.isatty() and not arguments.quiet
+    lines = None if arguments.quiet else _lines()
     with (
         reporter(True, "units") if bar else nullcontext(lines) as report,
         written(path, labelling) as file,
@@ -69,10 +70,10 @@ def _write(given: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
-    given = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(arguments)
     try:
         with terminated_as_interrupted():
-            _write(given)
+            _write(parsed)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except DataError as error:
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KvsimError as error:
         return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
-        return fail(f"interrupted; {given.output} is not written", STATUS_OTHER)
+        return fail(f"interrupted; {parsed.output} is not written", STATUS_OTHER)
     return 0
 
 

@@ -53,7 +53,7 @@ class Labelling:
     ) -> None:
         from .. import _engine
 
-        given = options_without(NOT_HERE, options)
+        settings = options_without(NOT_HERE, options)
         if not isinstance(block, Integral) or not 1 <= block <= _LONGEST_BLOCK:
             raise UsageError(
                 f"--block: expected a whole number from 1 to {_LONGEST_BLOCK}, found {block!r}"
@@ -61,7 +61,7 @@ class Labelling:
         amounts = [] if budgets is None else listed(budgets)
         (self.trace,) = opened(trace)
         self.block = int(block)
-        self._plan = _engine.LabelPlan(self.trace._opened, amounts, self.block, given)
+        self._plan = _engine.LabelPlan(self.trace._opened, amounts, self.block, settings)
         self._units = self._plan.units()
         self.mode = self._plan.mode()
 

@@ -27,7 +27,7 @@
     });
   }
 
-  // Figures: where the library is beside the page, it replaces the pictures.
+  // Figures: where the library is next to the page, it replaces the pictures.
   if (!window.Plotly) return;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 640px)");

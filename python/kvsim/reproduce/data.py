@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..closed_loop.texts import Given, given_texts
+from ..closed_loop.texts import InputText, input_texts
 from ..errors import UsageError
 from ..model.spans import with_offsets
 from ..model.texts import read_texts
@@ -19,7 +19,7 @@ class Group:
     """Texts of one file; each has a name."""
 
     name: str
-    texts: tuple[Given, ...]
+    texts: tuple[InputText, ...]
 
 
 def read_groups(
@@ -53,7 +53,7 @@ def read_groups(
     return groups
 
 
-def with_prompt(text: Given) -> Given:
+def with_prompt(text: InputText) -> InputText:
     """The text with a prompt that ends before its first question, or else its first answer.
 
     A prompt that the text has stays. Raises UsageError if there is neither.
@@ -70,7 +70,7 @@ def with_prompt(text: Given) -> Given:
     )
 
 
-def fields_of(text: Given) -> dict[str, Any]:
+def fields_of(text: InputText) -> dict[str, Any]:
     """The text as `kvsim.evaluate` takes it: the fields of a line of JSON."""
     found: dict[str, Any] = {"text": text.text, "name": text.name, "spans": list(text.spans)}
     if text.prompt_length is not None:
@@ -78,21 +78,21 @@ def fields_of(text: Given) -> dict[str, Any]:
     return found
 
 
-def _named(path: Path, count: int) -> tuple[Given, ...]:
-    texts = given_texts(path)
+def _named(path: Path, count: int) -> tuple[InputText, ...]:
+    texts = input_texts(path)
     return tuple(
         replace(text, name=text.name or f"{path.stem}-{number}")
         for number, text in enumerate(texts[:count], 1)
     )
 
 
-def _pieces(path: Path, tokenizer: Any, tokens: int) -> list[Given]:
+def _pieces(path: Path, tokenizer: Any, tokens: int) -> list[InputText]:
     """The text in pieces that have `tokens` tokens with the special ones; the rest is left out."""
     (text,) = read_texts([path], [])
     characters = with_offsets(tokenizer, text.text, add_special_tokens=False).characters
     size = tokens - tokenizer.num_special_tokens_to_add()
     found = [
-        Given(
+        InputText(
             text.text[characters[at][0] : characters[at + size - 1][1]],
             f"{path.name} from token {at}",
             f"{path.stem}-{at}",

@@ -76,10 +76,10 @@ class Experiment:
         if is_steady:
             asked["eviction_interval"] = "1"
         has_prompt = asked.get("mode") == "prefill"
-        given = [with_prompt(text) if has_prompt else text for text in group.texts]
+        texts = [with_prompt(text) if has_prompt else text for text in group.texts]
         frame = closed_loop.evaluate(
             self.model,
-            [fields_of(text) for text in given],
+            [fields_of(text) for text in texts],
             list(policies.values()),
             list(budgets),
             tokenizer=self.tokenizer,

@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _protocol(options: argparse.Namespace) -> dict[str, str]:
     """Those options of the protocol that the user gave."""
-    given = {name: getattr(options, name) for name in _engine.Protocol().evictions}
-    return {name: value for name, value in given.items() if value is not None}
+    options_by_name = {name: getattr(options, name) for name in _engine.Protocol().evictions}
+    return {name: value for name, value in options_by_name.items() if value is not None}
 
 
 def _generation(options: argparse.Namespace) -> Generation:

@@ -52,7 +52,7 @@ def trace_of_arrays(
         "logit_softcap": logit_softcap,
         "rope": None if rope is None else _rope(rope),
     }
-    masked = [_by_layer(what, given, arrays) for what, given in masks.items()]
+    masked = [_by_layer(what, mask, arrays) for what, mask in masks.items()]
     sinks = _by_layer("sink_logit", sink_logit, arrays)
     sinks = {layer: _sinks(layer, each, shapes[0][0]) for layer, each in sinks.items()}
     if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
@@ -66,29 +66,29 @@ def trace_of_arrays(
             raise UsageError(f"from_arrays: expected some of {', '.join(axes)}, found {dataset}")
         for layer, array in _other(dataset, axes[dataset], values, arrays, shapes).items():
             others[layer][dataset] = array
-    given = [
+    per_layer = [
         (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
          *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer])
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
     half = all(each.dtype == np.float16 for triple in arrays.values() for each in triple)
-    return _engine.trace_of(header, name, prompt_length, ids, given, parts, label_seed, half)
+    return _engine.trace_of(header, name, prompt_length, ids, per_layer, parts, label_seed, half)
 
 
-def _by_layer(name: str, given: object, arrays: Mapping[int, list[np.ndarray]]) -> dict[int, Any]:
+def _by_layer(name: str, value: object, arrays: Mapping[int, list[np.ndarray]]) -> dict[int, Any]:
     """What every layer has, or a dict from layer to that, as such a dict."""
-    if given is None:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
-        return dict.fromkeys(arrays, given)
-    if not set(given) <= set(arrays):
-        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*given]}")
-    return dict(given)
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(arrays, value)
+    if not set(value) <= set(arrays):
+        raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*value]}")
+    return dict(value)
 
 
-def _sinks(layer: int, given: ArrayLike, heads: int) -> list[float]:
-    sinks = np.asarray(_on_host(given))
+def _sinks(layer: int, values: ArrayLike, heads: int) -> list[float]:
+    sinks = np.asarray(_on_host(values))
     if sinks.shape != (heads,) or sinks.dtype.kind not in "fiu":
         raise UsageError(
             f"sink_logit: layer {layer}: expected {heads} numbers, one per query head, found "
@@ -100,16 +100,16 @@ def _sinks(layer: int, given: ArrayLike, heads: int) -> list[float]:
 def _other(
     name: str,
     axes: tuple[str, ...],
-    given: ArrayLike | Mapping[int, ArrayLike] | None,
+    data: ArrayLike | Mapping[int, ArrayLike] | None,
     arrays: Mapping[int, list[np.ndarray]],
     shapes: list[tuple[int, ...]],
 ) -> dict[int, np.ndarray]:
     """Per layer one of the other datasets that a trace may hold."""
-    if given is None:
+    if data is None:
         return {}
-    if not isinstance(given, Mapping) and len(arrays) > 1:
+    if not isinstance(data, Mapping) and len(arrays) > 1:
         raise UsageError(f"{name}: expected a dict from layer to array, as there are several")
-    by_layer = given if isinstance(given, Mapping) else {next(iter(arrays)): given}
+    by_layer = data if isinstance(data, Mapping) else {next(iter(arrays)): data}
     if not set(by_layer) <= set(arrays):
         raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*by_layer]}")
     heads, (_, tokens, dim) = shapes[0][0], shapes[2]

@@ -180,7 +180,7 @@ class Trace:
             of every layer, or a dict from layer to that.
           num_layers: of the model; None: the highest given layer + 1.
           spans: labelled parts of the text, (first token, token after the last, label) each.
-          label_seed: of the draws behind output_score_grad.
+          label_seed: of the draws for output_score_grad.
           also: what else a trace may hold of a layer (traces/README.md), an array or a dict from
             layer to that: output_projection [Hq * dv, hidden], residual [n, hidden],
             output_score_grad [S, Hq, n, dv], mlp_activation [n, width] ...

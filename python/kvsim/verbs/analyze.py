@@ -55,14 +55,21 @@ def analyze(
     amounts = [] if budgets is None else listed(budgets)
     check_scratch(options.get("scratch"), output)
     absent = ("reference", "every")
-    given = options_without(absent, {"mode": mode, "threads": threads, **options})
+    settings = options_without(absent, {"mode": mode, "threads": threads, **options})
     replayed = {} if policies is None else {"policies": specs, "budgets": amounts}
-    command = command_of("analyze", trace, {"what": names, **replayed, **given})
+    command = command_of("analyze", trace, {"what": names, **replayed, **settings})
     from .. import _engine
 
     with reporter(progress, "units") as report:
         tables, notes = _engine.analyze(
-            engine_traces(trace), names, specs, amounts, given, file_name(output), command, report
+            engine_traces(trace),
+            names,
+            specs,
+            amounts,
+            settings,
+            file_name(output),
+            command,
+            report,
         )
     warn_of(notes)
     return {name: frame_of(*table) for name, table in tables.items()}

@@ -50,13 +50,13 @@ def curve(
     specs, errors = listed(policies), ",".join(listed(output_error))
     check_scratch(options.get("scratch"), output)
     absent = ("reference", "every")
-    given = options_without(absent, {"mode": mode, "threads": threads, **options})
-    command = command_of("curve", trace, {"policies": specs, "output_error": errors, **given})
+    settings = options_without(absent, {"mode": mode, "threads": threads, **options})
+    command = command_of("curve", trace, {"policies": specs, "output_error": errors, **settings})
     from .. import _engine
 
     with reporter(progress, "units") as report:
         (columns, about), notes = _engine.curve(
-            engine_traces(trace), specs, given, errors, file_name(output), command, report
+            engine_traces(trace), specs, settings, errors, file_name(output), command, report
         )
     warn_of(notes)
     return frame_of(columns, about)

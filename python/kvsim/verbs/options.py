@@ -63,28 +63,28 @@ class Options(ProtocolOptions, total=False):
 
 def engine_options(options: Options) -> dict[str, object]:
     """The options as the engine takes them, without those that are None."""
-    given = {name: value for name, value in options.items() if value is not None}
+    settings = {name: value for name, value in options.items() if value is not None}
     for name in ("sequences", "layers", "heads"):
-        if name in given and not isinstance(given[name], int) and len(given[name]) == 0:
+        if name in settings and not isinstance(settings[name], int) and len(settings[name]) == 0:
             raise UsageError(f"{name}: expected at least one, found none; None stands for all")
     for name in ("layers", "heads"):
-        if name in given:
-            given[name] = ",".join(listed(given[name]))
-    if isinstance(given.get("sequences"), str):
-        given["sequences"] = given["sequences"].split(",")
-    elif "sequences" in given:
-        given["sequences"] = [str(name) for name in given["sequences"]]
-    if "scratch" in given:
-        given["scratch"] = os.fspath(given["scratch"])
-    return given
+        if name in settings:
+            settings[name] = ",".join(listed(settings[name]))
+    if isinstance(settings.get("sequences"), str):
+        settings["sequences"] = settings["sequences"].split(",")
+    elif "sequences" in settings:
+        settings["sequences"] = [str(name) for name in settings["sequences"]]
+    if "scratch" in settings:
+        settings["scratch"] = os.fspath(settings["scratch"])
+    return settings
 
 
-def protocol_from(given: dict[str, object]) -> _engine.Protocol:
-    """Takes the options of the protocol out of `given`. Raises UsageError for a wrong value."""
+def protocol_from(arguments: dict[str, object]) -> _engine.Protocol:
+    """Takes the options of the protocol out of `arguments`. Raises UsageError for a wrong value."""
     from .. import _engine
 
-    names = [name for name in ProtocolOptions.__annotations__ if name in given]
-    return _engine.Protocol(**{name: given.pop(name) for name in names})
+    names = [name for name in ProtocolOptions.__annotations__ if name in arguments]
+    return _engine.Protocol(**{name: arguments.pop(name) for name in names})
 
 
 def check_scratch(scratch: object, output: object) -> None:

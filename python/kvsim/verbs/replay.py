@@ -77,7 +77,7 @@ def replay(
     """
     opened = trace if isinstance(trace, Trace) else Trace(trace)
     name = opened.only_sequence() if sequence is None else sequence
-    given = options_without(
+    settings = options_without(
         ("sequences", "layers", "heads", "shard", "scratch"), {"mode": mode, **options}
     )
     layers = [each for text in opened.sequences if text.name == name for each in text.layers]
@@ -86,12 +86,12 @@ def replay(
     if kv_head is None:
         heads = [head for each in layers if each.index == layer for head in each.kv_heads]
         kv_head = _only("kv_head", heads)
-    given.update(sequences=[name], layers=str(layer), heads=str(kv_head))
+    settings.update(sequences=[name], layers=str(layer), heads=str(kv_head))
     from .. import _engine
 
     with reporter(progress, "replays") as report:
         fields, notes = _engine.replay(
-            engine_traces(opened)[0], listed(policy), listed(budget), given, report
+            engine_traces(opened)[0], listed(policy), listed(budget), settings, report
         )
     warn_of(notes)
     return Replay(**{**fields, "row": frame_of(fields["row"]).iloc[0]})

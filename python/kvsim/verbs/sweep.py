@@ -76,9 +76,9 @@ def sweep(
     same call does the rest. What a policy of Python raises is raised, with a note of the policy,
     the unit and the step. Issues KvsimWarning where something runs other than it was asked for.
     """
-    given = {"mode": mode, "threads": threads, **options}
+    all_options = {"mode": mode, "threads": threads, **options}
     frame, notes = sweep_as(
-        None, trace, policies, budgets, given, output, progress, executor, force
+        None, trace, policies, budgets, all_options, output, progress, executor, force
     )
     warn_of(notes)
     return frame
@@ -103,20 +103,20 @@ def sweep_as(
     if not any(specs) or not any(amounts):
         raise UsageError("a sweep takes at least one policy and one budget")
     check_scratch(options.get("scratch"), output)
-    given = engine_options(options)
-    arguments = {"policies": specs, "budgets": amounts, **given}
+    settings = engine_options(options)
+    arguments = {"policies": specs, "budgets": amounts, **settings}
     if output is not None:
         output = os.fspath(output)
     from .. import _engine
 
     traces, command = opened(trace), command or command_of("sweep", trace, arguments)
-    request = ([each._opened for each in traces], specs, amounts, given, output, force, command)
+    request = ([each._opened for each in traces], specs, amounts, settings, output, force, command)
     with reporter(progress, "replays") as report:
         if executor is None:
             columns, notes = _engine.sweep(*request, report)
         else:
             with closing(_engine.PartedSweep(*request)) as parted:
-                skipped = run_parts(executor, parted, traces, amounts, given, report)
+                skipped = run_parts(executor, parted, traces, amounts, settings, report)
                 columns, notes = parted.columns(), parted.notes()
                 if skipped:
                     missing = parted.total() - parted.done()

@@ -32,7 +32,7 @@ Count per_attended(const Spec& policy, const Rules& rules, const UnitSizes& unit
   return each;
 }
 
-/// A configuration, besides what all share.
+/// The cost of one configuration, without the work that all configurations share.
 Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, Count held,
                 const Protocol& protocol) {
   Count sum = kStep * unit.tokens +

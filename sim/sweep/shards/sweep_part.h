@@ -16,7 +16,7 @@ struct PartUnit {
   std::vector<std::pair<std::size_t, int>> replays;  ///< (index of the policy, budget), in order
 };
 
-/// Some jobs on one sequence, as another process is told to do them.
+/// Some jobs on one sequence, as they are described to another process.
 struct SweepPart {
   std::size_t trace = 0;  ///< index into the plan's traces
   std::string sequence;

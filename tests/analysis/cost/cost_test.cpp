@@ -22,7 +22,7 @@ double table_1_cache(const std::string& model) {  // of batch 128, 2,048 tokens
   return kv_bytes_per_token(named(model_shapes(), model)) * 128 * 2048;
 }
 
-// Weights, embeddings tied or not, and what every layer has beside its matrices.
+// Counts weights, embeddings tied or not, and what every layer has in addition to its matrices.
 std::int64_t opt_parameters(const ModelShape& model) {
   const std::int64_t d = std::int64_t{model.query_heads} * model.head_dim;
   return (50272 + 2050) * d + model.layers * (12 * d * d + 13 * d) + 2 * d;
@@ -57,7 +57,7 @@ TEST_CASE("parameter counts follow from the architectures") {
 TEST_CASE("Scissorhands Table 1: two of three cache sizes are as printed, in GiB") {
   CHECK(table_1_cache("opt-175b") == 1152 * kGiB);
   CHECK(table_1_cache("llama-65b") == 640 * kGiB);
-  // Printed: 950. Layers and hidden size, printed beside it, give 3.2% more; no unit gives 950.
+  // Printed: 950. Layers and hidden size, printed next to it, give 3.2% more; no unit gives 950.
   CHECK(table_1_cache("bloom-176b") == 980 * kGiB);
   CHECK(980 / 950.0 == Approx(1.032).margin(5e-4));
   CHECK(table_1_cache("bloom-176b") == Approx(1052.3e9).epsilon(1e-4));

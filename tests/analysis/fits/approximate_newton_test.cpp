@@ -89,7 +89,7 @@ TEST_CASE("a step on a sample shrinks the error by a constant factor", "[analysi
   CHECK(steps > 3);
 }
 
-TEST_CASE("A^T D A is within a tenth of the Hessian beside a large u", "[analysis]") {
+TEST_CASE("A^T D A is within a tenth of the Hessian where u is large", "[analysis]") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const SoftmaxRegression regression = problem(seed, 8, 3);
     RandomStream random(seed, {1});

@@ -140,7 +140,7 @@ TEST_CASE("uniform data are rejected", "[power_law]") {
   CHECK(fit->over_log_normal.log_ratio < 0);
 }
 
-// A tail far enough out resembles a power law, so that not every sample is told apart.
+// A tail far enough out resembles a power law, so that not every sample is recognised.
 TEST_CASE("what passes for a power law of other samples is the smaller part of them",
           "[power_law]") {
   const auto passes = [](const PowerLawFit& fit, const LikelihoodRatio& ratio) {
@@ -192,7 +192,7 @@ TEST_CASE("no log-normal is likelier than the one compared with", "[power_law]")
   CHECK(fit->over_log_normal.log_ratio < 0);
 }
 
-TEST_CASE("equal values have equal fits, in any order and beside values ignored", "[power_law]") {
+TEST_CASE("equal values have equal fits, in any order and next to values ignored", "[power_law]") {
   Values values = planted(2.5, 100, 0);
   const Values expected = fields(*fit_power_law(values, {.samples = 20, .seed = 3}));
   CHECK(fields(*fit_power_law(values, {.samples = 20, .seed = 3})) == expected);

@@ -44,7 +44,7 @@ TEST_CASE("positions are taken as listed, in order and once", "[analysis]") {
   CHECK(steps_shown("9/0", 10) == Steps{0, 9});
 }
 
-TEST_CASE("a position behind the end of the text is refused", "[analysis]") {
+TEST_CASE("a position after the end of the text is refused", "[analysis]") {
   const Unit unit = random_unit({.tokens = 10}, 1);
   const std::string analysis = GENERATE("attention-maps", "repetition");
   CHECK_THROWS_AS(analyse(analysis + ":positions=0/10", unit), UsageError);

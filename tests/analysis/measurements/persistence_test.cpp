@@ -175,7 +175,7 @@ TEST_CASE("of one token nothing is pivotal and all persists", "[analysis]") {
   CHECK(row.real("every_persistence_ratio") == 1);
 }
 
-TEST_CASE("a split behind the end of the text is refused", "[analysis]") {
+TEST_CASE("a split after the end of the text is refused", "[analysis]") {
   const Unit unit = random_unit({.tokens = 4}, 1);
   CHECK(analyse("persistence:split=4", unit).at(0).integer("split") == 4);
   CHECK_THROWS_AS(analyse("persistence:split=5", unit), UsageError);

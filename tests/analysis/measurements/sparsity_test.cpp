@@ -15,7 +15,7 @@ double sparsity(const Unit& unit, const std::string& threshold) {
   return analyse("sparsity:threshold=" + threshold, unit).at(0).real("sparsity");
 }
 
-TEST_CASE("sparsity counts what is small beside its row's largest", "[analysis]") {
+TEST_CASE("sparsity counts what is small next to its row's largest", "[analysis]") {
   // As shares of the largest: 1; 1, 0.007; 1, 0.37, 0.05; 0.14, 1, 0.08, 0.37.
   const std::vector<std::vector<double>> logits{{3}, {0, -5}, {7, 6, 4}, {-2, 0, -2.5, -1}};
   const Unit unit = unit_of_logits(4, [&](int t, int j) { return logits[t][j]; });

@@ -66,7 +66,7 @@ Flip read_flipped(std::string& image, std::size_t bit, const std::string& expect
   return result;
 }
 
-/// One child after the other reads on behind the bit at which the last one died.
+/// One child after the other reads on after the bit at which the last one died.
 void read_in_children(std::string image, const std::vector<std::size_t>& bits,
                       const std::string& expected, const itimerval& limit, const Read& read,
                       SharedFlips& flips) {

@@ -44,9 +44,9 @@ std::set<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-/// Files beside the inputs that may be there: the output, what start() writes, and the journal
-/// with which SQLite undoes an unfinished commit when the file is next opened. A program that was
-/// ended leaves its partial file to the next writer.
+/// Checks the files. Apart from the inputs these may be there: the output, what start() writes, and
+/// the journal with which SQLite undoes an unfinished commit when the file is next opened. A
+/// program that was ended leaves its partial file to the next writer.
 void check_files(const fs::path& folder, std::set<std::string> allowed, const std::string& output,
                  bool was_ended) {
   allowed.insert({"out", "err", "tally", output});

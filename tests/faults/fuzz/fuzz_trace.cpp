@@ -41,7 +41,7 @@ std::uint32_t word_at(const std::uint8_t* data) {
   return word;
 }
 
-/// How many bytes from `data` on the checksum behind them covers; 0: there is none.
+/// How many bytes from `data` on are covered by the checksum after them; 0: there is none.
 std::size_t checked_bytes(const std::uint8_t* data, std::size_t size) {
   for (std::size_t bytes = kSignatureBytes; bytes + 4 <= std::min(size, kMostOfAStructure);
        ++bytes) {

@@ -79,7 +79,7 @@ static int is_path_failed(enum Kind kind, const char* path) {
 }
 
 static int is_descriptor_failed(enum Kind kind, int descriptor) {
-  if (!(kinds & kind) || descriptor == STDERR_FILENO) return 0;  // errors are told there
+  if (!(kinds & kind) || descriptor == STDERR_FILENO) return 0;  // errors are printed there
   char link[32] = "/proc/self/fd/";
   char path[PATH_MAX + 1] = "";
   int length = (int)strlen(link);

@@ -16,14 +16,14 @@ static const kvsim_parameter parameters[] = {
     {.name = "share", .type = KVSIM_AMOUNT, .initial = "0.5", .help = "tokens"}};
 
 /* The number that ends the replay is made of the parameters: 1000 order + 100 share + length. */
-static void* create_told(const double* values, int32_t budget, uint64_t seed) {
+static void* create_failing(const double* values, int32_t budget, uint64_t seed) {
   (void)budget, (void)seed;
-  int32_t* told = malloc(sizeof *told);
-  *told = (int32_t)(1000 * values[0] + 100 * values[2] + values[1]);
-  return told;
+  int32_t* code = malloc(sizeof *code);
+  *code = (int32_t)(1000 * values[0] + 100 * values[2] + values[1]);
+  return code;
 }
 
-static int32_t tell(const kvsim_step* step, double* scores, void* state) {
+static int32_t fail(const kvsim_step* step, double* scores, void* state) {
   (void)step, (void)scores;
   return *(const int32_t*)state;
 }
@@ -116,12 +116,12 @@ static int32_t analyze(const kvsim_unit* unit, const double* values, kvsim_add_r
 int kvsim_plugin(const kvsim_host* host) {
   kvsim_policy policy = {.version = KVSIM_PLUGIN_VERSION,
                          .size = sizeof policy,
-                         .name = "told",
+                         .name = "failing",
                          .keeps = "nothing that matters",
                          .parameters = parameters,
                          .num_parameters = 3,
-                         .create = create_told,
-                         .update = tell,
+                         .create = create_failing,
+                         .update = fail,
                          .destroy = free};
   if (host->register_policy(host, &policy) != 0) return 1;
   policy.name = "drawn";

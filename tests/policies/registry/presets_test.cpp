@@ -48,7 +48,7 @@ TEST_CASE("explicit settings override a preset wherever it stands", "[policies]"
   CHECK(canonical("h2o:recent=8,preset=lm-eval,score=sum") == expected);
 }
 
-TEST_CASE("a preset stands beside combinators", "[policies]") {
+TEST_CASE("a preset can be combined with combinators", "[policies]") {
   CHECK(canonical("tova:preset=paper+protect:first=2,last=4") ==
         "tova:scope=layer,score=cached+protect:first=2,last=4");
 }
@@ -71,7 +71,7 @@ TEST_CASE("two presets at once are refused", "[policies]") {
              Catch::Contains("'preset' is given twice"));
 }
 
-TEST_CASE("what stands beside a preset is checked as ever", "[policies]") {
+TEST_CASE("parameters next to a preset are checked as ever", "[policies]") {
   CHECK_THAT(message("h2o:preset=flexgen,recent=1,recent=2"), Catch::Contains("given twice"));
   CHECK_THAT(message("h2o:preset=flexgen,scor=sum"), Catch::Contains("'score'"));
 }

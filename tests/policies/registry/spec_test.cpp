@@ -8,7 +8,7 @@
 
 namespace kvsim::spec_test {
 
-// What the canonical form of h2o shows behind recent and score.
+// What the canonical form of h2o shows after recent and score.
 const std::string kRest = ",overlap=no,precision=double,positions=text,keep=heavy";
 
 std::string canonical(const char* text) { return Spec(text).text(); }

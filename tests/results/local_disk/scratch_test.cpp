@@ -46,12 +46,12 @@ struct Place {
   std::filesystem::path shared = folder / "shared";
   std::filesystem::path local = folder / "local";
   std::filesystem::path file = shared / "r.sqlite";
-  std::vector<std::string> told;
+  std::vector<std::string> messages;
 
   Place() { std::filesystem::create_directory(shared); }
 
   Scratch scratch(std::chrono::milliseconds interval = std::chrono::minutes(1)) {
-    return {local, [this](const std::string& line) { told.push_back(line); }, interval};
+    return {local, [this](const std::string& line) { messages.push_back(line); }, interval};
   }
 };
 
@@ -69,7 +69,7 @@ TEST_CASE("a file is written on the local disk and comes to its place whole", "[
   }
   CHECK(names_in(place.shared) == std::vector<std::string>{"r.sqlite"});
   CHECK(names_in(place.local).empty());
-  CHECK(place.told.empty());
+  CHECK(place.messages.empty());
 }
 
 TEST_CASE("a local copy begins with the rows of its file", "[scratch]") {
@@ -82,7 +82,7 @@ TEST_CASE("a local copy begins with the rows of its file", "[scratch]") {
     CHECK(policies_of(place.file) == std::vector<std::string>{"h2o"});
   }
   CHECK(policies_of(place.file) == std::vector<std::string>{"h2o", "tova"});
-  CHECK(place.told.empty());
+  CHECK(place.messages.empty());
 }
 
 TEST_CASE("new rows come to the place of the file now and then", "[scratch]") {
@@ -116,18 +116,18 @@ TEST_CASE("a file that another program changed is not overwritten", "[scratch]")
   std::optional<ResultStore> store(std::in_place, place.file, Access::write, place.scratch());
   store->add({row("tova")});
   ResultStore(place.file, Access::write).add({row("window")});
-  const std::filesystem::path beside = store->keep();
-  CHECK(beside != place.file);
+  const std::filesystem::path other = store->keep();
+  CHECK(other != place.file);
   CHECK(policies_of(place.file).back() == "window");
-  CHECK(policies_of(beside).back() == "tova");
-  REQUIRE(place.told.size() == 1);
-  CHECK_THAT(place.told[0], Catch::Contains(beside.string()) && Catch::Contains("kvsim merge"));
+  CHECK(policies_of(other).back() == "tova");
+  REQUIRE(place.messages.size() == 1);
+  CHECK_THAT(place.messages[0], Catch::Contains(other.string()) && Catch::Contains("kvsim merge"));
   store->add({row("sink")});
   store.reset();
-  CHECK(policies_of(beside).back() == "tova");
-  CHECK(policies_of(beside).size() == (was_there ? 3 : 2));
+  CHECK(policies_of(other).back() == "tova");
+  CHECK(policies_of(other).size() == (was_there ? 3 : 2));
   CHECK(names_in(place.shared).size() == 2);
-  CHECK(place.told.size() == 1);
+  CHECK(place.messages.size() == 1);
 }
 
 TEST_CASE("rows that cannot come to their place stay on the local disk, which a line names",
@@ -146,7 +146,7 @@ TEST_CASE("rows that cannot come to their place stay on the local disk, which a 
       local = error.what();
     }
   }
-  CHECK(place.told.empty());  // the error did
+  CHECK(place.messages.empty());  // the error did
   REQUIRE(names_in(place.local).size() == 1);
   const auto kept = place.local / names_in(place.local)[0] / "r.sqlite";
   CHECK_THAT(local, Catch::Contains(kept.string()));
@@ -159,15 +159,15 @@ TEST_CASE("rows that cannot come to their place stay on the local disk, which a 
   CHECK(names_in(place.local).empty());
 }
 
-TEST_CASE("what fails while a store is left without an end is told", "[scratch]") {
+TEST_CASE("what fails while a store is left without an end is reported", "[scratch]") {
   Place place;
   {
     ResultStore store(place.file, Access::write, place.scratch());
     store.add({row("h2o")});
     std::filesystem::remove_all(place.shared);
   }
-  REQUIRE(place.told.size() == 1);
-  CHECK_THAT(place.told[0], Catch::Contains("all rows are in " + place.local.string()));
+  REQUIRE(place.messages.size() == 1);
+  CHECK_THAT(place.messages[0], Catch::Contains("all rows are in " + place.local.string()));
 }
 
 TEST_CASE("a place that cannot be written fails before any work", "[scratch]") {
@@ -200,7 +200,7 @@ TEST_CASE("two stores of a process share the local copy of a file", "[scratch]")
   CHECK(names_in(place.shared).empty());
   CHECK(first.keep() == place.file);
   CHECK(policies_of(place.file).size() == 2);
-  CHECK(place.told.empty());
+  CHECK(place.messages.empty());
 }
 
 TEST_CASE("result files have a rollback journal, never a write-ahead log", "[scratch]") {

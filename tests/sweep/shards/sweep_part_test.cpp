@@ -1,4 +1,4 @@
-// Jobs that another process plans again from what it is told of them.
+// Another process plans jobs again from their description.
 
 #include "sim/sweep/shards/sweep_part.h"
 

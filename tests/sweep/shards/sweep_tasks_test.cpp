@@ -27,7 +27,7 @@ Costs uneven(std::size_t count) {
   return costs;
 }
 
-TEST_CASE("every item is in one task, beside its neighbours", "[sweep]") {
+TEST_CASE("every item is in one task, next to its neighbours", "[sweep]") {
   const Costs costs = uneven(GENERATE(1, 2, 17, 5000));
   std::vector<std::size_t> partitioned;
   for (const auto& task : tasks_of(costs)) {

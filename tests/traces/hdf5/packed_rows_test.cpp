@@ -198,7 +198,7 @@ TEST_CASE("chunks that were never written hold the fill value") {
   CHECK(unpacked(dataset, 1, 0, kRows) == Matrix::Constant(kRows, kDim, 7));
 }
 
-TEST_CASE("a damaged chunk is told from a sound one") {
+TEST_CASE("a damaged chunk is distinguished from a sound one") {
   const File file;
   const hsize_t offset[] = {1, 0, 0};
   int count = 0;

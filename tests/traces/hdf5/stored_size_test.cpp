@@ -34,7 +34,7 @@ class OneDataset {
     H5Dwrite_chunk(dataset_.getId(), H5P_DEFAULT, 0, offset.data(), bytes.size(), bytes.data());
   }
 
-  /// The error of opening it, behind its path.
+  /// The error of opening it, without the path that it begins with.
   std::string error(bool written = false) const {
     const Place place{"t.h5", "/"};
     try {

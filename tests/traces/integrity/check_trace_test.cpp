@@ -62,7 +62,7 @@ TEST_CASE("of a trace of version 1 there is nothing to check") {
   CHECK(check.heads == 0);
 }
 
-TEST_CASE("a check ends when it is told to") {
+TEST_CASE("a check ends when its interrupt check throws") {
   const FullTrace full;
   struct Stop {};
   CHECK_THROWS_AS(check_trace(Trace(full.file), [] { throw Stop(); }), Stop);

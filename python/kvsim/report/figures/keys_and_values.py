@@ -51,7 +51,7 @@ def plan(comparison: Comparison) -> list[Plan]:
         return [Missing(NAME, TITLE, why, f"kvsim report {file} -o DIR --trace TRACE")]
     method, embed = plane()
     radii = {of: _relative_radius(rows, of) for of in ("key", "value")}
-    told = (
+    distances = (
         f"with {_CENTRES} centres the farthest key is at {radii['key']:.2f} of the distance that "
         f"it has with one, the farthest value at {radii['value']:.2f}"
     )
@@ -59,12 +59,12 @@ def plan(comparison: Comparison) -> list[Plan]:
     caption = (
         f"Sequence {sequence}, layer/KV head {names}: {len(shown)} of {total} tokens on a plane "
         f"({method}), from early (pale) to late (dark), with the {_CENTRES} centres that greedy "
-        f"k-centre picks (green; SubGen Figure 1). Mean over all heads: {told}."
+        f"k-centre picks (green; SubGen Figure 1). Mean over all heads: {distances}."
     )
     if method == PCA:
         caption += " With scikit-learn (pip install 'kvsim[tsne]') it is t-SNE, as in the paper."
     panels = cache(partial(_panels, path, sequence, heads, shown, embed))
-    return [Drawing(NAME, TITLE, caption, f"{method}: {told}", partial(_draw, panels))]
+    return [Drawing(NAME, TITLE, caption, f"{method}: {distances}", partial(_draw, panels))]
 
 
 def _heads(rows: pd.DataFrame) -> list[tuple[int, int]]:

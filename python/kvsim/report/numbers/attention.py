@@ -52,12 +52,12 @@ class Head:
             yield first, weights / (weights.sum(axis=1, keepdims=True) + np.exp(sink - most))
 
 
-def find_trace(named: str, beside: Path, trace_id: str) -> Path:
-    """Finds the trace file that the rows name: at this path, or next to the result file.
+def find_trace(named: str, folder: Path, trace_id: str) -> Path:
+    """Finds the trace file that the rows name: at this path, or in `folder`, the result file's.
 
     Raises TraceError if the file is missing or has another trace_id.
     """
-    candidates = [Path(named), beside / named, beside / Path(named).name]
+    candidates = [Path(named), folder / named, folder / Path(named).name]
     error = TraceError(f"the trace {named} is not there")
     for path in filter(Path.is_file, candidates):
         try:

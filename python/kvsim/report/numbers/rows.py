@@ -27,8 +27,8 @@ def given_labels(rows: pd.DataFrame) -> dict[str, str]:
     """The labels that the sweep gave to policies. A file may lack the column."""
     if "label" not in rows:
         return {}
-    given = rows[rows["label"].notna()].drop_duplicates("policy", keep="last")
-    return dict(zip(given["policy"], given["label"].astype(str)))
+    labelled = rows[rows["label"].notna()].drop_duplicates("policy", keep="last")
+    return dict(zip(labelled["policy"], labelled["label"].astype(str)))
 
 
 def first_traces(results: Results, rows: pd.DataFrame) -> pd.Series:

@@ -42,16 +42,16 @@ def _is_same(first: str, second: str) -> bool:
         return first == second
 
 
-def labels(specs: list[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A label for each spec: the given one, or its name with the parameters that differ.
+def labels(specs: list[str], chosen: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A label for each spec: the chosen one, or its name with the parameters that differ.
 
-    Parameters are named if specs without a given label share the name. All labels are different,
+    Parameters are named if specs without a chosen label share the name. All labels are different,
     and none is longer than LONGEST.
     """
     found: dict[str, str] = {}
     for spec in specs:
-        if given and spec in given:
-            found[spec] = _unused(given[spec], set(found.values()))
+        if chosen and spec in chosen:
+            found[spec] = _unused(chosen[spec], set(found.values()))
     specs = [spec for spec in specs if spec not in found]
     parsed = {spec: _parts(spec) for spec in specs}
     same = defaultdict(list)

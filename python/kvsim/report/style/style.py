@@ -106,9 +106,9 @@ def _names_in_figures(references: bool) -> list[str]:
 def styles(
     specs: Iterable[str],
     oracles: Iterable[str] | None = None,
-    given: Mapping[str, str] | None = None,
+    chosen: Mapping[str, str] | None = None,
 ) -> dict[str, Style]:
-    """One style for each spec or policy name. `given` has labels for some of them.
+    """One style for each spec or policy name. `chosen` has labels for some of them.
 
     `oracles` are specs that do not compete; without it they are those that the registry knows.
     The place of a policy in the registry gives it its colour in all files. Variants of it take free
@@ -119,7 +119,7 @@ def styles(
     """
     specs = sorted(specs)
     known = oracle_names()
-    names, above = labels(specs, given), set(known if oracles is None else oracles)
+    names, above = labels(specs, chosen), set(known if oracles is None else oracles)
     found = {}
     ladder = _places([spec for spec in specs if spec in above], known)
     last = max([len(known) - 1, *ladder.values()])

@@ -151,8 +151,8 @@ typedef struct kvsim_rows kvsim_rows;
  * analysis. */
 typedef int32_t (*kvsim_add_row)(kvsim_rows* rows, int32_t query, const double* values);
 
-/* A column of the analysis' table, besides those that name the trace, the sequence, the layer and
- * the heads. */
+/* A column of the analysis' table. The columns that name the trace, the sequence, the layer and the
+ * heads come in addition. */
 typedef struct kvsim_column {
   const char* name;    /* lower-case letters, digits and '_' */
   const char* meaning; /* definition, with unit and range */
