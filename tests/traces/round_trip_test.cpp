@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/small_trace.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/trace.h"
@@ -140,6 +141,9 @@ TEST_CASE("several threads may read, from several traces") {
   write_small_trace(folder / "two.h5", header, ElementType::float32);
   const Trace one(folder / "one.h5"), two(folder / "two.h5");
   const Matrix key = numbered_layer(header, kSmallTokens, 1).key[1];
+  // Opening forks. The allocator of clang 14's address sanitizer keeps in the child the locks that
+  // other threads had, as libc's does not: the child would wait for them for ever.
+  const bool opens = !test_support::has_address_sanitizer();
   std::vector<int> right(4);
   std::vector<std::thread> threads;
   threads.reserve(right.size());
@@ -148,7 +152,7 @@ TEST_CASE("several threads may read, from several traces") {
       for (int turn = 0; turn < 20; ++turn) {
         count += one.read_unit({"a", 1, 1}).key == key;
         count += two.read_unit({"a", 1, 1}).key == key;
-        count += Trace(folder / "one.h5").id() == two.id() ? 0 : 1;
+        count += opens && Trace(folder / "one.h5").id() == two.id() ? 0 : 1;
       }
     });
   }
