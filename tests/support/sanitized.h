@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether sanitizers watch is known when a test runs, and not when it is compiled: a sanitized tree
-// links the tests that another tree has compiled.
+// Whether sanitizers watch is known when a test runs, and not when it is compiled: the tree of the
+// address sanitizer links the tests that another tree has compiled.
 
 extern "C" {
 __attribute__((weak)) void __asan_init();
