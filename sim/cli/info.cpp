@@ -38,6 +38,21 @@ std::string also(const LayerInfo& layer) {
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// The types of all keys: a recorder chooses one for each layer of each sequence.
+std::string stored_types(const Trace& trace) {
+  std::map<int, int> layers;
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    for (const LayerInfo& layer : sequence.layers) ++layers[layer.key_bytes];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [bytes, count] : layers) {
+    parts.push_back(layers.size() == 1
+                        ? element_type(bytes)
+                        : fmt::format("{} in {} layers", element_type(bytes), count));
+  }
+  return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void print_header(const Trace& trace) {
   const TraceHeader& header = trace.header();
   const auto line = [](const char* name, const auto& value) {
@@ -57,6 +72,7 @@ void print_header(const Trace& trace) {
   line("head dim", header.head_dim);
   line("value dim", header.value_dim);
   line("scale", header.scale);
+  line("numbers", stored_types(trace));
   if (header.logit_softcap) line("soft cap", *header.logit_softcap);
   if (header.rope) {
     line("rotation", fmt::format("{}, {} frequencies", header.rope->style,

@@ -41,7 +41,7 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   print(check_trace(trace));
   const auto checks = verify(trace, selection_of(given), *backend_from(*values), threads_of(given));
 
-  Table table{{"sequence", "layer", "worst relative error", "limit", "verdict"}, {}};
+  Table table{{"sequence", "layer", "worst error", "limit", "verdict"}, {}};
   for (const LayerCheck& check : checks) {
     const std::string verdict =
         !check.has_output ? "no recorded output" : (check.agrees() ? "agrees" : "DIFFERS");
@@ -50,6 +50,8 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
                           fmt::format("{:.0e}", check.limit), verdict});
   }
   write_aligned(std::cout, table);
+  std::cout << "\nerrors: |recomputed - recorded| of a head's output, over the mean length of the "
+               "values that its attention sums\n";
 
   const auto count = [&](auto predicate) {
     return std::count_if(checks.begin(), checks.end(), predicate);

@@ -10,13 +10,17 @@ namespace kvsim {
 namespace {
 
 double worst_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend) {
+  const Eigen::VectorXf length = unit.value.rowwise().norm();
   double worst = 0;
   for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
-    for (int head = 0; head < unit.group_size(); ++head) {
+    for (int i = 0; i < unit.group_size(); ++i) {
+      const HeadAttention& head = block.heads[i];
+      const Eigen::VectorXf summed = head.weight * length.head(head.weight.cols());
       for (int row = 0; row < block.num_steps; ++row) {
-        const auto expected = recorded[head].row(block.first_step + row).cast<double>();
-        const double difference = (block.heads[head].output.row(row) - expected).norm();
-        if (difference > 0) worst = std::max(worst, difference / expected.norm());
+        const auto expected = recorded[i].row(block.first_step + row).cast<double>();
+        const double difference = (head.output.row(row) - expected).norm();
+        if (difference == 0) continue;
+        worst = std::max(worst, difference * head.weight_sum[row] / double{summed[row]});
       }
     }
   });

@@ -14,7 +14,8 @@ import pytest
 import kvsim
 from kvsim.files.partial import folder_aside, put_in_place, written_whole
 from kvsim.labels.__main__ import main as labels
-from kvsim.record.trace_file import HeadStream, TraceFile
+from kvsim.record.spool import SpooledRows
+from kvsim.record.trace_file import TraceFile
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "sample" / "tiny-llama.h5"
 
@@ -74,18 +75,21 @@ def test_a_folder_of_a_killed_process_is_removed_by_the_next(tmp_path):
     assert names(tmp_path) == ["f"]
 
 
-def test_a_trace_that_may_not_grow_is_one_line(tmp_path):
+@pytest.mark.parametrize("most", [100000, 600000])  # of the spool, and of the trace
+def test_a_trace_that_may_not_grow_is_one_line(most, tmp_path):
     path = tmp_path / "t.h5"
     with (
-        largest_file(100000),
+        largest_file(most),
         pytest.raises(kvsim.KvsimError, match=f"^{path}: cannot be written: File too large$"),
         TraceFile(path) as file,
     ):
         group = file.h5["sequences"].create_group("a")
-        stream = HeadStream(group, "key", 4, 64, np.dtype("float32"))
-        numbers = np.random.default_rng(0).standard_normal((4, 1000, 64), np.float32)
-        stream.append(numbers)
-        stream.close()
+        for name in ("key", "value"):
+            rows = SpooledRows(file.spool, 4, 64, 4)
+            numbers = np.random.default_rng(0).standard_normal((4, 500, 64), np.float32)
+            rows.append(numbers)
+            file.write_heads(group, name, rows, "float32")
+            file.spool.clear()
         file.commit()
     assert names(tmp_path) == []
 

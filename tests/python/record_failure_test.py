@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from kvsim.record import RecordError, RecordWarning, recording
-from record_zoo import build, check, tokens
+from record_zoo import build, check, sharp, tokens
+
+ALSO = ("output_projection", "residual", "output_score_grad")
 
 
 def texts(path):
@@ -58,3 +60,58 @@ def test_after_a_refusal_another_text_is_recorded(tmp_path):
             model(tokens(12), attention_mask=mask)
         model(tokens(9))
     assert [len(ids) for ids in texts(path).values()] == [9]
+
+
+def test_an_exception_leaves_the_finished_texts_in_a_trace_of_their_own(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    path.touch()  # what may be replaced, but is not
+    kept = pytest.warns(RecordWarning, match=r"^1 finished text went to .*t\.unfinished\.h5$")
+    named = recording(model, path, names=["a", "b", "c"], also=ALSO)
+    with kept, pytest.raises(Fails), named, torch.no_grad():
+        model(tokens(8))
+        model(tokens(7))
+        raise Fails
+    assert path.stat().st_size == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"t.h5", "t.unfinished.h5"}
+    unfinished = tmp_path / "t.unfinished.h5"
+    assert {name: len(ids) for name, ids in texts(unfinished).items()} == {"a": 8}
+    with h5py.File(unfinished) as file:
+        assert set(ALSO) <= {*file["sequences/a/layers/0"], *file["model/layers/0"]}
+    check(unfinished, 1e-2)
+
+
+def test_a_text_that_was_ended_is_kept_too(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    kept = pytest.warns(RecordWarning, match="2 finished texts went to")
+    with kept, pytest.raises(Fails), recording(model, path) as recorder, torch.no_grad():
+        for length in (8, 7):
+            model(tokens(length))
+            recorder.end_texts()
+        model(tokens(5))
+        raise Fails
+    ids = texts(tmp_path / "t.unfinished.h5")
+    assert {name: len(each) for name, each in ids.items()} == {"sequence-0": 8, "sequence-1": 7}
+    check(tmp_path / "t.unfinished.h5", 1e-2)
+
+
+def test_a_text_that_is_refused_costs_no_earlier_one(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    kept = pytest.warns(RecordWarning, match="2 finished texts went to")
+    refused = pytest.raises(RecordError, match=r"sequence-2, layer 1: .* that kvsim verify allows")
+    with kept, refused, recording(model, path, dtype="float16"), torch.no_grad():
+        model(tokens(8))
+        model(tokens(7))
+        sharp(model)(tokens(9))
+    assert list(texts(tmp_path / "t.unfinished.h5")) == ["sequence-0", "sequence-1"]
+
+
+def test_nothing_is_kept_in_the_place_of_a_file_that_is_no_trace(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    (tmp_path / "t.unfinished.h5").write_text("notes")
+    warned = pytest.warns(RecordWarning, match="could not be kept: .*unfinished.* is no trace")
+    with warned, pytest.raises(Fails), recording(model, path), torch.no_grad():
+        model(tokens(8))
+        model(tokens(7))
+        raise Fails
+    assert (tmp_path / "t.unfinished.h5").read_text() == "notes"
+    assert not path.exists()

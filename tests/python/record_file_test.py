@@ -18,7 +18,8 @@ import pytest
 import kvsim
 from conftest import PROGRAM, needs_program
 from kvsim.record import UsageError, recording
-from kvsim.record.trace_file import HeadStream, TraceFile
+from kvsim.record.spool import SpooledRows
+from kvsim.record.trace_file import TraceFile
 from record_zoo import build, generate, tokens
 from trace_format import checked_id, seal_again
 
@@ -96,17 +97,21 @@ def test_equal_recordings_are_equal_files(trace, tmp_path):
     assert (tmp_path / "again.h5").read_bytes() == trace.read_bytes()
 
 
-@pytest.mark.parametrize("pieces", [[1] * 300, [300], [255, 1, 44], [256, 256, 88]])
+@pytest.mark.parametrize("pieces", [[1] * 300, [300], [127, 1, 172], [128, 128, 44]])
 def test_rows_arrive_in_order(pieces, tmp_path):
-    numbers = np.random.default_rng(0).random((2, sum(pieces), 128)).astype(np.float16)
+    numbers = np.random.default_rng(0).random((2, sum(pieces), 128)).astype(np.float32)
     with TraceFile(tmp_path / "t.h5") as file:
-        stream = HeadStream(file.h5, "key", 2, 128, np.dtype("float16"))
+        other = SpooledRows(file.spool, 2, 128, 4)
+        spooled = SpooledRows(file.spool, 2, 128, 4)
         for rows in np.split(numbers, np.cumsum(pieces)[:-1], axis=1):
-            stream.append(rows)
-        assert stream.rows == sum(pieces)
-        stream.close()
-        np.testing.assert_array_equal(file.h5["key"][()], numbers)
-        assert file.h5["key"].chunks == (1, 256, 128)
+            spooled.append(rows)
+            other.append(-rows)
+        assert spooled.rows == sum(pieces)
+        assert spooled.largest == np.abs(numbers).max()
+        file.write_heads(file.h5["sequences"], "key", spooled, "float32")
+        np.testing.assert_array_equal(file.h5["sequences/key"][()], numbers)
+        assert file.h5["sequences/key"].chunks == (1, 128, 128)
+    assert not list(tmp_path.iterdir())
 
 
 def test_texts_with_every_character(tmp_path):
@@ -153,12 +158,15 @@ LONG = """
     step = 10_000
     for tokens in (step, 5 * step):  # 30 and 150 MB of numbers
         with TraceFile(f"{sys.argv[1]}/{tokens}.h5") as file:
-            sequence = Sequence(file.h5.create_group("sequences/a"), "", "float16")
+            sequence = Sequence("a", "", file.spool)
             rows = torch.zeros(8, step, 64)
             for _ in range(tokens // step):
                 sequence.feed(None, torch.ones(step, dtype=torch.bool), None, set())
                 sequence.append(0, {"query": rows, "key": rows, "value": rows})
             sequence.close()
+            group = file.h5.create_group("sequences/a/layers/0")
+            for name, spooled in sequence.spooled[0].items():
+                file.write_heads(group, name, spooled, "float16")
             heads = {"num_layers": 1, "num_query_heads": 8, "num_kv_heads": 8}
             dims = {"head_dim": 64, "value_dim": 64, "scale": 0.125, "dtype": "float16"}
             file.write_attributes("/", {"kvtrace_version": 2, "model": "m", "recorder": ""})

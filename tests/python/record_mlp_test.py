@@ -168,4 +168,5 @@ def test_an_overflow_of_float16_says_what_to_do(tmp_path, monkeypatch, capsys):
     letters().save_pretrained("model")
     (tmp_path / "text.txt").write_text("to be or not to be")
     command = ["model", "--text", "text.txt", "-o", "t.h5", "--also", "mlp_activation"]
+    command += ["--dtype", "float16"]
     fail(capsys, 3, "layers/2/mlp_activation", *command)

@@ -6,7 +6,7 @@ import transformers
 
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, RecordWarning, UsageError, recording
-from record_zoo import _config, build, generate, padded, tokens, verify_with_program
+from record_zoo import _config, build, generate, padded, sharp, tokens, verify_with_program
 
 
 def refuse(model, path, reason, run, error=RecordError, **options):
@@ -14,6 +14,15 @@ def refuse(model, path, reason, run, error=RecordError, **options):
         run(model)
     assert "\n" not in str(raised.value)
     assert list(path.parent.iterdir()) == []
+
+
+def refuse_the_second(model, path, reason, run, error=RecordError, **options):
+    """The same, but the first text was finished."""
+    kept = pytest.warns(RecordWarning, match="1 finished text went to")
+    refused = pytest.raises(error, match=reason)
+    with kept, refused, recording(model, path, **options):
+        run(model)
+    assert [file.name for file in path.parent.iterdir()] == ["t.unfinished.h5"]
 
 
 @pytest.fixture
@@ -134,23 +143,22 @@ def test_numbers_too_large_for_float16_ask_for_float32(path):
     model = build("llama")
     with torch.no_grad():
         model.model.layers[1].self_attn.v_proj.weight *= 1e6
-    refuse(model, path, "layer 1, value: .* does not fit into float16; use --dtype float32", read)
+    reason = "layer 1, value: .* does not fit into float16; use --dtype auto or float32"
+    refuse(model, path, reason, read, dtype="float16")
     with recording(model, path, dtype="float32"):
         read(model)
 
 
 def test_numbers_that_float16_rounds_too_much_are_refused_after_the_first_text(path):
-    model = build("llama")
-    with torch.no_grad():
-        model.model.layers[1].self_attn.q_proj.weight *= 8
-        model.model.layers[1].self_attn.k_proj.weight *= 8
+    model = sharp(build("llama"))
 
     def run(model):
         read(model)
         read(model)
         pytest.fail("the second text began")
 
-    refuse(model, path, "layer 1: .* that kvsim verify allows; use --dtype float32", run)
+    reason = "layer 1: .* that kvsim verify allows; use --dtype auto or float32"
+    refuse(model, path, reason, run, dtype="float16")
     with recording(model, path, dtype="float32"):
         read(model)
     verify_with_program(path)
@@ -274,7 +282,7 @@ def test_a_text_that_lacks_a_layer_is_refused(path):
         read(model)
         model.model.layers = layers
 
-    refuse(build("llama"), path, r"sequence-1 has layers \[0, 1\], an earlier one", run)
+    refuse_the_second(build("llama"), path, r"sequence-1 has layers \[0, 1\], an earlier one", run)
 
 
 def test_a_recording_of_nothing_is_refused(path):
@@ -294,19 +302,23 @@ def test_a_recording_inside_another_is_refused(path):
     [
         (dict(layers=[3]), r"layers: expected some of 0\.\.2, found \[3\]"),
         (dict(layers=[]), r"layers: expected some of 0\.\.2"),
-        (dict(dtype="bfloat16"), "dtype: expected float16 or float32, found bfloat16"),
+        (dict(dtype="bfloat16"), "dtype: expected auto or float16 or float32, found bfloat16"),
         (dict(names=["a/b"]), "without a slash"),
         (dict(names="text"), "names: expected a list of names, found the text 'text'"),
-        (dict(names=["a", "b"]), "names: no text came for b"),
     ],
 )
 def test_options_that_do_not_fit_are_usage_errors(options, reason, path):
     refuse(build("llama"), path, reason, read, UsageError, **options)
 
 
-def test_a_name_given_twice_is_a_usage_error(path):
+def test_names_that_are_not_those_of_the_texts_are_usage_errors(path):
+    refuse_the_second(
+        build("llama"), path, "no text came for b", read, UsageError, names=["a", "b"]
+    )
+
     def run(model):
         read(model)
         read(model)
 
-    refuse(build("llama"), path, "two sequences are named a", run, UsageError, names=["a", "a"])
+    reason = "two sequences are named a"
+    refuse_the_second(build("llama"), path, reason, run, UsageError, names=["a", "a"])

@@ -13,8 +13,20 @@ from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.model.masks import Reach
 from kvsim.model.shape import Shape
 from kvsim.record import RecordWarning, accuracy, recording
+from kvsim.record.spool import Spool, SpooledRows
+from kvsim.record.stored_type import Attention
 from nightly import sample_of
-from record_zoo import CONFIGS, build, check, generate, padded, tokens, worst_error
+from record_zoo import (
+    CONFIGS,
+    build,
+    check,
+    generate,
+    padded,
+    sharp,
+    tokens,
+    verify_with_program,
+    worst_error,
+)
 from trace_format import token_texts
 
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
@@ -24,6 +36,22 @@ TOKENS = PROMPT + NEW - 1  # the last one is never fed back
 
 def reach_of(layer):
     return Reach(layer.attrs.get("sliding_window"), layer.attrs.get("attention_chunk"))
+
+
+def attention_of(layer, shape):
+    sinks = layer["sink_logit"][()] if "sink_logit" in layer else None
+    return Attention(shape, reach_of(layer), sinks)
+
+
+def stored(layer):
+    """The vectors of a layer of a file as the recorder has them before, and their types."""
+    rows, types, spool = {}, {}, Spool(Path(layer.file.filename))
+    for name in ("query", "key", "value", "output"):
+        numbers = layer[name][()]
+        rows[name] = SpooledRows(spool, numbers.shape[0], numbers.shape[2], numbers.itemsize)
+        rows[name].append(numbers.astype(np.float32))
+        types[name] = str(numbers.dtype)
+    return rows, types
 
 
 def texts(path):
@@ -61,6 +89,36 @@ def test_numbers_rounded_to_float16_still_verify(name, tmp_path):
     with recording(model, path):
         generate(model, tokens(PROMPT), NEW)
     check(path, 1e-2)
+
+
+def test_a_layer_that_float16_rounds_too_much_is_stored_in_float32(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with recording(model, path), torch.no_grad():
+        model(tokens(PROMPT))
+        sharp(model)
+        model(tokens(PROMPT))
+    with h5py.File(path) as file:
+        types = {
+            (name, layer): {str(group[part].dtype) for part in group}
+            for name, sequence in file["sequences"].items()
+            for layer, group in sequence["layers"].items()
+        }
+        assert file.attrs["dtype"].decode() == "mixed"
+    assert types.pop(("sequence-1", "1")) == {"float32"}
+    assert len(types) == 5 and all(each == {"float16"} for each in types.values())
+    verify_with_program(path)
+
+
+def test_numbers_that_do_not_fit_into_float16_are_stored_in_float32(tmp_path):
+    model, path = build("llama"), tmp_path / "t.h5"
+    with torch.no_grad():
+        model.model.layers[1].self_attn.v_proj.weight *= 1e6
+        with recording(model, path):
+            model(tokens(PROMPT))
+    with h5py.File(path) as file:
+        assert file["sequences/sequence-0/layers/1/value"].dtype == np.float32
+        assert file["sequences/sequence-0/layers/0/value"].dtype == np.float16
+    verify_with_program(path)
 
 
 @pytest.mark.parametrize(
@@ -233,12 +291,9 @@ def test_the_recorder_measures_the_error_that_is_there(tmp_path):
         with h5py.File(path) as file:
             names = [field.name for field in dataclasses.fields(Shape)]
             shape = Shape(**{name: file.attrs.get(name) for name in names})
-            layers = file["sequences/sequence-0/layers"].values()
             found = max(
-                accuracy.worst_error(
-                    g, reach_of(g), shape, g["sink_logit"][()] if "sink_logit" in g else None
-                )
-                for g in layers
+                accuracy.worst_error(*stored(group), attention_of(group, shape))
+                for group in file["sequences/sequence-0/layers"].values()
             )
         assert found == pytest.approx(worst_error(path), rel=1e-6)
 

@@ -1,6 +1,7 @@
 #include "sim/sweep/verify.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "sim/base/errors.h"
 #include "tests/support/reference_replay.h"
@@ -65,6 +66,29 @@ TEST_CASE("recomputed outputs are compared with the recorded ones layer by layer
   CHECK_FALSE(checks[1].agrees());
   CHECK(checks[1].worst_error > 1e-3);
   CHECK_FALSE(checks[2].has_output);
+}
+
+TEST_CASE("an output of values that cancel is measured against their lengths", "[sweep]") {
+  const traces_test::TemporaryFolder folder;
+  Unit unit = random_unit({.tokens = 40, .head_dim = 8, .group = 1}, 62);
+  unit.query[0].setZero();  // attention is even over all tokens
+  for (Eigen::Index t = 0; t < unit.value.rows(); ++t) {
+    unit.value.row(t).setConstant(t % 2 == 0 ? 1.0F : -1.0F);
+  }
+  const float off = GENERATE(1e-5F, 1e-3F);  // in place of the 0 after an even number of tokens
+  std::vector<Matrix> recorded = outputs_of(unit);
+  recorded[0](31, 0) += off;
+  {
+    TraceWriter writer(folder / "t.h5", header_of(unit), ElementType::float32);
+    writer.begin_sequence("s", 40, 0, "", {});
+    writer.write_layer(0, unit.query, {unit.key}, {unit.value}, recorded);
+    writer.close();
+  }
+  const auto checks = verify(Trace(folder / "t.h5"), {}, *make_cpu_backend(), 1);
+  REQUIRE(checks.size() == 1);
+  const double length = std::sqrt(static_cast<double>(unit.value.cols()));  // of each value
+  CHECK(checks[0].worst_error == Approx(double{off} / length).epsilon(1e-2));
+  CHECK(checks[0].agrees() == (off < 1e-4F));
 }
 
 }  // namespace kvsim::verify_test

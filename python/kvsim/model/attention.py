@@ -106,13 +106,22 @@ def shown_by(mask: torch.Tensor | None, num_keys: int) -> torch.Tensor | None:
 
 
 @contextmanager
-def intercepted(model: torch.nn.Module, intercept: Intercept) -> Iterator[None]:
+def intercepted(
+    model: torch.nn.Module, intercept: Intercept, *, within: bool = False
+) -> Iterator[None]:
     """Lets `intercept` answer every attention call of the model, until the block ends.
 
-    Then the model has its own attention again. Raises RecordError for a model that does not use
-    the interface.
+    Then the model has its own attention again. `within`: or what intercepted it before answers
+    again. Raises RecordError for a model that does not use the interface.
     """
     global _intercept
+    if within and _intercept is not None:
+        outer, _intercept = _intercept, intercept
+        try:
+            yield
+        finally:
+            _intercept = outer
+        return
     if _intercept is not None:
         raise RecordError("another model is recorded or evicts; run one at a time")
     name = type(model).__name__

@@ -41,6 +41,7 @@ class Follower(ABC):
         self._batch_size = 0
         self._shape: Shape | None = None
         self._sinks: dict[int, torch.Tensor] = {}  # learned logits [query heads] of the layers
+        self._is_paused = False
 
     @abstractmethod
     def _end_sequences(self, failed: bool) -> None:
@@ -75,6 +76,15 @@ class Follower(ABC):
             yield
 
     @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not follow the forward passes that run in the block."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
+    @contextmanager
     def generation(self, prompt_columns: int) -> Iterator[None]:
         """Surrounds a call of `generate` whose input has `prompt_columns` columns."""
         self._generation = Generation(prompt_columns)
@@ -96,8 +106,12 @@ class Follower(ABC):
     def _before_forward(
         self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
+        if self._is_paused:
+            return
         step = read_step(model, args, kwargs)
         if step.seen == 0:
+            if self._generation is not None and self._generation.has_begun:
+                raise RecordError("the model repeats its tokens; let it keep them: use_cache=True")
             self._end_sequences(failed=self._step is not None)
             self._step = step
             self._begin(step)
@@ -115,14 +129,14 @@ class Follower(ABC):
 
     def _begin(self, step: Step) -> None:
         if self._generation is not None:
-            if self._generation.has_begun:
-                raise RecordError("the model repeats its tokens; let it keep them: use_cache=True")
             self._generation.has_begun = True
         self._num_columns, self._batch_size = 0, step.real.shape[0]
         self._consistency.begin()
         self._begin_sequences(step)
 
     def _after_forward(self, model: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if self._is_paused:
+            return
         if self._step is not None:
             self._end_step(self._step, output)
         self._step = None

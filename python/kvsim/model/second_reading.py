@@ -50,7 +50,7 @@ def score_gradients(
         return output + taps[layer], weights
 
     with torch.inference_mode(False), torch.enable_grad(), _without_weights(model):
-        with intercepted(model, attend):
+        with intercepted(model, attend, within=True):
             tokens = torch.tensor([ids], device=model.device)
             logits = model(input_ids=tokens, use_cache=False).logits[0]
         if missing := layers - taps.keys():
@@ -81,7 +81,7 @@ def read_again(model: torch.nn.Module, ids: list[int], layers: Set[int], see_out
             see_output(layer, output[0])
         return output, weights
 
-    with torch.inference_mode(), intercepted(model, attend):
+    with torch.inference_mode(), intercepted(model, attend, within=True):
         model(input_ids=torch.tensor([ids], device=model.device), use_cache=False)
 
 

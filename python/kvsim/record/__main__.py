@@ -3,7 +3,8 @@
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..command import (
@@ -55,8 +56,9 @@ def parser() -> Parser:
         help="cut texts, their prompts included, to their first N tokens")  # fmt: skip
     add("--batch-size", type=positive, default=1, metavar="N", help="texts per batch (default: 1)")
     add("--layers", metavar="LIST", help="layers to record, as in 0-3,7 (default: all)")
-    add("--dtype", choices=("float16", "float32"), default="float16",
-        help="the type of the trace's numbers (default: float16)")  # fmt: skip
+    add("--dtype", choices=("auto", "float16", "float32"), default="auto",
+        help="the type of the trace's numbers (default: auto, float16 where attention recomputed "
+        "from it agrees with the model's, else float32, layer by layer)")  # fmt: skip
     add(
         "--model-dtype",
         choices=("float32", "bfloat16", "float16", "auto"),
@@ -83,18 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        from ..errors import KvsimError, RecordError, RecordWarning, UsageError
+        from ..errors import KvsimError, RecordError, UsageError
         from .run import run
     except ImportError as error:
         needed = 'in the source folder: pip install ".[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
-        with terminated_as_interrupted(), warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always", RecordWarning)
+        with terminated_as_interrupted(), _notes_printed():
             run(options)
-        for note in noted:
-            if issubclass(note.category, RecordWarning):
-                print("kvsim: warning:", note.message, file=sys.stderr)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except RecordError as error:
@@ -102,10 +100,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KvsimError as error:
         return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
-        return fail("interrupted; no trace was written", STATUS_OTHER)
+        return fail(f"interrupted; {options.output} is not written", STATUS_OTHER)
     except Exception as error:
         return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
+
+
+@contextmanager
+def _notes_printed() -> Iterator[None]:
+    """Prints what was noted when the block ends, also by an exception."""
+    from ..errors import RecordWarning
+
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always", RecordWarning)
+        try:
+            yield
+        finally:
+            for note in noted:
+                if issubclass(note.category, RecordWarning):
+                    print("kvsim: warning:", note.message, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,99 +1,79 @@
-"""Checks that attention recomputed from the stored numbers gives the outputs of the model."""
+"""How far attention recomputed from the stored numbers is from the outputs of the model."""
 
-import warnings
-from collections.abc import Mapping
+from __future__ import annotations
 
-import h5py
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
-from ..errors import RecordError, RecordWarning
-from ..model.masks import Reach
-from ..model.shape import Shape
+if TYPE_CHECKING:
+    from .stored_type import Attention, Layer
 
 MOST_STEPS = 256  # per head, evenly spaced: enough to find a systematic error
 KEYS_AT_ONCE = 1024
-LIMITS = {2: 1e-2, 4: 1e-4}  # of `kvsim verify`: relative error by the bytes of the narrowest type
+LIMITS = {2: 1e-2, 4: 1e-4}  # of `kvsim verify`: the error by the bytes of the narrowest type
 
 
-def check_accuracy(
-    sequence: str,
-    layers: h5py.Group,
-    reaches: Mapping[int, Reach],
-    sinks: Mapping[int, np.ndarray],
-    shape: Shape,
-    rounded: bool,
-) -> None:
-    """Compares the outputs of a recorded sequence with attention recomputed from the file.
+def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) -> float:
+    """The largest error of any head's output at the sampled steps, of numbers in these types.
 
-    `sinks` are the learned logits [query heads] of the layers that have some.
-
-    If they differ by more than `kvsim verify` allows and the file has fewer digits than the model
-    (`rounded`), it raises RecordError. If the model itself computed with too few digits, it warns.
+    It is |recomputed - recorded| over `sum_j a[t,j] |v_j|`, the length of what is summed. An output
+    is much shorter than that where values cancel, or where a head rests on a token whose value is
+    nearly zero; what float16 rounds is not.
     """
-    for layer, reach in reaches.items():
-        group = layers[str(layer)]
-        limit = LIMITS[min(dataset.dtype.itemsize for dataset in group.values())]
-        error = worst_error(group, reach, shape, sinks.get(layer))
-        if error <= limit:
-            continue
-        found = (
-            f"sequence {sequence}, layer {layer}: attention recomputed from the trace is "
-            f"{error:.1e} off the model's, more than the {limit:g} that kvsim verify allows"
-        )
-        if rounded:
-            raise RecordError(f"{found}; use --dtype float32")
-        warnings.warn(f"{found}; load the model in float32", RecordWarning)
-
-
-def worst_error(
-    group: h5py.Group, reach: Reach, shape: Shape, sinks: np.ndarray | None = None
-) -> float:
-    """The largest relative error of any head's output at the sampled steps."""
+    shape = attention.shape
     size = shape.num_query_heads // shape.num_kv_heads
-    num_tokens = group["key"].shape[1]
-    steps = np.unique(np.linspace(0, num_tokens - 1, MOST_STEPS).astype(int))
+    steps = np.unique(np.linspace(0, layer["key"].rows - 1, MOST_STEPS).astype(int))
+
+    def stored(name: str, head: int) -> Iterator[np.ndarray]:
+        for part in layer[name].parts(head, KEYS_AT_ONCE):
+            yield part.astype(types[name]).astype(np.float64)
+
+    def at_steps(name: str, heads: range) -> np.ndarray:
+        found = []
+        for head in heads:
+            for i, part in enumerate(stored(name, head)):
+                own = steps - i * KEYS_AT_ONCE
+                found.append(part[own[(own >= 0) & (own < len(part))]])
+        return np.concatenate(found)
+
     worst = 0.0
     for kv_head in range(shape.num_kv_heads):
         heads = range(kv_head * size, (kv_head + 1) * size)
-        query, recorded = (
-            np.concatenate([group[name][head, steps] for head in heads]).astype(np.float64)
-            for name in ("query", "output")
-        )
-        own = None if sinks is None else np.repeat(sinks[heads], len(steps))
-        found = _outputs(group, kv_head, query, np.tile(steps, size), reach, shape, own)
+        query, recorded = at_steps("query", heads), at_steps("output", heads)
+        blocks = zip(stored("key", kv_head), stored("value", kv_head), strict=True)
+        own = None if attention.sinks is None else np.repeat(attention.sinks[heads], len(steps))
+        found, summed = _outputs(query, np.tile(steps, size), blocks, attention, own)
         difference = np.linalg.norm(found - recorded, axis=1)
-        length = np.linalg.norm(recorded, axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.where(difference > 0, difference / length, 0)
+            relative = np.where(difference > 0, difference / summed, 0)
         worst = max(worst, float(relative.max()))
     return worst
 
 
 def _outputs(
-    group: h5py.Group,
-    kv_head: int,
     query: np.ndarray,
     steps: np.ndarray,
-    reach: Reach,
-    shape: Shape,
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]],
+    attention: Attention,
     sinks: np.ndarray | None,
-) -> np.ndarray:
-    """Attention outputs of the queries [m, dim] at these steps, one block of keys at a time.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Attention outputs of the queries [m, dim] at these steps, over blocks of keys and values.
 
-    `sinks`: the learned logit of the head of each query, if there are any.
+    And the attention-weighted mean length [m] of the values. `sinks`: the learned logit of the head
+    of each query, if there are any.
     """
+    shape = attention.shape
     largest = np.full(len(query), np.finfo(np.float64).min / 2)  # the largest logit so far
     total = np.zeros(len(query))
     if sinks is not None:
         largest, total = sinks.astype(np.float64), np.ones(len(query))
-    first_seen = reach.first_of(torch.from_numpy(steps)).numpy()
-    output = np.zeros((len(query), shape.value_dim))
-    for first in range(0, group["key"].shape[1], KEYS_AT_ONCE):
-        key, value = (
-            group[name][kv_head, first : first + KEYS_AT_ONCE].astype(np.float64)
-            for name in ("key", "value")
-        )
+    first_seen = attention.reach.first_of(torch.from_numpy(steps)).numpy()
+    output, summed = np.zeros((len(query), shape.value_dim)), np.zeros(len(query))
+    first = 0
+    for key, value in blocks:
         logits = shape.scale * query @ key.T
         if shape.logit_softcap:
             logits = shape.logit_softcap * np.tanh(logits / shape.logit_softcap)
@@ -104,4 +84,6 @@ def _outputs(
         weights = np.exp(logits - largest[:, None])
         total = total * shrink + weights.sum(axis=1)
         output = output * shrink[:, None] + weights @ value
-    return output / total[:, None]
+        summed = summed * shrink + weights @ np.linalg.norm(value, axis=1)
+        first += len(key)
+    return output / total[:, None], summed / total

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Several
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -14,8 +13,9 @@ from ..errors import RecordError, UsageError
 from ..model.mlp_activation import activation_functions
 from ..model.output_projection import LayerOutput, layer_outputs
 from ..model.second_reading import See, inputs_seen, outputs_seen, read_again, score_gradients
-from .sequence import Sequence, stored_as
-from .trace_file import GZIP_LEVEL, TraceFile, rows_per_chunk
+from .sequence import Sequence
+from .stored_type import LARGEST_FLOAT16
+from .trace_file import TraceFile, create_packed, rows_per_chunk
 
 PROJECTION, RESIDUAL, GRADIENT = "output_projection", "residual", "output_score_grad"
 ACTIVATION = "mlp_activation"
@@ -84,24 +84,31 @@ def write_projections(
     """Writes W_O of each layer, in chunks of one of the query heads each."""
     for layer, output in outputs.items():
         path = f"/model/layers/{layer}/{PROJECTION}"
-        numbers = stored_as(dtype, output.projection, path, "use --dtype float32")
+        numbers = stored_as(dtype, output.projection, path)
         rows, hidden = numbers.shape
-        _create(file.h5, path, numbers.shape, numbers.dtype, (rows // heads, hidden))[:] = numbers
+        create_packed(file.h5, path, numbers.shape, numbers.dtype, (rows // heads, hidden))[:] = (
+            numbers
+        )
 
 
-def write_second_reading(
-    also: Also,
-    model: torch.nn.Module,
-    sequences: Several[Sequence],
-    outputs: Mapping[int, LayerOutput],
-    activations: Mapping[int, torch.nn.Module],
-    dtype: str,
-) -> None:
-    """Lets the model read each text again, alone and whole, and writes what is asked for of that.
+@dataclass(frozen=True)
+class SecondReading:
+    """Lets the model read a text again, alone and whole, and writes what is asked for of that."""
 
-    Raises RecordError if it is not the text that was recorded.
-    """
-    for sequence in sequences:
+    also: Also
+    model: torch.nn.Module
+    outputs: Mapping[int, LayerOutput]
+    activations: Mapping[int, torch.nn.Module]
+    dtype: str
+
+    def write(self, sequence: Sequence, group: h5py.Group) -> None:
+        """Writes to the group of the sequence's layers.
+
+        Raises RecordError if it is not the text that was recorded.
+        """
+        also = self.also
+        if not also.reads_again:
+            return
         if sequence.ids is None:
             raise RecordError(
                 f"sequence {sequence.name}: expected token ids, which {_names(also)} needs to read "
@@ -109,36 +116,54 @@ def write_second_reading(
             )
         layers = set(sequence.layers)
 
-        def check(layer: int, output: torch.Tensor, sequence: Sequence = sequence) -> None:
-            _require_same(sequence, layer, output.transpose(0, 1))
+        def check(layer: int, output: torch.Tensor) -> None:
+            _require_same(sequence.name, group, layer, output.transpose(0, 1))
 
         with ExitStack() as stack:
             if RESIDUAL in also.parts:
-                modules = {layer: outputs[layer].layer for layer in layers}
-                stack.enter_context(inputs_seen(modules, _writing(sequence, RESIDUAL, dtype)))
-            functions = {layer: activations[layer] for layer in layers & activations.keys()}
-            stack.enter_context(outputs_seen(functions, _writing(sequence, ACTIVATION, dtype)))
+                modules = {layer: self.outputs[layer].layer for layer in layers}
+                stack.enter_context(inputs_seen(modules, self._writing(group, RESIDUAL)))
+            functions = {
+                layer: self.activations[layer] for layer in layers & self.activations.keys()
+            }
+            stack.enter_context(outputs_seen(functions, self._writing(group, ACTIVATION)))
             if GRADIENT not in also.parts:
-                read_again(model, sequence.ids, layers, check)
-                continue
+                read_again(self.model, sequence.ids, layers, check)
+                return
             gradients = score_gradients(
-                model, sequence.ids, layers, also.gradient_samples, also.label_seed, check
+                self.model, sequence.ids, layers, also.gradient_samples, also.label_seed, check
             )
         for layer, gradient in gradients.items():
-            path = f"{sequence.vectors.name}/{layer}/{GRADIENT}"
-            _write_gradient(sequence.vectors, path, gradient, also.label_seed)
+            _write_gradient(group, f"{layer}/{GRADIENT}", gradient, also.label_seed)
+
+    def _writing(self, group: h5py.Group, part: str) -> See:
+        """What writes the rows [n, any] of a layer."""
+
+        def write(layer: int, rows: torch.Tensor) -> None:
+            numbers = stored_as(self.dtype, rows, f"{group.name}/{layer}/{part}")
+            chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
+            path = f"{layer}/{part}"
+            create_packed(group, path, numbers.shape, numbers.dtype, chunk)[:] = numbers
+
+        return write
 
 
-def _writing(sequence: Sequence, part: str, dtype: str) -> See:
-    """What writes the rows [n, any] of a layer."""
+def stored_as(kind: str, rows: torch.Tensor, place: str) -> np.ndarray:
+    """The numbers in this type of DTYPES; AUTO is float16 where they fit into it.
 
-    def write(layer: int, rows: torch.Tensor) -> None:
-        place = f"{sequence.vectors.name}/{layer}/{part}"
-        numbers = stored_as(dtype, rows, place, "use --dtype float32")
-        chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
-        _create(sequence.vectors, place, numbers.shape, numbers.dtype, chunk)[:] = numbers
-
-    return write
+    Raises RecordError for numbers that do not fit.
+    """
+    rows = rows.detach()
+    if not bool(torch.isfinite(rows).all()):
+        raise RecordError(f"{place}: the model computed a number that is not finite")
+    largest = float(rows.abs().max())
+    fits = largest <= LARGEST_FLOAT16
+    if kind == "float16" and not fits:
+        raise RecordError(
+            f"{place}: {largest:g} does not fit into float16; use --dtype auto or float32"
+        )
+    stored = torch.float16 if fits and kind != "float32" else torch.float32
+    return rows.to(stored).cpu().numpy()
 
 
 def gradient_scale(largest: float) -> float:
@@ -155,32 +180,25 @@ def gradient_scale(largest: float) -> float:
 def _write_gradient(group: h5py.Group, path: str, gradient: torch.Tensor, seed: int) -> None:
     """Writes [samples, query heads, n, value_dim] as float16."""
     if not bool(torch.isfinite(gradient).all()):
-        raise RecordError(f"{path}: the model computed a number that is not finite")
+        raise RecordError(f"{group.name}/{path}: the model computed a number that is not finite")
     scale = gradient_scale(float(gradient.abs().max()))
     numbers = (gradient / scale).half().numpy()
     rows = rows_per_chunk(numbers[0, 0, 0].nbytes, numbers.shape[2])
-    dataset = _create(group, path, numbers.shape, numbers.dtype, (1, 1, rows, numbers.shape[3]))
+    dataset = create_packed(
+        group, path, numbers.shape, numbers.dtype, (1, 1, rows, numbers.shape[3])
+    )
     dataset[:] = numbers
     dataset.attrs.create("scale", np.float64(scale))
     dataset.attrs.create("label_seed", np.int64(seed))
 
 
-def _create(
-    group: h5py.Group, path: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]
-) -> h5py.Dataset:
-    return group.create_dataset(
-        path, shape, dtype, chunks=chunks, shuffle=True, compression="gzip",
-        compression_opts=GZIP_LEVEL, track_times=False,
-    )  # fmt: skip
-
-
-def _require_same(sequence: Sequence, layer: int, output: torch.Tensor) -> None:
+def _require_same(name: str, group: h5py.Group, layer: int, output: torch.Tensor) -> None:
     """Raises RecordError unless the heads' outputs [heads, n, dim] are those recorded."""
-    recorded = torch.from_numpy(sequence.vectors[f"{layer}/output"][()]).float()
+    recorded = torch.from_numpy(group[f"{layer}/output"][()]).float()
     difference = torch.linalg.norm(output.float().cpu() - recorded) / torch.linalg.norm(recorded)
     if not difference <= OUTPUT_TOLERANCE:
         raise RecordError(
-            f"sequence {sequence.name}, layer {layer}: reading the text again, alone, gives other "
+            f"sequence {name}, layer {layer}: reading the text again, alone, gives other "
             f"outputs (they differ by {float(difference):.0%}); expected positions that count from "
             f"0; leave {GRADIENT}, {RESIDUAL} and {ACTIVATION} out of also"
         )

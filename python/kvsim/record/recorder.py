@@ -1,11 +1,12 @@
 """Turns the forward passes and attention calls of a model into a trace."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 
@@ -16,9 +17,11 @@ from ..model.rope import RopeWitness
 from ..model.steps import Step
 from ..model.tokens import token_texts
 from ..trace.spans import Span, checked_spans
-from .accuracy import check_accuracy
 from .sequence import Sequence
+from .stored_type import Attention, stored_types
 from .trace_file import Attribute, TraceFile
+
+MIXED = "mixed"  # the types of a trace whose layers differ
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,11 @@ class Label:
 
 
 class Recorder(Follower):
-    """Records the attention of the model step by step, in memory that does not grow."""
+    """Records the attention of the model step by step, in memory that does not grow.
+
+    `complete` gets each sequence that has ended, and the group of its layers, to add what else is
+    recorded of it. The model may be called there.
+    """
 
     def __init__(
         self,
@@ -43,15 +50,18 @@ class Recorder(Follower):
         dtype: str,
         ends: set[int],
         source: str,
-        prompt_length: int | None = None,
+        prompt_length: int | None,
+        complete: Callable[[Sequence, h5py.Group], None],
     ) -> None:
         super().__init__(model, set(layers))
-        self._file, self._witness = file, witness
+        self._file, self._witness, self._complete = file, witness, complete
         self._dtype, self._ends = dtype, ends
         # of sequences whose label has none
         self._source, self._prompt_length = source, _checked(prompt_length)
         self._model_name = type(model).__name__
         self._labels: list[Label] = []
+        self._names: set[str] = set()  # of all sequences that have begun
+        self._types: set[str] = set()  # of the stored vectors
         self._done: list[Sequence] = []
         self._batch: list[Sequence] = []
         self._first: list[int] = []  # the position of each sequence's first new token
@@ -59,7 +69,7 @@ class Recorder(Follower):
 
     @property
     def sequences(self) -> Several[Sequence]:
-        """Those that are whole: after `finish`, all."""
+        """Those that are whole: all that was asked for is in the file."""
         return self._done
 
     @property
@@ -124,12 +134,12 @@ class Recorder(Follower):
             number = len(self._done) + len(self._batch)
             unnamed = Label(f"sequence-{number}", self._source, self._prompt_length)
             label = self._labels.pop(0) if self._labels else unnamed
-            path = f"sequences/{label.name}"
-            if path in self._file.h5:
+            if label.name in self._names:
                 raise UsageError(f"two sequences are named {label.name}")
-            group = self._file.h5.create_group(path)
+            self._names.add(label.name)
+            spool = self._file.spool
             self._batch.append(
-                Sequence(group, label.source, self._dtype, label.prompt_length, label.spans)
+                Sequence(label.name, label.source, spool, label.prompt_length, label.spans)
             )
 
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
@@ -147,36 +157,65 @@ class Recorder(Follower):
         return result
 
     def _end_sequences(self, failed: bool) -> None:
+        batch, self._batch = self._batch, []
         if failed:
-            self._leave_out(self._batch)
-        for sequence in self._batch:
-            sequence.close()
-            expected = (self._done or self._batch)[0].layers
-            if sequence.layers != expected:
-                raise RecordError(
-                    f"sequence {sequence.name} has layers {sequence.layers}, an earlier one "
-                    f"{expected}; does the model skip layers?"
+            self._leave_out(batch)
+            batch = []
+        with self.paused():
+            for sequence in batch:
+                self._end_sequence(sequence)
+        self._witness.forget()
+        self._file.spool.clear()
+
+    def _end_sequence(self, sequence: Sequence) -> None:
+        """Writes its vectors and what completes it: all of it, or nothing."""
+        sequence.close()
+        expected = (self._done or [sequence])[0].layers
+        if sequence.layers != expected:
+            raise RecordError(
+                f"sequence {sequence.name} has layers {sequence.layers}, an earlier one "
+                f"{expected}; does the model skip layers?"
+            )
+        path = f"sequences/{sequence.name}"
+        group = self._file.h5.create_group(f"{path}/layers")
+        try:
+            for layer, spooled in sequence.spooled.items():
+                sinks = self._sinks.get(layer)
+                attention = Attention(
+                    self._shape,
+                    self._consistency.reach(layer),
+                    None if sinks is None else sinks.numpy(),
                 )
-            if self._shape is not None:
-                reaches = {layer: self._consistency.reach(layer) for layer in sequence.layers}
-                sinks = {layer: logits.numpy() for layer, logits in self._sinks.items()}
-                check_accuracy(
-                    sequence.name, sequence.vectors, reaches, sinks, self._shape, sequence.rounded
-                )
-        self._done += self._batch
-        self._batch = []
+                place = f"sequence {sequence.name}, layer {layer}"
+                types = stored_types(spooled, self._dtype, attention, place)
+                self._types |= set(types.values())
+                for name, rows in spooled.items():
+                    self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
+            self._complete(sequence, group)
+        except BaseException:
+            del self._file.h5[path]
+            raise
+        self._done.append(sequence)
 
     def _leave_out(self, batch: list[Sequence]) -> None:
-        """Removes sequences whose forward pass raised: a trace holds only whole sequences."""
+        """A trace holds no sequence whose forward pass raised."""
         for sequence in batch:
-            del self._file.h5[f"sequences/{sequence.name}"]
+            self._names.remove(sequence.name)
             reason = "a forward pass on it failed"
             warnings.warn(f"sequence {sequence.name} is left out: {reason}", RecordWarning)
-        self._batch, self._step = [], None
+        self._step = None
 
-    def finish(self, header: dict[str, Attribute], tokenizer: Any) -> None:
-        """Writes everything except the vectors. Raises RecordError if nothing was recorded."""
+    def end_texts(self) -> None:
+        """The texts so far are whole: what comes next is none of theirs.
+
+        A text that another one follows, or the end of the recording, ends anyway. After this call
+        it is also kept if an exception comes before.
+        """
         self._end_sequences(failed=self._step is not None)
+
+    def end(self) -> None:
+        """Ends the recording. Raises RecordError if there is nothing in it."""
+        self.end_texts()
         if self._shape is None and self._done:
             everything = len(self._layers) == self._text_config.num_hidden_layers
             where = "" if everything else f" in layers {sorted(self._layers)}"
@@ -185,8 +224,12 @@ class Recorder(Follower):
             raise RecordError("no attention was recorded; run the model inside the recording")
         if self._labels:
             raise UsageError(f"names: no text came for {self._labels[0].name}")
+
+    def describe(self, header: dict[str, Attribute], tokenizer: Any) -> None:
+        """Writes everything except the vectors of the sequences that are whole."""
         shared = {name: value for name, value in vars(self._shape).items() if value is not None}
-        self._file.write_attributes("/", {**header, **shared, "dtype": self._dtype})
+        stored = self._types.pop() if len(self._types) == 1 else MIXED
+        self._file.write_attributes("/", {**header, **shared, "dtype": stored})
         for sequence in self._done:
             self._finish_sequence(sequence, tokenizer)
         rope = self._witness.result(sorted(self.layers)) if self._positions_known else None
@@ -203,8 +246,6 @@ class Recorder(Follower):
 
     def _finish_sequence(self, sequence: Sequence, tokenizer: Any) -> None:
         path = f"/sequences/{sequence.name}"
-        if sequence.num_tokens == 0:
-            raise RecordError(f"sequence {sequence.name} is nothing but padding")
         attributes: dict[str, Attribute] = {
             "num_tokens": sequence.num_tokens,
             "prompt_length": sequence.prompt_length,

@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> None:
             for text, one in zip(texts[start:end], encoded[start:end], strict=True):
                 recorder.label([text.name], text.source, one.prompt_length, [one.spans])
             _generate(model, tokenizer, [one.ids for one in encoded[start:end]], options)
+            recorder.end_texts()
             say(f"{min(end, len(texts))} of {len(texts)} texts")
     say(f"{options.output} is written; check it with: kvsim verify {options.output}")
 

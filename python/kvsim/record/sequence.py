@@ -2,52 +2,40 @@
 
 import warnings
 
-import h5py
-import numpy as np
 import torch
 
 from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
 from ..trace.spans import Span
-from .trace_file import HeadStream
+from .spool import Spool, SpooledRows
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
-DTYPES = {"float16": torch.float16, "float32": torch.float32}
-
-
-def stored_as(kind: str, rows: torch.Tensor, place: str, cure: str) -> np.ndarray:
-    """The numbers in a type of DTYPES. Raises RecordError for one that does not fit."""
-    stored = rows.detach().to(DTYPES[kind])
-    if not bool(torch.isfinite(stored).all()):
-        if not bool(torch.isfinite(rows).all()):
-            raise RecordError(f"{place}: the model computed a number that is not finite")
-        largest = float(rows.abs().max())
-        raise RecordError(f"{place}: {largest:g} does not fit into {kind}; {cure}")
-    return stored.cpu().numpy()
 
 
 class Sequence(Member):
-    """The tokens and the vectors of each layer. All but the last chunk per head is in the file."""
+    """The tokens and the vectors of each layer, which a spool holds until the sequence ends."""
 
     def __init__(
         self,
-        group: h5py.Group,
+        name: str,
         source: str,
-        dtype: str,
+        spool: Spool,
         known_prompt: int | None = None,
         spans: tuple[Span, ...] = (),
     ) -> None:
         super().__init__()
-        self.name = group.name.rsplit("/", 1)[-1]
+        self.name = name
         self.source = source
         self.prompt_length = known_prompt or 0
         self.known_prompt = known_prompt  # None: the caller has not given it
         self.spans = spans
         self.ids: list[int] | None = []  # None: unknown
-        self.rounded = False  # whether the file has fewer digits than the model
-        self._group = group.create_group("layers")
-        self._dtype = dtype
-        self._streams: dict[int, dict[str, HeadStream]] = {}
+        self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
+        self._spool = spool
+
+    @property
+    def layers(self) -> list[int]:
+        return sorted(self.spooled)
 
     def feed(
         self, ids: torch.Tensor | None, real: torch.Tensor, in_prompt: bool | None, ends: set[int]
@@ -62,42 +50,29 @@ class Sequence(Member):
         elif self.ids is not None:
             self.ids += ids[self.new_rows].tolist()
 
-    @property
-    def vectors(self) -> h5py.Group:
-        """The vectors in the file: one group per layer."""
-        return self._group
-
     def append(self, layer: int, vectors: dict[str, torch.Tensor]) -> None:
         """Adds the step's new rows of a layer's vectors, each [heads, new, dim]."""
-        streams = self._streams.setdefault(layer, {})
+        spooled = self.spooled.setdefault(layer, {})
         for name, tensor in vectors.items():
-            if name not in streams:
-                group = self._group.require_group(str(layer))
-                dtype = np.dtype(self._type_of(name, tensor))
-                streams[name] = HeadStream(group, name, tensor.shape[0], tensor.shape[2], dtype)
+            if name not in spooled:
+                heads, _, dim = tensor.shape
+                spooled[name] = SpooledRows(self._spool, heads, dim, tensor.dtype.itemsize)
             for rows in self.new_rows.to(tensor.device).split(ROWS_AT_ONCE):
-                streams[name].append(self._numbers(layer, name, tensor[:, rows]))
-
-    def _type_of(self, name: str, tensor: torch.Tensor) -> str:
-        # An output computed in half precision is stored as float16, whatever the type of the trace:
-        # `kvsim verify` chooses its limit by this type.
-        return "float16" if name == "output" and tensor.dtype.itemsize == 2 else self._dtype
-
-    def _numbers(self, layer: int, name: str, rows: torch.Tensor) -> np.ndarray:
-        kind = self._type_of(name, rows)
-        self.rounded |= kind == "float16" and rows.dtype.itemsize > 2
-        cure = "use --dtype float32" if kind == self._dtype else "load the model in float32"
-        return stored_as(kind, rows, f"sequence {self.name}, layer {layer}, {name}", cure)
-
-    @property
-    def layers(self) -> list[int]:
-        return sorted(self._streams)
+                numbers = tensor[:, rows].detach().float().cpu()
+                if not bool(torch.isfinite(numbers).all()):
+                    raise RecordError(
+                        f"sequence {self.name}, layer {layer}, {name}: the model computed a number "
+                        "that is not finite"
+                    )
+                spooled[name].append(numbers.numpy())
 
     def close(self) -> None:
-        """Writes the last chunks. Raises RecordError if a layer has not seen every token.
+        """Raises RecordError if there is no token, or a layer has not seen every one.
 
         Raises UsageError if the caller gave a prompt or a span that ends after the sequence.
         """
+        if self.num_tokens == 0:
+            raise RecordError(f"sequence {self.name} is nothing but padding")
         for span in self.spans:
             if span.end > self.num_tokens:
                 raise UsageError(
@@ -117,11 +92,10 @@ class Sequence(Member):
                     "trace notes no prompt (the last generated token is not recorded)",
                     RecordWarning,
                 )
-        for layer, streams in self._streams.items():
-            for name, stream in streams.items():
-                if stream.rows != self.num_tokens:
+        for layer, spooled in self.spooled.items():
+            for name, rows in spooled.items():
+                if rows.rows != self.num_tokens:
                     raise RecordError(
-                        f"sequence {self.name}, layer {layer}, {name}: {stream.rows} of "
+                        f"sequence {self.name}, layer {layer}, {name}: {rows.rows} of "
                         f"{self.num_tokens} tokens were seen; does the model skip layers?"
                     )
-                stream.close()

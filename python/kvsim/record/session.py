@@ -1,20 +1,21 @@
 """The context manager that records a model."""
 
 import os
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from typing import Any
 
 import torch
 
-from ..errors import RecordError, UsageError
+from ..errors import KvsimError, RecordError, RecordWarning, UsageError
 from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
 from ..model.rope import RopeWitness
-from .also import PROJECTION, Also, write_projections, write_second_reading
+from .also import PROJECTION, Also, SecondReading, write_projections
 from .recorder import Recorder
-from .sequence import DTYPES
+from .stored_type import AUTO, DTYPES
 from .trace_file import Attribute, TraceFile
 
 
@@ -25,7 +26,7 @@ def recording(
     *,
     tokenizer: Any = None,
     layers: Iterable[int] | None = None,
-    dtype: str = "float16",
+    dtype: str = AUTO,
     names: Iterable[str] = (),
     source: str = "",
     prompt_length: int | None = None,
@@ -47,19 +48,22 @@ def recording(
     out, with a RecordWarning.
 
     The file appears under its name when the block ends without an exception. It replaces an
-    earlier trace, but no other file.
+    earlier trace, but no other file. On an exception, the texts that are whole are a trace of
+    their own, NAME.unfinished.h5, which a RecordWarning names.
 
     tokenizer: gives the text of each token; without it the trace has only token ids.
     layers: the layers to record; all by default.
-    dtype: the type of the stored numbers, float16 or float32.
+    dtype: the type of the stored numbers: float16, float32, or auto, which is float16 where
+        attention recomputed from it agrees as `kvsim verify` demands, decided for each layer of
+        each text, and float32 elsewhere.
     names: the names of the sequences, in order.
     source: where the sequences come from.
     prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
     also: names of what to record in addition to attention, which python/record.md lists. For all
-        but output_projection the model reads each text once more when the block has ended, alone
-        and whole, and for output_score_grad with its activations kept.
+        but output_projection the model reads each text once more when it has ended, alone and
+        whole, and for output_score_grad with its activations kept.
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
 
@@ -86,18 +90,43 @@ def recording(
         activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        recorder = Recorder(model, file, witness, chosen, dtype, ends, source, prompt_length)
+        second = SecondReading(extras, model, outputs, activations, dtype)
+        recorder = Recorder(
+            model, file, witness, chosen, dtype, ends, source, prompt_length, second.write
+        )
         recorder.label(names if isinstance(names, str) else list(names))
-        with recorder.following(model):
-            yield recorder
-        recorder.finish(header, tokenizer)
-        if layers is not None and (missing := set(chosen) - recorder.layers):
-            raise RecordError(f"layer {min(missing)} has no attention that was seen; leave it out")
-        if PROJECTION in extras.parts:
-            write_projections(file, outputs, recorder.num_query_heads, dtype)
-        if extras.reads_again:
-            write_second_reading(extras, model, recorder.sequences, outputs, activations, dtype)
+
+        def describe() -> None:
+            recorder.describe(header, tokenizer)
+            if PROJECTION in extras.parts:
+                write_projections(file, outputs, recorder.num_query_heads, dtype)
+
+        try:
+            with recorder.following(model):
+                yield recorder
+            recorder.end()
+            if layers is not None and (missing := set(chosen) - recorder.layers):
+                raise RecordError(
+                    f"layer {min(missing)} has no attention that was seen; leave it out"
+                )
+        except BaseException:
+            if recorder.sequences and recorder.layers:
+                _keep_finished(file, len(recorder.sequences), describe)
+            raise
+        describe()
         file.commit()
+
+
+def _keep_finished(file: TraceFile, texts: int, describe: Callable[[], None]) -> None:
+    """Writes the texts that are whole, after an exception that goes on."""
+    finished = f"{texts} finished text{'' if texts == 1 else 's'}"
+    try:
+        describe()
+        path = file.commit_unfinished()
+    except (KvsimError, OSError, RuntimeError) as error:
+        warnings.warn(f"{finished} could not be kept: {error}", RecordWarning, stacklevel=3)
+    else:
+        warnings.warn(f"{finished} went to {path}", RecordWarning, stacklevel=3)
 
 
 def _versions() -> str:

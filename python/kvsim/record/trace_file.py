@@ -15,6 +15,7 @@ from ..errors import KvsimError, UsageError
 from ..files.paths import is_file
 from ..trace.spans import Span
 from .lost_errors import LostErrors
+from .spool import Spool, SpooledRows
 
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
@@ -34,50 +35,14 @@ def rows_per_chunk(row_bytes: int, rows: int = MOST_ROWS_PER_CHUNK) -> int:
     return min(wanted, rows)
 
 
-class HeadStream:
-    """A dataset [heads, n, dim] whose n grows. It buffers less than one chunk of rows per head.
-
-    It writes each chunk once, when it is full: HDF5 would decompress and compress a partial chunk
-    again for every row.
-    """
-
-    def __init__(self, group: h5py.Group, name: str, heads: int, dim: int, dtype: np.dtype) -> None:
-        rows = rows_per_chunk(dim * dtype.itemsize)
-        self._dataset = group.create_dataset(
-            name, (heads, 0, dim), dtype, maxshape=(heads, None, dim), chunks=(1, rows, dim),
-            shuffle=True, compression="gzip", compression_opts=GZIP_LEVEL, track_times=False,
-        )  # fmt: skip
-        self._waiting = np.empty((heads, rows, dim), dtype)
-        self._num_waiting = 0
-
-    @property
-    def rows(self) -> int:
-        """The number of rows appended so far."""
-        return self._dataset.shape[1] + self._num_waiting
-
-    def append(self, rows: np.ndarray) -> None:
-        """Appends rows [heads, m, dim] of the dataset's type."""
-        room = self._waiting.shape[1]
-        start = 0
-        while start < rows.shape[1]:
-            taken = min(room - self._num_waiting, rows.shape[1] - start)
-            end = self._num_waiting + taken
-            self._waiting[:, self._num_waiting : end] = rows[:, start : start + taken]
-            self._num_waiting, start = end, start + taken
-            if end == room:
-                self.flush()
-
-    def flush(self) -> None:
-        """Writes the buffered rows. Only the last call may write a partial chunk."""
-        first = self._dataset.shape[1]
-        self._dataset.resize(first + self._num_waiting, axis=1)
-        self._dataset[:, first:] = self._waiting[:, : self._num_waiting]
-        self._num_waiting = 0
-
-    def close(self) -> None:
-        """Writes the rest and releases the buffer."""
-        self.flush()
-        self._waiting = self._waiting[:, :0]
+def create_packed(
+    group: h5py.Group, path: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]
+) -> h5py.Dataset:
+    """A dataset in chunks that are packed, for all of it to be written."""
+    return group.create_dataset(
+        path, shape, dtype, chunks=chunks, shuffle=True, compression="gzip",
+        compression_opts=GZIP_LEVEL, track_times=False,
+    )  # fmt: skip
 
 
 class TraceFile:
@@ -85,11 +50,7 @@ class TraceFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        if is_file(self.path) and not _may_be_replaced(self.path):
-            raise UsageError(
-                f"{self.path}: there is a file of that name that is no trace, or damaged; remove "
-                "it first, or name another"
-            )
+        _require_replaceable(self.path)
         try:
             self._partial = PartialFile(os.fspath(self.path))
         except KvsimError as error:
@@ -106,6 +67,7 @@ class TraceFile:
             raise UsageError(f"{self.path}: cannot be written: {reason}") from error
         self._lost = LostErrors()
         self.h5.create_group("sequences")
+        self.spool = Spool(self.path)
 
     def write_attributes(self, path: str, attributes: dict[str, Attribute]) -> None:
         """Writes numbers with 64 bits and strings as UTF-8 of fixed length."""
@@ -116,6 +78,16 @@ class TraceFile:
                 self.h5[path].attrs.create(name, np.array(text, type_), dtype=type_)
             else:
                 self.h5[path].attrs.create(name, np.asarray(value))
+
+    def write_heads(self, group: h5py.Group, path: str, rows: SpooledRows, kind: str) -> None:
+        """Writes vectors [heads, n, dim] in this type, a chunk at a time."""
+        dtype = np.dtype(kind)
+        chunk = (1, rows_per_chunk(rows.dim * dtype.itemsize, rows.rows), rows.dim)
+        shape = (rows.heads, rows.rows, rows.dim)
+        dataset = create_packed(group, path, shape, dtype, chunk)
+        for head in range(rows.heads):
+            for i, part in enumerate(rows.parts(head, chunk[1])):
+                dataset[head, i * chunk[1] : i * chunk[1] + len(part)] = part.astype(dtype)
 
     def write_list(self, path: str, numbers: np.ndarray) -> None:
         self.h5.create_dataset(path, data=numbers, track_times=False)
@@ -139,11 +111,27 @@ class TraceFile:
 
     def commit(self) -> None:
         """Writes digests, manifest and trace_id, and renames the file to its final name."""
+        self._seal()
+        self._partial.commit()
+
+    def commit_unfinished(self) -> Path:
+        """The same, under a name that is returned: that of the trace stands for a whole one."""
+        path = self.path.with_name(f"{self.path.stem}.unfinished{self.path.suffix}")
+        _require_replaceable(path)
+        self._seal()
+        partial = PartialFile(os.fspath(path))
+        try:
+            Path(self._partial.path).replace(partial.path)
+            partial.commit()
+        finally:
+            partial.discard()
+        return path
+
+    def _seal(self) -> None:
         self.h5.close()
         if self._lost.messages:
             raise OSError(self._lost.messages[0])
         seal_trace(self._partial.path)
-        self._partial.commit()
 
     def __enter__(self) -> "TraceFile":
         self._lost.__enter__()
@@ -162,12 +150,21 @@ class TraceFile:
         finally:
             self._lost.__exit__(kind, error, trace)
             self._partial.discard()
+            self.spool.clear()
         # HDF5 says what the system refused in the midst of what it was about.
         refused = _REFUSED.search(str(error))
         if refused:
             raise KvsimError(f"{self.path}: cannot be written: {refused[1]}") from error
         if error is not None and kind is None:
             raise error
+
+
+def _require_replaceable(path: Path) -> None:
+    if is_file(path) and not _may_be_replaced(path):
+        raise UsageError(
+            f"{path}: there is a file of that name that is no trace, or damaged; remove it first, "
+            "or name another"
+        )
 
 
 def _may_be_replaced(path: Path) -> bool:
