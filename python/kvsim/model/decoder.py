@@ -1,6 +1,5 @@
 """Checks that a model is a decoder, and finds its name and the tokens that end its texts."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,9 @@ import torch
 import transformers
 
 from ..errors import RecordError
+from ..files.paths import is_folder
+
+GGUF = ".gguf"  # what the name of a file of weights ends in
 
 
 def require_decoder(model: torch.nn.Module) -> Any:
@@ -36,7 +38,12 @@ def end_tokens(model: torch.nn.Module) -> list[int]:
 
 
 def model_name(model: torch.nn.Module) -> str:
-    """The name of the model on the hub, or the last part of its folder."""
-    name = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    is_folder = os.path.isdir(name)  # noqa: PTH112  Path.is_dir raises for what it may not read
-    return Path(name).resolve().name if is_folder else str(name)
+    """What a trace calls the model: its name on the hub, or the last part of its path."""
+    return short_name(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+
+
+def short_name(name: str) -> str:
+    """The name of a folder or GGUF file without those around it; other names as they are."""
+    if is_folder(name):
+        return Path(name).resolve().name
+    return Path(name).stem if name.endswith(GGUF) else name

@@ -1,6 +1,12 @@
-"""Loads models and tokenizers by name, with errors of one line."""
+"""Loads models and tokenizers by name, with errors of one line.
 
+A name is a folder, a GGUF file or a model on the hub.
+"""
+
+import importlib.util
+import io
 import logging
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +15,10 @@ import transformers
 
 from ..errors import RecordError, UsageError
 from ..errors.terminal import say
-from ..files.paths import is_folder
+from ..files.paths import is_file, is_folder
+from .decoder import GGUF, short_name
+
+GGUF_NEEDS = ("gguf", "accelerate")  # packages with which transformers reads such a file
 
 
 def quieten() -> None:
@@ -21,7 +30,7 @@ def quieten() -> None:
 
 def load_config(name: str) -> Any:
     """The configuration of a decoder. Raises RecordError for another model."""
-    _require_folder(name)
+    _require_there(name)
     config = _load(transformers.AutoConfig, name)
     if getattr(config, "is_encoder_decoder", False):
         raise RecordError(f"{name} is an encoder-decoder; a trace holds decoders alone")
@@ -40,6 +49,8 @@ def load_model(name: str, dtype: str, device: torch.device) -> Any:
     """The model in this type (auto: as stored), with the default cache, which can be recorded."""
     kind = dtype if dtype == "auto" else getattr(torch, dtype)
     model = _load(transformers.AutoModelForCausalLM, name, dtype=kind)
+    if name.endswith(GGUF):
+        model.config._name_or_path = name  # transformers has the folder there
     model.to(device).eval()
     model.generation_config.cache_implementation = None
     return model
@@ -51,8 +62,7 @@ def untrained_model(name: str, dtype: str, device: torch.device, seed: int) -> A
     kind = config.dtype if dtype == "auto" else getattr(torch, dtype)
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=kind)
-    known = Path(name).resolve().name if is_folder(name) else name
-    model.config._name_or_path = f"{known}, untrained ({seed})"  # what a trace calls the model
+    model.config._name_or_path = f"{short_name(name)}, untrained ({seed})"
     model.to(device).eval()
     model.generation_config.cache_implementation = None
     return model
@@ -72,22 +82,37 @@ def device_named(name: str) -> torch.device:
     return device
 
 
-def _require_folder(model: str) -> None:
-    """Raises RecordError if `model` is the path of a missing folder.
+def _require_there(name: str) -> None:
+    """Raises RecordError if `name` is the path of a missing folder or file, or needs a package.
 
     The hub would complain about an invalid name instead.
     """
-    is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
-    if is_path and not is_folder(model):
-        raise RecordError(f"{model}: there is no such folder")
-    if not is_folder(model):
-        say(f"{model} is no folder here; asking the hub, which takes a while where there is none")
+    if name.endswith(GGUF):
+        if not is_file(name):
+            raise RecordError(
+                f"{name}: there is no such file; a GGUF file has to be on this machine"
+            )
+        missing = [package for package in GGUF_NEEDS if importlib.util.find_spec(package) is None]
+        if missing:
+            packages = " ".join(missing)
+            raise RecordError(f"{name}: to read a GGUF file, pip install {packages}")
+        return
+    is_path = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
+    if is_path and not is_folder(name):
+        raise RecordError(f"{name}: there is no such folder")
+    if not is_folder(name):
+        say(f"{name} is no folder here; asking the hub, which takes a while where there is none")
 
 
 def _load(kind: Any, name: str, **options: Any) -> Any:
     """Loads `name` with `kind`. Raises RecordError with the first line of its message."""
+    place, bars = name, nullcontext()
+    if name.endswith(GGUF):
+        place, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
+        bars = redirect_stderr(io.StringIO())  # one that cannot be turned off
     try:
-        return kind.from_pretrained(name, **options)
+        with bars:
+            return kind.from_pretrained(place, **options)
     except (OSError, ValueError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         said = " ".join(lines) if lines[0].endswith(":") else lines[0]

@@ -113,8 +113,8 @@ class Trace:
     that path is a DataError.
 
     Attributes, as in the file: model, num_layers, num_query_heads, num_kv_heads, head_dim,
-    value_dim, scale, logit_softcap (or None), recorder, dtype, rope (or None: a dict of inv_freq,
-    style and attention_factor).
+    value_dim, scale, logit_softcap (or None), recorder, dtype (float16, float32, mixed, or empty),
+    rope (or None: a dict of inv_freq, style and attention_factor).
     """
 
     model: str
