@@ -11,6 +11,30 @@
 
 namespace kvsim::python {
 
+/// What Python gives, as float32.
+template <int axes>
+using Numbers =
+    nanobind::ndarray<const float, nanobind::ndim<axes>, nanobind::c_contig, nanobind::device::cpu>;
+using Heads = Numbers<3>;
+
+/// A matrix [rows, columns] per head.
+inline std::vector<Matrix> matrices_of(const Heads& heads) {
+  const auto rows = static_cast<Eigen::Index>(heads.shape(1));
+  const auto columns = static_cast<Eigen::Index>(heads.shape(2));
+  std::vector<Matrix> matrices;
+  for (std::size_t head = 0; head < heads.shape(0); ++head) {
+    const float* numbers = heads.data() + static_cast<Eigen::Index>(head) * rows * columns;
+    matrices.emplace_back(Eigen::Map<const Matrix>(numbers, rows, columns));
+  }
+  return matrices;
+}
+
+inline Matrix matrix_of(const nanobind::handle& given) {
+  const auto numbers = nanobind::cast<Numbers<2>>(given);
+  return Eigen::Map<const Matrix>(numbers.data(), static_cast<Eigen::Index>(numbers.shape(0)),
+                                  static_cast<Eigen::Index>(numbers.shape(1)));
+}
+
 /// A read-only numpy array over numbers of `owner`, which it keeps.
 template <class T, class Owner>
 nanobind::object array_over(const T* numbers, const std::vector<std::size_t>& shape, Owner owner) {

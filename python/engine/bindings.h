@@ -27,5 +27,6 @@ void bind_columns(nanobind::module_& module);
 void bind_check(nanobind::module_& module);
 void bind_partial_file(nanobind::module_& module);
 void bind_bootstrap(nanobind::module_& module);
+void bind_output_error(nanobind::module_& module);
 
 }  // namespace kvsim::python

@@ -27,4 +27,5 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_check(module);
   kvsim::python::bind_partial_file(module);
   kvsim::python::bind_bootstrap(module);
+  kvsim::python::bind_output_error(module);
 }

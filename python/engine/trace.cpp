@@ -22,9 +22,6 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-template <int axes>
-using Numbers = nb::ndarray<const float, nb::ndim<axes>, nb::c_contig, nb::device::cpu>;
-using Heads = Numbers<3>;
 using Samples = std::vector<std::vector<Matrix>>;
 
 struct Layer {
@@ -49,23 +46,6 @@ const DatasetInfo& dataset_of(const std::string& name, bool (*is_meant)(const Da
     names += (names.empty() ? "" : ", ") + std::string(info.name);
   }
   throw UsageError("expected one of " + names + ", found '" + name + "'");
-}
-
-std::vector<Matrix> matrices_of(const Heads& heads) {
-  const auto rows = static_cast<Eigen::Index>(heads.shape(1));
-  const auto columns = static_cast<Eigen::Index>(heads.shape(2));
-  std::vector<Matrix> matrices;
-  for (std::size_t head = 0; head < heads.shape(0); ++head) {
-    const float* numbers = heads.data() + static_cast<Eigen::Index>(head) * rows * columns;
-    matrices.emplace_back(Eigen::Map<const Matrix>(numbers, rows, columns));
-  }
-  return matrices;
-}
-
-Matrix matrix_of(const nb::handle& given) {
-  const auto numbers = nb::cast<Numbers<2>>(given);
-  return Eigen::Map<const Matrix>(numbers.data(), static_cast<Eigen::Index>(numbers.shape(0)),
-                                  static_cast<Eigen::Index>(numbers.shape(1)));
 }
 
 std::map<Dataset, Samples> others_of(const nb::dict& given) {

@@ -1,6 +1,8 @@
 #include "sim/sweep/verify.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "sim/attention/attention_blocks.h"
 #include "sim/sweep/in_parallel.h"
@@ -8,24 +10,6 @@
 
 namespace kvsim {
 namespace {
-
-double worst_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend) {
-  const Eigen::VectorXf length = unit.value.rowwise().norm();
-  double worst = 0;
-  for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
-    for (int i = 0; i < unit.group_size(); ++i) {
-      const HeadAttention& head = block.heads[i];
-      const Eigen::VectorXf summed = head.weight * length.head(head.weight.cols());
-      for (int row = 0; row < block.num_steps; ++row) {
-        const auto expected = recorded[i].row(block.first_step + row).cast<double>();
-        const double difference = (head.output.row(row) - expected).norm();
-        if (difference == 0) continue;
-        worst = std::max(worst, difference * head.weight_sum[row] / double{summed[row]});
-      }
-    }
-  });
-  return worst;
-}
 
 const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
   const auto sequence =
@@ -36,6 +20,26 @@ const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
 }
 
 }  // namespace
+
+double output_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend) {
+  const Eigen::VectorXf length = unit.value.rowwise().norm();
+  double worst = 0;
+  for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
+    for (int i = 0; i < unit.group_size(); ++i) {
+      const HeadAttention& head = block.heads[i];
+      const Eigen::VectorXf summed = head.weight * length.head(head.weight.cols());
+      for (int row = 0; row < block.num_steps; ++row) {
+        const auto expected = recorded[i].row(block.first_step + row).cast<double>();
+        const double difference = (head.output.row(row) - expected).norm();
+        if (difference == 0) continue;
+        const double error = difference * head.weight_sum[row] / double{summed[row]};
+        worst =
+            std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
+      }
+    }
+  });
+  return worst;
+}
 
 std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads) {
   const TraceHeader& header = trace.header();
@@ -61,7 +65,7 @@ std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
   in_parallel(units.size(), threads, interrupted, [&](std::size_t i) {
     const Unit unit = trace.read_unit(units[i].name, {.gradients = false, .projection = false});
     if (!find_layer(trace, unit.name).has_output) return;
-    errors[i] = worst_error(unit, trace.read_output(unit.name), backend);
+    errors[i] = output_error(unit, trace.read_output(unit.name), backend);
   });
 
   std::vector<LayerCheck> checks;

@@ -13,14 +13,17 @@ struct LayerCheck {
   std::string sequence;
   int layer = 0;
   bool has_output = false;  ///< false: no output was recorded
-  /// max over query heads and steps of |o_t - recorded| / sum_j a[t,j] |v_j|. What is summed may be
-  /// much longer than the output, where values cancel or a head rests on a token of nearly no
-  /// value, and rounding is relative to what is summed.
-  double worst_error = 0;
-  double limit = 0;  ///< 1e-2 if keys, values or outputs are float16, else 1e-4
+  double worst_error = 0;   ///< the largest output_error() of its units
+  double limit = 0;         ///< 1e-2 if keys, values or outputs are float16, else 1e-4
 
   bool agrees() const { return worst_error <= limit; }
 };
+
+/// The largest |o_t - recorded| / sum_j a[t,j] |v_j| of a query head and step; `recorded` has one
+/// [n, value_dim] per query head. What is summed may be much longer than the output, where values
+/// cancel or a head rests on a token of nearly no value, and rounding is relative to what is
+/// summed.
+double output_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend);
 
 /// An estimate of the memory that verifying these units takes, in bytes.
 std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads);

@@ -88,6 +88,7 @@ def test_a_trace_that_may_not_grow_is_one_line(most, tmp_path):
             rows = SpooledRows(file.spool, 4, 64, 4)
             numbers = np.random.default_rng(0).standard_normal((4, 500, 64), np.float32)
             rows.append(numbers)
+            rows.flush()
             file.write_heads(group, name, rows, "float32")
             file.spool.clear()
         file.commit()

@@ -106,6 +106,7 @@ def test_rows_arrive_in_order(pieces, tmp_path):
         for rows in np.split(numbers, np.cumsum(pieces)[:-1], axis=1):
             spooled.append(rows)
             other.append(-rows)
+        spooled.flush()
         assert spooled.rows == sum(pieces)
         assert spooled.largest == np.abs(numbers).max()
         file.write_heads(file.h5["sequences"], "key", spooled, "float32")

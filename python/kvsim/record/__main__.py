@@ -59,6 +59,8 @@ def parser() -> Parser:
     add("--dtype", choices=("auto", "float16", "float32"), default="auto",
         help="the type of the trace's numbers (default: auto, float16 where attention recomputed "
         "from it agrees with the model's, else float32, layer by layer)")  # fmt: skip
+    add("--no-output", action="store_true",
+        help="leave the outputs of the heads out once they have been compared")  # fmt: skip
     add(
         "--model-dtype",
         choices=("float32", "bfloat16", "float16", "auto"),

@@ -10,9 +10,17 @@ import numpy as np
 import torch
 
 from ..errors import RecordError, UsageError
+from ..model.attention import Call, Intercept
 from ..model.mlp_activation import activation_functions
 from ..model.output_projection import LayerOutput, layer_outputs
-from ..model.second_reading import See, inputs_seen, outputs_seen, read_again, score_gradients
+from ..model.whole_pass import (
+    See,
+    ignore,
+    inputs_seen,
+    outputs_seen,
+    score_gradients,
+    whole_pass,
+)
 from .sequence import Sequence
 from .stored_type import LARGEST_FLOAT16
 from .trace_file import TraceFile, create_packed, rows_per_chunk
@@ -74,7 +82,8 @@ class Also:
         return activation_functions(model, layers) if ACTIVATION in self.parts else {}
 
     @property
-    def reads_again(self) -> bool:
+    def reads_whole(self) -> bool:
+        """Whether the model has to read a whole text at once."""
         return bool(self.parts - {PROJECTION})
 
 
@@ -91,9 +100,17 @@ def write_projections(
         )
 
 
+@dataclass
+class Seen:
+    """What one forward pass over a whole text showed in addition to attention."""
+
+    rows: dict[str, np.ndarray]  # as they are stored, under LAYER/DATASET
+    gradients: dict[int, torch.Tensor]  # by layer
+
+
 @dataclass(frozen=True)
-class SecondReading:
-    """Lets the model read a text again, alone and whole, and writes what is asked for of that."""
+class Reading:
+    """Lets the model read a whole text for what `also` asks of it, and writes that."""
 
     also: Also
     model: torch.nn.Module
@@ -101,51 +118,62 @@ class SecondReading:
     activations: Mapping[int, torch.nn.Module]
     dtype: str
 
-    def write(self, sequence: Sequence, group: h5py.Group) -> None:
-        """Writes to the group of the sequence's layers.
+    def read(
+        self, ids: list[int], layers: set[int], attend: Intercept, see_output: See = ignore
+    ) -> Seen:
+        """One forward pass, whose attention `attend` computes; `see_output` as of whole_pass()."""
+        also, seen = self.also, Seen({}, {})
 
-        Raises RecordError if it is not the text that was recorded.
-        """
-        also = self.also
-        if not also.reads_again:
-            return
-        if sequence.ids is None:
-            raise RecordError(
-                f"sequence {sequence.name}: expected token ids, which {_names(also)} needs to read "
-                "the text again, found embeddings; leave it out of also"
-            )
-        layers = set(sequence.layers)
+        def keep(part: str) -> See:
+            def see(layer: int, rows: torch.Tensor) -> None:
+                path = f"{layer}/{part}"
+                seen.rows[path] = stored_as(self.dtype, rows, f"layers/{path}")
 
-        def check(layer: int, output: torch.Tensor) -> None:
-            _require_same(sequence.name, group, layer, output.transpose(0, 1))
+            return see
 
         with ExitStack() as stack:
             if RESIDUAL in also.parts:
                 modules = {layer: self.outputs[layer].layer for layer in layers}
-                stack.enter_context(inputs_seen(modules, self._writing(group, RESIDUAL)))
+                stack.enter_context(inputs_seen(modules, keep(RESIDUAL)))
             functions = {
                 layer: self.activations[layer] for layer in layers & self.activations.keys()
             }
-            stack.enter_context(outputs_seen(functions, self._writing(group, ACTIVATION)))
-            if GRADIENT not in also.parts:
-                read_again(self.model, sequence.ids, layers, check)
-                return
-            gradients = score_gradients(
-                self.model, sequence.ids, layers, also.gradient_samples, also.label_seed, check
-            )
-        for layer, gradient in gradients.items():
-            _write_gradient(group, f"{layer}/{GRADIENT}", gradient, also.label_seed)
+            stack.enter_context(outputs_seen(functions, keep(ACTIVATION)))
+            if GRADIENT in also.parts:
+                samples, seed = also.gradient_samples, also.label_seed
+                seen.gradients = score_gradients(
+                    self.model, ids, layers, samples, seed, see_output, attend
+                )
+            else:
+                whole_pass(self.model, ids, layers, see_output, attend)
+        return seen
 
-    def _writing(self, group: h5py.Group, part: str) -> See:
-        """What writes the rows [n, any] of a layer."""
+    def write(self, sequence: Sequence, group: h5py.Group) -> None:
+        """Writes to the group of the sequence's layers.
 
-        def write(layer: int, rows: torch.Tensor) -> None:
-            numbers = stored_as(self.dtype, rows, f"{group.name}/{layer}/{part}")
+        If the text was not read whole, the model reads it once more. Raises RecordError if that is
+        not the text that was recorded.
+        """
+        if not self.also.reads_whole:
+            return
+        seen = sequence.seen or self._read_again(sequence)
+        for path, numbers in seen.rows.items():
             chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
-            path = f"{layer}/{part}"
             create_packed(group, path, numbers.shape, numbers.dtype, chunk)[:] = numbers
+        for layer, gradient in seen.gradients.items():
+            _write_gradient(group, f"{layer}/{GRADIENT}", gradient, self.also.label_seed)
 
-        return write
+    def _read_again(self, sequence: Sequence) -> Seen:
+        if sequence.ids is None:
+            raise RecordError(
+                f"sequence {sequence.name}: expected token ids, which {_names(self.also)} needs to "
+                "read the text again, found embeddings; leave it out of also"
+            )
+
+        def check(layer: int, output: torch.Tensor) -> None:
+            _require_same(sequence, layer, output.transpose(0, 1))
+
+        return self.read(sequence.ids, set(sequence.layers), Call.attend, check)
 
 
 def stored_as(kind: str, rows: torch.Tensor, place: str) -> np.ndarray:
@@ -192,13 +220,14 @@ def _write_gradient(group: h5py.Group, path: str, gradient: torch.Tensor, seed: 
     dataset.attrs.create("label_seed", np.int64(seed))
 
 
-def _require_same(name: str, group: h5py.Group, layer: int, output: torch.Tensor) -> None:
+def _require_same(sequence: Sequence, layer: int, output: torch.Tensor) -> None:
     """Raises RecordError unless the heads' outputs [heads, n, dim] are those recorded."""
-    recorded = torch.from_numpy(group[f"{layer}/output"][()]).float()
+    rows = sequence.spooled[layer]["output"]
+    recorded = torch.from_numpy(np.stack([rows.head(head) for head in range(rows.heads)]))
     difference = torch.linalg.norm(output.float().cpu() - recorded) / torch.linalg.norm(recorded)
     if not difference <= OUTPUT_TOLERANCE:
         raise RecordError(
-            f"sequence {name}, layer {layer}: reading the text again, alone, gives other "
+            f"sequence {sequence.name}, layer {layer}: reading the text again, alone, gives other "
             f"outputs (they differ by {float(difference):.0%}); expected positions that count from "
             f"0; leave {GRADIENT}, {RESIDUAL} and {ACTIVATION} out of also"
         )

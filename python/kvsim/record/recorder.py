@@ -1,12 +1,11 @@
 """Turns the forward passes and attention calls of a model into a trace."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 
@@ -17,6 +16,7 @@ from ..model.rope import RopeWitness
 from ..model.steps import Step
 from ..model.tokens import token_texts
 from ..trace.spans import Span, checked_spans
+from .also import Reading
 from .sequence import Sequence
 from .stored_type import Attention, stored_types
 from .trace_file import Attribute, TraceFile
@@ -37,8 +37,8 @@ class Label:
 class Recorder(Follower):
     """Records the attention of the model step by step, in memory that does not grow.
 
-    `complete` gets each sequence that has ended, and the group of its layers, to add what else is
-    recorded of it. The model may be called there.
+    `reading` adds what else is recorded of a sequence that has ended, for which it may call the
+    model.
     """
 
     def __init__(
@@ -51,10 +51,12 @@ class Recorder(Follower):
         ends: set[int],
         source: str,
         prompt_length: int | None,
-        complete: Callable[[Sequence, h5py.Group], None],
+        reading: Reading,
+        no_output: bool,
     ) -> None:
         super().__init__(model, set(layers))
-        self._file, self._witness, self._complete = file, witness, complete
+        self._file, self._witness, self._reading = file, witness, reading
+        self._no_output = no_output
         self._dtype, self._ends = dtype, ends
         # of sequences whose label has none
         self._source, self._prompt_length = source, _checked(prompt_length)
@@ -190,8 +192,9 @@ class Recorder(Follower):
                 types = stored_types(spooled, self._dtype, attention, place)
                 self._types |= set(types.values())
                 for name, rows in spooled.items():
-                    self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
-            self._complete(sequence, group)
+                    if name != "output" or not self._no_output:
+                        self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
+            self._reading.write(sequence, group)
         except BaseException:
             del self._file.h5[path]
             raise
@@ -204,6 +207,16 @@ class Recorder(Follower):
             reason = "a forward pass on it failed"
             warnings.warn(f"sequence {sequence.name} is left out: {reason}", RecordWarning)
         self._step = None
+
+    def read(self, ids: Iterable[int]) -> None:
+        """Lets the model read a whole text alone, in one pass for all that is recorded of it.
+
+        It takes the place of a call of the model, which reads a text once more for what `also`
+        asks.
+        """
+        seen = self._reading.read(list(ids), self._layers, self._intercept)
+        self._batch[0].seen = seen
+        self.end_texts()
 
     def end_texts(self) -> None:
         """The texts so far are whole: what comes next is none of theirs.

@@ -44,14 +44,18 @@ def run(options: argparse.Namespace) -> None:
     with recording(
         model, options.output, tokenizer=tokenizer, layers=layers, dtype=options.dtype,
         also=options.also, gradient_samples=options.gradient_samples,
-        label_seed=options.label_seed,
+        label_seed=options.label_seed, no_output=options.no_output,
     ) as recorder:  # fmt: skip
         for start in range(0, len(texts), options.batch_size):
             end = start + options.batch_size
             for text, one in zip(texts[start:end], encoded[start:end], strict=True):
                 recorder.label([text.name], text.source, one.prompt_length, [one.spans])
-            _generate(model, tokenizer, [one.ids for one in encoded[start:end]], options)
-            recorder.end_texts()
+            batch = [one.ids for one in encoded[start:end]]
+            if options.max_new_tokens == 0 and len(batch) == 1:
+                recorder.read(batch[0])
+            else:
+                _generate(model, tokenizer, batch, options)
+                recorder.end_texts()
             say(f"{min(end, len(texts))} of {len(texts)} texts")
     say(f"{options.output} is written; check it with: kvsim verify {options.output}")
 

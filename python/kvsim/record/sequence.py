@@ -1,6 +1,9 @@
 """One sequence of a trace while it is recorded."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -8,6 +11,9 @@ from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
 from ..trace.spans import Span
 from .spool import Spool, SpooledRows
+
+if TYPE_CHECKING:
+    from .also import Seen
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
 
@@ -31,6 +37,7 @@ class Sequence(Member):
         self.spans = spans
         self.ids: list[int] | None = []  # None: unknown
         self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
+        self.seen: Seen | None = None  # of a text that was read whole
         self._spool = spool
 
     @property
@@ -67,7 +74,7 @@ class Sequence(Member):
                 spooled[name].append(numbers.numpy())
 
     def close(self) -> None:
-        """Raises RecordError if there is no token, or a layer has not seen every one.
+        """No row follows. Raises RecordError without a token, or if a layer has not seen every one.
 
         Raises UsageError if the caller gave a prompt or a span that ends after the sequence.
         """
@@ -99,3 +106,4 @@ class Sequence(Member):
                         f"sequence {self.name}, layer {layer}, {name}: {rows.rows} of "
                         f"{self.num_tokens} tokens were seen; does the model skip layers?"
                     )
+                rows.flush()

@@ -13,7 +13,7 @@ from ..errors import KvsimError, RecordError, RecordWarning, UsageError
 from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
 from ..model.rope import RopeWitness
-from .also import PROJECTION, Also, SecondReading, write_projections
+from .also import PROJECTION, Also, Reading, write_projections
 from .recorder import Recorder
 from .stored_type import AUTO, DTYPES
 from .trace_file import Attribute, TraceFile
@@ -34,6 +34,7 @@ def recording(
     also: str | Iterable[str] = (),
     gradient_samples: int = 1,
     label_seed: int = 0,
+    no_output: bool = False,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
 
@@ -66,6 +67,8 @@ def recording(
         whole, and for output_score_grad with its activations kept.
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
+    no_output: leaves the outputs of the heads out once they have been compared, a quarter of the
+        file and more; then `kvsim verify` has nothing to compare with.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -90,9 +93,9 @@ def recording(
         activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        second = SecondReading(extras, model, outputs, activations, dtype)
+        reading = Reading(extras, model, outputs, activations, dtype)
         recorder = Recorder(
-            model, file, witness, chosen, dtype, ends, source, prompt_length, second.write
+            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, no_output
         )
         recorder.label(names if isinstance(names, str) else list(names))
 

@@ -78,6 +78,7 @@ class SpooledRows:
             self.flush()
 
     def flush(self) -> None:
+        """Writes what waits, before rows are read: threads may read at the same time."""
         if self._waiting:
             block = np.concatenate(self._waiting, axis=1)
             self._blocks.append((self._spool.write(block), block.shape[1]))
@@ -85,7 +86,6 @@ class SpooledRows:
 
     def parts(self, head: int, size: int) -> Iterator[np.ndarray]:
         """The rows of a head in their order, [size, dim] at a time, the last part maybe less."""
-        self.flush()
         for first in range(0, self.rows, size):
             end = min(first + size, self.rows)
             part = np.empty((end - first, self.dim), np.float32)
@@ -97,3 +97,7 @@ class SpooledRows:
                     self._spool.read(start + row * self.dim * 4, part[low - first : high - first])
                 begin += count
             yield part
+
+    def head(self, head: int) -> np.ndarray:
+        """All rows of a head, [n, dim]."""
+        return next(self.parts(head, self.rows))

@@ -1,20 +1,23 @@
 """The type in which the numbers of a layer are stored: float16 where that is exact enough."""
 
+import os
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from .. import _engine
 from ..errors import RecordError, RecordWarning
 from ..model.masks import Reach
 from ..model.shape import Shape
-from .accuracy import LIMITS, worst_error
 from .spool import SpooledRows
 
 AUTO = "auto"
 DTYPES = (AUTO, "float16", "float32")
 LARGEST_FLOAT16 = 65504.0
+LIMITS = {2: 1e-2, 4: 1e-4}  # of `kvsim verify`, by the bytes of the narrowest type
 
 Layer = Mapping[str, SpooledRows]  # by dataset: query, key, value, output
 
@@ -60,6 +63,28 @@ def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> 
         raise RecordError(f"{found}; use --dtype auto or float32")
     warnings.warn(f"{found}; load the model in float32", RecordWarning)
     return types
+
+
+def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) -> float:
+    """The largest error of an output of the layer, as `kvsim verify` has it, in these types."""
+    shape, reach = attention.shape, attention.reach
+    size = shape.num_query_heads // shape.num_kv_heads
+
+    def stored(name: str, head: int) -> np.ndarray:
+        return layer[name].head(head).astype(types[name]).astype(np.float32)
+
+    def error(kv_head: int) -> float:
+        heads = range(kv_head * size, (kv_head + 1) * size)
+        query, output = (np.stack([stored(name, h) for h in heads]) for name in ("query", "output"))
+        return _engine.output_error(
+            query, stored("key", kv_head), stored("value", kv_head), output,
+            scale=shape.scale, logit_softcap=shape.logit_softcap or None,
+            sliding_window=reach.window, attention_chunk=reach.chunk,
+            sink_logit=[] if attention.sinks is None else attention.sinks[heads].tolist(),
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return max(pool.map(error, range(shape.num_kv_heads)))
 
 
 def _types(layer: Layer, wanted: str) -> dict[str, str]:

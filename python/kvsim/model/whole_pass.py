@@ -1,4 +1,4 @@
-"""Reads a whole text in one forward pass, for what the recorder cannot see while it is read."""
+"""Reads a whole text in one forward pass, for what cannot be seen while it is generated."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -11,11 +11,15 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import RecordError
-from .attention import Call, Result, intercepted, layer_of
+from .attention import Call, Intercept, Result, intercepted, layer_of
 
 ROWS_AT_ONCE = 256  # of the prediction, to draw labels from
 
 See = Callable[[int, torch.Tensor], None]  # gets a layer and what it computed
+
+
+def ignore(layer: int, computed: torch.Tensor) -> None:
+    """Sees nothing."""
 
 
 def score_gradients(
@@ -24,7 +28,8 @@ def score_gradients(
     layers: Set[int],
     samples: int,
     seed: int,
-    see_output: See,
+    see_output: See = ignore,
+    attend: Intercept = Call.attend,
 ) -> dict[int, torch.Tensor]:
     """The gradients of `sum_t log p(y_t | x_<=t)` with respect to the outputs of the heads.
 
@@ -32,15 +37,17 @@ def score_gradients(
     from the model's own prediction (`draw_labels`). Keys and values are detached, so the gradient
     at a step is that of this step's own prediction, and one backward pass of the sum gives all.
 
-    `see_output` gets the heads' outputs [n, query heads, value_dim] of each layer.
+    `see_output` gets the heads' outputs [n, query heads, value_dim] of each layer, `attend`
+    computes attention.
 
     One forward pass keeps its activations and the logits; a backward pass per sample follows. The
     weights get no gradients.
     """
     taps: dict[int, torch.Tensor] = {}
 
-    def attend(call: Call) -> Result:
-        output, weights = replace(call, key=call.key.detach(), value=call.value.detach()).attend()
+    def tapped(call: Call) -> Result:
+        detached = replace(call, key=call.key.detach(), value=call.value.detach())
+        output, weights = attend(detached)
         layer = layer_of(call, model)
         if layer not in layers:
             return output, weights
@@ -50,7 +57,7 @@ def score_gradients(
         return output + taps[layer], weights
 
     with torch.inference_mode(False), torch.enable_grad(), _without_weights(model):
-        with intercepted(model, attend, within=True):
+        with intercepted(model, tapped, within=True):
             tokens = torch.tensor([ids], device=model.device)
             logits = model(input_ids=tokens, use_cache=False).logits[0]
         if missing := layers - taps.keys():
@@ -58,30 +65,38 @@ def score_gradients(
         prediction = torch.softmax(logits.detach().float(), -1)
         found: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(layers)}
         for sample, labels in enumerate(draw_labels(prediction, ids, samples, seed)):
-            slope = -prediction  # of log p(label) by the logits
+            is_last = sample + 1 == samples
+            # Of log p(label) by the logits; the last one in the prediction's memory.
+            slope = prediction.neg_() if is_last else -prediction
             slope[torch.arange(len(ids)), labels] += 1
             gradients = torch.autograd.grad(
                 logits,
                 [taps[layer] for layer in found],
                 slope.to(logits.dtype),
-                retain_graph=sample + 1 < samples,
+                retain_graph=not is_last,
             )
             for layer, gradient in zip(found, gradients, strict=True):
                 found[layer].append(gradient[0].transpose(0, 1).float().cpu())
     return {layer: torch.stack(gradients) for layer, gradients in found.items()}
 
 
-def read_again(model: torch.nn.Module, ids: list[int], layers: Set[int], see_output: See) -> None:
-    """The forward pass alone; `see_output` as in score_gradients()."""
+def whole_pass(
+    model: torch.nn.Module,
+    ids: list[int],
+    layers: Set[int],
+    see_output: See = ignore,
+    attend: Intercept = Call.attend,
+) -> None:
+    """The forward pass alone; `see_output` and `attend` as of score_gradients()."""
 
-    def attend(call: Call) -> Result:
-        output, weights = call.attend()
+    def seen(call: Call) -> Result:
+        output, weights = attend(call)
         layer = layer_of(call, model)
         if layer in layers:
             see_output(layer, output[0])
         return output, weights
 
-    with torch.inference_mode(), intercepted(model, attend, within=True):
+    with torch.inference_mode(), intercepted(model, seen, within=True):
         model(input_ids=torch.tensor([ids], device=model.device), use_cache=False)
 
 
