@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -64,14 +65,13 @@ class Sequence(Member):
             if name not in spooled:
                 heads, _, dim = tensor.shape
                 spooled[name] = SpooledRows(self._spool, heads, dim, tensor.dtype.itemsize)
-            for rows in self.new_rows.to(tensor.device).split(ROWS_AT_ONCE):
-                numbers = tensor[:, rows].detach().float().cpu()
-                if not bool(torch.isfinite(numbers).all()):
+            for rows in self.new_rows.split(ROWS_AT_ONCE):
+                spooled[name].append(_taken(tensor, rows).detach().float().cpu().numpy())
+                if not math.isfinite(spooled[name].largest):
                     raise RecordError(
                         f"sequence {self.name}, layer {layer}, {name}: the model computed a number "
                         "that is not finite"
                     )
-                spooled[name].append(numbers.numpy())
 
     def close(self) -> None:
         """No row follows. Raises RecordError without a token, or if a layer has not seen every one.
@@ -107,3 +107,10 @@ class Sequence(Member):
                         f"{self.num_tokens} tokens were seen; does the model skip layers?"
                     )
                 rows.flush()
+
+
+def _taken(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """These rows, ascending, of [heads, n, dim]; no copy if they are consecutive."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return tensor[:, int(rows[0]) : int(rows[-1]) + 1]
+    return tensor[:, rows.to(tensor.device)]

@@ -71,11 +71,13 @@ class SpooledRows:
         """Adds float32 rows [heads, m, dim]."""
         if not rows.size:
             return
-        self.largest = max(self.largest, float(np.abs(rows).max()))
+        self.largest = float(np.max([self.largest, rows.max(), -rows.min()]))  # NaN if one is
         self.rows += rows.shape[1]
         self._waiting.append(rows)
         if sum(each.shape[1] for each in self._waiting) >= ROWS_AT_ONCE:
             self.flush()
+        else:
+            self._waiting[-1] = rows.copy()  # the model may compute the next in its memory
 
     def flush(self) -> None:
         """Writes what waits, before rows are read: threads may read at the same time."""
