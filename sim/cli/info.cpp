@@ -5,6 +5,7 @@
 
 #include "sim/base/printable.h"
 #include "sim/cli/options.h"
+#include "sim/cli/session.h"
 #include "sim/results/table.h"
 #include "traces/trace.h"
 
@@ -40,7 +41,7 @@ std::string also(const LayerInfo& layer) {
 
 /// The types of all keys: a recorder chooses one for each layer of each sequence.
 std::string stored_types(const Trace& trace) {
-  std::map<int, int> layers;
+  std::map<int, std::size_t> layers;
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) ++layers[layer.key_bytes];
   }

@@ -52,6 +52,7 @@ TEST_CASE("cli: info shows the shape of a trace and every layer") {
   const TemporaryFolder folder;
   const Ended info = run(folder.path(), {"info", sample_trace()});
   CHECK(info.status == 0);
+  CHECK_THAT(info.out, Contains("numbers       float16\n"));
   CHECK_THAT(info.out, Contains("tiny-llama 0.75M") && Contains("copied-segment") &&
                            Contains("held-out-text") && Contains("float16"));
   const std::vector<std::pair<std::string, std::string>> sources{

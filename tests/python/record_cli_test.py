@@ -1,5 +1,6 @@
 """python -m kvsim.record, as a user meets it."""
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import torch
 
 from kvsim.model.texts import read_prompts, read_texts
 from kvsim.record.__main__ import main
+from kvsim.record.recorder import Recorder
 from record_zoo import _config, build, check, fail, letters
 from trace_format import token_texts
 
@@ -227,6 +229,41 @@ def test_a_folder_without_a_tokenizer_is_said_to_have_none(folder, work, capsys)
 @pytest.mark.parametrize("name", ["./none", "none/", "/none", "a/b/none"])
 def test_a_folder_that_is_not_there_is_not_asked_of_the_hub(name, work, capsys):
     fail(capsys, 3, f"{name}: there is no such folder", name, "--text", "text.txt", "-o", "t.h5")
+
+
+def test_an_interrupted_command_keeps_the_finished_texts(folder, work, capsys, monkeypatch):
+    read = Recorder.read
+    texts = []
+
+    def interrupted(self, ids):
+        texts.append(ids)
+        if len(texts) == 3:
+            raise KeyboardInterrupt
+        read(self, ids)
+
+    monkeypatch.setattr(Recorder, "read", interrupted)
+    arguments = [str(folder), "--texts", "prompts.jsonl", "-o", "t.h5"]
+    assert main(arguments) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["1 of 3 texts", "2 of 3 texts"]
+    assert lines[-2:] == [
+        "kvsim: warning: 2 finished texts went to t.unfinished.h5",
+        "kvsim: error: interrupted; t.h5 is not written",
+    ]
+    assert not Path("t.h5").exists()
+    check(Path("t.unfinished.h5"), 1e-2)
+
+
+def test_a_gguf_file_that_cannot_be_read_is_one_line(work, capsys, monkeypatch):
+    arguments = ["--text", "text.txt", "-o", "t.h5"]
+    fail(capsys, 3, "none.gguf: there is no such file", "none.gguf", *arguments)
+    Path("notes.gguf").write_text("these are notes")
+    fail(capsys, 3, "notes.gguf: cannot be loaded", "notes.gguf", *arguments)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "gguf" else found(name)
+    )
+    fail(capsys, 3, "to read a GGUF file, pip install gguf", "notes.gguf", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What the recorder writes is what the model computed, whatever the architecture."""
 
 import dataclasses
+import os
+import subprocess
 from pathlib import Path
 
 import h5py
@@ -29,6 +31,7 @@ from record_zoo import (
 )
 from trace_format import token_texts
 
+PROGRAM = os.environ.get("KVSIM_PROGRAM")
 SHARED_MODEL = Path(__file__).resolve().parents[3] / "shared/models/tiny-llama"
 PROMPT, NEW = 20, 12
 TOKENS = PROMPT + NEW - 1  # the last one is never fed back
@@ -108,6 +111,9 @@ def test_a_layer_that_float16_rounds_too_much_is_stored_in_float32(tmp_path):
     assert types.pop(("sequence-1", "1")) == {"float32"}
     assert len(types) == 5 and all(each == {"float16"} for each in types.values())
     verify_with_program(path)
+    if PROGRAM:
+        info = subprocess.run([PROGRAM, "info", path], capture_output=True, text=True).stdout
+        assert "numbers       float16 in 5 layers, float32 in 1 layer\n" in info
 
 
 def test_numbers_that_do_not_fit_into_float16_are_stored_in_float32(tmp_path):
