@@ -47,9 +47,9 @@ std::string stored_types(const Trace& trace) {
   }
   std::vector<std::string> parts;
   for (const auto& [bytes, count] : layers) {
-    parts.push_back(layers.size() == 1
-                        ? element_type(bytes)
-                        : fmt::format("{} in {} layers", element_type(bytes), count));
+    const std::string type = element_type(bytes);
+    parts.push_back(layers.size() == 1 ? type
+                                       : fmt::format("{} in {}", type, counted(count, "layer")));
   }
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }

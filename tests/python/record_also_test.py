@@ -13,7 +13,7 @@ from kvsim.model.whole_pass import draw_labels, score_gradients
 from kvsim.record import RecordError, UsageError, recording
 from kvsim.record.also import gradient_scale
 from nightly import sample_of
-from record_zoo import CONFIGS, build, generate, padded, sharp, tokens, verify_with_program
+from record_zoo import CONFIGS, build, generate, padded, record, tokens, verify_with_program
 
 LAYERS = {0, 1, 2}
 NORMALISED = {"gemma2", "gemma3"}  # what attention returns, before it is added
@@ -28,57 +28,8 @@ PROJECTING = {  # in which module, where it is not self_attn.o_proj
 MULTIPLIED = {"granite": "residual_multiplier"}
 
 
-def record(model, path, ids, **options):
-    with recording(model, path, dtype="float32", **options), torch.no_grad():
-        model(ids)
-    return h5py.File(path)
-
-
 def gradients_of(model, ids, samples=1, seed=0):
     return score_gradients(model, ids[0].tolist(), LAYERS, samples, seed)
-
-
-def numbers_of(path):
-    """All vectors of a trace, by dataset."""
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: (
-                found.update({name: item[()]})
-                if isinstance(item, h5py.Dataset) and name.startswith(("sequences", "model"))
-                else None
-            )
-        )
-    return found
-
-
-def test_a_text_read_in_one_pass_gives_what_two_passes_give(tmp_path):
-    model, ids = build("llama"), tokens(40)
-    also = ["output_projection", "residual", "output_score_grad", "mlp_activation"]
-    once, twice = tmp_path / "once.h5", tmp_path / "twice.h5"
-    passes = []
-    model.model.register_forward_hook(lambda *_: passes.append(1))
-    with recording(model, once, dtype="float32", also=also, gradient_samples=2) as recorder:
-        passes.clear()
-        recorder.read(ids[0].tolist())
-        assert len(passes) == 1
-    with record(model, twice, ids, also=also, gradient_samples=2):
-        pass
-    expected = numbers_of(twice)
-    found = numbers_of(once)
-    assert found.keys() == expected.keys()
-    for name, numbers in expected.items():
-        np.testing.assert_allclose(found[name], numbers, rtol=1e-3, atol=1e-4, err_msg=name)
-
-
-def test_outputs_are_left_out_once_they_have_been_compared(tmp_path):
-    model = build("llama")
-    with record(model, tmp_path / "t.h5", tokens(12), no_output=True, also="residual") as file:
-        layer = file["sequences/sequence-0/layers/1"]
-        assert set(layer) == {"query", "key", "value", "residual"}
-    refused = pytest.raises(RecordError, match="that kvsim verify allows")
-    with refused, recording(sharp(model), tmp_path / "u.h5", dtype="float16", no_output=True):
-        model(tokens(12))
 
 
 @pytest.mark.parametrize("name", WITH_PROJECTION)

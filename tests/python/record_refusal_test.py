@@ -6,14 +6,7 @@ import transformers
 
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, RecordWarning, UsageError, recording
-from record_zoo import _config, build, generate, padded, sharp, tokens, verify_with_program
-
-
-def refuse(model, path, reason, run, error=RecordError, **options):
-    with pytest.raises(error, match=reason) as raised, recording(model, path, **options):
-        run(model)
-    assert "\n" not in str(raised.value)
-    assert list(path.parent.iterdir()) == []
+from record_zoo import _config, build, generate, padded, refuse, tokens
 
 
 def refuse_the_second(model, path, reason, run, error=RecordError, **options):
@@ -137,31 +130,6 @@ def test_padding_inside_a_text_is_refused(path):
 def test_dropout_is_refused(path):
     model = build("llama", attention_dropout=0.1).train()
     refuse(model, path, r"drops attention at random; call model.eval\(\) first", read)
-
-
-def test_numbers_too_large_for_float16_ask_for_float32(path):
-    model = build("llama")
-    with torch.no_grad():
-        model.model.layers[1].self_attn.v_proj.weight *= 1e6
-    reason = "layer 1, value: .* does not fit into float16; use --dtype auto or float32"
-    refuse(model, path, reason, read, dtype="float16")
-    with recording(model, path, dtype="float32"):
-        read(model)
-
-
-def test_numbers_that_float16_rounds_too_much_are_refused_after_the_first_text(path):
-    model = sharp(build("llama"))
-
-    def run(model):
-        read(model)
-        read(model)
-        pytest.fail("the second text began")
-
-    reason = "layer 1: .* that kvsim verify allows; use --dtype auto or float32"
-    refuse(model, path, reason, run, dtype="float16")
-    with recording(model, path, dtype="float32"):
-        read(model)
-    verify_with_program(path)
 
 
 def test_a_model_that_computes_less_exactly_than_asked_is_recorded_with_a_warning(path):

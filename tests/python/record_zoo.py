@@ -6,10 +6,12 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pytest
 import tokenizers
 import torch
 import transformers
 
+from kvsim.record import RecordError, recording
 from kvsim.record.__main__ import main
 
 VOCABULARY = 64
@@ -108,6 +110,20 @@ def sharp(model):
         model.model.layers[1].self_attn.q_proj.weight *= 8
         model.model.layers[1].self_attn.k_proj.weight *= 8
     return model
+
+
+def refuse(model, path, reason, run, error=RecordError, **options):
+    with pytest.raises(error, match=reason) as raised, recording(model, path, **options):
+        run(model)
+    assert "\n" not in str(raised.value)
+    assert list(path.parent.iterdir()) == []
+
+
+def record(model, path, ids, **options):
+    """The open trace, in float32, of a text that the model reads."""
+    with recording(model, path, dtype="float32", **options), torch.no_grad():
+        model(ids)
+    return h5py.File(path)
 
 
 def worst_error(path: Path) -> float:

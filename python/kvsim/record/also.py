@@ -21,7 +21,7 @@ from ..model.whole_pass import (
     score_gradients,
     whole_pass,
 )
-from .sequence import Sequence
+from .sequence import Seen, Sequence
 from .stored_type import LARGEST_FLOAT16
 from .trace_file import TraceFile, create_packed, rows_per_chunk
 
@@ -98,14 +98,6 @@ def write_projections(
         create_packed(file.h5, path, numbers.shape, numbers.dtype, (rows // heads, hidden))[:] = (
             numbers
         )
-
-
-@dataclass
-class Seen:
-    """What one forward pass over a whole text showed in addition to attention."""
-
-    rows: dict[str, np.ndarray]  # as they are stored, under LAYER/DATASET
-    gradients: dict[int, torch.Tensor]  # by layer
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """One sequence of a trace while it is recorded."""
 
-from __future__ import annotations
-
 import math
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..errors import RecordError, RecordWarning, UsageError
@@ -13,10 +12,15 @@ from ..model.member import Member
 from ..trace.spans import Span
 from .spool import Spool, SpooledRows
 
-if TYPE_CHECKING:
-    from .also import Seen
-
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
+
+
+@dataclass
+class Seen:
+    """What one forward pass over a whole text showed in addition to attention."""
+
+    rows: dict[str, np.ndarray]  # as they are stored, under LAYER/DATASET
+    gradients: dict[int, torch.Tensor]  # by layer
 
 
 class Sequence(Member):

@@ -1,0 +1,51 @@
+"""A text that is read whole, in one pass for all that is recorded of it."""
+
+import h5py
+import numpy as np
+import pytest
+
+from kvsim.record import RecordError, recording
+from record_zoo import build, record, sharp, tokens
+
+
+def numbers_of(path):
+    """All vectors of a trace, by dataset."""
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[()]})
+                if isinstance(item, h5py.Dataset) and name.startswith(("sequences", "model"))
+                else None
+            )
+        )
+    return found
+
+
+def test_a_text_read_in_one_pass_gives_what_two_passes_give(tmp_path):
+    model, ids = build("llama"), tokens(40)
+    also = ["output_projection", "residual", "output_score_grad", "mlp_activation"]
+    once, twice = tmp_path / "once.h5", tmp_path / "twice.h5"
+    passes = []
+    model.model.register_forward_hook(lambda *_: passes.append(1))
+    with recording(model, once, dtype="float32", also=also, gradient_samples=2) as recorder:
+        passes.clear()
+        recorder.read(ids[0].tolist())
+        assert len(passes) == 1
+    with record(model, twice, ids, also=also, gradient_samples=2):
+        pass
+    expected = numbers_of(twice)
+    found = numbers_of(once)
+    assert found.keys() == expected.keys()
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(found[name], numbers, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_outputs_are_left_out_once_they_have_been_compared(tmp_path):
+    model = build("llama")
+    with record(model, tmp_path / "t.h5", tokens(12), no_output=True, also="residual") as file:
+        layer = file["sequences/sequence-0/layers/1"]
+        assert set(layer) == {"query", "key", "value", "residual"}
+    refused = pytest.raises(RecordError, match="that kvsim verify allows")
+    with refused, recording(sharp(model), tmp_path / "u.h5", dtype="float16", no_output=True):
+        model(tokens(12))
