@@ -77,7 +77,7 @@ def score_gradients(
             )
             for layer, gradient in zip(found, gradients, strict=True):
                 found[layer].append(gradient[0].transpose(0, 1).float().cpu())
-    return {layer: torch.stack(gradients) for layer, gradients in found.items()}
+    return {layer: torch.stack(found.pop(layer)) for layer in sorted(layers)}
 
 
 def whole_pass(

@@ -195,6 +195,7 @@ class Recorder(Follower):
                     if name != "output" or not self._no_output:
                         self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
             self._reading.write(sequence, group)
+            sequence.seen = None
         except BaseException:
             del self._file.h5[path]
             raise
