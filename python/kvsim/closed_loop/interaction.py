@@ -17,7 +17,7 @@ from . import imposed
 from .asked import prepare
 from .loops import How, Plan
 from .overlap import overlap_of_layer
-from .replayed import kept_sets
+from .replayed import kept_sets, with_rows
 from .scoring import Scorer
 from .work import most_bytes
 
@@ -124,8 +124,8 @@ def _texts(
     for job in asked.jobs:
         with asked.trace_of(job) as (found, full):
             specs, amounts, options = asked.sweep_of(job)
-            plans = asked.plans(sweep(found, specs, amounts, progress=False, **options), job)
-            yield asked.model, job, found, full, list(plans), how
+            replayed = sweep(found, specs, amounts, progress=False, **options)
+            yield asked.model, job, found, full, list(with_rows(asked.plans(job), replayed)), how
 
 
 def _divergences(

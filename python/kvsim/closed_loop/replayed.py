@@ -22,36 +22,40 @@ MOST_NUMBERS = 1 << 28  # of kept sets in memory: 1 GiB of int32
 
 
 def plans_of(
-    frame: pd.DataFrame,
-    refused: set[str],
-    specs: list[str],
-    budgets: list[str],
-    job: Job,
-    how: How,
-) -> dict[Plan, pd.DataFrame]:
-    """The configurations of a sweep over one sequence, with their rows, without refused ones.
+    specs: list[str], refused: set[str], budgets: list[str], job: Job, how: How
+) -> list[Plan]:
+    """The configurations of a text, without refused ones. They are known before any replay.
 
-    Labels and budgets are those of this call: rows that were there may have had others. Of budgets
-    that come to as many tokens, the first counts.
+    Of budgets that come to as many tokens, the first counts.
     """
-    plans = {}
-    labels = {spec["text"]: spec["label"] for spec in _engine.specs(specs, how.allocate)}
-    amounts = _engine.budgets_of(budgets, how.protocol, len(job.ids), job.prompt_length)
-    requests = {tokens: written for written, tokens in reversed(amounts)}
-    for (policy, budget), rows in frame.groupby(["policy", "budget"], sort=False):
-        if policy in refused:
-            continue
-        first = rows.iloc[0]
-        plan = Plan(
-            policy=policy,
-            policy_code=first.policy_code,
-            label=labels[policy],
-            budget=int(budget),
-            budget_request=requests[int(budget)],
-            mode=first["mode"],
+    amounts: dict[int, str] = {}
+    protocol = how.protocol
+    for written, tokens in _engine.budgets_of(budgets, protocol, len(job.ids), job.prompt_length):
+        amounts.setdefault(tokens, written)
+    return [
+        Plan(
+            policy=spec["text"],
+            policy_code=spec["policy_code"],
+            label=spec["label"],
+            budget=tokens,
+            budget_request=written,
+            mode=protocol.name,
         )
-        plans[plan] = rows
-    return plans
+        for spec in _engine.specs(specs, how.allocate, protocol=protocol)
+        if spec["text"] not in refused
+        for tokens, written in amounts.items()
+    ]
+
+
+def with_rows(plans: list[Plan], replayed: pd.DataFrame) -> dict[Plan, pd.DataFrame]:
+    """The configurations with the rows of their replays.
+
+    Those without any are left out: `all` and `oracles` do not stand for what the trace does not
+    have enough for.
+    """
+    rows = dict(iter(replayed.groupby(["policy", "budget"], sort=False)))
+    found = {plan: rows.get((plan.policy, plan.budget)) for plan in plans}
+    return {plan: of_plan for plan, of_plan in found.items() if of_plan is not None}
 
 
 def kept_sets(

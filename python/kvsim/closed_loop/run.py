@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,9 @@ from ..verbs.options import check_scratch, protocol_from, warn_of
 from ..verbs.progress import reporter
 from ..verbs.sweep import sweep_as
 from .asked import Asked, prepare
-from .loops import How, Job
+from .loops import How, Job, Plan
 from .model_id import model_id
+from .replayed import with_rows
 from .rows import Rows
 from .shares import Share, share_of
 from .work import Work
@@ -181,22 +182,34 @@ def _make(
     report: Callable[[int, int], object] | None,
     check: Callable[[], object],
 ) -> None:
-    """Makes the rows of `jobs` that are missing, text by text."""
-    done = 0
-    for index, job in enumerate(jobs):
-        with asked.trace_of(job) as (of_job, full):
-            plans = asked.plans(replayed(of_job, job), job)
-            todo = [plan for plan in plans if rows.ask(job, plan)]
-            total = done + len(plans) * (len(jobs) - index)  # texts have as many, but for ties
-            done += len(plans) - len(todo)
-            if todo:
-                work = Work(asked.model, job, of_job, full(), plans, todo, asked.how, loop)
-                for plan, values in work.values():
-                    check()
-                    rows.add(job, plan, values)
-                    done += 1
-                    if report is not None:
-                        report(done, total)
+    """Makes the rows of `jobs` that are missing, text by text.
+
+    A text without any is not read. With a trace at hand its replays are looked up all the same, so
+    that those that the file lacks are made.
+    """
+    plans = {job.name: asked.plans(job) for job in jobs}
+    todo = {job.name: [plan for plan in plans[job.name] if rows.lacks(job, plan)] for job in jobs}
+    total = sum(map(len, plans.values()))
+    done = total - sum(map(len, todo.values()))
+    for job in jobs:
+        there: Iterable[Plan] = plans[job.name]
+        missing = todo[job.name]
+        if missing or asked.trace is not None:
+            with asked.trace_of(job) as (of_job, full):
+                there = replays = with_rows(plans[job.name], replayed(of_job, job))
+                done += len(missing)
+                missing = [plan for plan in missing if plan in replays]
+                done -= len(missing)
+                if missing:
+                    work = Work(asked.model, job, of_job, full(), replays, missing, asked.how, loop)
+                    for plan, values in work.values():
+                        check()
+                        rows.add(job, plan, values)
+                        done += 1
+                        if report is not None:
+                            report(done, total)
+        for plan in there:
+            rows.ask(job, plan)
         if report is not None:
             report(done, total)
 
