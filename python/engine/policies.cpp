@@ -99,15 +99,25 @@ std::vector<Spec> written_in(const Lists& lists, Allocation allocation) {
   return policies_in(lists, allocation, {.all = none, .oracles = none}).policies;
 }
 
+/// The specs of `lists`, of which "all" and "oracles" leave out what the protocol rules out.
+std::vector<Spec> specs_in(const Lists& lists, Allocation allocation, const Protocol* protocol) {
+  if (protocol == nullptr) return policies_in(lists, allocation).policies;
+  SweepRequest request;
+  request.protocol = *protocol;
+  return policies_for(request, lists, allocation).policies;
+}
+
 /// A dict per spec of the lists, in their order, with the flags that its rules have at `budget`.
-/// `came_from_list` is "all" or "oracles" if the user wrote no more than that, else None.
-nb::list specs(const Lists& lists, const std::string& allocate, int budget) {
+/// `came_from_list` is "all" or "oracles" if the user wrote no more than that, else None. With a
+/// protocol, these lists leave out what it rules out, as in a sweep.
+nb::list specs(const Lists& lists, const std::string& allocate, int budget,
+               const Protocol* protocol) {
   RequestOptions options;
   options.allocate = allocate;
   const Allocation allocation = allocation_of(options);
   const std::vector<Spec> written = written_in(lists, allocation);
   nb::list found;
-  for (const Spec& spec : policies_in(lists, allocation).policies) {
+  for (const Spec& spec : specs_in(lists, allocation, protocol)) {
     const bool is_written = std::any_of(written.begin(), written.end(), [&](const Spec& other) {
       return other.text() == spec.text();
     });
@@ -138,7 +148,8 @@ void bind_policies(nb::module_& module) {
   module.def("policies", &policies_of_registry);
   module.def("budgets_of", &budgets_of, "budgets"_a, "protocol"_a, "num_tokens"_a,
              "prompt_length"_a);
-  module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000);
+  module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000,
+             "protocol"_a.none() = nb::none());
 }
 
 }  // namespace kvsim::python

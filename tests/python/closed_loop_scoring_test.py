@@ -28,8 +28,10 @@ def logits(seed):
 
 @pytest.mark.parametrize("first", [0, 8, N - 2])
 @pytest.mark.parametrize("elements", [1, 40, 1 << 20])
-def test_scores_are_those_of_the_definitions(first, elements, monkeypatch):
+@pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
+def test_scores_are_those_of_the_definitions(first, elements, kept_bytes, monkeypatch):
     monkeypatch.setattr("kvsim.closed_loop.scoring.ELEMENTS_AT_ONCE", elements)
+    monkeypatch.setattr("kvsim.closed_loop.scoring.KEPT_BYTES", kept_bytes)
     full, other = logits(1), logits(2)
     score = Scorer(job(), torch.from_numpy(full), first).score(torch.from_numpy(other))
     expected = scores(full, other, job().ids, first)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,9 +23,6 @@ from .loops import How, Job, Plan
 from .recorded import as_in_trace, checked_logits, recorded
 from .replayed import plans_of
 from .texts import input_texts, jobs_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,9 @@ class Asked:
         """Policies, budgets and options of the replays of a text."""
         return self.specs, self.amounts, {**self.how.options(), "sequences": [job.name]}
 
-    def plans(self, replayed: pd.DataFrame, job: Job) -> dict[Plan, pd.DataFrame]:
-        """The configurations of a text, with the rows of their replays."""
-        return plans_of(replayed, self.refused, self.specs, self.amounts, job, self.how)
+    def plans(self, job: Job) -> list[Plan]:
+        """The configurations of a text."""
+        return plans_of(self.specs, self.refused, self.amounts, job, self.how)
 
     @contextmanager
     def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:

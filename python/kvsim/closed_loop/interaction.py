@@ -17,7 +17,7 @@ from . import imposed
 from .asked import prepare
 from .loops import How, Plan
 from .overlap import overlap_of_layer
-from .replayed import kept_sets
+from .replayed import kept_sets, with_rows
 from .scoring import Scorer
 from .work import most_bytes
 
@@ -57,7 +57,7 @@ def layer_interaction(
         model, texts, policies, budgets, "imposed", protocol_from(options), **options
     ):
         scorer = Scorer(job, full(), how.first_step(job))
-        for sets in kept_sets(trace, job, plans, how):
+        for sets in kept_sets(trace, job, plans, how, {}):
             for plan, kept in sets.items():
                 joint, alone = _divergences(model_, job, kept, scorer)
                 for layer, kl in alone.items():
@@ -87,7 +87,7 @@ def kept_overlap_by_layer(
         model, texts, policies, budgets, "adaptive", protocol_from(options), **options
     ):
         first, memory = how.first_step(job), most_bytes(model_.device)
-        for sets in kept_sets(trace, job, plans, how):
+        for sets in kept_sets(trace, job, plans, how, {}):
             for plan, outcome in adaptive.run(model_, job, list(sets), how, memory, trace):
                 for layer, kept in (outcome.kept or {}).items():
                     share = overlap_of_layer(sets[plan][layer], kept, first)
@@ -124,8 +124,8 @@ def _texts(
     for job in asked.jobs:
         with asked.trace_of(job) as (found, full):
             specs, amounts, options = asked.sweep_of(job)
-            plans = asked.plans(sweep(found, specs, amounts, progress=False, **options), job)
-            yield asked.model, job, found, full, list(plans), how
+            replayed = sweep(found, specs, amounts, progress=False, **options)
+            yield asked.model, job, found, full, list(with_rows(asked.plans(job), replayed)), how
 
 
 def _divergences(

@@ -66,13 +66,15 @@ class Rows:
                 "the text another name, or write to another file"
             )
 
-    def ask(self, job: Job, plan: Plan) -> bool:
-        """Asks for a row. Returns whether it has to be made: it is missing, of another code, or
-        measured after another prompt or on other spans."""
-        key = self._key(job, plan)
-        self._asked[key] = plan
+    def lacks(self, job: Job, plan: Plan) -> bool:
+        """Whether a row has to be made: it is missing, of another code, or measured after another
+        prompt or on other spans."""
         now = [plan.policy_code, job.text_id, self._how.first_step(job), job.spans_id]
-        return self._force or self._there.get(key) != now
+        return self._force or self._there.get(self._key(job, plan)) != now
+
+    def ask(self, job: Job, plan: Plan) -> None:
+        """Asks for a row, which is there or will be added."""
+        self._asked[self._key(job, plan)] = plan
 
     def add(self, job: Job, plan: Plan, values: dict[str, object]) -> None:
         """Adds a row, or replaces that of another code."""

@@ -10,6 +10,8 @@ import torch
 from .loops import Job
 
 ELEMENTS_AT_ONCE = 1 << 22  # of the logits, in float64
+ELEMENTS_OF_CPU = 1 << 20  # stay in the processor's caches
+KEPT_BYTES = 1 << 30  # of the full cache's probabilities
 
 
 @dataclass(frozen=True)
@@ -27,53 +29,85 @@ class Score:
     answers_right: int | None
 
 
+@dataclass(frozen=True)
+class Steps:
+    """The predictions of a text, step by step, in nats. The first measured step comes first."""
+
+    kl: np.ndarray  # float64 [steps], from the full cache's prediction
+    nll_full: np.ndarray  # float64 [steps with a next token], of the full cache
+    nll: np.ndarray  # float64 [steps with a next token]
+    agrees: np.ndarray  # boolean [steps]: the most likely token is the full cache's, too
+    likeliest: np.ndarray  # int64 [n], of all steps of the text
+
+
 class Scorer:
     """Compares logits of one text with those of the full cache.
 
-    All steps from `first_step` on are measured. Sums are taken in float64.
+    All steps from `first_step` on are measured. With the full cache's probabilities p, a step's
+    KL is the mean of log p under p less that of log q. All of it is float64. The probabilities are
+    computed once for all configurations if they fit into KEPT_BYTES, else again for each.
     """
 
     def __init__(self, job: Job, full: torch.Tensor, first_step: int) -> None:
-        self._job, self._full, self._first = job, full.detach(), first_step
-        self._likeliest = _likeliest(self._full)
-        self._rows = max(1, ELEMENTS_AT_ONCE // self._full.shape[1])
-        # Of a small vocabulary once for all configurations; of a large one again for each.
-        self._log_p = _log_softmax(full) if full.numel() <= ELEMENTS_AT_ONCE else None
+        self._job, self._first = job, first_step
+        self._full = full.detach()[first_step:]
+        self._likeliest = _likeliest(full)
+        elements = ELEMENTS_AT_ONCE
+        if full.device.type == "cpu":
+            elements = min(elements, ELEMENTS_OF_CPU)
+        self._rows = max(1, elements // full.shape[1])
+        following = torch.from_numpy(job.ids[first_step + 1 :].astype(np.int64))
+        self._following = following.to(_where(full))[:, None]
+        self._kept: list[torch.Tensor] | None = None
+        if self._full.numel() * 8 <= KEPT_BYTES:
+            self._kept = [self._p(start) for start in self._starts()]
+        self._of_full = self._log_q(self._full)
 
     def score(self, logits: torch.Tensor) -> Score:
         """The score of logits [n, vocabulary]."""
-        job, first = self._job, self._first
-        n = len(job.ids)
-        steps = n - first
-        predicted = max(0, n - 1 - first)  # steps with a next token
-        kl = lost_full = lost = 0.0
-        following = torch.from_numpy(job.ids.astype(np.int64)).to(logits.device)
-        for start in range(first, n, self._rows):
-            end = min(start + self._rows, n)
-            log_p = self._of_full(start, end)
-            log_q = _log_softmax(logits[start:end])
-            kl += float((log_p.exp() * (log_p - log_q)).sum())
-            next_ = following[start + 1 : end + 1].to(log_p.device)[:, None]
-            lost_full -= float(log_p[: len(next_)].gather(1, next_).sum())
-            lost -= float(log_q[: len(next_)].gather(1, next_).sum())
+        return self.mean(self.steps(logits))
+
+    def steps(self, logits: torch.Tensor) -> Steps:
+        """Each step of logits [n, vocabulary]."""
+        mean_full, next_full = self._of_full
+        mean, next_ = self._log_q(logits.detach()[self._first :])
         likeliest = _likeliest(logits)
-        agreed = int((likeliest[first:] == self._likeliest[first:]).sum())
+        agrees = (likeliest == self._likeliest)[self._first :]
+        return Steps(mean_full - mean, -next_full, -next_, agrees, likeliest)
+
+    def mean(self, steps: Steps) -> Score:
+        """Of all measured steps."""
+        predicts = len(steps.nll) > 0
         return Score(
-            steps=steps,
-            nll_full=lost_full / predicted if predicted else None,
-            nll=lost / predicted if predicted else None,
-            delta_nll=(lost - lost_full) / predicted if predicted else None,
-            kl_mean=kl / steps,
-            top1_agreement=agreed / steps,
+            steps=len(steps.kl),
+            nll_full=float(steps.nll_full.mean()) if predicts else None,
+            nll=float(steps.nll.mean()) if predicts else None,
+            delta_nll=float((steps.nll - steps.nll_full).mean()) if predicts else None,
+            kl_mean=float(steps.kl.mean()),
+            top1_agreement=float(steps.agrees.mean()),
             answers=len(self._answers()),
             answers_right_full=self._right(self._likeliest),
-            answers_right=self._right(likeliest),
+            answers_right=self._right(steps.likeliest),
         )
 
-    def _of_full(self, start: int, end: int) -> torch.Tensor:
-        if self._log_p is None:
-            return _log_softmax(self._full[start:end])
-        return self._log_p[start:end]
+    def _log_q(self, logits: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Of logits [steps, vocabulary], at each step: the mean of log q under p; log q of the next
+        token, where there is one."""
+        means, of_next = [], []
+        for block, start in enumerate(self._starts()):
+            rows = _float64(logits[start : start + self._rows])
+            p = self._p(start) if self._kept is None else self._kept[block]
+            log_sum = torch.logsumexp(rows, -1)
+            means.append(torch.linalg.vecdot(p, rows) - log_sum)
+            next_ = self._following[start : start + self._rows]
+            of_next.append(rows[: len(next_)].gather(1, next_)[:, 0] - log_sum[: len(next_)])
+        return torch.cat(means).cpu().numpy(), torch.cat(of_next).cpu().numpy()
+
+    def _starts(self) -> range:
+        return range(0, len(self._full), self._rows)
+
+    def _p(self, start: int) -> torch.Tensor:
+        return torch.softmax(_float64(self._full[start : start + self._rows]), -1)
 
     def _answers(self) -> list[tuple[int, int]]:
         """The answers, half open, of which a measured step predicts a token.
@@ -92,11 +126,13 @@ class Scorer:
         return right
 
 
-def _log_softmax(rows: torch.Tensor) -> torch.Tensor:
-    rows = rows.detach()
-    if rows.device.type == "mps":  # which has no float64
-        rows = rows.cpu()
-    return torch.log_softmax(rows.double(), -1)
+def _float64(rows: torch.Tensor) -> torch.Tensor:
+    return rows.to(_where(rows)).double()
+
+
+def _where(logits: torch.Tensor) -> torch.device:
+    """Where they are scored: mps has no float64."""
+    return torch.device("cpu") if logits.device.type == "mps" else logits.device
 
 
 def _likeliest(logits: torch.Tensor) -> np.ndarray:
