@@ -52,7 +52,7 @@ def test_a_row_has_its_key_and_where_it_comes_from(tmp_path):
     loaded = kvsim.load(output).closed_loop
     assert loaded.kl_mean.tolist() == frame.kl_mean.tolist()
     runs = kvsim.load(output).run.set_index("run_id")
-    assert runs.loc[row.run_id, "rows_written"] == 2
+    assert runs.loc[row.run_id, "rows_written"] == 4  # a row and its kind, of two policies
     assert "kvsim.evaluate('LlamaForCausalLM', ['text'], policies=" in runs.loc[row.run_id].command
 
 

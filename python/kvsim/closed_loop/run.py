@@ -54,6 +54,7 @@ def evaluate(
     force: bool = False,
     shard: str = "1/1",
     scratch: str | Path | None = None,
+    per_step: bool = False,
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
@@ -92,6 +93,8 @@ def evaluate(
         their files.
       scratch: a folder on a local disk in which `output`, which it needs, is written, as for
         kvsim.sweep.
+      per_step: keeps KL and NLL of every measured step in `output`, which it needs, in the table
+        `closed_loop_step`; rows without them are made again. kvsim.closed_loop_steps reads them.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/columns.md), a row per
     text, policy and budget, ordered by key.
@@ -127,6 +130,7 @@ def evaluate_as(
     force: bool = False,
     shard: str = "1/1",
     scratch: str | Path | None = None,
+    per_step: bool = False,
     announce: Callable[[str], object] | None = None,
     check: Callable[[], object] = lambda: None,
 ) -> pd.DataFrame:
@@ -138,6 +142,10 @@ def evaluate_as(
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     check_scratch(scratch, output)
+    if not isinstance(per_step, bool):
+        raise UsageError(f"per_step: expected True or False, found {per_step!r}")
+    if per_step and output is None:
+        raise UsageError("per_step: expected output, the result file that keeps the steps")
     how = How(protocol, seed, allocate)
     asked = prepare(
         model, texts, policies, budgets, loop, how,
@@ -150,9 +158,9 @@ def evaluate_as(
         announce(share.note)
     elif share.is_empty:
         warn_of([share.note])
-    command = command or _command_of(asked, share, loop, how)
+    command = command or _command_of(asked, share, loop, how, per_step)
     replayed = partial(_replayed, asked, output, force, command, scratch)
-    with closing(Rows(output, digest, loop, how, force, scratch)) as rows:
+    with closing(Rows(output, digest, loop, how, force, scratch, per_step)) as rows:
         for job in asked.jobs:
             rows.check(job)
             if protocol.mode == "prefill" and not job.prompt_length:
@@ -164,10 +172,12 @@ def evaluate_as(
         return rows.asked()
 
 
-def _command_of(asked: Asked, share: Share, loop: str, how: How) -> str:
+def _command_of(asked: Asked, share: Share, loop: str, how: How, per_step: bool) -> str:
     words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
     if share.shard:
         words["shard"] = share.shard
+    if per_step:
+        words["per_step"] = True
     arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
     names = [job.name for job in asked.jobs]
     return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {arguments})"
@@ -202,9 +212,9 @@ def _make(
                 done -= len(missing)
                 if missing:
                     work = Work(asked.model, job, of_job, full(), replays, missing, asked.how, loop)
-                    for plan, values in work.values():
+                    for plan, values, steps in work.values():
                         check()
-                        rows.add(job, plan, values)
+                        rows.add(job, plan, values, steps)
                         done += 1
                         if report is not None:
                             report(done, total)
