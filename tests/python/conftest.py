@@ -4,7 +4,6 @@ What only the program can tell is tested where the environment variable KVSIM_PR
 """
 
 import itertools
-import json
 import os
 import re
 import sqlite3
@@ -38,19 +37,6 @@ answers_right INTEGER, kept_overlap REAL, peak_tokens INTEGER, cache_bytes INTEG
 prompt_length INTEGER, spans_id TEXT, device TEXT,
 kvsim_version TEXT, policy_code TEXT, run_id TEXT,
 PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed)) WITHOUT ROWID"""
-
-_PART = """(model_id TEXT NOT NULL, sequence TEXT NOT NULL, policy TEXT NOT NULL,
-budget INTEGER NOT NULL, mode TEXT NOT NULL, loop TEXT NOT NULL, seed INTEGER NOT NULL, {columns},
-policy_code TEXT, run_id TEXT,
-PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed{key})) WITHOUT ROWID"""
-CLOSED_LOOP_KIND = "CREATE TABLE IF NOT EXISTS closed_loop_kind " + _PART.format(
-    columns="kind TEXT NOT NULL, tokens INTEGER, nll_full REAL, nll REAL, delta_nll REAL, "
-    "kl_mean REAL, top1_agreement REAL, tokens_right_full INTEGER, tokens_right INTEGER",
-    key=", kind",
-)
-CLOSED_LOOP_STEP = "CREATE TABLE IF NOT EXISTS closed_loop_step " + _PART.format(
-    columns="first_step INTEGER, kl TEXT, nll_full TEXT, nll TEXT, spans TEXT", key=""
-)
 
 CLUSTERS = """CREATE TABLE IF NOT EXISTS clusters (trace_id TEXT NOT NULL,
 sequence TEXT NOT NULL, layer INTEGER NOT NULL, query_head INTEGER NOT NULL, of TEXT NOT NULL,
@@ -193,28 +179,6 @@ class ResultFile:
                         "run_id": "20260101T000000Z-00000000",
                     }  # fmt: skip
                     self.add("closed_loop", **{**row, **values})
-        return self
-
-    def closed_loop_parts(self, kinds=None, kl=None):
-        """Kinds and steps of all rows of closed_loop. `kinds`: KL by kind, `kl`: by step, both
-        times that of the row; None: no such table."""
-        rows = self.connection.execute(
-            "SELECT model_id, sequence, policy, budget, mode, loop, seed, kl_mean FROM closed_loop"
-        )
-        names = [column[0] for column in rows.description]
-        for row in (dict(zip(names, values)) for values in rows.fetchall()):
-            if kinds is not None:
-                self.connection.execute(CLOSED_LOOP_KIND)
-            for kind, times in (kinds or {}).items():
-                part = {"kind": kind, "tokens": 10, "kl_mean": times * row["kl_mean"]}
-                self.add("closed_loop_kind", **row | part)
-            if kl is not None:
-                self.connection.execute(CLOSED_LOOP_STEP)
-                lists = {"kl": [times * row["kl_mean"] for times in kl]}
-                lists |= dict.fromkeys(["nll_full", "nll"], [1.0] * (len(kl) - 1) + [None])
-                part = {name: json.dumps(values) for name, values in lists.items()}
-                del row["kl_mean"]
-                self.add("closed_loop_step", **row, first_step=0, spans="[]", **part)
         return self
 
 

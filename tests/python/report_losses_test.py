@@ -1,5 +1,7 @@
 """What the report shows of where the running model loses: by kind of token, along the text."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,43 @@ KINDS = {"answer": 4.0, "text": 1.0, "a third": 3.0, "needle": 2.0}
 LOSSES = ["kl-by-kind", "kl-along-text"]
 
 
+_PART = """(model_id TEXT NOT NULL, sequence TEXT NOT NULL, policy TEXT NOT NULL,
+budget INTEGER NOT NULL, mode TEXT NOT NULL, loop TEXT NOT NULL, seed INTEGER NOT NULL, {columns},
+policy_code TEXT, run_id TEXT,
+PRIMARY KEY (model_id, sequence, policy, budget, mode, loop, seed{key})) WITHOUT ROWID"""
+CLOSED_LOOP_KIND = "CREATE TABLE IF NOT EXISTS closed_loop_kind " + _PART.format(
+    columns="kind TEXT NOT NULL, tokens INTEGER, nll_full REAL, nll REAL, delta_nll REAL, "
+    "kl_mean REAL, top1_agreement REAL, tokens_right_full INTEGER, tokens_right INTEGER",
+    key=", kind",
+)
+CLOSED_LOOP_STEP = "CREATE TABLE IF NOT EXISTS closed_loop_step " + _PART.format(
+    columns="first_step INTEGER, kl TEXT, nll_full TEXT, nll TEXT, spans TEXT", key=""
+)
+
+
+def with_parts(result_file, kinds=None, kl=None):
+    """Kinds and steps of all rows of closed_loop. `kinds`: KL by kind, `kl`: by step, both times
+    that of the row; None: no such table."""
+    connection = result_file.connection
+    rows = connection.execute(
+        "SELECT model_id, sequence, policy, budget, mode, loop, seed, kl_mean FROM closed_loop"
+    )
+    names = [column[0] for column in rows.description]
+    for row in (dict(zip(names, values)) for values in rows.fetchall()):
+        mean = row.pop("kl_mean")
+        if kinds is not None:
+            connection.execute(CLOSED_LOOP_KIND)
+        for kind, times in (kinds or {}).items():
+            result_file.add("closed_loop_kind", **row, kind=kind, tokens=10, kl_mean=times * mean)
+        if kl is not None:
+            connection.execute(CLOSED_LOOP_STEP)
+            lists = {"kl": [times * mean for times in kl]}
+            lists |= dict.fromkeys(["nll_full", "nll"], [1.0] * (len(kl) - 1) + [None])
+            part = {name: json.dumps(values) for name, values in lists.items()}
+            result_file.add("closed_loop_step", **row, first_step=0, spans="[]", **part)
+    return result_file
+
+
 def with_losses(result_file, texts=6, **parts):
     """The KL of `random` differs between texts; that of all rises along each text."""
     for text in range(texts):
@@ -22,7 +61,7 @@ def with_losses(result_file, texts=6, **parts):
         result_file.closed_loop(sequence=name)
         result_file.closed_loop(["random"], sequence=name, kl_mean=0.01 + 0.02 * text)
     parts = parts or {"kinds": KINDS, "kl": np.linspace(0, 2, 64).tolist()}
-    return result_file.closed_loop_parts(**parts)
+    return with_parts(result_file, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +159,7 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(result_file):
     assert "have no kinds" in missing[by_kind].why
     assert "--loop imposed -o" in missing[by_kind].command
     assert "--loop imposed --per-step -o" in missing[along].command
-    result_file.closed_loop_parts(kinds={"text": 1.0})
+    with_parts(result_file, kinds={"text": 1.0})
     missing = missing_of(result_file.path)
     assert "No text has labelled spans" in missing[by_kind].why
     assert "MODEL --texts FILE.jsonl" in missing[by_kind].command
