@@ -47,9 +47,10 @@ class Rows:
         self._asked: dict[tuple[object, ...], Plan] = {}
         frame = self._own()
         self._text_ids = dict(zip(frame["sequence"], frame["text_id"]))
-        whole = self._whole(frame)
-        there = self._lists(whole, *DEPENDS)
-        self._there = dict(zip(map(tuple, self._lists(whole, *KEY)), there))
+        there = self._lists(frame, *DEPENDS)
+        self._there = dict(zip(map(tuple, self._lists(frame, *KEY)), there))
+        self._lacking = self._without_parts(frame)
+        self._made_again: dict[str, int] = {}  # by the table of the part that rows lack
 
     def begin_run(self, command: str, device: str, threads: int, share: Share) -> None:
         """What is added from now on belongs to one row of the table `run`."""
@@ -74,8 +75,23 @@ class Rows:
     def lacks(self, job: Job, plan: Plan) -> bool:
         """Whether a row has to be made: it is missing or lacks parts, of another code, or measured
         after another prompt or on other spans."""
+        key = self._key(job, plan)
         now = [plan.policy_code, job.text_id, self._how.first_step(job), job.spans_id]
-        return self._force or self._there.get(self._key(job, plan)) != now
+        if self._force or self._there.get(key) != now:
+            return True
+        if key not in self._lacking:
+            return False
+        part = self._lacking[key]
+        self._made_again[part] = self._made_again.get(part, 0) + 1
+        return True
+
+    def notes(self) -> list[str]:
+        """What to say of rows that are made again for a part that they lack."""
+        return [
+            f"{count} row{' has' if count == 1 else 's have'} nothing in {part} and "
+            f"{'is' if count == 1 else 'are'} made again"
+            for part, count in self._made_again.items()
+        ]
 
     def ask(self, job: Job, plan: Plan) -> None:
         """Asks for a row, which is there or will be added."""
@@ -115,17 +131,17 @@ class Rows:
         frame = frame_of(*self._file.rows(table))
         return frame[frame["model_id"] == self._model_id]
 
-    def _whole(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows that have the parts that are asked for."""
-        of_row = [*KEY, "policy_code"]
-
-        def has(table: str) -> np.ndarray:
-            there = set(map(tuple, self._lists(self._own(table), *of_row)))
-            return np.array([tuple(row) in there for row in self._lists(frame, *of_row)], bool)
-
-        # Without a next token there are no kinds.
-        whole = has("closed_loop_kind") | frame["nll"].isna().to_numpy()
-        return frame[whole & has("closed_loop_step") if self._per_step else whole]
+    def _without_parts(self, frame: pd.DataFrame) -> dict[tuple[object, ...], str]:
+        """The keys of rows that lack a part that is asked for, with its table."""
+        lacking = {}
+        for table in ["closed_loop_kind", *(["closed_loop_step"] if self._per_step else [])]:
+            # Without a next token there are no kinds.
+            rows = frame if table == "closed_loop_step" else frame[frame["nll"].notna()]
+            there = set(map(tuple, self._lists(self._own(table), *KEY, "policy_code")))
+            for *key, code in self._lists(rows, *KEY, "policy_code"):
+                if (*key, code) not in there:
+                    lacking[tuple(key)] = table
+        return lacking
 
     @staticmethod
     def _lists(frame: pd.DataFrame, *columns: str) -> list[list[object]]:

@@ -199,6 +199,7 @@ def _make(
     """
     plans = {job.name: asked.plans(job) for job in jobs}
     todo = {job.name: [plan for plan in plans[job.name] if rows.lacks(job, plan)] for job in jobs}
+    warn_of(rows.notes())
     total = sum(map(len, plans.values()))
     done = total - sum(map(len, todo.values()))
     for job in jobs:
