@@ -8,6 +8,7 @@
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/columns.h"
+#include "python/engine/kept_set.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
 #include "sim/sweep/cut_amounts.h"
@@ -25,13 +26,6 @@ bool comes_before(const Outcome& a, const Outcome& b) {
     return std::tie(row.trace_id, row.sequence, row.layer, row.kv_head, row.policy, row.budget);
   };
   return key(a.result) < key(b.result);
-}
-
-/// (offsets [n + 1], tokens) of a policy that selects, else None.
-nb::object selected_of(Trajectory& trajectory) {
-  if (trajectory.selected_begin.empty()) return nb::none();
-  return nb::make_tuple(array_of(std::move(trajectory.selected_begin)),
-                        array_of(std::move(trajectory.selected)));
 }
 
 /// What every replay of a sweep keeps: (columns of the table `replay`, evicted_after [n] per row,
@@ -53,8 +47,7 @@ nb::tuple schedules(const std::vector<Trace>& traces, const Lists& policies, con
               [&](const PlannedUnit&, std::vector<Outcome> outcomes) {
                 state.done += outcomes.size();
                 for (Outcome& outcome : outcomes) {
-                  outcome.trajectory.attention_recall.resize(0, 0);
-                  outcome.trajectory.output_error.resize(0, 0);
+                  drop_measurements(outcome.trajectory);
                   found.push_back(std::move(outcome));
                 }
               });

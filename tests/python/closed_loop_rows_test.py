@@ -13,6 +13,7 @@ import kvsim
 from conftest import OPTIMAL
 from kvsim.closed_loop import asked as asked_for
 from kvsim.closed_loop import imposed
+from kvsim.closed_loop import replayed as replayed_by
 from record_zoo import build, letters, tokens
 
 LENGTH = 30
@@ -99,6 +100,25 @@ def test_a_resume_records_only_the_texts_that_lack_rows(tmp_path, monkeypatch):
     both = run("a", "b")
     assert recorded == ["a", "b"] and both.sequence.value_counts().nunique() == 1
     pd.testing.assert_frame_equal(both[both.sequence == "a"].reset_index(drop=True), first)
+
+
+def test_policies_are_replayed_again_only_where_their_replays_are_there(tmp_path, monkeypatch):
+    model, ids, output = build("llama"), tokens(LENGTH), tmp_path / "results.sqlite"
+    replayed = []
+    replay = replayed_by._replay
+
+    def counted(trace, job, plans, how):
+        replayed.append([plan.policy.partition(":")[0] for plan in plans])
+        return replay(trace, job, plans, how)
+
+    monkeypatch.setattr(replayed_by, "_replay", counted)
+    first = evaluate(model, ids, "topk;h2o;window", output=output)
+    assert replayed == []
+    with closing(sqlite3.connect(output)) as file, file:
+        file.execute("DELETE FROM closed_loop WHERE policy != 'window'")
+    again = evaluate(model, ids, "topk;h2o;window;knorm", output=output)
+    assert replayed == [["topk", "h2o"]]
+    assert again[again.policy != "knorm"].kl_mean.tolist() == first.kl_mean.tolist()
 
 
 def test_replays_that_were_removed_are_made_again_where_there_is_a_trace(tmp_path):
@@ -207,8 +227,8 @@ def test_progress_counts_rows_of_all_texts(tmp_path):
     kvsim.evaluate(
         model, texts, "window;tova", 6, output=output, progress=lambda *now: said.append(now)
     )
-    assert said[0] == (2, 4) and said[-1] == (4, 4)
-    assert [done for done, _ in said] == sorted(done for done, _ in said)
+    assert said[0] == (1, 4) and said[-1] == (4, 4)
+    assert list(dict.fromkeys(said)) == [(done, 4) for done in (1, 2, 3, 4)]
 
 
 def test_a_name_stands_for_one_text(tmp_path):

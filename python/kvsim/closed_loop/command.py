@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
+from contextlib import closing
 
 import torch
 
 from .. import _engine
+from ..command.progress import Shown
 from ..errors import UsageError
 from ..errors.terminal import printable, say
 from ..model.loading import (
@@ -45,30 +46,33 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
     device = device_named(options.device)
     load_config(options.model)
     tokenizer = load_tokenizer(options.model)
+    say(f"kvsim: loading {options.model}")
     model = load_model(options.model, options.model_dtype, device)
-    frame = evaluate_as(
-        command,
-        model,
-        options.text or read_lines(options.texts),
-        options.policies,
-        options.budgets,
-        tokenizer=tokenizer,
-        loop=options.loop,
-        protocol=protocol_from(vars(options)),
-        prompt_length=options.prompt_length,
-        trace=options.trace,
-        also=options.also,
-        gradient_samples=options.gradient_samples,
-        seed=options.seed,
-        allocate=options.allocate,
-        output=options.output,
-        shard=options.shard,
-        scratch=options.scratch,
-        per_step=options.per_step,
-        announce=lambda note: say(f"kvsim: {note}"),
-        check=check,
-        progress=None if sys.stderr.isatty() else _lines(),
-    )
+    with closing(Shown("rows")) as shown:
+        frame = evaluate_as(
+            command,
+            model,
+            options.text or read_lines(options.texts),
+            options.policies,
+            options.budgets,
+            tokenizer=tokenizer,
+            loop=options.loop,
+            protocol=protocol_from(vars(options)),
+            prompt_length=options.prompt_length,
+            trace=options.trace,
+            also=options.also,
+            gradient_samples=options.gradient_samples,
+            seed=options.seed,
+            allocate=options.allocate,
+            output=options.output,
+            shard=options.shard,
+            scratch=options.scratch,
+            per_step=options.per_step,
+            announce=lambda note: say(f"kvsim: {note}"),
+            check=check,
+            progress=False,
+            watch=shown,
+        )
     if count > 1:
         texts = frame["sequence"].nunique()
         there = f"{texts} text{'' if texts == 1 else 's'} in {options.output}"
@@ -76,17 +80,3 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         return
     order = [flags["text"] for flags in _engine.specs(options.policies, options.allocate)]
     print(printed(summary(frame, order), options.format), end="")
-
-
-def _lines() -> Callable[[int, int], None]:
-    """Says every tenth of the rows."""
-    said = 0
-
-    def report(done: int, total: int) -> None:
-        nonlocal said
-        tenth = 10 * done // total
-        if tenth > said:
-            said = tenth
-            say(f"kvsim: {done} of {total} rows")
-
-    return report

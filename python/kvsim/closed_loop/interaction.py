@@ -57,7 +57,7 @@ def layer_interaction(
         model, texts, policies, budgets, "imposed", protocol_from(options), **options
     ):
         scorer = Scorer(job, full(), how.first_step(job))
-        for sets in kept_sets(trace, job, plans, how):
+        for sets in kept_sets(trace, job, plans, how, {}):
             for plan, kept in sets.items():
                 joint, alone = _divergences(model_, job, kept, scorer)
                 for layer, kl in alone.items():
@@ -87,7 +87,7 @@ def kept_overlap_by_layer(
         model, texts, policies, budgets, "adaptive", protocol_from(options), **options
     ):
         first, memory = how.first_step(job), most_bytes(model_.device)
-        for sets in kept_sets(trace, job, plans, how):
+        for sets in kept_sets(trace, job, plans, how, {}):
             for plan, outcome in adaptive.run(model_, job, list(sets), how, memory, trace):
                 for layer, kept in (outcome.kept or {}).items():
                     share = overlap_of_layer(sets[plan][layer], kept, first)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _engine
 from ..errors import RecordError
 from ..results.frames import frame_of
+from ..verbs.options import engine_options
 from .kept_attention import Kept, Selected
 from .loops import How, Job, Plan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from ..trace import Trace
+    from ..verbs.options import Options
+
+# By policy and budget in tokens: what each layer keeps.
+KeptSets = dict[tuple[str, int], dict[int, Kept]]
 
 MOST_NUMBERS = 1 << 28  # of kept sets in memory: 1 GiB of int32
 
@@ -58,50 +66,82 @@ def with_rows(plans: list[Plan], replayed: pd.DataFrame) -> dict[Plan, pd.DataFr
     return {plan: of_plan for plan, of_plan in found.items() if of_plan is not None}
 
 
-def kept_sets(
-    trace: Trace, job: Job, plans: list[Plan], how: How
-) -> Iterator[dict[Plan, dict[int, Kept]]]:
-    """What each plan keeps, per layer: of as many policies at once as fit in memory."""
+def sweep_text(
+    trace: Trace,
+    specs: list[str],
+    budgets: list[str],
+    options: Options,
+    output: str | Path | None,
+    force: bool,
+    command: str,
+    progress: Callable[[int, int], object] | None,
+    kept: list[str],
+) -> tuple[pd.DataFrame, list[str], KeptSets]:
+    """kvsim.sweep of one text: its frame, notes, and what the replays of the policies `kept` that
+    were made keep."""
+    where = None if output is None else os.fspath(output)
+    columns, notes, sets = _engine.sweep(
+        [trace._opened], specs, budgets, engine_options(options), where, force, command, progress,
+        kept,
+    )  # fmt: skip
+    return frame_of(columns), notes, _by_layer(sets)
+
+
+def batches(trace: Trace, job: Job, plans: list[Plan], how: How) -> list[list[Plan]]:
+    """The plans in parts of whole policies, whose kept sets fit in memory at once."""
     units = sum(len(layer.kv_heads) for layer in _sequence(trace, job).layers)
     of_policy: dict[str, list[Plan]] = {}
     for plan in plans:
         of_policy.setdefault(plan.policy, []).append(plan)
-    batch: list[Plan] = []
+    found: list[list[Plan]] = []
     numbers = 0
     for policy, at_budgets in of_policy.items():
         # A policy that selects has up to its budget per step.
         width = 1 + (max(plan.budget for plan in at_budgets) if _selects(policy, how) else 0)
         more = len(at_budgets) * units * len(job.ids) * width
-        if batch and numbers + more > MOST_NUMBERS:
-            yield _replay(trace, job, batch, how)
-            batch, numbers = [], 0
-        batch += at_budgets
+        if not found or numbers + more > MOST_NUMBERS:
+            found.append([])
+            numbers = 0
+        found[-1] += at_budgets
         numbers += more
-    if batch:
-        yield _replay(trace, job, batch, how)
+    return found
 
 
-def _replay(trace: Trace, job: Job, plans: list[Plan], how: How) -> dict[Plan, dict[int, Kept]]:
+def kept_sets(
+    trace: Trace, job: Job, plans: list[Plan], how: How, known: KeptSets
+) -> Iterator[dict[Plan, dict[int, Kept]]]:
+    """What each plan keeps, per layer, batch by batch. Takes out of `known` what is there, and
+    replays the others."""
+    for batch in batches(trace, job, plans, how):
+        found = {plan: known.pop((plan.policy, plan.budget), None) for plan in batch}
+        if lacking := [plan for plan, kept in found.items() if kept is None]:
+            replayed = _replay(trace, job, lacking, how)
+            found |= {plan: replayed[plan.policy, plan.budget] for plan in lacking}
+        yield found
+
+
+def _replay(trace: Trace, job: Job, plans: list[Plan], how: How) -> KeptSets:
     policies = list(dict.fromkeys(plan.policy for plan in plans))
     budgets = list(dict.fromkeys(str(plan.budget) for plan in plans))
     options = {**how.options(), "sequences": [job.name]}
-    columns, evicted_after, selected, _ = _engine.schedules(
-        [trace._opened], policies, budgets, options, None
-    )
-    found: dict[tuple[str, int], dict[int, dict[int, Kept]]] = {}
+    columns, *kept, _ = _engine.schedules([trace._opened], policies, budgets, options, None)
     keys = frame_of(columns)[["policy", "budget", "layer", "kv_head"]].itertuples(index=False)
-    for (policy, budget, layer, head), evicted, chosen in zip(
-        keys, evicted_after, selected, strict=True
-    ):
+    return _by_layer((*key, *of_key) for key, *of_key in zip(keys, *kept, strict=True))
+
+
+def _by_layer(sets: Iterable[tuple[Any, ...]]) -> KeptSets:
+    """From the engine's list of policy, budget, layer, KV head, evicted_after, what is selected."""
+    found: dict[tuple[str, int], dict[int, dict[int, Any]]] = {}
+    for policy, budget, layer, head, evicted_after, selected in sets:
         heads = found.setdefault((policy, budget), {}).setdefault(layer, {})
-        heads[head] = evicted if chosen is None else Selected(*chosen)
+        heads[head] = evicted_after if selected is None else Selected(*selected)
     return {
-        plan: {layer: _layer(heads) for layer, heads in found[plan.policy, plan.budget].items()}
-        for plan in plans
+        of: {layer: _layer(heads) for layer, heads in layers.items()}
+        for of, layers in found.items()
     }
 
 
-def _layer(heads: dict[int, Kept]) -> Kept:
+def _layer(heads: dict[int, Any]) -> Kept:
     rows = [heads[head] for head in sorted(heads)]
     return rows if isinstance(rows[0], Selected) else np.stack(rows)
 

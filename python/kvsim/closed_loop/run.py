@@ -14,15 +14,14 @@ from ..errors import UsageError
 from ..model.decoder import model_name
 from ..trace import Trace
 from ..verbs.options import check_scratch, protocol_from, warn_of
-from ..verbs.progress import reporter
-from ..verbs.sweep import sweep_as
+from ..verbs.progress import Tracker, Watch, reporter
 from .asked import Asked, prepare
 from .loops import How, Job, Plan
 from .model_id import model_id
-from .replayed import with_rows
+from .replayed import KeptSets, batches, sweep_text, with_rows
 from .rows import Rows
 from .shares import Share, share_of
-from .work import Work
+from .work import RECORD, REPLAY, ROW, Work, guessed_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,9 +84,9 @@ def evaluate(
         a policy needs is recorded in any case.
       gradient_samples: as for kvsim.recording.
       output: a result file (SQLite). Rows that it holds of the same text and code are not made
-        again. New ones are added to the table `closed_loop` as they are finished, and those of the
-        replay to the table `replay`.
-      progress: as for kvsim.sweep; counts rows.
+        again. New ones are added to the tables `closed_loop` and `closed_loop_kind` as they are
+        finished, and those of the replay to the table `replay`.
+      progress: as for kvsim.sweep; counts rows. A bar also says what is being done.
       force: makes also the rows that `output` holds already.
       shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
         their files.
@@ -133,11 +132,13 @@ def evaluate_as(
     per_step: bool = False,
     announce: Callable[[str], object] | None = None,
     check: Callable[[], object] = lambda: None,
+    watch: Watch | None = None,
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words.
 
     `announce` gets the share of the work that a shard is; None: warns if that is nothing. `check`
-    is called before each row, and may raise to end.
+    is called before each row, and may raise to end. `watch` gets what a Tracker shows, in place of
+    `progress`.
     """
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
@@ -167,7 +168,8 @@ def evaluate_as(
                 raise UsageError(f"mode: prefill needs a prompt; {job.source} has no prompt_length")
         rows.begin_run(command, asked.model.device.type, torch.get_num_threads(), share)
         with reporter(progress, "rows") as report:
-            _make(asked, share.jobs, rows, replayed, loop, report, check)
+            tracker = _tracker(progress, report, watch)
+            _make(asked, share.jobs, rows, replayed, loop, tracker, check)
         rows.finish_run()
         return rows.asked()
 
@@ -183,13 +185,22 @@ def _command_of(asked: Asked, share: Share, loop: str, how: How, per_step: bool)
     return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {arguments})"
 
 
+def _tracker(progress: Any, report: Callable[..., object] | None, watch: Watch | None) -> Tracker:
+    """Reports rows to the caller, and to a bar also what is being done."""
+    if watch is not None:
+        return Tracker(watch, estimates=True)
+    if report is None:
+        return Tracker(lambda *_: None)
+    return Tracker((lambda done, total, *_: report(done, total)) if callable(progress) else report)
+
+
 def _make(
     asked: Asked,
     jobs: Sequence[Job],
     rows: Rows,
-    replayed: Callable[[Trace, Job], pd.DataFrame],
+    replayed: Callable[..., tuple[dict[Plan, pd.DataFrame], KeptSets]],
     loop: str,
-    report: Callable[[int, int], object] | None,
+    tracker: Tracker,
     check: Callable[[], object],
 ) -> None:
     """Makes the rows of `jobs` that are missing, text by text.
@@ -201,28 +212,41 @@ def _make(
     todo = {job.name: [plan for plan in plans[job.name] if rows.lacks(job, plan)] for job in jobs}
     warn_of(rows.notes())
     total = sum(map(len, plans.values()))
-    done = total - sum(map(len, todo.values()))
-    for job in jobs:
+    tracker.count(total - sum(map(len, todo.values())), total)
+    read = {job.name: job for job in jobs if todo[job.name] or asked.trace is not None}
+    for job in read.values():
+        tracker.expect(RECORD, len(job.ids))
+        tracker.expect(REPLAY, len(job.ids) * len(plans[job.name]))
+        tracker.expect(ROW, len(job.ids) * len(todo[job.name]))
+    if tracker.estimates and read:
+        tracker.guess(guessed_seconds(asked.model, next(iter(read.values()))))
+    for number, job in enumerate(jobs, 1):
         there: Iterable[Plan] = plans[job.name]
-        missing = todo[job.name]
-        if missing or asked.trace is not None:
+        if job.name in read:
+            text, tokens = f"text {number} of {len(jobs)}", len(job.ids)
+            tracker.begin(f"recording {text}")
             with asked.trace_of(job) as (of_job, full):
-                there = replays = with_rows(plans[job.name], replayed(of_job, job))
-                done += len(missing)
-                missing = [plan for plan in missing if plan in replays]
-                done -= len(missing)
+                tracker.advance(RECORD, tokens, then=f"replaying {text}")
+                missing = todo[job.name]
+                there, kept = replayed(of_job, job, plans[job.name], missing, tracker)
+                left_out = len(missing)
+                missing = [plan for plan in missing if plan in there]
+                left_out -= len(missing)
+                doing = f"{text}, configuration {{}} of {len(missing)}"
+                tracker.advance(ROW, tokens * left_out, left_out, then=doing.format(1))
                 if missing:
-                    work = Work(asked.model, job, of_job, full(), replays, missing, asked.how, loop)
-                    for plan, values, steps in work.values():
+                    work = Work(
+                        asked.model, job, of_job, full(), there, missing, kept, asked.how, loop
+                    )
+                    for index, (plan, values, steps) in enumerate(work.values(), 1):
                         check()
                         rows.add(job, plan, values, steps)
-                        done += 1
-                        if report is not None:
-                            report(done, total)
+                        following = min(index + 1, len(missing))
+                        tracker.advance(ROW, tokens, 1, then=doing.format(following))
         for plan in there:
             rows.ask(job, plan)
-        if report is not None:
-            report(done, total)
+    if total > 0:
+        tracker.begin("")
 
 
 def _replayed(
@@ -233,17 +257,29 @@ def _replayed(
     scratch: str | Path | None,
     trace: Trace,
     job: Job,
-) -> pd.DataFrame:
-    """The open-loop rows of a text."""
+    plans: list[Plan],
+    missing: list[Plan],
+    tracker: Tracker,
+) -> tuple[dict[Plan, pd.DataFrame], KeptSets]:
+    """The plans with their open-loop rows, and what those that were replayed for `missing` keep."""
+    specs, amounts, options = asked.sweep_of(job)
+    batch = next(iter(batches(trace, job, missing, asked.how)), [])
+    keeping = list(dict.fromkeys(plan.policy for plan in batch))
 
-    def rows(again: bool) -> tuple[pd.DataFrame, list[str]]:
-        specs, amounts, options = asked.sweep_of(job)
-        options = {**options, "scratch": scratch}
-        return sweep_as(command, trace, specs, amounts, options, output, False, force=again)
+    def rows(again: bool) -> tuple[pd.DataFrame, list[str], KeptSets]:
+        before = 0
 
-    found, notes = rows(force)
+        def report(done: int, total: int) -> None:
+            nonlocal before
+            tracker.advance(REPLAY, len(job.ids) * len(plans) * (done - before) / total)
+            before = done
+
+        own = {**options, "scratch": scratch}
+        return sweep_text(trace, specs, amounts, own, output, again, command, report, keeping)
+
+    found, notes, kept = rows(force)
     warn_of(notes)
     # A row does not say after which prompt it was measured but by its number of steps.
     if (found.steps != len(job.ids) - asked.how.first_step(job)).any():
-        found, _ = rows(True)
-    return found
+        found, _, kept = rows(True)
+    return with_rows(plans, found), kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ import torch
 from ..model.decoder import model_name
 from . import imposed
 from .overlap import overlap
+from .recorded import full_logits
 from .replayed import kept_sets
 from .scoring import Scorer, Steps
 
@@ -20,6 +23,14 @@ if TYPE_CHECKING:
     from ..trace import Trace
     from .kept_attention import Kept
     from .loops import How, Job, Outcome, Plan
+    from .replayed import KeptSets
+
+# The stages of a text: its recording, the replays of all configurations, a row for each.
+RECORD, REPLAY, ROW = "record", "replay", "row"
+# How many forward passes one takes, until that has been measured. SmolLM2-135M, two cores, 1,091
+# tokens.
+PASSES = {RECORD: 4.0, REPLAY: 0.15, ROW: 1.1}
+TOKENS_TO_GUESS = 64
 
 BYTES_OF_CPU = 1 << 30  # that logits and masks of a batch may take
 
@@ -34,6 +45,7 @@ class Work:
     full: torch.Tensor  # [n, vocabulary]: the logits with the full cache
     plans: Mapping[Plan, pd.DataFrame]  # of the text, with the rows of their replays
     todo: list[Plan]
+    kept: KeptSets  # of those whose replays were made for it; the others are replayed again
     how: How
     loop: str
 
@@ -42,7 +54,7 @@ class Work:
         steps are worth."""
         first = self.how.first_step(self.job)
         scorer = Scorer(self.job, self.full, first)
-        for kept in kept_sets(self.trace, self.job, self.todo, self.how):
+        for kept in kept_sets(self.trace, self.job, self.todo, self.how, self.kept):
             for plan, outcome in self._outcomes(kept):
                 steps = scorer.steps(outcome.logits)
                 units = self.plans[plan]
@@ -76,6 +88,15 @@ def _overlap(replayed: dict[int, Kept], outcome: Outcome, first_step: int) -> fl
     if not outcome.is_set:
         return None
     return 1.0 if outcome.kept is None else overlap(replayed, outcome.kept, first_step)
+
+
+def guessed_seconds(model: Any, job: Job) -> dict[str, float]:
+    """Of each stage per token, from a forward pass over the first tokens of a text."""
+    few = dataclasses.replace(job, ids=job.ids[:TOKENS_TO_GUESS])
+    start = time.monotonic()
+    full_logits(model, few)
+    of_token = (time.monotonic() - start) / len(few.ids)
+    return {stage: passes * of_token for stage, passes in PASSES.items()}
 
 
 def most_bytes(device: torch.device) -> int:

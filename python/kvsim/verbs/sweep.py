@@ -113,7 +113,7 @@ def sweep_as(
     request = ([each._opened for each in traces], specs, amounts, settings, output, force, command)
     with reporter(progress, "replays") as report:
         if executor is None:
-            columns, notes = _engine.sweep(*request, report)
+            columns, notes, _ = _engine.sweep(*request, report)
         else:
             with closing(_engine.PartedSweep(*request)) as parted:
                 skipped = run_parts(executor, parted, traces, amounts, settings, report)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -43,9 +44,10 @@ def _by_kind(closed: ClosedLoop) -> Plan:
     caption = (
         "How far the predictions of the running model with this policy are from those with the "
         "full cache, by the label of the span that holds the predicted token; text: no span. "
-        f"{better('kl_mean').capitalize()}. A mark per budget, larger for a larger budget. "
-        f"The mean over texts, {closed.loop} loop."
+        f"{better('kl_mean').capitalize()}. The mean over texts, {closed.loop} loop."
     )
+    if len(closed.points) > 1:
+        caption += " A mark per budget, larger for a larger budget."
     texts = int(found["texts"].max())
     if found["kl_mean_low"].notna().any():
         caption += f" Bars: 95% intervals over {texts} texts."
@@ -98,7 +100,7 @@ def _draw_kinds(closed: ClosedLoop, found: pd.DataFrame, theme: Theme, shape: Sh
     height = down * (tall * len(specs) + 0.35) + 0.45
     figure = Figure(figsize=(shape.width, height), layout="constrained")
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    sizes = [0.7 + 0.5 * place / max(1, len(points) - 1) for place in range(len(points))]
+    sizes = [1.0] if len(points) == 1 else list(np.linspace(0.7, 1.2, len(points)))
     shifts = [0.08 / tall * (place - (len(points) - 1) / 2) for place in range(len(points))]
     for axes, kind in zip(grid.ravel(), kinds):
         of_kind = found.xs(kind, level="kind")
