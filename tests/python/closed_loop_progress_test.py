@@ -55,7 +55,7 @@ def test_lines_appear_for_tenths_stages_and_minutes(clock, capsys):
     ]
     assert lines(0.5, 5, 40, "evicting", 20.0) == []
     assert lines(0.5, 5, 40, "evicting", 20.2) == ["kvsim: 5 of 40 rows, evicting, about 21 s left"]
-    assert lines(59, 6, 40, "evicting", 20.0) == []
+    assert lines(59, 6, 40, "evicting more", 20.0) == []  # the next row is no other stage
     assert len(lines(1, 6, 40, "evicting", 20.0)) == 1
     assert lines(0, 40, 40, "evicting", 0.0) == ["kvsim: 40 of 40 rows"]
     assert lines(70, 40, 40, "", 0.0) == []

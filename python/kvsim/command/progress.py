@@ -11,7 +11,7 @@ from ..errors.terminal import printable, say
 BAR_WIDTH = 24
 REDRAW = 0.1  # seconds between two states of a bar
 NEXT_TENTH = 1  # seconds from one line to that of a further tenth
-NEXT_STAGE = 10  # to that of another stage
+NEXT_STAGE = 10  # to that of another stage before the next row
 NEXT_LINE = 60  # to any other
 
 
@@ -19,7 +19,7 @@ class Shown:
     """Shows how far work is: on a terminal as a bar, otherwise in lines.
 
     A line appears at the start and the end, at most each second for a further tenth of the rows,
-    at most each 10 seconds for what is being done, and each minute in any case.
+    at most each 10 seconds for another stage before the next row, and each minute in any case.
     """
 
     def __init__(self, what: str, is_terminal: bool | None = None) -> None:
@@ -33,7 +33,8 @@ class Shown:
     def __call__(self, done: int, total: int, doing: str, seconds_left: float | None) -> None:
         """So many are done, and what is being done; None: the time that is left is unknown."""
         now, tenth = time.monotonic(), 10 * done // total
-        if done > self._done if done == total else self._is_due(now, tenth, doing):
+        next_stage = done == self._done and doing != self._doing
+        if done > self._done if done == total else self._is_due(now, tenth, next_stage):
             self._show(done, total, doing, seconds_left)
             self._at, self._done, self._tenth, self._doing = now, done, tenth, doing
 
@@ -42,7 +43,7 @@ class Shown:
         if self._width:
             print(file=sys.stderr, flush=True)
 
-    def _is_due(self, now: float, tenth: int, doing: str) -> bool:
+    def _is_due(self, now: float, tenth: int, next_stage: bool) -> bool:
         if self._at is None:
             return True
         since = now - self._at
@@ -51,7 +52,7 @@ class Shown:
         return (
             since >= NEXT_LINE
             or (since >= NEXT_TENTH and tenth > self._tenth)
-            or (since >= NEXT_STAGE and doing != self._doing)
+            or (since >= NEXT_STAGE and next_stage)
         )
 
     def _show(self, done: int, total: int, doing: str, seconds_left: float | None) -> None:
