@@ -26,68 +26,114 @@ namespace {
 
 using Type = ColumnSchema::Type;
 
-[[noreturn]] void fail(const ColumnSchema& column, const char* expected, nb::handle found) {
-  throw UsageError(fmt::format("closed_loop: {}: expected {}, found {}", column.name, expected,
+[[noreturn]] void fail(const std::string& table, const ColumnSchema& column, const char* expected,
+                       nb::handle found) {
+  throw UsageError(fmt::format("{}: {}: expected {}, found {}", table, column.name, expected,
                                nb::cast<std::string>(nb::repr(found))));
 }
 
 /// Whole numbers of Python and of numpy.
-std::int64_t integer_of(const ColumnSchema& column, nb::handle given) {
-  if (PyIndex_Check(given.ptr()) == 0) fail(column, "a whole number or None", given);
+std::int64_t integer_of(const std::string& table, const ColumnSchema& column, nb::handle given) {
+  if (PyIndex_Check(given.ptr()) == 0) fail(table, column, "a whole number or None", given);
   const nb::object number = nb::steal(PyNumber_Index(given.ptr()));
   const std::int64_t value = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : 0;
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    fail(column, "a whole number of 64 bits", given);
+    fail(table, column, "a whole number of 64 bits", given);
   }
   return value;
 }
 
-double real_of(const ColumnSchema& column, nb::handle given) {
+double real_of(const std::string& table, const ColumnSchema& column, nb::handle given) {
   const double value = PyFloat_AsDouble(given.ptr());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    fail(column, "a number or None", given);
+    fail(table, column, "a number or None", given);
   }
   // SQLite would store NULL, which means "does not apply".
   if (std::isnan(value)) {
     throw DataError(
-        fmt::format("closed_loop: {}: expected a number, found NaN; the model's predictions are "
+        fmt::format("{}: {}: expected a number, found NaN; the model's predictions are "
                     "not finite, load it in float32",
-                    column.name));
+                    table, column.name));
   }
   return value;
 }
 
-Value value_of(const ColumnSchema& column, nb::handle given) {
+Value value_of(const std::string& table, const ColumnSchema& column, nb::handle given) {
   if (given.is_none()) return std::monostate();
   switch (column.type) {
     case Type::integer:
-      return integer_of(column, given);
+      return integer_of(table, column, given);
     case Type::real:
-      return real_of(column, given);
+      return real_of(table, column, given);
     case Type::text:
       break;
   }
   std::string text;
-  if (!nb::try_cast(given, text)) fail(column, "a text or None", given);
+  if (!nb::try_cast(given, text)) fail(table, column, "a text or None", given);
   return text;
 }
 
-/// The table `closed_loop` of a result file, or of one in memory. Rows belong to no run before
-/// begin_run().
+/// A table whose rows Python computes.
+class WrittenTable {
+ public:
+  explicit WrittenTable(TableSchema schema) : schema_(std::move(schema)) {
+    for (std::size_t i = 0; i < schema_.columns.size(); ++i) places_[schema_.columns[i].name] = i;
+  }
+
+  const TableSchema& schema() const { return schema_; }
+
+  /// A column that a row lacks is NULL.
+  TableRows rows_of(const nb::list& given) const {
+    TableRows table{&schema_, {}};
+    for (const nb::handle row : given) table.rows.push_back(row_of(nb::cast<nb::dict>(row)));
+    return table;
+  }
+
+ private:
+  std::vector<Value> row_of(const nb::dict& given) const {
+    std::vector<Value> row(schema_.columns.size(), std::monostate());
+    for (const auto& [key, value] : given) {
+      const std::size_t place = place_of(nb::cast<std::string>(key));
+      row[place] = value_of(schema_.name, schema_.columns[place], value);
+    }
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (!schema_.columns[i].is_key || !std::holds_alternative<std::monostate>(row[i])) continue;
+      throw UsageError(fmt::format("{}: a row lacks {}, a part of its key", schema_.name,
+                                   schema_.columns[i].name));
+    }
+    return row;
+  }
+
+  std::size_t place_of(const std::string& name) const {
+    const auto found = places_.find(name);
+    if (found != places_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [known, place] : places_) names.push_back(known);
+    throw UsageError(fmt::format("{}: there is no column {}; did you mean {}?", schema_.name, name,
+                                 nearest(name, names)));
+  }
+
+  TableSchema schema_;
+  std::map<std::string, std::size_t> places_;
+};
+
+/// The table `closed_loop` of a result file, or of one in memory, and those of the parts of its
+/// rows. Rows belong to no run before begin_run().
 class ClosedLoopFile {
  public:
-  ClosedLoopFile(const std::optional<std::string>& path, const std::string& scratch)
-      : schema_(closed_loop_schema()) {
+  ClosedLoopFile(const std::optional<std::string>& path, const std::string& scratch,
+                 bool per_step) {
     const nb::gil_scoped_release release;
     if (path) {
       store_.emplace(*path, ResultStore::Access::write, scratch_in(scratch));
     } else {
       store_.emplace();
     }
-    store_->create(schema_);
-    for (std::size_t i = 0; i < schema_.columns.size(); ++i) places_[schema_.columns[i].name] = i;
+    store_->create(rows_.schema());
+    store_->create(kinds_.schema());
+    if (per_step) store_->create(steps_.schema());
   }
 
   std::string begin_run(const std::string& command, const std::string& device, int threads,
@@ -111,16 +157,18 @@ class ClosedLoopFile {
     store_.reset();
   }
 
-  nb::tuple rows() {
-    std::vector<std::vector<Value>> rows = stored([&] { return store_->table(schema_.name).rows; });
-    return table_of(schema_, std::move(rows));
+  nb::tuple rows(const std::string& name) {
+    const TableSchema& schema = table_named(name).schema();
+    return table_of(schema, stored([&] { return store_->table(name).rows; }));
   }
 
-  /// All rows or, on failure, none. A column that a row lacks is NULL.
-  void add(const nb::list& rows) {
-    TableRows table{&schema_, {}};
-    for (const nb::handle row : rows) table.rows.push_back(row_of(nb::cast<nb::dict>(row)));
-    stored([&] { store_->replace({table}); });
+  /// All rows with their parts or, on failure, none. The earlier parts of a row go, whether it has
+  /// new ones or not. `steps` need a file `per_step`.
+  void add(const nb::list& rows, const nb::list& kinds, const nb::list& steps) {
+    std::vector<TableRows> tables{rows_.rows_of(rows), kinds_.rows_of(kinds)};
+    tables.front().parts = {&kinds_.schema(), &steps_.schema()};
+    if (steps.size() > 0) tables.push_back(steps_.rows_of(steps));
+    stored([&] { store_->replace(tables); });
   }
 
  private:
@@ -133,32 +181,17 @@ class ClosedLoopFile {
     return action();
   }
 
-  std::vector<Value> row_of(const nb::dict& given) const {
-    std::vector<Value> row(schema_.columns.size(), std::monostate());
-    for (const auto& [key, value] : given) {
-      const std::size_t place = place_of(nb::cast<std::string>(key));
-      row[place] = value_of(schema_.columns[place], value);
+  const WrittenTable& table_named(const std::string& name) const {
+    for (const WrittenTable* table : {&rows_, &kinds_, &steps_}) {
+      if (table->schema().name == name) return *table;
     }
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (!schema_.columns[i].is_key || !std::holds_alternative<std::monostate>(row[i])) continue;
-      throw UsageError(
-          fmt::format("closed_loop: a row lacks {}, a part of its key", schema_.columns[i].name));
-    }
-    return row;
+    throw std::logic_error("no table of the closed loop: " + name);
   }
 
-  std::size_t place_of(const std::string& name) const {
-    const auto found = places_.find(name);
-    if (found != places_.end()) return found->second;
-    std::vector<std::string> names;
-    for (const auto& [known, place] : places_) names.push_back(known);
-    throw UsageError(fmt::format("closed_loop: there is no column {}; did you mean {}?", name,
-                                 nearest(name, names)));
-  }
-
-  TableSchema schema_;
+  const WrittenTable rows_{closed_loop_schema()};
+  const WrittenTable kinds_{closed_loop_kind_schema()};
+  const WrittenTable steps_{closed_loop_step_schema()};
   std::optional<ResultStore> store_;  // none after close()
-  std::map<std::string, std::size_t> places_;
   std::mutex mutex_;
 };
 
@@ -166,14 +199,14 @@ class ClosedLoopFile {
 
 void bind_closed_loop_file(nb::module_& module) {
   nb::class_<ClosedLoopFile>(module, "ClosedLoopFile")
-      .def(nb::init<const std::optional<std::string>&, const std::string&>(), "path"_a.none(),
-           "scratch"_a = "")
+      .def(nb::init<const std::optional<std::string>&, const std::string&, bool>(), "path"_a.none(),
+           "scratch"_a = "", "per_step"_a = false)
       .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a,
            "shard"_a = "", "study"_a = "")
       .def("finish_run", &ClosedLoopFile::finish_run)
       .def("close", &ClosedLoopFile::close)
-      .def("rows", &ClosedLoopFile::rows)
-      .def("add", &ClosedLoopFile::add, "rows"_a);
+      .def("rows", &ClosedLoopFile::rows, "table"_a = "closed_loop")
+      .def("add", &ClosedLoopFile::add, "rows"_a, "kinds"_a = nb::list(), "steps"_a = nb::list());
 }
 
 }  // namespace kvsim::python

@@ -78,6 +78,7 @@ __all__ = [
 
 
 _OF_MODELS = {
+    "closed_loop_steps": "closed_loop",
     "evaluate": "closed_loop",
     "evicting": "closed_loop",
     "kept_overlap_by_layer": "closed_loop",

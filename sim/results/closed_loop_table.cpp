@@ -1,6 +1,20 @@
 #include "sim/results/closed_loop_table.h"
 
 namespace kvsim {
+namespace {
+
+/// The table of parts of rows of `closed_loop`: their key, columns of its own, their policy_code.
+TableSchema part_of_row(TableSchema part) {
+  std::vector<ColumnSchema> columns = closed_loop_schema().columns;
+  std::erase_if(columns, [](const ColumnSchema& column) { return !column.is_key; });
+  for (ColumnSchema& column : columns) column.meaning = "as in the table closed_loop";
+  part.columns.insert(part.columns.begin(), columns.begin(), columns.end());
+  part.columns.push_back(
+      result_column("policy_code", "a digest of the policy's code and the engine's version"));
+  return part;
+}
+
+}  // namespace
 
 TableSchema closed_loop_schema() {
   using enum Preferred;
@@ -74,6 +88,56 @@ TableSchema closed_loop_schema() {
        result_column("device", "that the model ran on"),
        result_column("kvsim_version", "the release and source revision that wrote the row"),
        result_column("policy_code", "a digest of the policy's code and the engine's version")}};
+}
+
+TableSchema closed_loop_kind_schema() {
+  using enum Preferred;
+  using namespace ranges;
+  const char* unit = "nats per token";
+  return part_of_row(
+      {"closed_loop_kind",
+       "a row of the table closed_loop on the tokens of one kind; step t predicts token t + 1, and "
+       "steps without a next token are of no kind",
+       "python/closed_loop.md",
+       {text_column("kind",
+                    "the label of the spans that hold the predicted token, `text` where none does; "
+                    "a token in spans of several labels counts in each")
+            .key(),
+        integer_column("tokens", "predicted tokens of the kind").in(kFromOne, neither, "tokens"),
+        real_column("nll_full",
+                    "minus the log probability of the token under the full cache, in nats per "
+                    "token; here and below the mean over the tokens of the kind")
+            .in(kNotNegative, neither, unit),
+        real_column("nll", "the same under the evicting cache").in(kNotNegative, lower, unit),
+        real_column("delta_nll", "nll - nll_full").in(kNumber, lower, unit),
+        real_column("kl_mean", "KL(full || evicting) of the predictions, in nats per token")
+            .in(kNotNegative, lower, unit),
+        real_column("top1_agreement",
+                    "share of the tokens at which both predict the same token, 0..1")
+            .in(kShare, higher),
+        integer_column("tokens_right_full", "tokens that are the full model's most likely one")
+            .in(kCount, neither, "tokens"),
+        integer_column("tokens_right", "tokens that are the evicting model's most likely one")
+            .in(kCount, higher, "tokens")}});
+}
+
+TableSchema closed_loop_step_schema() {
+  using namespace ranges;
+  return part_of_row(
+      {"closed_loop_step",
+       "a row of the table closed_loop, step by step: lists in JSON with an entry per measured "
+       "step; kvsim.closed_loop_steps reads them",
+       "python/closed_loop.md",
+       {integer_column("first_step", "the step of the first entry; step t predicts token t + 1")
+            .in(kCount),
+        text_column("kl", "KL(full || evicting), in nats, 5 significant digits"),
+        text_column("nll_full",
+                    "minus the log probability of the next token under the full cache, in nats; "
+                    "null where there is no next token"),
+        text_column("nll", "the same under the evicting cache"),
+        text_column("spans",
+                    "the spans of the text in JSON, [first token, end, label], from which the "
+                    "kinds of its tokens follow")}});
 }
 
 }  // namespace kvsim

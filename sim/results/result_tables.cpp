@@ -13,10 +13,17 @@
 namespace kvsim {
 
 const std::vector<TableSchema>& result_tables() {
-  static const std::vector<TableSchema> tables{
-      replay_schema(), certificate_schema(), layer_error_schema(), sampled_interval_schema(),
-      curve_schema(),  closed_loop_schema(), run_schema(),         about_schema(),
-      digest_schema()};
+  static const std::vector<TableSchema> tables{replay_schema(),
+                                               certificate_schema(),
+                                               layer_error_schema(),
+                                               sampled_interval_schema(),
+                                               curve_schema(),
+                                               closed_loop_schema(),
+                                               closed_loop_kind_schema(),
+                                               closed_loop_step_schema(),
+                                               run_schema(),
+                                               about_schema(),
+                                               digest_schema()};
   return tables;
 }
 

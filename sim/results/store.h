@@ -112,7 +112,7 @@ class ResultStore final : public ResultSink {
   void create(const TableSchema& schema);
 
   /// Adds all rows to tables that create() has made, or on failure none. Replaces rows with the
-  /// same key.
+  /// same key, with what their parts hold.
   void replace(const std::vector<TableRows>& tables);
 
   /// Any table or view of the file, ordered by its key. Throws UsageError if it does not exist,

@@ -51,6 +51,24 @@ bool has_columns_of(SQLite::Database& connection, const TableSchema& schema) {
                             });
 }
 
+// Removes the rows of `part` of the same key.
+void remove_parts(SQLite::Database& connection, const TableRows& table, const TableSchema& part) {
+  if (!connection.tableExists(part.name)) return;
+  std::vector<std::string> conditions;
+  for (const ColumnSchema& column : table.schema->columns) {
+    if (column.is_key) conditions.push_back(sql_name(column.name) + " = ?");
+  }
+  SQLite::Statement remove(connection, fmt::format("DELETE FROM {} WHERE {}", part.name,
+                                                   fmt::join(conditions, " AND ")));
+  for (const std::vector<Value>& row : table.rows) {
+    for (std::size_t i = 0; i < conditions.size(); ++i) {
+      bind_value(remove, static_cast<int>(i) + 1, row[i]);
+    }
+    remove.exec();
+    remove.reset();
+  }
+}
+
 }  // namespace
 
 TableSchema about_schema() {
@@ -85,6 +103,7 @@ void create_table(SQLite::Database& connection, const TableSchema& schema,
 }
 
 void insert_rows(SQLite::Database& connection, const TableRows& table, const Value& run_id) {
+  for (const TableSchema* part : table.parts) remove_parts(connection, table, *part);
   std::vector<std::string> names;
   for (const ColumnSchema& column : table.schema->stored_columns()) names.push_back(column.name);
   const std::vector<std::string> places(names.size(), "?");

@@ -23,6 +23,8 @@ bool is_sql_word(const std::string& name);
 struct TableRows {
   const TableSchema* schema;
   std::vector<std::vector<Value>> rows;
+  /// Tables of parts of these rows, whose keys begin with theirs: their rows of the same key go.
+  std::vector<const TableSchema*> parts = {};
 };
 
 /// Implements ResultStore::create(); `file` is for messages.

@@ -82,13 +82,15 @@ def test_a_file_is_one_text_named_after_it(folder, texts, capsys):
     said = run(
         capsys, folder, "--text", "story.txt", "--policies", "window;tova", "--budgets", "6",
         "--mode", "prefill", "--prompt-length", "9", "--eviction-interval", "2", "--format", "csv",
-        "-o", "r.sqlite", "--model-dtype", "float32", "--seed", "3",
+        "-o", "r.sqlite", "--model-dtype", "float32", "--seed", "3", "--per-step",
     )  # fmt: skip
     rows = list(csv.DictReader(io.StringIO(said.out)))
     assert [row["policy"] for row in rows] == ["window", "tova:scope=head,score=cached"]
     frame = kvsim.load("r.sqlite").closed_loop
     assert set(frame.sequence) == {"story"} and set(frame["mode"]) == {"prefill:interval=2"}
     assert set(frame.steps) == {28 - 9} and set(frame.seed) == {3}
+    steps = kvsim.closed_loop_steps("r.sqlite")
+    assert steps.groupby("policy").step.agg(["min", "max"]).values.tolist() == [[9, 27]] * 2
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,8 @@ def test_a_file_is_one_text_named_after_it(folder, texts, capsys):
             "--device"),
         (["--text", "story.txt", "--policies", "window", "--budgets", "6", "-o", "bad.jsonl"], 3,
             "bad.jsonl: expected a result file"),
+        (["--text", "story.txt", "--policies", "window", "--budgets", "6", "--per-step"], 2,
+            "--per-step: expected --output, the result file that keeps the steps"),
     ],
 )  # fmt: skip
 def test_errors_have_one_line_and_a_status(arguments, status, message, folder, texts, capsys):

@@ -13,7 +13,10 @@ from kvsim.verbs.options import Options
 
 ROOT = HERE.parents[1]
 PAGES = {page.name: page.read_text() for page in sorted((ROOT / "python").glob("*.md"))}
-OF_MODELS = "evaluate evicting kept_overlap_by_layer layer_interaction rank_correlations recording"
+OF_MODELS = (
+    "closed_loop_steps evaluate evicting kept_overlap_by_layer layer_interaction rank_correlations "
+    "recording"
+)
 # Each function of the package, and the one that makes a trace of arrays.
 FUNCTIONS = [
     *(name for name in kvsim.__all__ if inspect.isfunction(getattr(kvsim, name))),

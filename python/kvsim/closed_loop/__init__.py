@@ -9,6 +9,7 @@ on first use. `rank_correlations` reads what they found, and needs neither.
 from importlib import import_module
 
 _MODULES = {
+    "closed_loop_steps": "steps",
     "evaluate": "run",
     "evicting": "session",
     "kept_overlap_by_layer": "interaction",

@@ -78,6 +78,9 @@ def parser() -> Parser:
     add("-o", "--output", type=Path, metavar="RESULTS.sqlite",
         help="keep the rows here, and those of the replay; what it holds is not made again",
     )  # fmt: skip
+    add("--per-step", action="store_true",
+        help="also keep KL and NLL of every step there; rows without them are made again",
+    )  # fmt: skip
     add("--shard", default="1/1", metavar="I/N",
         help="the I-th of N shares of the texts, of equal estimated cost; kvsim merge joins their "
         "files")  # fmt: skip

@@ -37,6 +37,8 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
     if options.output is None and options.scratch is not None:
         raise UsageError("--scratch: expected --output, the file that is written there")
+    if options.output is None and options.per_step:
+        raise UsageError("--per-step: expected --output, the result file that keeps the steps")
     # torch sees no quota of a container or job.
     torch.set_num_threads(min(torch.get_num_threads(), _engine.default_threads()))
     for plugin in options.plugin:
@@ -65,6 +67,7 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
             output=options.output,
             shard=options.shard,
             scratch=options.scratch,
+            per_step=options.per_step,
             announce=lambda note: say(f"kvsim: {note}"),
             check=check,
             progress=False,

@@ -53,6 +53,7 @@ def evaluate(
     force: bool = False,
     shard: str = "1/1",
     scratch: str | Path | None = None,
+    per_step: bool = False,
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
@@ -83,14 +84,16 @@ def evaluate(
         a policy needs is recorded in any case.
       gradient_samples: as for kvsim.recording.
       output: a result file (SQLite). Rows that it holds of the same text and code are not made
-        again. New ones are added to the table `closed_loop` as they are finished, and those of the
-        replay to the table `replay`.
+        again. New ones are added to the tables `closed_loop` and `closed_loop_kind` as they are
+        finished, and those of the replay to the table `replay`.
       progress: as for kvsim.sweep; counts rows. A bar also says what is being done.
       force: makes also the rows that `output` holds already.
       shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
         their files.
       scratch: a folder on a local disk in which `output`, which it needs, is written, as for
         kvsim.sweep.
+      per_step: keeps KL and NLL of every measured step in `output`, which it needs, in the table
+        `closed_loop_step`; rows without them are made again. kvsim.closed_loop_steps reads them.
 
     Returns a frame with the columns of the table `closed_loop` (sim/results/columns.md), a row per
     text, policy and budget, ordered by key.
@@ -126,6 +129,7 @@ def evaluate_as(
     force: bool = False,
     shard: str = "1/1",
     scratch: str | Path | None = None,
+    per_step: bool = False,
     announce: Callable[[str], object] | None = None,
     check: Callable[[], object] = lambda: None,
     watch: Watch | None = None,
@@ -139,6 +143,10 @@ def evaluate_as(
     if loop not in LOOPS:
         raise UsageError(f"loop: expected {' or '.join(LOOPS)}, found {loop}")
     check_scratch(scratch, output)
+    if not isinstance(per_step, bool):
+        raise UsageError(f"per_step: expected True or False, found {per_step!r}")
+    if per_step and output is None:
+        raise UsageError("per_step: expected output, the result file that keeps the steps")
     how = How(protocol, seed, allocate)
     asked = prepare(
         model, texts, policies, budgets, loop, how,
@@ -151,9 +159,9 @@ def evaluate_as(
         announce(share.note)
     elif share.is_empty:
         warn_of([share.note])
-    command = command or _command_of(asked, share, loop, how)
+    command = command or _command_of(asked, share, loop, how, per_step)
     replayed = partial(_replayed, asked, output, force, command, scratch)
-    with closing(Rows(output, digest, loop, how, force, scratch)) as rows:
+    with closing(Rows(output, digest, loop, how, force, scratch, per_step)) as rows:
         for job in asked.jobs:
             rows.check(job)
             if protocol.mode == "prefill" and not job.prompt_length:
@@ -166,10 +174,12 @@ def evaluate_as(
         return rows.asked()
 
 
-def _command_of(asked: Asked, share: Share, loop: str, how: How) -> str:
+def _command_of(asked: Asked, share: Share, loop: str, how: How, per_step: bool) -> str:
     words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
     if share.shard:
         words["shard"] = share.shard
+    if per_step:
+        words["per_step"] = True
     arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
     names = [job.name for job in asked.jobs]
     return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {arguments})"
@@ -200,6 +210,7 @@ def _make(
     """
     plans = {job.name: asked.plans(job) for job in jobs}
     todo = {job.name: [plan for plan in plans[job.name] if rows.lacks(job, plan)] for job in jobs}
+    warn_of(rows.notes())
     total = sum(map(len, plans.values()))
     tracker.count(total - sum(map(len, todo.values())), total)
     read = {job.name: job for job in jobs if todo[job.name] or asked.trace is not None}
@@ -227,9 +238,9 @@ def _make(
                     work = Work(
                         asked.model, job, of_job, full(), there, missing, kept, asked.how, loop
                     )
-                    for index, (plan, values) in enumerate(work.values(), 1):
+                    for index, (plan, values, steps) in enumerate(work.values(), 1):
                         check()
-                        rows.add(job, plan, values)
+                        rows.add(job, plan, values, steps)
                         following = min(index + 1, len(missing))
                         tracker.advance(ROW, tokens, 1, then=doing.format(following))
         for plan in there:

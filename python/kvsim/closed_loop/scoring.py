@@ -31,12 +31,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Steps:
-    """The predictions of a text, step by step, in nats. The first measured step comes first."""
+    """The predictions of a text, step by step, in nats. The measured step `first` comes first."""
 
+    first: int
     kl: np.ndarray  # float64 [steps], from the full cache's prediction
     nll_full: np.ndarray  # float64 [steps with a next token], of the full cache
     nll: np.ndarray  # float64 [steps with a next token]
     agrees: np.ndarray  # boolean [steps]: the most likely token is the full cache's, too
+    right_full: np.ndarray  # boolean [steps with a next token]: that is the full cache's likeliest
+    right: np.ndarray  # boolean [steps with a next token]
     likeliest: np.ndarray  # int64 [n], of all steps of the text
 
 
@@ -73,7 +76,13 @@ class Scorer:
         mean, next_ = self._log_q(logits.detach()[self._first :])
         likeliest = _likeliest(logits)
         agrees = (likeliest == self._likeliest)[self._first :]
-        return Steps(mean_full - mean, -next_full, -next_, agrees, likeliest)
+        following = self._job.ids[self._first + 1 :]
+        right_full, right = (
+            each[self._first : -1] == following for each in (self._likeliest, likeliest)
+        )
+        return Steps(
+            self._first, mean_full - mean, -next_full, -next_, agrees, right_full, right, likeliest
+        )
 
     def mean(self, steps: Steps) -> Score:
         """Of all measured steps."""

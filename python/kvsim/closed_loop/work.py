@@ -15,7 +15,7 @@ from . import imposed
 from .overlap import overlap
 from .recorded import full_logits
 from .replayed import kept_sets
-from .scoring import Scorer
+from .scoring import Scorer, Steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,18 +49,19 @@ class Work:
     how: How
     loop: str
 
-    def values(self) -> Iterator[tuple[Plan, dict[str, object]]]:
-        """The columns of each plan that are no part of its key, as they are computed."""
+    def values(self) -> Iterator[tuple[Plan, dict[str, object], Steps]]:
+        """The columns of each plan that are no part of its key, as they are computed, and what its
+        steps are worth."""
         first = self.how.first_step(self.job)
         scorer = Scorer(self.job, self.full, first)
         for kept in kept_sets(self.trace, self.job, self.todo, self.how, self.kept):
             for plan, outcome in self._outcomes(kept):
-                values = vars(scorer.score(outcome.logits))
+                steps = scorer.steps(outcome.logits)
                 units = self.plans[plan]
                 yield (
                     plan,
                     {
-                        **values,
+                        **vars(scorer.mean(steps)),
                         "kept_overlap": _overlap(kept[plan], outcome, first),
                         "peak_tokens": outcome.peak_tokens,
                         "cache_bytes": outcome.cache_bytes,
@@ -69,6 +70,7 @@ class Work:
                         "device": self.model.device.type,
                         "kvsim_version": units.kvsim_version.iloc[0],
                     },
+                    steps,
                 )
 
     def _outcomes(self, kept: Mapping[Plan, dict[int, Kept]]) -> Iterator[tuple[Plan, Outcome]]:

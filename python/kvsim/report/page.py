@@ -23,6 +23,7 @@ from .figures import (
     gap,
     heat,
     keys_and_values,
+    losses,
     maps,
     measured,
     prediction,
@@ -34,7 +35,7 @@ from .numbers.intervals import span
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
-_PLANS = (curves, gap, closed_loop, prediction, heat, measured, keys_and_values, maps)
+_PLANS = (curves, gap, closed_loop, losses, prediction, heat, measured, keys_and_values, maps)
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
     "projected_error": ("projected error", "sum over layers"),
     "output_error_sq": ("squared error", "squared norm"),

@@ -89,10 +89,11 @@ class Results:
                 "What would write it: kvsim sweep TRACE --policies SPECS --budgets LIST "
                 f"--reference sample:N -o {self.path}"
             )
-        if table == "closed_loop":
+        if table.startswith("closed_loop"):
+            per_step = "--per-step " if table == "closed_loop_step" else ""
             return (
                 "What would write one: python -m kvsim.evaluate MODEL --text FILE "
-                f"--policies SPECS --budgets LIST -o {self.path}"
+                f"--policies SPECS --budgets LIST {per_step}-o {self.path}"
             )
         if table == "curve":
             return f"What would write one: kvsim curve TRACE --policies SPECS -o {self.path}"

@@ -231,9 +231,13 @@ def _top(comparison: Comparison, measure: str) -> float:
     """
     if measure not in _WITHOUT_LIMIT:
         return float("inf")  # shares are 1 at most
-    largest = _values(comparison, measure).max(axis=1)
+    return axis_end(_values(comparison, measure).max(axis=1), comparison.oracles)
+
+
+def axis_end(largest: pd.Series, oracles: set[str]) -> float:
+    """The same for the largest value of each policy's line."""
     # Typical errors are those of policies: oracles and `full` have almost none.
-    rivals = largest[(largest > 0) & ~largest.index.isin(comparison.oracles)]
+    rivals = largest[(largest > 0) & ~largest.index.isin(oracles)]
     typical = rivals[rivals <= 5 * rivals.median()]
     top = 1.08 * typical.max() if len(typical) else float("inf")
     return float("inf") if largest.max() <= top else top

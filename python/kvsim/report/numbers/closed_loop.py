@@ -10,7 +10,7 @@ from ...closed_loop.prediction import SERIOUS, is_plain, rank_correlations
 from ...results.points import with_points
 from .frames import Comparison
 from .intervals import Intervals
-from .rows import most_common_units, units_of
+from .rows import of_most_common_units
 
 MEASURES = ["kl_mean", "delta_nll", "answers_share", "kept_overlap"]
 _LOOPS = ("imposed", "adaptive")  # of two with equally many rows, the first is shown
@@ -40,6 +40,11 @@ class ClosedLoop:
         tokens = self._all.groupby("point")["budget"].mean() if len(self._all) else pd.Series()
         self.points = tokens.sort_values(kind="stable")
         self.policies = [p for p in comparison.policies if p in set(self._all["policy"])]
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """Those of the loop."""
+        return self._all[self._all["loop"] == self.loop]
 
     @property
     def shown(self) -> list[str]:
@@ -115,16 +120,13 @@ class ClosedLoop:
 
     def _complete(self, measure: str) -> pd.DataFrame:
         """The rows that have the measure, of policies and points with the same texts."""
-        loop = "adaptive" if measure == "kept_overlap" else self.loop
-        rows = self._all[self._all["loop"] == loop]
+        is_adaptive = measure == "kept_overlap"
+        rows = self._all[self._all["loop"] == "adaptive"] if is_adaptive else self.rows
         if measure == "answers_share":
             rows = rows[rows["answers"] > 0]
         else:
             rows = rows[rows[measure].notna()]
-        sets = units_of(rows)
-        texts = most_common_units(sets)
-        whole = [key for key, found in sets.items() if found == texts]
-        return rows[pd.MultiIndex.from_frame(rows[["policy", "point"]]).isin(whole)]
+        return of_most_common_units(rows)
 
     @staticmethod
     def _mean(measure: str, rows: pd.DataFrame) -> pd.Series:

@@ -65,6 +65,14 @@ def most_common_units(sets: dict[tuple[str, str], Units]) -> Units:
     return max(counts, key=lambda found: (len(found), counts[found]), default=frozenset())
 
 
+def of_most_common_units(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of policies and points that have these units."""
+    sets = units_of(rows)
+    units = most_common_units(sets)
+    whole = [key for key, found in sets.items() if found == units]
+    return rows[pd.MultiIndex.from_frame(rows[["policy", "point"]]).isin(whole)]
+
+
 def projected_errors(results: Results, measured: pd.DataFrame) -> pd.DataFrame:
     """The projected error of every layer, kv_head 0, of policies and points that have all layers.
 
