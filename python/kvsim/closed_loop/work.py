@@ -76,8 +76,8 @@ class Work:
     def _outcomes(self, kept: Mapping[Plan, dict[int, Kept]]) -> Iterator[tuple[Plan, Outcome]]:
         memory = most_bytes(self.model.device)
         if self.loop == "imposed":
-            trace_bytes = 2 if self.trace.dtype == "float16" else 4
-            yield from imposed.run(self.model, self.job, kept, self.plans, memory, trace_bytes)
+            numbers = self.trace.head_dim + self.trace.value_dim
+            yield from imposed.run(self.model, self.job, kept, self.plans, memory, numbers)
         else:
             from . import adaptive
 
