@@ -33,7 +33,7 @@ FORMATS = ("table", "csv", "json")
 def parser() -> Parser:
     result = Parser(prog="python -m kvsim.evaluate", description=DESCRIPTION)
     add = result.add_argument
-    add("model", metavar="MODEL", help="a folder, or a name on the hub")
+    add("model", metavar="MODEL", help="a folder, a GGUF file, or a name on the hub")
     texts = result.add_mutually_exclusive_group(required=True)
     texts.add_argument("--text", type=Path, metavar="FILE", action="append",
         help="one text, named after its file; may be repeated")  # fmt: skip

@@ -61,8 +61,8 @@ def evaluate(
     >>> frame.groupby(["policy", "budget"])[["kl_mean", "delta_nll"]].mean()
 
     Arguments:
-      model: a causal language model of transformers in evaluation mode, or the folder or name of
-        one, which is loaded in float32 on the CPU.
+      model: a causal language model of transformers in evaluation mode, or the folder, GGUF file or
+        name of one, which is loaded in float32 on the CPU.
       texts: a string, token ids, a dict as in a line of JSON ({"text": ..., "spans": [[first
         character, end, label], ...], "name": ..., "prompt_length": characters}), a Path of a file
         of such lines (.jsonl) or of one text, or a list of these. Spans labelled `answer` are

@@ -31,7 +31,7 @@ def _other_datasets() -> str:
 def parser() -> Parser:
     result = Parser(prog="python -m kvsim.record", description=DESCRIPTION)
     add = result.add_argument
-    add("model", metavar="MODEL", help="a folder, or a name on the hub")
+    add("model", metavar="MODEL", help="a folder, a GGUF file, or a name on the hub")
     texts = result.add_mutually_exclusive_group(required=True)
     texts.add_argument("--text", type=Path, metavar="FILE", action="append",
         help="one text; may be repeated")  # fmt: skip

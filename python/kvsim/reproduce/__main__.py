@@ -46,7 +46,7 @@ def parser() -> Parser:
 
 def _add_shared(one: argparse.ArgumentParser) -> None:
     add = one.add_argument
-    add("model", metavar="MODEL", help="a folder, or a name on the hub")
+    add("model", metavar="MODEL", help="a folder, a GGUF file, or a name on the hub")
     add(
         "--texts", type=Path, metavar="FILE.jsonl", action="append", default=[],
         help='an object per line: {"text": "...", "spans": [[first, end, "answer"], ...], '
