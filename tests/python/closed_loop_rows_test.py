@@ -1,18 +1,14 @@
-"""kvsim.evaluate: what it keeps in a result file, and makes again."""
+"""kvsim.evaluate: what it keeps in a result file, makes again, and refuses."""
 
-import sqlite3
 import warnings
-from contextlib import closing
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 import kvsim
-from kvsim.closed_loop import asked as asked_for
+from conftest import OPTIMAL
 from kvsim.closed_loop import imposed
-from kvsim.closed_loop import replayed as replayed_by
 from record_zoo import build, letters, tokens
 
 LENGTH = 30
@@ -73,63 +69,6 @@ def test_rows_that_are_there_are_not_made_again(tmp_path, passes):
     evaluate(other, ids, "window", output=output)
     assert passes == [1] * 5
     assert len(kvsim.load(output).closed_loop) == 5
-
-
-def test_a_resume_records_only_the_texts_that_lack_rows(tmp_path, monkeypatch):
-    model = build("llama")
-    texts = {name: tokens(LENGTH, seed=seed)[0] for seed, name in enumerate("ab")}
-    asked = dict(policies="all", budgets="20%,6,9", output=tmp_path / "results.sqlite")
-    recorded = []
-    record = asked_for.recorded
-
-    def counted(model, job, *arguments):
-        recorded.append(job.name)
-        return record(model, job, *arguments)
-
-    monkeypatch.setattr(asked_for, "recorded", counted)
-
-    def run(*names):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", kvsim.KvsimWarning)  # what all leaves out
-            return evaluate(model, [texts[name] for name in names], names=names, **asked)
-
-    first = run("a")
-    pd.testing.assert_frame_equal(run("a"), first)
-    assert recorded == ["a"]
-    both = run("a", "b")
-    assert recorded == ["a", "b"] and both.sequence.value_counts().nunique() == 1
-    pd.testing.assert_frame_equal(both[both.sequence == "a"].reset_index(drop=True), first)
-
-
-def test_policies_are_replayed_again_only_where_their_replays_are_there(tmp_path, monkeypatch):
-    model, ids, output = build("llama"), tokens(LENGTH), tmp_path / "results.sqlite"
-    replayed = []
-    replay = replayed_by._replay
-
-    def counted(trace, job, plans, how):
-        replayed.append([plan.policy.partition(":")[0] for plan in plans])
-        return replay(trace, job, plans, how)
-
-    monkeypatch.setattr(replayed_by, "_replay", counted)
-    first = evaluate(model, ids, "topk;h2o;window", output=output)
-    assert replayed == []
-    with closing(sqlite3.connect(output)) as file, file:
-        file.execute("DELETE FROM closed_loop WHERE policy != 'window'")
-    again = evaluate(model, ids, "topk;h2o;window;knorm", output=output)
-    assert replayed == [["topk", "h2o"]]
-    assert again[again.policy != "knorm"].kl_mean.tolist() == first.kl_mean.tolist()
-
-
-def test_replays_that_were_removed_are_made_again_where_there_is_a_trace(tmp_path):
-    model, ids, output = build("llama"), tokens(LENGTH), tmp_path / "results.sqlite"
-    with kvsim.recording(model, tmp_path / "t.h5", dtype="float32", names=["text"]):
-        model(ids)
-    counts = []
-    for trace in (tmp_path / "t.h5", None, tmp_path / "t.h5"):
-        evaluate(model, ids, names=["text"], trace=trace, output=output)
-        with closing(sqlite3.connect(output)) as file, file:
-            counts.append(file.execute("DELETE FROM replay").rowcount)
-    assert counts[0] > 0 and counts == [counts[0], 0, counts[0]]
 
 
 def test_a_row_of_another_prompt_or_other_spans_is_made_again(tmp_path):
@@ -274,6 +213,63 @@ def test_a_trace_of_another_model_is_refused(tmp_path):
         model.model.layers[1].self_attn.k_proj.weight *= 1.5
     with pytest.raises(kvsim.UsageError, match="trace: the keys of its layer 1 are not this mod"):
         evaluate(model, ids, trace=tmp_path / "t.h5")
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        ("subgen", "subgen.*: an estimator keeps no set of tokens.*use loop=adaptive"),
+        ("window;h2o+quant", "h2o.*quant.*numbers of .quant; use loop=adaptive"),
+        ("h2o+rest", "h2o.*rest.*the entry of .rest; use loop=adaptive"),
+        ("sink:positions=slot", "positions=slot rotates keys anew.*use loop=adaptive"),
+    ],
+)
+def test_what_cannot_be_imposed_is_refused(policies, message):
+    with pytest.raises(kvsim.UsageError, match=message) as raised:
+        evaluate(build("llama"), tokens(LENGTH), policies)
+    assert "\n" not in str(raised.value)
+
+
+def test_lists_leave_out_what_cannot_be_imposed():
+    model, ids = build("llama"), tokens(LENGTH)
+    with pytest.warns(kvsim.KvsimWarning, match="all leaves out what loop=imposed .*subgen"):
+        frame = evaluate(model, ids, "all")
+    names = {policy.partition(":")[0] for policy in frame.policy}
+    assert {"window", "h2o", "tova", "topk", "full"} < names and "subgen" not in names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kvsim.KvsimWarning)
+        oracles = evaluate(model, ids, "oracles")
+    assert OPTIMAL in set(oracles.policy)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(loop="open"), "loop: expected imposed or adaptive, found open"),
+        (dict(mode="prefill"), "prefill needs a prompt"),
+        (dict(policies=""), "at least one policy and one budget"),
+        (dict(policies="tovaa"), "did you mean 'tova'"),
+        (dict(budgets="0%"), "budget"),
+        (dict(texts="words"), "tokenizer: expected one"),
+        (dict(texts=tokens(300)), "300 tokens are more than the model's 256 positions"),
+        (dict(texts=[70]), "expected token ids below 64, found 70"),
+        (dict(eviction_interval="often"), "eviction.interval"),
+    ],
+)
+def test_bad_usage_is_refused_in_one_line(options, message):
+    arguments = {"policies": "window", "budgets": "6", "texts": tokens(LENGTH), **options}
+    with pytest.raises(kvsim.UsageError, match=message) as raised:
+        kvsim.evaluate(build("llama"), progress=False, **arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_other_models_are_refused():
+    with pytest.raises(kvsim.RecordError, match="expected a model of transformers, found Linear"):
+        evaluate(torch.nn.Linear(2, 2), [3, 4])
+    with pytest.raises(kvsim.UsageError, match=r"being trained; call model\.eval"):
+        evaluate(build("llama").train(), [3, 4])
+    with pytest.raises(kvsim.RecordError, match="there is no such folder"):
+        evaluate("./nowhere", [3, 4])
 
 
 def test_a_folder_is_loaded_with_its_tokenizer(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from .loops import Job
 
 ELEMENTS_AT_ONCE = 1 << 22  # of the logits, in float64
-ELEMENTS_OF_CPU = 1 << 18  # stay in the processor's caches
+ELEMENTS_OF_CPU = 1 << 20  # stay in the processor's caches
 KEPT_BYTES = 1 << 30  # of the full cache's probabilities
 
 
