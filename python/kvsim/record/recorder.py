@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as Several
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ class Recorder(Follower):
         self._model_name = type(model).__name__
         self._labels: list[Label] = []
         self._names: set[str] = set()  # of all sequences that have begun
-        self._types: set[str] = set()  # of the stored vectors
+        self._types: set[str] = set()  # of the stored keys
         self._done: list[Sequence] = []
         self._batch: list[Sequence] = []
         self._first: list[int] = []  # the position of each sequence's first new token
@@ -180,6 +181,7 @@ class Recorder(Follower):
             )
         path = f"sequences/{sequence.name}"
         group = self._file.h5.create_group(f"{path}/layers")
+        kinds = set()
         try:
             for layer, spooled in sequence.spooled.items():
                 sinks = self._sinks.get(layer)
@@ -190,15 +192,17 @@ class Recorder(Follower):
                 )
                 place = f"sequence {sequence.name}, layer {layer}"
                 types = stored_types(spooled, self._dtype, attention, place)
-                self._types |= set(types.values())
+                kinds.add(types["key"])
                 for name, rows in spooled.items():
                     if name != "output" or not self._no_output:
                         self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
             self._reading.write(sequence, group)
             sequence.seen = None
         except BaseException:
-            del self._file.h5[path]
+            with suppress(OSError, RuntimeError):  # the disk may be full
+                del self._file.h5[path]
             raise
+        self._types |= kinds
         self._done.append(sequence)
 
     def _leave_out(self, batch: list[Sequence]) -> None:
@@ -242,7 +246,7 @@ class Recorder(Follower):
     def describe(self, header: dict[str, Attribute], tokenizer: Any) -> None:
         """Writes everything except the vectors of the sequences that are whole."""
         shared = {name: value for name, value in vars(self._shape).items() if value is not None}
-        stored = self._types.pop() if len(self._types) == 1 else MIXED
+        stored = MIXED if len(self._types) > 1 else next(iter(self._types))
         self._file.write_attributes("/", {**header, **shared, "dtype": stored})
         for sequence in self._done:
             self._finish_sequence(sequence, tokenizer)
