@@ -1,4 +1,8 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <vector>
 
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
