@@ -67,8 +67,8 @@ def recording(
         whole, and for output_score_grad with its activations kept.
     gradient_samples: how many times labels are drawn from the model's prediction.
     label_seed: of these labels.
-    no_output: leaves the outputs of the heads out once they have been compared, a quarter of the
-        file and more; then `kvsim verify` has nothing to compare with.
+    no_output: leaves the outputs of the heads out once they have been compared; they are as large
+        as the queries. `kvsim verify` then has nothing to compare with.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
