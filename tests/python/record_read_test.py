@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from kvsim.record import RecordError, recording
 from record_zoo import build, record, sharp, tokens
@@ -39,6 +40,24 @@ def test_a_text_read_in_one_pass_gives_what_two_passes_give(tmp_path):
     assert found.keys() == expected.keys()
     for name, numbers in expected.items():
         np.testing.assert_allclose(found[name], numbers, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_layer_that_does_not_attend_has_nothing_in_the_trace(read, tmp_path):
+    model, ids, path = build("llama"), tokens(12), tmp_path / "t.h5"
+    model.model.layers[1].self_attn.forward = lambda hidden_states, **_: (hidden_states, None)
+    also = ["output_score_grad", "mlp_activation"]
+    with recording(model, path, also=also) as recorder, torch.no_grad():
+        if read:
+            recorder.read(ids[0].tolist())
+        else:
+            model(ids)
+    with h5py.File(path) as file:
+        layers = file["sequences/sequence-0/layers"]
+        assert {layer: set(also) <= set(layers[layer]) for layer in layers} == {
+            "0": True,
+            "2": True,
+        }
 
 
 def test_outputs_are_left_out_once_they_have_been_compared(tmp_path):

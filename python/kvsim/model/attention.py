@@ -111,8 +111,8 @@ def intercepted(
 ) -> Iterator[None]:
     """Lets `intercept` answer every attention call of the model, until the block ends.
 
-    Then the model has its own attention again. `within`: or what intercepted it before answers
-    again. Raises RecordError for a model that does not use the interface.
+    Then the model has its own attention again; with `within`, in a block that another one answers,
+    that one answers again. Raises RecordError for a model that does not use the interface.
     """
     global _intercept
     if within and _intercept is not None:

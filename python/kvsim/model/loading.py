@@ -106,12 +106,12 @@ def _require_there(name: str) -> None:
 
 def _load(kind: Any, name: str, **options: Any) -> Any:
     """Loads `name` with `kind`. Raises RecordError with the first line of its message."""
-    place, bars = name, nullcontext()
+    place, shown = name, nullcontext()
     if name.endswith(GGUF):
         place, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
-        bars = redirect_stderr(io.StringIO())  # one that cannot be turned off
+        shown = redirect_stderr(io.StringIO())  # a bar that cannot be turned off
     try:
-        with bars:
+        with shown:
             return kind.from_pretrained(place, **options)
     except (OSError, ValueError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]

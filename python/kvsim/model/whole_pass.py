@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from ..errors import RecordError
 from .attention import Call, Intercept, Result, intercepted, layer_of
 
 ROWS_AT_ONCE = 256  # of the prediction, to draw labels from
@@ -33,9 +32,10 @@ def score_gradients(
 ) -> dict[int, torch.Tensor]:
     """The gradients of `sum_t log p(y_t | x_<=t)` with respect to the outputs of the heads.
 
-    Per layer [samples, query heads, n, value_dim], float32 on the CPU. The labels y_t are drawn
-    from the model's own prediction (`draw_labels`). Keys and values are detached, so the gradient
-    at a step is that of this step's own prediction, and one backward pass of the sum gives all.
+    Of each of `layers` that attends, [samples, query heads, n, value_dim], float32 on the CPU. The
+    labels y_t are drawn from the model's own prediction (`draw_labels`). Keys and values are
+    detached, so the gradient at a step is that of this step's own prediction, and one backward pass
+    of the sum gives all.
 
     `see_output` gets the heads' outputs [n, query heads, value_dim] of each layer, `attend`
     computes attention.
@@ -60,10 +60,10 @@ def score_gradients(
         with intercepted(model, tapped, within=True):
             tokens = torch.tensor([ids], device=model.device)
             logits = model(input_ids=tokens, use_cache=False).logits[0]
-        if missing := layers - taps.keys():
-            raise RecordError(f"layer {min(missing)} has no attention that was seen")
+        if not taps:
+            return {}
         prediction = torch.softmax(logits.detach().float(), -1)
-        found: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(layers)}
+        found: dict[int, list[torch.Tensor]] = {layer: [] for layer in sorted(taps)}
         for sample, labels in enumerate(draw_labels(prediction, ids, samples, seed)):
             is_last = sample + 1 == samples
             # Of log p(label) by the logits; the last one in the prediction's memory.
@@ -77,7 +77,7 @@ def score_gradients(
             )
             for layer, gradient in zip(found, gradients, strict=True):
                 found[layer].append(gradient[0].transpose(0, 1).float().cpu())
-    return {layer: torch.stack(found.pop(layer)) for layer in sorted(layers)}
+    return {layer: torch.stack(found.pop(layer)) for layer in sorted(taps)}
 
 
 def whole_pass(

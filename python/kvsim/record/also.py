@@ -23,7 +23,7 @@ from ..model.whole_pass import (
 )
 from .sequence import Seen, Sequence
 from .stored_type import LARGEST_FLOAT16
-from .trace_file import TraceFile, create_packed, rows_per_chunk
+from .trace_file import TraceFile, rows_per_chunk, write_packed
 
 PROJECTION, RESIDUAL, GRADIENT = "output_projection", "residual", "output_score_grad"
 ACTIVATION = "mlp_activation"
@@ -95,9 +95,7 @@ def write_projections(
         path = f"/model/layers/{layer}/{PROJECTION}"
         numbers = stored_as(dtype, output.projection, path)
         rows, hidden = numbers.shape
-        create_packed(file.h5, path, numbers.shape, numbers.dtype, (rows // heads, hidden))[:] = (
-            numbers
-        )
+        write_packed(file.h5, path, numbers, (rows // heads, hidden))
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,8 @@ class Reading:
 
         def keep(part: str) -> See:
             def see(layer: int, rows: torch.Tensor) -> None:
-                path = f"{layer}/{part}"
-                seen.rows[path] = stored_as(self.dtype, rows, f"layers/{path}")
+                place = f"layers/{layer}/{part}"
+                seen.rows[layer, part] = stored_as(self.dtype, rows, place)
 
             return see
 
@@ -149,9 +147,13 @@ class Reading:
         if not self.also.reads_whole:
             return
         seen = sequence.seen or self._read_again(sequence)
-        for path, numbers in seen.rows.items():
-            chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
-            create_packed(group, path, numbers.shape, numbers.dtype, chunk)[:] = numbers
+        layers = set(sequence.layers)  # of a text, those that attend
+        for (layer, part), numbers in seen.rows.items():
+            if layer in layers:
+                chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
+                write_packed(group, f"{layer}/{part}", numbers, chunk)
+        if GRADIENT in self.also.parts and (missing := layers - seen.gradients.keys()):
+            raise RecordError(f"layer {min(missing)} has no attention that was seen")
         for layer, gradient in seen.gradients.items():
             _write_gradient(group, f"{layer}/{GRADIENT}", gradient, self.also.label_seed)
 
@@ -204,10 +206,7 @@ def _write_gradient(group: h5py.Group, path: str, gradient: torch.Tensor, seed: 
     scale = gradient_scale(float(gradient.abs().max()))
     numbers = (gradient / scale).half().numpy()
     rows = rows_per_chunk(numbers[0, 0, 0].nbytes, numbers.shape[2])
-    dataset = create_packed(
-        group, path, numbers.shape, numbers.dtype, (1, 1, rows, numbers.shape[3])
-    )
-    dataset[:] = numbers
+    dataset = write_packed(group, path, numbers, (1, 1, rows, numbers.shape[3]))
     dataset.attrs.create("scale", np.float64(scale))
     dataset.attrs.create("label_seed", np.int64(seed))
 

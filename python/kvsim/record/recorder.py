@@ -244,7 +244,7 @@ class Recorder(Follower):
             raise UsageError(f"names: no text came for {self._labels[0].name}")
 
     def describe(self, header: dict[str, Attribute], tokenizer: Any) -> None:
-        """Writes everything except the vectors of the sequences that are whole."""
+        """Writes what else a trace says of the sequences that are whole, and of the model."""
         shared = {name: value for name, value in vars(self._shape).items() if value is not None}
         stored = MIXED if len(self._types) > 1 else next(iter(self._types))
         self._file.write_attributes("/", {**header, **shared, "dtype": stored})

@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a
 class Seen:
     """What one forward pass over a whole text showed in addition to attention."""
 
-    rows: dict[str, np.ndarray]  # as they are stored, under LAYER/DATASET
+    rows: dict[tuple[int, str], np.ndarray]  # by layer and dataset, as they are stored
     gradients: dict[int, torch.Tensor]  # by layer
 
 

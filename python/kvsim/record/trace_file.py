@@ -45,6 +45,14 @@ def create_packed(
     )  # fmt: skip
 
 
+def write_packed(
+    group: h5py.Group, path: str, numbers: np.ndarray, chunks: tuple[int, ...]
+) -> h5py.Dataset:
+    dataset = create_packed(group, path, numbers.shape, numbers.dtype, chunks)
+    dataset[:] = numbers
+    return dataset
+
+
 class TraceFile:
     """A trace under a temporary name. `commit` renames it; leaving without `commit` removes it."""
 
