@@ -37,6 +37,27 @@ TEST_CASE("the sample trace opens and holds what its README says") {
 }
 
 TEST_CASE("the trace of the demo opens and holds what its README says") {
+  const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/smollm2.h5");
+  const TraceHeader& header = trace.header();
+  CHECK(header.model == "SmolLM2-135M-Instruct.Q4_1");
+  CHECK(header.num_layers == 30);
+  CHECK(header.num_query_heads == 9);
+  CHECK(header.head_dim == 64);
+  CHECK(header.rope.has_value());
+  REQUIRE(trace.sequences().size() == 1);
+  const SequenceInfo& sequence = trace.sequences()[0];
+  CHECK(sequence.name == "facts-0");
+  CHECK(sequence.num_tokens == 1011);
+  CHECK(sequence.has_token_text);
+  REQUIRE(sequence.layers.size() == 3);
+  for (const LayerInfo& layer : sequence.layers) {
+    CHECK(layer.kv_heads == std::vector<int>{0, 1, 2});
+    CHECK_FALSE(layer.has_output);
+    CHECK(layer.key_bytes == 2);
+  }
+}
+
+TEST_CASE("the trace of the toy model that finds facts holds what its README says") {
   const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-retriever.h5");
   CHECK(trace.header().model == "tiny-retriever");
   CHECK(trace.header().num_layers == 4);
