@@ -138,8 +138,8 @@ std::span<const Column> result_columns() {
       {column("output_error_max", "the same, largest").in(kNotNegative, lower).open_loop(),
        &Result::output_error_max},
       {column("output_error_sq",
-              "|o - o'|^2, in absolute terms, mean over query heads and steps; the relative error "
-              "counts heads alike that write little")
+              "|o - o'|^2, in absolute terms, mean over query heads and steps; other than in the "
+              "relative error, heads that write little count little")
            .in(kNotNegative, lower, "squared norm")
            .open_loop(),
        &Result::output_error_sq},
