@@ -35,9 +35,8 @@ po::options_description compare_options() {
   options.add_options()(
       "metric", word()->default_value("attention_recall"),
       "a number of the table replay, as output_error_sq; predicted_kl is summed over units, "
-      "projected_error of the table layer_error over layers. At one budget neither recall nor "
-      "relative error ranks serious policies as the running model does, these two do while damage "
-      "is small; python -m kvsim.evaluate runs the policies in the model")(
+      "projected_error of the table layer_error over layers. What each is good for: "
+      "sim/results/comparisons.md; python -m kvsim.evaluate runs the policies in a model")(
       "budget", word(),
       "64: tokens; 20%: of the text, in prefill mode and at sampled steps the budget as requested. "
       "All where none is named")(

@@ -29,7 +29,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
       "policies", po::value<std::vector<std::string>>(),
       "specs separated by ';', or the option again; h2o:recent={0,0.5}: one "
       "spec each; mine=SPEC: shown as mine; all: every policy whose caches nest; optimal: the "
-      "best there is")(
+      "most recall that there is")(
       "output-error", po::value<std::string>()->default_value("none"),
       "at which budgets to compute output errors, too: none, all, every:32 or 5%,10%,20%..80%:20%")(
       "output,o", po::value<std::string>(),

@@ -63,7 +63,7 @@ TableSchema predicted_kl_schema() {
       "predicted_kl", "nats per token, the sum over layers; NULL: a layer is missing"));
   schema.columns.push_back(
       integer_column("is_indicative",
-                     "1 above 0.3 nats per token: the prediction is local, and such damage is not")
+                     "1 above 0.3 nats per token, where a local prediction is indicative only")
           .in(ranges::kFlag));
   return schema;
 }

@@ -137,10 +137,9 @@ std::span<const Column> result_columns() {
        &Result::output_error_p95},
       {column("output_error_max", "the same, largest").in(kNotNegative, lower).open_loop(),
        &Result::output_error_max},
-      {column(
-           "output_error_sq",
-           "|o - o'|^2, in absolute terms, mean over query heads and steps; ranks policies at one "
-           "budget better than the relative error, which counts heads alike that write little")
+      {column("output_error_sq",
+              "|o - o'|^2, in absolute terms, mean over query heads and steps; other than in the "
+              "relative error, heads that write little count little")
            .in(kNotNegative, lower, "squared norm")
            .open_loop(),
        &Result::output_error_sq},

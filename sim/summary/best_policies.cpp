@@ -31,7 +31,7 @@ std::string best_policies(const std::string& budget, const std::vector<Spec>& po
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   const Spec& best = *ranked.front().second;
   if (!bootstrap.has_enough_samples()) {
-    return fmt::format("at {} {}: {}; too few samples ({}) to tell which is best\n", budget,
+    return fmt::format("at {} {}: {}; too few samples ({}) to tell it from the others\n", budget,
                        ranking.best, name_in_tables(best), bootstrap.num_samples());
   }
   std::vector<std::string> undecided;

@@ -56,11 +56,11 @@ def test_more_recall_and_less_kl_is_plus_one_and_fewer_misses_too():
     frame = rank_correlations(tables_of([ORDER] * 5, [1 - ORDER] * 5))
     row = row_of(frame, budget="8", metric="attention_recall", outcome="kl_mean")
     assert row.spearman == row.low == row.high == pytest.approx(1)
-    assert (row.texts, row.points, row.says) == (5, 5, "ranks alike")
+    assert (row.texts, row.points, row.says) == (5, 5, "ranks better than chance")
     assert row_of(frame, budget="8", metric="miss_rate", outcome="kl_mean").spearman == 1
     # Here the error grows with recall, and the delta NLL falls where the KL rises.
     row = row_of(frame, budget="8", metric="output_error_mean", outcome="kl_mean")
-    assert row.spearman == -1 and row.says == "ranks the other way round"
+    assert row.spearman == -1 and row.says == "ranks worse than chance"
     row = row_of(frame, budget="16", metric="attention_recall", outcome="delta_nll")
     assert row.spearman == -1
     share = row_of(frame, budget="8", metric="attention_recall", outcome="answers_share")

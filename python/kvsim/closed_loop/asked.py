@@ -105,8 +105,8 @@ def _also(
 ) -> Also:
     """What was asked for, and what the policies need.
 
-    By default also the output projections, where the model has them: they cost little, and the
-    projected error ranks policies as the model does.
+    By default also the output projections, where the model has them: they cost little, and tables
+    and the report rank by the projected error.
     """
     needs = {need for spec in _engine.specs(specs, allocate) for need in spec["needs"]}
     asked = Also.of(also or ()).parts

@@ -154,8 +154,8 @@ def _verdict(low: float, high: float, texts: int) -> str:
     if texts < FEWEST_SAMPLES:
         return f"too few texts ({texts}) to tell"
     if low > 0:
-        return "ranks alike"
-    return "ranks the other way round" if high < 0 else "not distinguishable from chance"
+        return "ranks better than chance"
+    return "ranks worse than chance" if high < 0 else "not distinguishable from chance"
 
 
 def interval_over_texts(values: np.ndarray, seed: int = 0) -> tuple[float, float]:

@@ -1,12 +1,12 @@
-"""The sentence at the head of the page: which policy is best, as far as the data say."""
+"""The sentence at the head of the page: which policy ranks first, as far as the data say."""
 
 from .numbers.frames import Comparison
 from .numbers.intervals import distinguishable, span
 
 OPEN_LOOP = (
-    "These numbers are open loop: they find the budget and the disasters. At one budget recall and "
-    "relative error hardly rank serious policies; projected error and predicted KL do better while "
-    "the damage is small. python -m kvsim.evaluate runs the policies in the model, which decides."
+    "These numbers are open loop. At one budget no number of a replay reliably ranks policies as a "
+    "running model does (sim/results/comparisons.md). python -m kvsim.evaluate runs the policies "
+    "in your model, which decides."
 )
 _MOST_NAMES = 4
 

@@ -12,7 +12,7 @@ from .progress import Progress, reporter
 def synth(
     path: str | os.PathLike[str] | None = None, progress: Progress = None, **options: object
 ) -> Trace:
-    """Makes a trace with the structure that real attention shows, of one sequence `synthetic`.
+    """Makes a trace of one sequence, `synthetic`, with what the papers describe of attention.
 
     >>> trace = kvsim.synth(tokens=512, layers=1, kv_heads=2, query_heads=8)
 

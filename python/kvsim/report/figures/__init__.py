@@ -17,7 +17,7 @@ from ..numbers.frames import Comparison
 from ..numbers.protocol import options_of
 from ..style import Shape, Style, Theme
 
-INDICATIVE = 0.3  # nats per token; a larger predicted KL is beyond what a local one can tell
+INDICATIVE = 0.3  # nats per token; above it a local prediction is indicative only
 
 
 @dataclass(frozen=True)

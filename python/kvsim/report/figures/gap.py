@@ -35,9 +35,9 @@ def plan(comparison: Comparison) -> list[Plan]:
     )
     samples = comparison.intervals.samples
     caption = (
-        "(recall − window) / (optimal − window): 0 is the plain window, 1 the best eviction "
-        "sequence there is. In the picture, a mark per budget, larger for a larger budget. "
-        "A policy that holds more tokens than the protocol allows at a budget has no mark for it."
+        "(recall − window) / (optimal − window): 0 is the plain window, 1 the eviction sequence "
+        "with the most recall. In the picture, a mark per budget, larger for a larger budget. A "
+        "policy that holds more tokens than the protocol allows at a budget has no mark for it."
     )
     if samples.count > 1:
         caption += f" Bars: 95% intervals of the paired bootstrap over {samples.count} "

@@ -35,7 +35,8 @@ SHARES = {
         "attention recall (share of attention, 0–1)",
         "The share of the full attention that falls on tokens in the cache: {better}. Good "
         "for what a policy keeps of what the optimum could and for bounds, not for ranking "
-        "serious policies at one budget.",
+        "policies at one budget; how far it agrees with running models: "
+        "sim/results/comparisons.md.",
     ),
     "miss_rate": (
         "miss-rate",
@@ -50,6 +51,7 @@ SHARES = {
         "output error (relative to the full output)",
         "The distance between the attention outputs of the full and the evicting cache, relative "
         "to the full one: {better}. Good for how far off the output of a head is, not for "
-        "ranking serious policies at one budget: a head that writes little counts as much as any.",
+        "ranking policies at one budget: a head that writes little counts as much as any. How far "
+        "it agrees with running models: sim/results/comparisons.md.",
     ),
 }

@@ -54,8 +54,7 @@ def _caption(closed: ClosedLoop, shown: pd.DataFrame) -> str:
         "does, 0: as chance does."
     )
     if (shown["among"] == "serious").any():
-        text += f" Hollow marks: {', '.join(SERIOUS)} alone, as far as they are in the file, "
-        text += "without disasters that every metric finds."
+        text += f" Hollow marks: {', '.join(SERIOUS)} alone, as far as they are in the file."
     if ALL_BUDGETS in set(shown["budget"]):
         text += " Over all budgets together, most of the rank is that of the budget."
     text += " " + _bars(texts)

@@ -129,7 +129,7 @@ class Comparison:
 
     @cached_property
     def ranking(self) -> Ranking:
-        """The measure that ranks policies: the best one of which all have a value."""
+        """The measure that ranks policies: the first of RANKINGS of which all have a value."""
         means = self.means.xs(self.point, level="point")
         return next((r for r in RANKINGS if means[r.measure].notna().all()), RANKINGS[-1])
 

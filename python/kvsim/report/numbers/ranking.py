@@ -31,8 +31,8 @@ class Ranking:
         return max(0, 2 - math.floor(math.log10(abs(value))))
 
 
-# In the order of preference: at one budget the errors in absolute terms rank serious policies as
-# the running model does while damage is small, recall does not.
+# In the order of preference: how well each agrees with a running model at one budget is in
+# sim/results/comparisons.md.
 RANKINGS = (
     Ranking("projected_error", "projected error"),
     Ranking("output_error_sq", "squared output error"),
