@@ -14,8 +14,8 @@ from ..errors import UsageError
 from ..results.columns import sign
 from .both_loops import METRICS, OUTCOMES, TEXT, Tables, both_loops
 
-# Those of the study (notebooks/study) that keep the first tokens and know no future. What drops these
-# tokens fails in a trained language model, and every metric that sees it ranks well for that alone.
+# Those of the study (notebooks/study) but for oracles and for what is far behind all others there,
+# which every metric finds.
 SERIOUS = (
     "h2o",
     "kcenter",
