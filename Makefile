@@ -12,7 +12,7 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks study lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
@@ -25,7 +25,9 @@ help:
 	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
-	@echo '                   test-notebooks executes copies of them on two texts, which takes two minutes'
+	@echo '                   test-notebooks executes copies of them'
+	@echo 'make study         repeat the measurements of a real model in notebooks/study; takes hours, goes on where'
+	@echo '                   it was interrupted'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -44,9 +46,9 @@ build:
 demo:
 	@.ci/venv build/venv '$(PACKAGE)'
 	@mkdir -p demo
-	@build/venv/bin/kvsim sweep traces/sample/tiny-retriever.h5 --policies "all;oracles" --budgets 5%,10%,20% \
+	@build/venv/bin/kvsim sweep traces/sample/smollm2.h5 --policies "all;oracles" --budgets 5%,10%,20% \
 	  -o demo/results.sqlite
-	@build/venv/bin/kvsim analyze traces/sample/tiny-retriever.h5 --what persistence,sparsity,evictions \
+	@build/venv/bin/kvsim analyze traces/sample/smollm2.h5 --what persistence,sparsity,evictions \
 	  --policies "h2o;tova" --budgets 20% -o demo/results.sqlite --quiet >demo/analyses.txt
 	@build/venv/bin/kvsim report demo/results.sqlite -o demo/report
 
@@ -94,7 +96,7 @@ nightly: build
 	@build/venv/bin/pip wheel --quiet --no-deps --wheel-dir build/package/from-archive build/package/*.tar.gz
 	@cp build/package/*.tar.gz build/package/from-archive
 	@$(MAKE) --no-print-directory test-python PACKAGE="$$(echo build/package/from-archive/*.whl)"
-	@$(MAKE) --no-print-directory test-notebooks TEXTS=1000
+	@$(MAKE) --no-print-directory test-notebooks
 	@$(MAKE) --no-print-directory fuzz MINUTES=$(or $(MINUTES),60)
 	@for preset in asan tsan; do cmake --preset $$preset >/dev/null; \
 	  $(ALONE) cmake --build --preset $$preset -j $(JOBS); ctest --preset $$preset -j $(JOBS) --timeout 86400; done
@@ -103,22 +105,19 @@ notebooks test-notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
 EXECUTE_NOTEBOOKS = printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 $(CURDIR)/build/venv/bin/python -m nbconvert \
   --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN
 
-# Copies, which find a sample with fewer texts to run the model on.
-TEXTS ?= 2
+# Copies, so that those of the repository keep their outputs.
 test-notebooks: venv
 	@rm -rf build/notebooks
 	@mkdir -p build/notebooks/traces
 	@cp -r notebooks build/notebooks
 	@cp -r traces/sample build/notebooks/traces
-	@head -n $(TEXTS) traces/sample/texts.jsonl >build/notebooks/traces/sample/texts.jsonl
 	@cd build/notebooks/notebooks && export OMP_NUM_THREADS=1 && $(EXECUTE_NOTEBOOKS)
 
 notebooks: venv
 	@cd notebooks && $(EXECUTE_NOTEBOOKS)
-	@$$KVSIM_PROGRAM sweep traces/sample/tiny-retriever.h5 --quiet --budgets 5%,10%,20%,40% -o build/compared.sqlite \
-	  --policies "window;sink;h2o;random;tova;snapkv;scissorhands;optimal;lookahead;topk" >build/compared.txt
-	@$$KVSIM_PROGRAM report build/compared.sqlite -o build/compared
-	@cp build/compared/figures/projected-error-light.png notebooks/projected-error.png
+
+study: venv
+	@notebooks/study/run build/venv/bin/python build/study
 
 HEADS ?= 32
 

@@ -1,0 +1,95 @@
+"""Writes the study's tables from its result files: python summarise.py FOLDER
+
+FOLDER has imposed.sqlite and analyses.sqlite, as `run` leaves them. Rows of texts that they lack
+stay in the tables, so that texts can be measured one after the other. README.md says what the
+tables hold.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+import kvsim
+from kvsim.closed_loop.both_loops import both_loops
+from kvsim.results.points import with_points
+
+TABLES = Path(__file__).with_name("tables")
+KEY = ["sequence", "loop", "policy", "budget"]
+ORDER = [*KEY, "layer", "kind", "step"]
+# KL at each step, 1,000 numbers a row, is kept of these at one budget.
+SHOWN = ["h2o", "kcenter", "lookback", "optimal", "sink", "snapkv", "tova", "window"]
+SHOWN_BUDGET = "20%"
+
+
+def loops(results):
+    """One row per text, policy and budget: what the replay and what the running model lost."""
+    closed = ["nll_full", "top1_agreement", "answers", "answers_right_full", "answers_right"]
+    return both_loops(results).merge(results.closed_loop[[*KEY, *closed]], on=KEY)
+
+
+def kinds(results):
+    """One row per text, policy, budget and kind of the predicted token."""
+    rows = with_points(results.closed_loop_kind.merge(budgets(results), on=KEY))
+    left_out = ["model_id", "mode", "seed", "policy_code", "run_id", "budget_request"]
+    return rows.drop(columns=left_out)
+
+
+def layers(results):
+    """One row per text, policy, budget and layer: means of a replay over its KV heads."""
+    key = ["sequence", "policy", "budget", "layer"]
+    metrics = ["attention_recall", "miss_rate", "output_error_mean", "output_error_sq"]
+    errors = ["projected_error", "projected_error_relative", "predicted_kl"]
+    means = results.replay.groupby(key)[metrics].mean().reset_index()
+    means = means.merge(results.layer_error[[*key, *errors]], on=key)
+    whole = results.closed_loop.loc[results.closed_loop.loop == "imposed", key[:3]]
+    return means.merge(whole, on=key[:3])
+
+
+def steps(results):
+    """One row per step of some policies at one budget."""
+    rows = with_points(kvsim.closed_loop_steps(results).merge(budgets(results), on=KEY))
+    names = rows.policy.str.split(":").str[0]
+    rows = rows[names.isin(SHOWN) & (rows.point == SHOWN_BUDGET)]
+    return rows[[*KEY, "step", "kind", "kl", "nll"]]
+
+
+def analyses(results):
+    """One row per text and layer: what the papers say of attention, means over its heads."""
+    numbers = {
+        "sparsity": ["sparsity"],
+        "persistence": ["persistence_ratio", "pivotal_share"],
+        "repetition": ["shared", "expected_shared"],
+    }
+    key = ["sequence", "layer"]
+    means = [results[table].groupby(key)[names].mean() for table, names in numbers.items()]
+    return pd.concat(means, axis=1).reset_index()
+
+
+def budgets(results):
+    return results.closed_loop[[*KEY, "budget_request"]]
+
+
+def write(rows, path):
+    """Replaces the rows of the texts that there are rows of."""
+    if path.exists():
+        others = pd.read_csv(path)
+        rows = pd.concat([others[~others.sequence.isin(rows.sequence)], rows])
+    rows = rows.sort_values([name for name in ORDER if name in rows])
+    compression = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+    rows.to_csv(path, index=False, float_format="%.5g", compression=compression)
+
+
+def main():
+    folder = Path(sys.argv[1])
+    results = kvsim.load(folder / "imposed.sqlite")
+    TABLES.mkdir(exist_ok=True)
+    write(loops(results), TABLES / "loops.csv")
+    write(kinds(results), TABLES / "kinds.csv")
+    write(layers(results), TABLES / "layers.csv.gz")
+    write(steps(results), TABLES / "steps.csv.gz")
+    write(analyses(kvsim.load(folder / "analyses.sqlite")), TABLES / "analyses.csv")
+
+
+if __name__ == "__main__":
+    main()

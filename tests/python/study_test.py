@@ -1,0 +1,121 @@
+"""The study of record is whole, and the pages say what its tables say."""
+
+import importlib.util
+import json
+import re
+
+import pandas as pd
+import pytest
+
+import kvsim
+from conftest import HERE, SAMPLE
+from kvsim.closed_loop.prediction import interval_over_texts
+from kvsim.report.style.labels import labels
+
+ROOT = HERE.parents[1]
+STUDY = ROOT / "notebooks/study"
+TABLES = STUDY / "tables"
+KEY = ["sequence", "loop", "policy", "budget"]
+
+
+@pytest.fixture(scope="module")
+def loops():
+    rows = pd.read_csv(TABLES / "loops.csv")
+    return rows.assign(name=rows.policy.map(labels(list(rows.policy.unique()))))
+
+
+def texts():
+    return [json.loads(line) for line in (STUDY / "texts.jsonl").read_text().splitlines()]
+
+
+def test_every_policy_was_run_on_every_text_at_every_budget(loops):
+    names = [text["name"] for text in texts()]
+    assert set(loops.sequence) <= set(names)
+    points = pd.MultiIndex.from_product(
+        [loops.sequence.unique(), loops.policy.unique(), ["5%", "10%", "20%", "40%"]]
+    )
+    found = pd.MultiIndex.from_frame(loops[["sequence", "policy", "point"]])
+    assert sorted(found) == sorted(points)
+    assert loops.kl_mean.notna().all() and loops.projected_error.notna().all()
+
+
+@pytest.mark.parametrize("table", ["kinds.csv", "layers.csv.gz"])
+def test_the_other_tables_have_the_same_rows(loops, table):
+    rows = pd.read_csv(TABLES / table)
+    key = [name for name in KEY if name in rows]
+    assert sorted(set(rows[key].itertuples(index=False, name=None))) == sorted(
+        set(loops[key].itertuples(index=False, name=None))
+    )
+    if "layer" in rows:
+        assert set(rows.groupby(key).layer.nunique()) == {30}
+
+
+def test_kinds_and_steps_add_up_to_the_mean_over_the_text(loops):
+    steps = pd.read_csv(TABLES / "steps.csv.gz").drop_duplicates([*KEY, "step"])
+    means = steps.groupby(KEY).kl.mean()
+    of_loops = loops.set_index(KEY).kl_mean.loc[means.index]
+    pd.testing.assert_series_equal(means, of_loops, rtol=1e-3, check_names=False)
+
+
+def test_the_table_of_the_readme_is_that_of_the_study(loops):
+    text = (ROOT / "README.md").read_text()
+    shown = re.findall(
+        r"^\| `(\S+)`.* \| (0?\.\d+) \| (\S+) \((\S+) to (\S+)\) \|", text, re.MULTILINE
+    )
+    assert len(shown) >= 5
+    at = loops[loops.point == "10%"]
+    for name, *numbers in shown:
+        rows = at[at.name == name]
+        kl = rows.kl_mean.to_numpy()
+        expected = [rows.attention_recall.mean(), kl.mean(), *interval_over_texts(kl)]
+        assert [float(number) for number in numbers] == pytest.approx(expected, abs=6e-4)
+
+
+def test_a_later_run_replaces_the_rows_of_its_texts_alone(tmp_path, monkeypatch):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    spec = importlib.util.spec_from_file_location("summarise", STUDY / "summarise.py")
+    summarise = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(summarise)
+    monkeypatch.setattr(summarise, "TABLES", tmp_path / "tables")
+    model = AutoModelForCausalLM.from_pretrained(SAMPLE.parent / "tiny-retriever").eval()
+    tokenizer = AutoTokenizer.from_pretrained(SAMPLE.parent / "tiny-retriever")
+    whole = (ROOT / "traces/sample/texts.jsonl").read_text().splitlines()[0]
+    text = json.loads(whole)["text"][:60]
+
+    def run(names, policies):
+        folder = tmp_path / "-".join(names)
+        folder.mkdir()
+        lines = [{"name": name, "text": text} for name in names]
+        trace = folder / "trace.h5"
+        with kvsim.recording(model, trace, names=names, also="output_projection") as recorder:
+            for _ in names:
+                recorder.read(tokenizer(text, return_tensors="pt").input_ids[0])
+        kvsim.evaluate(
+            model, lines, policies, ["20%"], tokenizer=tokenizer, trace=trace, per_step=True,
+            output=folder / "imposed.sqlite", progress=False,
+        )  # fmt: skip
+        kvsim.analyze(
+            trace, "sparsity,persistence,repetition", output=folder / "analyses.sqlite",
+            progress=False,
+        )  # fmt: skip
+        monkeypatch.setattr("sys.argv", ["summarise.py", str(folder)])
+        summarise.main()
+        tables = {path.name: pd.read_csv(path) for path in (tmp_path / "tables").iterdir()}
+        assert set(tables) == {path.name for path in TABLES.iterdir()}
+        return tables
+
+    first = run(["a", "b"], ["window", "sink"])
+    again = run(["b"], ["sink"])
+    for name, table in again.items():
+        pd.testing.assert_frame_equal(
+            table[table.sequence == "a"].reset_index(drop=True),
+            first[name][first[name].sequence == "a"].reset_index(drop=True),
+        )
+        if "policy" in table:
+            assert set(table[table.sequence == "b"].policy) == {"sink:sinks=4,positions=text"}
+    loops = again["loops.csv"].set_index(["sequence", "policy"])
+    assert loops.kl_mean["a"].equals(
+        first["loops.csv"].set_index(["sequence", "policy"]).kl_mean["a"]
+    )
+    assert set(again["layers.csv.gz"].layer) == {0, 1, 2, 3}
