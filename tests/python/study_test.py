@@ -24,6 +24,14 @@ def loops():
     return rows.assign(name=rows.policy.map(labels(list(rows.policy.unique()))))
 
 
+def script(name):
+    """A script of the study as a module."""
+    spec = importlib.util.spec_from_file_location(name, STUDY / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def texts():
     return [json.loads(line) for line in (STUDY / "texts.jsonl").read_text().splitlines()]
 
@@ -71,12 +79,26 @@ def test_the_table_of_the_readme_is_that_of_the_study(loops):
         assert [float(number) for number in numbers] == pytest.approx(expected, abs=6e-4)
 
 
+def test_the_page_on_comparisons_has_the_correlations_of_the_study(loops):
+    page = (ROOT / "sim/results/comparisons.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*\]) \|", page, re.MULTILINE)
+    found = script("cited").correlations(loops)
+    assert len(rows) == 5
+    for metric, cells in rows:
+        assert cells.split(" | ") == [cell.replace("0.", ".") for cell in found.loc[metric]]
+
+
+def test_h2o_and_scissorhands_are_better_than_a_local_window(loops):
+    at20 = loops[loops.point == "20%"].pivot(index="sequence", columns="name", values="kl_mean")
+    for claimed in ("h2o", "scissorhands"):  # claims 1 and 9 of policies/paper_orderings.md
+        low, _ = interval_over_texts((at20["window"] - at20[claimed]).to_numpy())
+        assert low > 0
+
+
 def test_a_later_run_replaces_the_rows_of_its_texts_alone(tmp_path, monkeypatch):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    spec = importlib.util.spec_from_file_location("summarise", STUDY / "summarise.py")
-    summarise = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(summarise)
+    summarise = script("summarise")
     monkeypatch.setattr(summarise, "TABLES", tmp_path / "tables")
     model = AutoModelForCausalLM.from_pretrained(SAMPLE.parent / "tiny-retriever").eval()
     tokenizer = AutoTokenizer.from_pretrained(SAMPLE.parent / "tiny-retriever")
