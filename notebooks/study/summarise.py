@@ -1,8 +1,8 @@
 """Writes the study's tables from its result files: python summarise.py FOLDER
 
-FOLDER has imposed.sqlite and analyses.sqlite, as `run` leaves them. Rows of texts that they lack
-stay in the tables, so that texts can be measured one after the other. README.md says what the
-tables hold.
+FOLDER has imposed.sqlite and analyses.sqlite, as `run` leaves them. Rows of the same text, policy
+and budget are replaced, all others stay in the tables, so that texts and policies can be measured
+one after the other. README.md says what the tables hold.
 """
 
 import sys
@@ -71,10 +71,12 @@ def budgets(results):
 
 
 def write(rows, path):
-    """Replaces the rows of the texts that there are rows of."""
+    """Replaces the rows of the texts, policies and budgets that there are rows of."""
     if path.exists():
         others = pd.read_csv(path)
-        rows = pd.concat([others[~others.sequence.isin(rows.sequence)], rows])
+        key = [name for name in KEY if name in rows]
+        is_new = pd.MultiIndex.from_frame(others[key]).isin(pd.MultiIndex.from_frame(rows[key]))
+        rows = pd.concat([others[~is_new], rows])
     rows = rows.sort_values([name for name in ORDER if name in rows])
     compression = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
     rows.to_csv(path, index=False, float_format="%.5g", compression=compression)
