@@ -1,10 +1,13 @@
 """What an evaluation says while it runs."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from closed_loop_cli_test import folder, run, texts  # noqa: F401
+from kvsim.closed_loop import replayed
 from kvsim.command import progress
 from kvsim.command.progress import Shown, time_left
 from kvsim.verbs.progress import Tracker
@@ -111,3 +114,34 @@ def test_a_command_says_what_it_does_in_order(folder, texts, capsys, monkeypatch
     ]
     again = run(capsys, *command).err.splitlines()
     assert again == [lines[0], "kvsim: 4 of 4 rows"]
+
+
+def test_a_resume_knows_the_time_of_replays_from_that_of_rows(
+    folder,  # noqa: F811
+    texts,  # noqa: F811
+    clock,
+    capsys,
+    monkeypatch,
+):
+    command = [
+        folder, "--texts", "texts.jsonl", "--policies", "window;tova", "--budgets", "6,8",
+        "-o", "r.sqlite",
+    ]  # fmt: skip
+    run(capsys, *command)
+    with closing(sqlite3.connect("r.sqlite")) as file, file:
+        file.execute("DELETE FROM closed_loop")
+
+    replays = replayed._replay
+
+    def slow(*arguments):
+        clock[0] += 600
+        return replays(*arguments)
+
+    left = []
+    monkeypatch.setattr(replayed, "_replay", slow)
+    monkeypatch.setattr(
+        Shown, "__call__", lambda self, done, total, doing, seconds: left.append((done, seconds))
+    )
+    run(capsys, *command)
+    first = [seconds for done, seconds in left if done == 1]
+    assert 500 < first[0] < 700  # the replays of the second text; a row takes no time

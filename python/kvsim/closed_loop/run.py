@@ -238,7 +238,8 @@ def _make(
                     work = Work(
                         asked.model, job, of_job, full(), there, missing, kept, asked.how, loop
                     )
-                    for index, (plan, values, steps) in enumerate(work.values(), 1):
+                    made = work.values(lambda: tracker.advance(REPLAY, 0))
+                    for index, (plan, values, steps) in enumerate(made, 1):
                         check()
                         rows.add(job, plan, values, steps)
                         following = min(index + 1, len(missing))
@@ -266,16 +267,21 @@ def _replayed(
     batch = next(iter(batches(trace, job, missing, asked.how)), [])
     keeping = list(dict.fromkeys(plan.policy for plan in batch))
 
+    units = len(job.ids) * len(plans)
+
     def rows(again: bool) -> tuple[pd.DataFrame, list[str], KeptSets]:
         before = 0
 
         def report(done: int, total: int) -> None:
             nonlocal before
-            tracker.advance(REPLAY, len(job.ids) * len(plans) * (done - before) / total)
+            tracker.advance(REPLAY, units * (done - before) / total)
             before = done
 
         own = {**options, "scratch": scratch}
-        return sweep_text(trace, specs, amounts, own, output, again, command, report, keeping)
+        found = sweep_text(trace, specs, amounts, own, output, again, command, report, keeping)
+        if not before:  # all rows were there
+            tracker.advance(REPLAY, units)
+        return found
 
     found, notes, kept = rows(force)
     warn_of(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +49,15 @@ class Work:
     how: How
     loop: str
 
-    def values(self) -> Iterator[tuple[Plan, dict[str, object], Steps]]:
+    def values(
+        self, on_replayed: Callable[[], object]
+    ) -> Iterator[tuple[Plan, dict[str, object], Steps]]:
         """The columns of each plan that are no part of its key, as they are computed, and what its
-        steps are worth."""
+        steps are worth. `on_replayed` is called whenever kept sets are at hand."""
         first = self.how.first_step(self.job)
         scorer = Scorer(self.job, self.full, first)
         for kept in kept_sets(self.trace, self.job, self.todo, self.how, self.kept):
+            on_replayed()
             for plan, outcome in self._outcomes(kept):
                 steps = scorer.steps(outcome.logits)
                 units = self.plans[plan]
