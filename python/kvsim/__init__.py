@@ -78,11 +78,13 @@ __all__ = [
 
 
 _OF_MODELS = {
+    "calibrated_kl": "results.calibration",
     "closed_loop_steps": "closed_loop",
     "evaluate": "closed_loop",
     "evicting": "closed_loop",
     "kept_overlap_by_layer": "closed_loop",
     "layer_interaction": "closed_loop",
+    "layer_weights": "results.calibration",
     "rank_correlations": "closed_loop",
     "recording": "record",
 }

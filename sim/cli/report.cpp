@@ -21,7 +21,11 @@ po::options_description report_options() {
       "in 'h2o:recent=0.25'; all: draw all; where "
       "none is named, the table has all and the figures at most ten")(
       "layer", word(), "of the attention map")("query-head", word(), "of the attention map")(
-      "trace", word(), "where the trace is now")("quiet", "show no progress");
+      "trace", word(), "where the trace is now")(
+      "calibration", word(),
+      "a result file of kvsim.evaluate with the same model on other texts or policies, to weigh "
+      "the errors of layers by; RESULTS.sqlite where none is named and it has such rows")(
+      "quiet", "show no progress");
   return options;
 }
 

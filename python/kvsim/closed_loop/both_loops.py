@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
 from ..errors import DataError
-from ..results import Results, load
+from ..results import load
+from ..results.calibration import Tables, calibrated_kl
 from ..results.points import with_points
 
-# A metric is the mean over units, the first two are sums over layers.
+# A metric is the mean over units, the first three are sums over layers.
 METRICS = (
+    "calibrated_kl",
     "predicted_kl",
     "projected_error",
     "output_error_sq",
@@ -27,8 +28,6 @@ _KEY = [*TEXT, "policy", "budget", "mode", "seed"]
 _GROUP = ["model_id", "mode", "loop", *TEXT, "policy", "budget"]
 _SUMMED = ["projected_error", "predicted_kl"]
 
-Tables = Results | Mapping[str, pd.DataFrame]
-
 
 def both_loops(results: str | Path | Tables) -> pd.DataFrame:
     """One row per text, policy, budget, mode and loop of which a file has both loops.
@@ -39,8 +38,9 @@ def both_loops(results: str | Path | Tables) -> pd.DataFrame:
 
     Columns: model_id, mode, loop, trace_id, sequence, policy, budget (tokens), `point` (the budget
     as requested); the METRICS that the file has, each the mean over units, projected_error and
-    predicted_kl the sum over layers; the OUTCOMES, with `answers_share` = answers_right / answers,
-    NaN without answers; kept_overlap. `attrs["notes"]` says in sentences what was left out.
+    predicted_kl the sum over layers, calibrated_kl that of `kvsim.calibrated_kl`; the OUTCOMES,
+    with `answers_share` = answers_right / answers, NaN without answers; kept_overlap.
+    `attrs["notes"]` says in sentences what was left out.
     Raises DataError where no row has both.
     """
     tables = load(results) if isinstance(results, (str, Path)) else results
@@ -99,6 +99,8 @@ def _open_loop(tables: Tables) -> tuple[pd.DataFrame, list[str]]:
     if "layer_error" in tables:
         summed = _sums(tables["layer_error"])
         frame = frame.merge(summed, on=_KEY, how="left", validate="one_to_one")
+        calibrated = calibrated_kl(tables)
+        frame = frame.merge(calibrated, on=_KEY, how="left", validate="one_to_one")
     return frame, notes
 
 

@@ -43,12 +43,12 @@ def rank_correlations(
 ) -> pd.DataFrame:
     """Spearman's rank correlation of every open-loop metric with every closed-loop outcome.
 
-    `results` is as for `both_loops`, or what that returned. A correlation is over policies on one
-    text, then averaged over texts. Its sign is such that +1 means that the metric ranks the
-    policies as the running model does, for metrics of which more is worse, too. `policies`
-    restricts it to some: names or canonical specs; a name is that of the plain policy with any
-    parameters, without "+" and "@". `full`, to which no budget applies, takes no part unless it is
-    named.
+    `results` is as for `both_loops`, or what that returned; without its column trace_id, texts of
+    one name are one. A correlation is over policies on one text, then averaged over texts. Its sign
+    is such that +1 means that the metric ranks the policies as the running model does, for metrics
+    of which more is worse, too. `policies` restricts it to some: names or canonical specs; a name
+    is that of the plain policy with any parameters, without "+" and "@". `full`, to which no budget
+    applies, takes no part unless it is named.
 
     One row per model_id, mode, loop, budget, metric and outcome: `budget` as requested, or
     ALL_BUDGETS, where the points of all budgets are ranked together; `spearman`; `low` and `high`,
@@ -99,11 +99,12 @@ def _of_part(part: pd.DataFrame, seed: int) -> list[dict[str, object]]:
     """A row for every metric and outcome that the points of one budget, or of all, have."""
     metrics = [name for name in METRICS if name in part and part[name].notna().any()]
     outcomes = [name for name in OUTCOMES if part[name].notna().any()]
-    numbers = part[TEXT].assign(
+    named = [name for name in TEXT if name in part]
+    numbers = part[named].assign(
         **{name: part[name].map(_to_digits) for name in metrics},
         **{name: part[name].round(_DECIMALS) for name in outcomes},
     )
-    texts = [text.drop(columns=TEXT) for _, text in numbers.groupby(TEXT)]
+    texts = [text.drop(columns=named) for _, text in numbers.groupby(named)]
     tables = [spearman(text) for text in texts]
     rows = []
     for metric in metrics:

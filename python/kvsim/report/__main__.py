@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 from ..command.termination import terminated_as_interrupted
+from ..errors import DataError
 from ..results import ResultsError, load
 from .numbers.choice import Choice, ChoiceError
 
@@ -55,6 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--layer", type=int, metavar="L", help="the layer of the attention map")
     parser.add_argument("--query-head", type=int, metavar="H", help="the head of the attention map")
     parser.add_argument("--trace", metavar="FILE", help="the trace file, if it has moved")
+    parser.add_argument(
+        "--calibration",
+        metavar="FILE",
+        help="a result file of kvsim.evaluate with the same model on other texts or policies, to "
+        "weigh the errors of layers by; default: RESULTS.sqlite, where it has such rows",
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     return parser
 
@@ -99,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         layer=options.layer,
         query_head=options.query_head,
         trace=options.trace,
+        calibration=options.calibration,
     )
     try:
         from .numbers.frames import Comparison
@@ -113,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     except ImportError as error:
         return fail(f"{error}; in the source folder: pip install .", STATUS_OTHER)
-    except ResultsError as error:
+    except (ResultsError, DataError) as error:
         return fail(str(error), STATUS_DATA)
     except ChoiceError as error:
         return fail(str(error), STATUS_USAGE)

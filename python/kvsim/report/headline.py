@@ -3,12 +3,21 @@
 from .numbers.frames import Comparison
 from .numbers.intervals import distinguishable, span
 
-OPEN_LOOP = (
-    "These numbers are open loop. At one budget no number of a replay reliably ranks policies as a "
-    "running model does (sim/results/comparisons.md). python -m kvsim.evaluate runs the policies "
-    "in your model, which decides."
+_PLAIN = "At one budget no number of a replay reliably ranks policies as a running model does"
+_CALIBRATED = (
+    "The calibrated KL is fitted to the running model on other texts: it ranks policies better "
+    "than the other numbers of a replay do, and not as surely as the model"
 )
 _MOST_NAMES = 4
+
+
+def open_loop(comparison: Comparison) -> str:
+    """What the numbers of the page do not say, and what does."""
+    says = _CALIBRATED if comparison.ranking.measure == "calibrated_kl" else _PLAIN
+    return (
+        f"These numbers are open loop. {says} (sim/results/comparisons.md). "
+        "python -m kvsim.evaluate runs the policies in your model, which decides."
+    )
 
 
 def headline(comparison: Comparison) -> str:

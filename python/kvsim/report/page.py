@@ -28,7 +28,7 @@ from .figures import (
     measured,
     prediction,
 )
-from .headline import OPEN_LOOP, headline
+from .headline import headline, open_loop
 from .numbers.averages import WITH_INTERVAL
 from .numbers.frames import Comparison
 from .numbers.intervals import span
@@ -37,6 +37,7 @@ from .style import DARK, LIGHT, Style
 
 _PLANS = (curves, gap, closed_loop, losses, prediction, heat, measured, keys_and_values, maps)
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
+    "calibrated_kl": ("calibrated KL", "nats"),
     "projected_error": ("projected error", "sum over layers"),
     "output_error_sq": ("squared error", "squared norm"),
     "predicted_kl": ("predicted KL", "nats"),
@@ -98,7 +99,7 @@ def _page(
         library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
         summary=headline(comparison),
-        open_loop=OPEN_LOOP,
+        open_loop=open_loop(comparison),
         intervals=_intervals(comparison),
         absolute={name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
         tables=[(p, _table(comparison, p)) for p in _points(comparison)],

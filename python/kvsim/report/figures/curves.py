@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ..numbers.closed_loop import ClosedLoop
 
 _SHIFT = 2.4  # points between the bars of two policies, so that all are seen
-_WITHOUT_LIMIT = ("projected_error", "output_error_sq", "predicted_kl", "output_error_mean")
-_WITHOUT_LIMIT += ("kl_mean", "delta_nll")
+_WITHOUT_LIMIT = ("calibrated_kl", "projected_error", "output_error_sq", "predicted_kl")
+_WITHOUT_LIMIT += ("output_error_mean", "kl_mean", "delta_nll")
 
 
 def plan(comparison: Comparison) -> list[Plan]:
@@ -52,7 +52,9 @@ def plan(comparison: Comparison) -> list[Plan]:
         if not comparison.has_reference:
             plans.append(without_reference(comparison, name, title))
             continue
-        caption = caption.format(better=better(measure))
+        calibration = comparison.choice.calibration or "this file"
+        caption = caption.format(better=better(measure), calibration=calibration)
+        caption += " It ranks policies in this report." * (measure == comparison.ranking.measure)
         caption += _beyond_validity(comparison) if measure == "predicted_kl" else ""
         caption += ladder if not drawn else ""
         caption += sentence(comparison, not drawn) + _bars(comparison, measure, not drawn)

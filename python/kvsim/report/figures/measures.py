@@ -1,16 +1,25 @@
 """What the curves of the report show: the file, title, axis and caption of each measure.
 
-`{better}` in a caption stands for which values are better.
+`{better}` in a caption stands for which values are better, `{calibration}` for the file with the
+rows of the running model.
 """
 
 ERRORS = {
+    "calibrated_kl": (
+        "calibrated-kl",
+        "Calibrated KL",
+        "calibrated KL (nats per token)",
+        "The projected errors of the layers, weighted so that they sum to the KL of the running "
+        "model: {better}. The weights of a text are fitted to what the model lost on other texts, "
+        "in {calibration}.",
+    ),
     "projected_error": (
         "projected-error",
         "Projected error",
         "projected error (squared norm)",
         "What the residual stream misses: the squared norm of the change of a layer's attention "
         "output, all heads together and projected by W_O, mean over steps, sum over layers: "
-        "{better}. It ranks policies in this report.",
+        "{better}.",
     ),
     "output_error_sq": (
         "squared-error",

@@ -17,6 +17,7 @@ from .closed_loop import command, first_command
 
 NAME, TITLE = "prediction", "Does replay predict it?"
 _METRICS = {
+    "calibrated_kl": "calibrated KL",
     "predicted_kl": "predicted KL",
     "projected_error": "projected error",
     "output_error_sq": "squared error",

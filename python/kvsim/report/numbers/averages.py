@@ -9,7 +9,7 @@ from ...results import Results
 from ..style.labels import allocation_of, base_name
 from .intervals import Intervals
 from .protocol import most_tokens
-from .rows import projected_errors, recalls_of
+from .rows import errors_of_layers, recalls_of
 
 OPTIMAL = "optimal:recent=0,cost=mass,weight=uniform"
 MEASURES = [
@@ -25,7 +25,8 @@ MEASURES = [
 ]
 # These have an interval, too: means of columns, and what follows from several columns or rows.
 _MEANS = ["attention_recall", "output_error_mean", "output_error_sq", "predicted_kl"]
-WITH_INTERVAL = [*_MEANS, "projected_error", "miss_rate", "regret", "gap_closed"]
+OF_LAYERS = ("calibrated_kl", "projected_error")  # sums over layers, which the bootstrap draws
+WITH_INTERVAL = [*_MEANS, *OF_LAYERS, "miss_rate", "regret", "gap_closed"]
 LATER = ["output_error_sq", "predicted_kl"]  # files of earlier versions lack them
 
 
@@ -33,7 +34,8 @@ class Averages:
     """The means of the measured rows, their intervals, and their differences.
 
     `measured` are rows of `replay` of the same units for every policy and point, of one protocol;
-    `of_regret` the oracles of the attention that is lost.
+    `of_regret` the oracles of the attention that is lost; `calibration` has the rows of both loops
+    that give the weights of layers, in place of `results`.
     """
 
     def __init__(
@@ -42,9 +44,10 @@ class Averages:
         measured: pd.DataFrame,
         protocol: _engine.Protocol,
         of_regret: set[str],
+        calibration: Results | None,
     ) -> None:
         self._results, self._measured, self._protocol = results, measured, protocol
-        self._of_regret = of_regret
+        self._of_regret, self._calibration = of_regret, calibration
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -56,27 +59,30 @@ class Averages:
 
     def intervals_of(self, measure: str) -> Intervals:
         """The bootstrap over what the measure has values of: layers or units."""
-        return self._of_layers if measure == "projected_error" else self.intervals
+        return self._of_layers.get(measure, self.intervals)
 
     def sample_name(self, measure: str) -> str:
         """What the samples of a measure are: sequences, layers or units."""
         sampled = self.intervals_of(measure).samples.sampled
-        return "layers" if sampled == "units" and measure == "projected_error" else sampled
+        return "layers" if sampled == "units" and measure in OF_LAYERS else sampled
 
     @cached_property
-    def _of_layers(self) -> Intervals | None:
-        """The bootstrap over layers; None without the projected error of all of them."""
-        rows = projected_errors(self._results, self._measured)
-        return None if rows.empty else Intervals(rows)
+    def _of_layers(self) -> dict[str, Intervals]:
+        """The bootstrap over layers, for those OF_LAYERS that are there."""
+        of_measure = {
+            measure: errors_of_layers(self._results, self._measured, measure, self._calibration)
+            for measure in OF_LAYERS
+        }
+        return {measure: Intervals(rows) for measure, rows in of_measure.items() if len(rows)}
 
     @cached_property
     def means(self) -> pd.DataFrame:
         """One row per policy and point, as Comparison says."""
         groups = self._measured.groupby(["policy", "point"])
         means = pd.DataFrame({measure: self.intervals.mean(measure) for measure in MEASURES})
-        means["projected_error"] = float("nan")
-        if self._of_layers is not None:
-            means["projected_error"] = self._of_layers.mean("projected_error")
+        for measure in OF_LAYERS:
+            there = measure in self._of_layers
+            means[measure] = self._of_layers[measure].mean(measure) if there else float("nan")
         # Of all pivotal tokens together, not the mean of the shares of units.
         accesses = groups["token_accesses"].sum()
         misses = groups["token_misses"].sum() / accesses.where(accesses > 0)
@@ -92,16 +98,15 @@ class Averages:
                 means[statistic] = self._compared(means["attention_recall"])[statistic]
             limits = self.intervals_of(statistic).limits(drawn.reindex(means.index))
             means[[f"{statistic}_low", f"{statistic}_high"]] = limits
-        if self._of_layers is None:
-            means[["projected_error_low", "projected_error_high"]] = float("nan")
+        for measure in set(OF_LAYERS) - set(self._of_layers):
+            means[[f"{measure}_low", f"{measure}_high"]] = float("nan")
         return means
 
     @cached_property
     def _drawn(self) -> dict[str, pd.DataFrame]:
         """Each statistic WITH_INTERVAL in every draw, [policy and point, draws]."""
         drawn = {name: self.intervals.drawn_mean(name) for name in _MEANS}
-        if self._of_layers is not None:
-            drawn["projected_error"] = self._of_layers.drawn_mean("projected_error")
+        drawn |= {name: layers.drawn_mean(name) for name, layers in self._of_layers.items()}
         drawn["miss_rate"] = self.intervals.drawn_share("token_misses", "token_accesses")
         return drawn | self._compared(drawn["attention_recall"])
 

@@ -27,3 +27,4 @@ class Choice:
     layer: int | None = None
     query_head: int | None = None
     trace: str | None = None  # the trace file, if it has moved
+    calibration: str | None = None  # a result file whose running model weighs the layers

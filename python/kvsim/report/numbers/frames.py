@@ -6,7 +6,7 @@ import pandas as pd
 
 from ... import _engine
 from ...bootstrap import UNIT
-from ...results import Results, ResultsError
+from ...results import Results, ResultsError, load
 from ...results.points import with_points
 from ..style import Style, oracle_names, styles
 from ..style.labels import allocation_of, base_name, is_named
@@ -37,7 +37,8 @@ class Comparison:
     - the MEASURES, each the mean over the units of a sequence, then over sequences (over all units
       where there are fewer than five sequences, as `kvsim compare` does); `predicted_kl`, in nats
       per token, is of all units of a sequence together;
-    - `projected_error`, the sum over the layers of a sequence, with layers in the place of units;
+    - `projected_error` and, where the running model gives weights, `calibrated_kl`: sums over the
+      layers of a sequence, with layers in the place of units;
     - `miss_rate`, the share of the pivotal tokens of all units together that is not in the cache;
     - `regret` and `gap_closed`, computed from the mean recalls;
     - `NAME_low` and `NAME_high` for each name in WITH_INTERVAL: its 95% interval;
@@ -76,7 +77,8 @@ class Comparison:
         rows = with_points(self._of_sequences(rows))
         self.rows = self._complete(rows[rows["policy"].isin(self._wanted(everything))])
         measured = self._of_the_same_units(rows)  # includes oracles that are not shown
-        self._averages = Averages(results, measured, self.protocol, of_regret)
+        weights = None if choice.calibration is None else load(choice.calibration)
+        self._averages = Averages(results, measured, self.protocol, of_regret, weights)
         self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]

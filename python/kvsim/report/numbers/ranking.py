@@ -34,6 +34,7 @@ class Ranking:
 # In the order of preference: how well each agrees with a running model at one budget is in
 # sim/results/comparisons.md.
 RANKINGS = (
+    Ranking("calibrated_kl", "calibrated KL"),
     Ranking("projected_error", "projected error"),
     Ranking("output_error_sq", "squared output error"),
     Ranking("attention_recall", "attention recall"),

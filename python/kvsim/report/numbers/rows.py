@@ -6,6 +6,7 @@ import pandas as pd
 
 from ...bootstrap import UNIT
 from ...results import Results, ResultsError
+from ...results.calibration import weighted_errors
 from ..style.labels import allocation_of
 
 Units = frozenset[tuple]
@@ -73,8 +74,11 @@ def of_most_common_units(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[pd.MultiIndex.from_frame(rows[["policy", "point"]]).isin(whole)]
 
 
-def projected_errors(results: Results, measured: pd.DataFrame) -> pd.DataFrame:
-    """The projected error of every layer, kv_head 0, of policies and points that have all layers.
+def errors_of_layers(
+    results: Results, measured: pd.DataFrame, measure: str, calibration: Results | None
+) -> pd.DataFrame:
+    """`projected_error` or `calibrated_kl` of every layer, kv_head 0, of policies and points that
+    have it of all layers.
 
     `measured` are rows of `replay` with a column point. A value is scaled by the layers of its
     sequence, so that the mean over layers is their sum. Empty without such rows.
@@ -82,13 +86,14 @@ def projected_errors(results: Results, measured: pd.DataFrame) -> pd.DataFrame:
     key = ["trace_id", "sequence", "layer", "policy", "budget", "mode", "seed"]
     layers = measured[[*key, "point"]].drop_duplicates()
     if "layer_error" not in results:
-        return layers.iloc[:0].assign(kv_head=0, projected_error=float("nan"))
-    errors = results["layer_error"][[*key, "projected_error"]]
-    rows = layers.merge(errors.dropna(), on=key, how="left").assign(kv_head=0)
-    lacking = rows["projected_error"].isna().groupby([rows["policy"], rows["point"]])
+        return layers.iloc[:0].assign(kv_head=0, **{measure: float("nan")})
+    is_weighted = measure == "calibrated_kl"
+    errors = weighted_errors(results, calibration) if is_weighted else results["layer_error"]
+    rows = layers.merge(errors[[*key, measure]].dropna(), on=key, how="left").assign(kv_head=0)
+    lacking = rows[measure].isna().groupby([rows["policy"], rows["point"]])
     rows = rows[~lacking.transform("any")]
     count = rows.groupby(["policy", "point", "trace_id", "sequence"])["layer"].transform("size")
-    return rows.assign(projected_error=rows["projected_error"] * count)
+    return rows.assign(**{measure: rows[measure] * count})
 
 
 def recalls_of(recall: pd.Series | pd.DataFrame, *specs: str) -> list[pd.Series | pd.DataFrame]:
