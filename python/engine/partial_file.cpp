@@ -1,10 +1,12 @@
 #include "traces/output/partial_file.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
 #include <memory>
 
 #include "python/engine/bindings.h"
+#include "traces/hdf5/pack_chunk.h"
 #include "traces/output/partial_name.h"
 
 namespace nb = nanobind;
@@ -28,6 +30,17 @@ class OwnFile {
   std::unique_ptr<PartialFile> file_;
 };
 
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::bytes packed(const Bytes& numbers, std::size_t width) {
+  PackedChunk chunk;
+  {
+    const nb::gil_scoped_release release;
+    chunk = pack_chunk({numbers.data(), numbers.size()}, width);
+  }
+  return nb::bytes(chunk.bytes.get(), chunk.size);
+}
+
 }  // namespace
 
 void bind_partial_file(nb::module_& module) {
@@ -38,6 +51,7 @@ void bind_partial_file(nb::module_& module) {
       .def("reserve", &OwnFile::reserve, "bytes"_a)
       .def("commit", &OwnFile::commit, alone)
       .def("discard", &OwnFile::discard);
+  module.def("pack_chunk", &packed, "numbers"_a, "width"_a);
   module.def(
       "own_partial_prefix", [](const std::string& target) { return own_partial_prefix(target); },
       "target"_a);

@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -13,7 +12,7 @@ from types import TracebackType
 import h5py
 import numpy as np
 
-from .._engine import PartialFile, Trace, seal_trace
+from .._engine import PartialFile, Trace, pack_chunk, seal_trace
 from ..errors import KvsimError, UsageError
 from ..files.paths import is_file
 from ..trace.spans import Span
@@ -23,7 +22,7 @@ from .spool import Spool, SpooledRows
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
 BYTES_PER_CHUNK = 1 << 16
-GZIP_LEVEL = 1  # as small as the higher ones within 1.2%, and faster: traces/README.md
+GZIP_LEVEL = 4  # of pack_chunk, which the dataset notes: traces/README.md
 
 # Of HDF5 1.10: object headers and indexes of chunks have checksums.
 FILE_FORMAT = ("v110", "v110")
@@ -66,9 +65,10 @@ def write_packed(
 def write_chunks(
     dataset: h5py.Dataset, chunks: Iterable[tuple[tuple[int, ...], np.ndarray]]
 ) -> None:
-    """Writes chunks, each with the index of its first number, as HDF5's filters would pack them.
+    """Writes chunks, each with the index of its first number, packed as the dataset says.
 
-    HDF5 packs one at a time; zlib takes most of the time of a recording that is not the model's.
+    HDF5 packs one at a time, which would take most of the time of a recording that is not the
+    model's.
     """
     whole = dataset.chunks
 
@@ -77,8 +77,8 @@ def write_chunks(
         if numbers.shape != whole:  # at an end of the dataset; what is beyond it is never read
             missing = zip(numbers.shape, whole)
             numbers = np.pad(numbers, [(0, size - there) for there, size in missing])
-        shuffled = np.ascontiguousarray(numbers).view(np.uint8).reshape(-1, numbers.itemsize).T
-        return start, zlib.compress(shuffled.tobytes(), GZIP_LEVEL)
+        plain = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)
+        return start, pack_chunk(plain, numbers.itemsize)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start, data in pool.map(packed, chunks):
