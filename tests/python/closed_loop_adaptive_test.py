@@ -46,6 +46,16 @@ def test_what_keeps_no_set_of_tokens_has_no_overlap():
     assert frame.set_index("policy").kept_overlap.isna().tolist() == [True, False]
 
 
+def test_what_ends_a_batch_names_the_text_and_the_policies_in_it(monkeypatch):
+    def fail(self):
+        raise kvsim.RecordError("layer 1: a number that is not finite")
+
+    monkeypatch.setattr("kvsim.closed_loop.adaptive.EvictingModel.finish", fail)
+    message = "text .*: layer 1: .* finite; the batch: window at 6 tokens, tova.* at 6 tokens"
+    with pytest.raises(kvsim.RecordError, match=message):
+        evaluate(build("llama"), "window;tova", 6, loop="adaptive")
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [

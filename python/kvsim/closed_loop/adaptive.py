@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..errors import RecordError
 from ..model.cache import cache_argument, returned_cache
 from .evicting_model import EvictingModel
 from .evicting_model.geometry import Geometry, geometry_of
@@ -111,9 +112,13 @@ def _batches(
             model, geometry, lambda begin, batch=batch: batch[begin.index][1],
             protocol=how.protocol, prompt_length=job.prompt_length, most_bytes=most_bytes // 2,
         )  # fmt: skip
-        with running.following(model), torch.inference_mode():
-            logits = read(model, ids.expand(len(batch), -1))
-            running.finish()
+        try:
+            with running.following(model), torch.inference_mode():
+                logits = read(model, ids.expand(len(batch), -1))
+                running.finish()
+        except RecordError as error:
+            members = ", ".join(f"{plan.policy} at {plan.budget} tokens" for plan, _ in batch)
+            raise RecordError(f"text {job.name}: {error}; the batch: {members}") from error
         for index, (plan, caches) in enumerate(batch):
             yield plan, caches, logits[index]
 
