@@ -1,6 +1,7 @@
 """Prints the tables of paper_orderings.md from a result file of `python -m kvsim.evaluate`.
 
 python policies/paper_orderings.py orderings.sqlite [--budget 20%]
+python policies/paper_orderings.py notebooks/study/tables [--budget 20%]
 """
 
 import argparse
@@ -23,6 +24,8 @@ CLAIMS = [
     ("7: H2O Table 11", "spatten", "h2o"),
     ("8: H2O Tables 9, 11", "h2o:recent=0", "spatten"),
     ("9: Scissorhands Table 3", "window", "scissorhands"),
+    ("10: SubGen Table 1", "sink", "kcenter"),
+    ("10: SubGen Table 1", "h2o", "kcenter"),
 ]
 VARIANTS = [
     ("9", "window", "scissorhands:drop=0"),
@@ -36,14 +39,14 @@ HEAD = "| claim | A < B | mode | answers right, % | | KL | | delta NLL | | recal
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Prints the tables of paper_orderings.md.")
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, help="a result file, or the tables of the study")
     parser.add_argument("--budget", default="20%", help="as it was asked for (default: 20%%)")
     parser.add_argument("--loop", default="imposed", help="imposed or adaptive (default: imposed)")
     options = parser.parse_args()
-    tables = kvsim.load(options.results)
-    closed = tables.closed_loop.query("budget_request == @options.budget and loop == @options.loop")
+    closed, opened = both_loops(options.results)
+    closed = closed.query("budget_request == @options.budget and loop == @options.loop")
     closed = closed.assign(percent_right=100 * closed.answers_right / closed.answers)
-    opened = tables.replay.query("budget_request == @options.budget")
+    opened = opened.query("budget_request == @options.budget")
     recall = opened.groupby(["sequence", "policy", "mode"], as_index=False).attention_recall.mean()
     for claims in (CLAIMS, VARIANTS):
         print(HEAD, "| --- " * 10 + "|", sep="\n")
@@ -62,6 +65,16 @@ def main() -> None:
                 cells.append(f"{signed(difference, 3)} {verdict(low, high, 1)}")
                 print("|", " | ".join(cells), "|")
         print()
+
+
+def both_loops(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of the running model, and those of the replay."""
+    if not path.is_dir():
+        tables = kvsim.load(path)
+        return tables.closed_loop, tables.replay
+    rows = pd.concat([pd.read_csv(path / f"{name}.csv") for name in ("loops", "variants")])
+    rows = rows.assign(budget_request=rows.point)
+    return rows, rows.query("loop == 'imposed'")
 
 
 def canonical(policy: str) -> str:
