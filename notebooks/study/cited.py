@@ -63,7 +63,7 @@ def of_text(loops):
 
 
 def main():
-    loops = pd.read_csv(TABLES / "loops.csv")
+    loops = pd.read_csv(TABLES / "loops.csv").query("loop == 'imposed'")
     loops["name"] = loops.policy.map(labels(list(loops.policy.unique())))
     print(loops.sequence.nunique(), "texts,", loops.name.nunique(), "policies\n")
     recall = by_budget(loops, lambda rows: rows.groupby("name").attention_recall.mean().round(3))

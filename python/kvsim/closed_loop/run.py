@@ -266,7 +266,6 @@ def _replayed(
     specs, amounts, options = asked.sweep_of(job)
     batch = next(iter(batches(trace, job, missing, asked.how)), [])
     keeping = list(dict.fromkeys(plan.policy for plan in batch))
-
     units = len(job.ids) * len(plans)
 
     def rows(again: bool) -> tuple[pd.DataFrame, list[str], KeptSets]:

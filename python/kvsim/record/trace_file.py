@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +21,7 @@ from .spool import Spool, SpooledRows
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
 BYTES_PER_CHUNK = 1 << 16
+CHUNKS_AT_ONCE = 64  # in memory, while threads pack them
 GZIP_LEVEL = 4  # of pack_chunk, which the dataset notes: traces/README.md
 
 # Of HDF5 1.10: object headers and indexes of chunks have checksums.
@@ -51,14 +51,11 @@ def write_packed(
     group: h5py.Group, path: str, numbers: np.ndarray, chunks: tuple[int, ...]
 ) -> h5py.Dataset:
     dataset = create_packed(group, path, numbers.shape, numbers.dtype, chunks)
-    starts = itertools.product(*map(range, repeat(0), numbers.shape, chunks))
-    write_chunks(
-        dataset,
-        (
-            (start, numbers[tuple(slice(i, i + size) for i, size in zip(start, chunks))])
-            for start in starts
-        ),
+    starts = itertools.product(*map(range, itertools.repeat(0), numbers.shape, chunks))
+    places = (
+        (start, tuple(slice(i, i + size) for i, size in zip(start, chunks))) for start in starts
     )
+    write_chunks(dataset, ((start, numbers[place]) for start, place in places))
     return dataset
 
 
@@ -80,9 +77,11 @@ def write_chunks(
         plain = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)
         return start, pack_chunk(plain, numbers.itemsize)
 
+    chunks = iter(chunks)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start, data in pool.map(packed, chunks):
-            dataset.id.write_direct_chunk(start, data)
+        while some := list(itertools.islice(chunks, CHUNKS_AT_ONCE)):
+            for start, data in pool.map(packed, some):
+                dataset.id.write_direct_chunk(start, data)
 
 
 class TraceFile:
@@ -125,14 +124,12 @@ class TraceFile:
         chunk = (1, rows_per_chunk(rows.dim * dtype.itemsize, rows.rows), rows.dim)
         shape = (rows.heads, rows.rows, rows.dim)
         dataset = create_packed(group, path, shape, dtype, chunk)
-        write_chunks(
-            dataset,
-            (
-                ((head, i * chunk[1], 0), part.astype(dtype)[None])
-                for head in range(rows.heads)
-                for i, part in enumerate(rows.parts(head, chunk[1]))
-            ),
+        parts = (
+            ((head, i * chunk[1], 0), part.astype(dtype)[None])
+            for head in range(rows.heads)
+            for i, part in enumerate(rows.parts(head, chunk[1]))
         )
+        write_chunks(dataset, parts)
 
     def write_list(self, path: str, numbers: np.ndarray) -> None:
         self.h5.create_dataset(path, data=numbers, track_times=False)

@@ -98,8 +98,9 @@ class Averages:
                 means[statistic] = self._compared(means["attention_recall"])[statistic]
             limits = self.intervals_of(statistic).limits(drawn.reindex(means.index))
             means[[f"{statistic}_low", f"{statistic}_high"]] = limits
-        for measure in set(OF_LAYERS) - set(self._of_layers):
-            means[[f"{measure}_low", f"{measure}_high"]] = float("nan")
+        for measure in OF_LAYERS:
+            if measure not in self._of_layers:
+                means[[f"{measure}_low", f"{measure}_high"]] = float("nan")
         return means
 
     @cached_property
