@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from .attention import Call, Intercept, Result, intercepted, layer_of
 
-ROWS_AT_ONCE = 64  # of the prediction, to draw labels from
+ROWS_AT_ONCE = 256  # of the prediction, to draw labels from
 
 See = Callable[[int, torch.Tensor], None]  # gets a layer and what it computed
 
@@ -100,21 +100,21 @@ def whole_pass(
         model(input_ids=torch.tensor([ids], device=model.device), use_cache=False)
 
 
-def draw_labels(prediction: torch.Tensor, ids: list[int], samples: int, seed: int) -> torch.Tensor:
-    """Tokens [samples, n], drawn for each position from the prediction [n, vocabulary].
+def draw_labels(
+    prediction: torch.Tensor, ids: list[int], samples: int, seed: int
+) -> Iterator[torch.Tensor]:
+    """`samples` times a token per position [n], drawn from the prediction [n, vocabulary].
 
     They are the seed's and the text's: other texts and later samples do not change them.
     """
     text = hashlib.sha256(f"{seed} ".encode() + np.asarray(ids, "<i4").tobytes()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(text[:8], "little") >> 1)
-    drawn = torch.rand(samples, len(prediction), dtype=torch.float64, generator=generator)
-    rows = []
-    for part, shares in zip(prediction.split(ROWS_AT_ONCE), drawn.split(ROWS_AT_ONCE, dim=1)):
-        below = part.cpu().cumsum(-1, dtype=torch.float64)
-        # The first token whose probability, with all before it, is above the share of the total.
-        reached = (shares.T * below[:, -1:]).contiguous()
-        rows.append(torch.searchsorted(below, reached, right=True).T)
-    return torch.cat(rows, dim=1).to(prediction.device)
+    for _ in range(samples):
+        rows = [
+            torch.multinomial(part.cpu(), 1, generator=generator)[:, 0]
+            for part in prediction.split(ROWS_AT_ONCE)
+        ]
+        yield torch.cat(rows).to(prediction.device)
 
 
 @contextmanager
