@@ -108,6 +108,14 @@ def test_the_overlap_is_that_of_the_adaptive_loop(both):
     assert closed.loop == "imposed" and closed.notes == ["Without a replay, and left out: knorm."]
 
 
+def test_a_loop_that_ran_at_the_smaller_budgets_alone_is_drawn(both):
+    both.connection.execute("DELETE FROM closed_loop WHERE loop = 'adaptive' AND budget = 8")
+    both.connection.commit()
+    figure = figure_of(drawings_of(both.path)["kept-overlap"])
+    names = {text.get_text() for text in figure.axes[0].texts}
+    assert {"h2o", "tova", "window"} <= names
+
+
 def test_a_policy_that_ran_on_fewer_texts_has_no_mean_at_that_budget(both):
     both.connection.execute("DELETE FROM closed_loop WHERE policy = 'random' AND budget = 8 "
                             "AND sequence = 'text 3'")  # fmt: skip

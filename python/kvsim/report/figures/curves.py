@@ -157,9 +157,10 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     low, high = (_values(comparison, f"{measure}_{end}") for end in ("low", "high"))
     height = max(shape.height, 0.165 * len(values) + 1.0)
     figure = Figure(figsize=(shape.width, height))
+    lasts = values.ffill(axis=1).iloc[:, -1].dropna()  # a policy may lack the largest budgets
     names = {
         spec: comparison.styles[spec].label + (f" ▴ {last:.3g}" if last > top else "")
-        for spec, last in values.iloc[:, -1].dropna().items()
+        for spec, last in lasts.items()
     }
     longest = max(map(len, names.values()), default=0)
     right = 1 - (0.42 + 0.068 * longest) / shape.width
@@ -189,8 +190,7 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     axes.set_ylabel(label)
     axes.margins(x=max(0.02, 1.2 * max(shifts.values()) / 72 / width))
     _make_room(axes)
-    ends = values.iloc[:, -1].dropna().clip(upper=top)
-    _name_lines(axes, comparison, ends, names, theme)
+    _name_lines(axes, comparison, lasts.clip(upper=top), names, theme)
     return figure
 
 
