@@ -13,8 +13,8 @@ struct PackedChunk {
 };
 
 /// A chunk of numbers of `width` bytes each as HDF5's filters shuffle and gzip would store it,
-/// packed without HDF5 and its lock. libdeflate's level 4: as small as zlib's 1 or smaller, in
-/// half the time.
+/// packed without HDF5 and its lock. libdeflate's level 4 takes half the time of zlib's 1 and
+/// is mostly smaller (traces/README.md).
 PackedChunk pack_chunk(std::span<const unsigned char> numbers, std::size_t width);
 
 }  // namespace kvsim

@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import DataError
-from ..results import load
-from ..results.calibration import Tables, calibrated_kl
+from ..results.calibration import Tables, calibrated_kl, tables_of
 from ..results.points import with_points
 
 # A metric is the mean over units, the first three are sums over layers.
@@ -43,7 +42,7 @@ def both_loops(results: str | Path | Tables) -> pd.DataFrame:
     `attrs["notes"]` says in sentences what was left out.
     Raises DataError where no row has both.
     """
-    tables = load(results) if isinstance(results, (str, Path)) else results
+    tables = tables_of(results)
     where = getattr(tables, "path", "the tables")
     for name in ("closed_loop", "replay"):
         if name not in tables or tables[name].empty:

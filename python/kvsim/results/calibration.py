@@ -43,7 +43,7 @@ def layer_weights(results: str | Path | Tables) -> pd.DataFrame:
     token and squared norm; `share` of the fitted KL of these rows. Raises DataError where no model
     has as many such rows as layers.
     """
-    tables = _opened(results)
+    tables = tables_of(results)
     found = []
     for (model, mode), fit in _fits(tables).items():
         weights = fit.weights()
@@ -70,8 +70,8 @@ def calibrated_kl(
     `calibrated_kl` in nats per token; rows without weights, or without all layers, are left out.
     Raises DataError for a `calibration` that does not give the weights of a text.
     """
-    tables = _opened(results)
-    weighted = weighted_errors(tables, None if calibration is None else _opened(calibration))
+    tables = tables_of(results)
+    weighted = weighted_errors(tables, None if calibration is None else tables_of(calibration))
     if weighted.empty:
         return weighted[_ROW].assign(calibrated_kl=[])
     groups = weighted.groupby(_ROW)
@@ -96,14 +96,14 @@ def _weights_of_texts(
 ) -> Iterator[pd.DataFrame]:
     """Per text and mode: its layers and their weights. Texts without are left out."""
     fits = _fits(tables if calibration is None else calibration)
-    if calibration is not None and len({model for model, _ in fits}) != 1:
-        raise DataError(_lacking(calibration, "calibration"))
     if calibration is None:
         closed = tables["closed_loop"] if "closed_loop" in tables else pd.DataFrame()
         models = dict(zip(closed["trace_id"], closed["model_id"])) if len(closed) else {}
     else:
-        (model,) = {model for model, _ in fits}
-        models = dict.fromkeys(errors["trace_id"].unique(), model)
+        fitted = {model for model, _ in fits}
+        if len(fitted) != 1:
+            raise DataError(_lacking(calibration, "calibration"))
+        models = dict.fromkeys(errors["trace_id"].unique(), fitted.pop())
     for text in errors[_TEXT].drop_duplicates().itertuples(index=False):
         fit = fits.get((models.get(text.trace_id), text.mode))
         weights = None if fit is None else fit.weights(without=text.sequence)
@@ -173,7 +173,8 @@ def _least_squares(relative: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _opened(results: str | Path | Tables) -> Tables:
+def tables_of(results: str | Path | Tables) -> Tables:
+    """The tables of a result file, or those that were handed over."""
     return load(results) if isinstance(results, (str, Path)) else results
 
 
