@@ -18,13 +18,30 @@
 namespace kvsim {
 namespace {
 
-/// A query head at an earlier step.
+/// A query head at an earlier step. Lists have a place for each token that it saw and that stays.
 struct PastQuery {
-  std::vector<double>
-      weights;                 // exp(logit - the largest) of the tokens it saw that are still there
-  double sink = 0;             // the same of a learned sink, which stays and has no value
-  std::vector<double> output;  // what the step gave, [value_dim]
+  std::vector<double> weights;  // exp(logit - the largest)
+  double sink = 0;              // the same of a learned sink, which stays and has no value
+  std::vector<double> given;    // the output of the step, [value_dim]
+
+  // Over those tokens; follow every token that leaves. Empty until a step evicts.
+  double sum = 0;                    // of the weights
+  std::vector<double> output;        // [value_dim]
+  std::vector<double> error;         // output less what it is compared with, [value_dim]
+  std::vector<double> along_output;  // each value times `output`
+  std::vector<double> along_error;   // each value times `error`
 };
+
+template <class List>
+double dot(const List& x, const List& y) {
+  std::array<double, 8> sums = {};  // several, so that additions do not wait for one another
+  std::size_t d = 0;
+  for (; d + sums.size() <= x.size(); d += sums.size()) {
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += double{x[d + k]} * double{y[d + k]};
+  }
+  for (; d < x.size(); ++d) sums[0] += double{x[d]} * double{y[d]};
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
 
 class LookBack final : public Policy {
  public:
@@ -42,7 +59,7 @@ class LookBack final : public Policy {
     return {.protect_newest = 1,
             .sees_values = true,
             .sees_queries = true,
-            .remembered = {window_, kMostHeads * sizeof(double)}};
+            .remembered = {window_, kMostHeads * kListsOfPast * sizeof(double)}};
   }
 
   void update(const Step& step, std::span<double> scores) override {
@@ -51,30 +68,90 @@ class LookBack final : public Policy {
     for (std::size_t head = 0; head < step.queries.size(); ++head) {
       PastQuery& past = arrived.emplace_back();
       set_weights(head, step, past);
-      past.output = output_of(past, step);
+      past.given = output_of(past);
     }
     if (std::ssize(past_) > window_) past_.pop_front();
     if (step.overflow == 0) return;
     std::fill(scores.begin(), scores.end(), 0);
-    for (const std::vector<PastQuery>& heads : past_) {
-      for (const PastQuery& past : heads) add_changes(past, step, scores);
+    for (std::vector<PastQuery>& heads : past_) {
+      for (PastQuery& past : heads) {
+        if (past.output.empty()) measure(past);
+        add_changes(past, scores);
+      }
     }
   }
 
  private:
+  /// Follows the cache: what left since the last step leaves all lists and outputs, the newest
+  /// token joins the values.
   void forget_evicted(const Step& step) {
     std::vector<std::size_t> stayed;  // slots of the cache before
+    std::vector<std::size_t> left;
     for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
-      if (tokens_[slot] == step.tokens[stayed.size()]) stayed.push_back(slot);
+      (tokens_[slot] == step.tokens[stayed.size()] ? stayed : left).push_back(slot);
     }
     tokens_.assign(step.tokens.begin(), step.tokens.end());
+    // Where a whole prompt is cut, it takes less to compute the outputs of what stays.
+    if (left.size() > past_.size()) forget_outputs();
+    for (const std::size_t slot : left) take_out(slot);
     for (std::vector<PastQuery>& heads : past_) {
       for (PastQuery& past : heads) {
-        std::size_t count = 0;
-        for (const std::size_t slot : stayed) {
-          if (slot < past.weights.size()) past.weights[count++] = past.weights[slot];
+        for (auto* list : {&past.weights, &past.along_output, &past.along_error}) {
+          keep(stayed, *list);
         }
-        past.weights.resize(count);
+      }
+    }
+    keep(stayed, values_);
+    keep(stayed, squares_);
+    for (std::size_t slot = values_.size(); slot < step.tokens.size(); ++slot) {
+      const std::span<const float> value = step.values[slot];
+      values_.emplace_back(value.begin(), value.end());
+      squares_.push_back(dot(values_.back(), values_.back()));
+    }
+  }
+
+  template <class T>
+  static void keep(const std::vector<std::size_t>& slots, std::vector<T>& list) {
+    std::size_t count = 0;
+    for (const std::size_t slot : slots) {
+      if (slot >= list.size()) break;
+      if (slot != count) list[count] = std::move(list[slot]);
+      ++count;
+    }
+    list.resize(count);
+  }
+
+  void forget_outputs() {
+    for (std::vector<PastQuery>& heads : past_) {
+      for (PastQuery& past : heads) past.output.clear();
+    }
+  }
+
+  /// Takes the token of a slot out of the outputs: each moves by p / (1 - p) (o - v).
+  void take_out(std::size_t slot) {
+    const std::vector<double>& value = values_[slot];
+    std::vector<double> products;  // of the value with all others, the same for every query
+    for (std::vector<PastQuery>& heads : past_) {
+      for (PastQuery& past : heads) {
+        if (past.output.empty() || slot >= past.weights.size()) continue;
+        const double weight = past.weights[slot];
+        if (weight > past.sum / 2) {  // rounding would be much of what is left
+          past.output.clear();
+          continue;
+        }
+        if (products.empty()) products = products_with(value, values_.size());
+        past.sum -= weight;
+        const double ratio = weight / std::max(past.sum, kLeast);
+        for (std::size_t i = 0; i < past.weights.size(); ++i) {
+          const double change = ratio * (past.along_output[i] - products[i]);
+          past.along_output[i] += change;
+          if (given_) past.along_error[i] += change;
+        }
+        for (std::size_t d = 0; d < value.size(); ++d) {
+          const double change = ratio * (past.output[d] - value[d]);
+          past.output[d] += change;
+          if (given_) past.error[d] += change;
+        }
       }
     }
   }
@@ -93,9 +170,7 @@ class LookBack final : public Policy {
         weights.push_back(kNone);
         continue;
       }
-      const std::span<const float> key = step.keys[i];
-      const double logit =
-          scale_ * std::inner_product(query.begin(), query.end(), key.begin(), 0.0);
+      const double logit = scale_ * dot(query, step.keys[i]);
       weights.push_back(softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit);
     }
     const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
@@ -108,53 +183,72 @@ class LookBack final : public Policy {
     return std::accumulate(past.weights.begin(), past.weights.end(), past.sink);
   }
 
+  /// The products of a vector with the values of the first `count` slots.
+  std::vector<double> products_with(const std::vector<double>& vector, std::size_t count) const {
+    std::vector<double> products;
+    for (std::size_t slot = 0; slot < count; ++slot) products.push_back(dot(values_[slot], vector));
+    return products;
+  }
+
   /// The query's output over what is left of its tokens, [value_dim].
-  static std::vector<double> output_of(const PastQuery& past, const Step& step) {
-    std::vector<double> output(step.values.dim(), 0);
+  std::vector<double> output_of(const PastQuery& past) const {
+    std::vector<double> output(values_.front().size(), 0);
     for (std::size_t i = 0; i < past.weights.size(); ++i) {
-      const std::span<const float> value = step.values[i];
-      for (std::size_t d = 0; d < output.size(); ++d) output[d] += past.weights[i] * value[d];
+      for (std::size_t d = 0; d < output.size(); ++d) output[d] += past.weights[i] * values_[i][d];
     }
     const double sum = std::max(sum_of(past), kLeast);
     for (double& x : output) x /= sum;
     return output;
   }
 
-  /// Adds to each token's score by how much the squared error of the query's output would change
-  /// without it: with the error e that it has already, |e - r (v - o)|^2 - |e|^2.
-  void add_changes(const PastQuery& past, const Step& step, std::span<double> scores) const {
-    const std::vector<double> output = output_of(past, step);
-    const double sum = sum_of(past);
-    std::vector<double> error(output.size(), 0);
+  void measure(PastQuery& past) const {
+    past.sum = sum_of(past);
+    past.output = output_of(past);
+    past.error.assign(past.output.size(), 0);
     if (given_) {
-      for (std::size_t d = 0; d < output.size(); ++d) error[d] = output[d] - past.output[d];
-    }
-    const std::size_t count = past.weights.size();
-    for (std::size_t first = 0; first < count; first += kTokensAtOnce) {
-      // The last group repeats its last token, whose sums are then not used.
-      std::array<const float*, kTokensAtOnce> values;
-      for (std::size_t k = 0; k < kTokensAtOnce; ++k) {
-        values[k] = step.values[std::min(first + k, count - 1)].data();
-      }
-      std::array<double, kTokensAtOnce> square = {};
-      std::array<double, kTokensAtOnce> along_error = {};
-      for (std::size_t d = 0; d < output.size(); ++d) {
-        for (std::size_t k = 0; k < kTokensAtOnce; ++k) {
-          const double difference = values[k][d] - output[d];
-          square[k] += difference * difference;
-          along_error[k] += error[d] * difference;
-        }
-      }
-      for (std::size_t i = first; i < std::min(first + kTokensAtOnce, count); ++i) {
-        const double ratio = past.weights[i] / std::max(sum - past.weights[i], kLeast);
-        scores[i] += ratio * (ratio * square[i - first] - 2 * along_error[i - first]);
+      for (std::size_t d = 0; d < past.error.size(); ++d) {
+        past.error[d] = past.output[d] - past.given[d];
       }
     }
+    past.along_output = products_with(past.output, past.weights.size());
+    past.along_error = products_with(past.error, past.weights.size());
   }
 
-  static constexpr std::size_t kMostHeads = 8;  // query heads of a KV head, for the estimate
-  // Each token's sums keep their order; those of several tokens do not wait for one another.
-  static constexpr std::size_t kTokensAtOnce = 8;
+  /// Adds to each token's score by how much the squared error of the query's output o would change
+  /// without its value v: with the error e that it has already, |e - r (v - o)|^2 - |e|^2.
+  void add_changes(const PastQuery& past, std::span<double> scores) const {
+    const double output_square = dot(past.output, past.output);
+    const double error_along_output = dot(past.error, past.output);
+    const auto add = [&](std::size_t i, double square, double along_error) {
+      const double ratio = past.weights[i] / std::max(past.sum - past.weights[i], kLeast);
+      scores[i] += ratio * (ratio * square - 2 * along_error);
+    };
+    const auto add_several = [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        const double square = squares_[i] - 2 * past.along_output[i] + output_square;
+        add(i, std::max(square, 0.0), past.along_error[i] - error_along_output);
+      }
+    };
+    const std::vector<double>& weights = past.weights;
+    const auto most = std::find_if(weights.begin(), weights.end(),
+                                   [&](double weight) { return weight > past.sum / 2; });
+    const auto slot = static_cast<std::size_t>(most - weights.begin());
+    add_several(0, slot);
+    if (most == weights.end()) return;
+    // The output is next to the value of the token with most of the weight: products would cancel.
+    double square = 0;
+    double along_error = 0;
+    for (std::size_t d = 0; d < past.output.size(); ++d) {
+      const double difference = values_[slot][d] - past.output[d];
+      square += difference * difference;
+      along_error += past.error[d] * difference;
+    }
+    add(slot, square, along_error);
+    add_several(slot + 1, weights.size());
+  }
+
+  static constexpr std::size_t kMostHeads = 8;    // query heads of a KV head, for the estimate
+  static constexpr std::size_t kListsOfPast = 3;  // of a PastQuery, per token
   // Keeps ratios finite: of a query's only token, and where all weights have vanished.
   static constexpr double kLeast = 1e-30;
 
@@ -166,6 +260,8 @@ class LookBack final : public Policy {
   std::optional<int> chunk_;
   std::vector<float> sinks_;                 // of each query head, or empty
   std::vector<std::int32_t> tokens_;         // of the cache
+  std::vector<std::vector<double>> values_;  // of its tokens: those of an evicted one are needed
+  std::vector<double> squares_;              // of the values
   std::deque<std::vector<PastQuery>> past_;  // of the last steps, one per query head
 };
 
@@ -179,7 +275,7 @@ PolicyInfo lookback_policy() {
       .sees = "queries, keys, values",
       .differences =
           "CAOTE also has forms that weigh by the scores of another policy. The work of a step is "
-          "window times cache times value_dim for each query head",
+          "cache times value_dim, and window times cache, for each query head",
       .params = {Param::integer("window", 16, 1, 100'000, "last steps whose outputs count"),
                  Param::choice(
                      "target", {"given", "now"},
@@ -188,7 +284,7 @@ PolicyInfo lookback_policy() {
       .scoring_cost =
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
             const std::int64_t window = params.integer("window");
-            return unit.attended(held) * unit.group * (100 + window * (6 + unit.dims() / 2));
+            return unit.attended(held) * unit.group * (100 + 6 * window + unit.dims());
           },
       .make = make_policy<LookBack>};
 }
