@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -63,21 +64,13 @@ void HeadWriter::write(std::size_t head, const Matrix& rows) {
     throw std::invalid_argument(name_ + ": rows out of order or of another shape");
   }
   const HalfMatrix halves = half_ ? HalfMatrix(rows.cast<Eigen::half>()) : HalfMatrix();
-  if (!rows.allFinite() || !halves.cast<float>().allFinite()) {
-    throw std::runtime_error(fmt::format("{}: head {} holds a number that no {} can hold", name_,
-                                         head, half_ ? "float16" : "float32"));
-  }
+  if (!rows.allFinite() || !halves.cast<float>().allFinite()) fail_to_hold(rows);
   const void* bytes = half_ ? static_cast<const void*>(halves.data()) : rows.data();
 
   std::vector<hsize_t> size(shape_.size(), 1);
   size[size.size() - 2] = count;
   size.back() = shape_.back();
-  std::vector<hsize_t> start(shape_.size(), 0);
-  start[start.size() - 2] = next_row_;
-  hsize_t rest = head;
-  for (std::size_t axis = shape_.size() - 2; axis-- > 0; rest /= shape_[axis]) {
-    start[axis] = rest % shape_[axis];
-  }
+  const std::vector<hsize_t> start = start_of(head, next_row_);
   H5::DataSpace selection = dataset_.getSpace();
   selection.selectHyperslab(H5S_SELECT_SET, size.data(), start.data());
   const H5::FloatType type = type_of(half_);
@@ -85,6 +78,31 @@ void HeadWriter::write(std::size_t head, const Matrix& rows) {
   digest_.update(bytes, count * shape_.back() * type.getSize());
   next_row_ += count;
   if (next_row_ == num_rows) digests_[head] = digest_.value();
+}
+
+/// Where a row of a head begins.
+std::vector<hsize_t> HeadWriter::start_of(std::size_t head, hsize_t row) const {
+  std::vector<hsize_t> start(shape_.size(), 0);
+  start[start.size() - 2] = row;
+  hsize_t rest = head;
+  for (std::size_t axis = shape_.size() - 2; axis-- > 0; rest /= shape_[axis]) {
+    start[axis] = rest % shape_[axis];
+  }
+  return start;
+}
+
+void HeadWriter::fail_to_hold(const Matrix& rows) const {
+  const Matrix stored = half_ ? Matrix(rows.cast<Eigen::half>().cast<float>()) : rows;
+  for (Eigen::Index row = 0; row < rows.rows(); ++row) {
+    for (Eigen::Index column = 0; column < rows.cols(); ++column) {
+      if (std::isfinite(stored(row, column))) continue;
+      std::vector<hsize_t> index = start_of(head_, next_row_ + static_cast<hsize_t>(row));
+      index.back() = static_cast<hsize_t>(column);
+      throw std::runtime_error(fmt::format("{}: expected numbers finite in {}, found {} at [{}]",
+                                           name_, half_ ? "float16" : "float32", rows(row, column),
+                                           fmt::join(index, ", ")));
+    }
+  }
 }
 
 void HeadWriter::finish() {

@@ -36,6 +36,10 @@ class HeadWriter {
   const H5::DataSet& dataset() const { return dataset_; }
 
  private:
+  std::vector<hsize_t> start_of(std::size_t head, hsize_t row) const;
+  /// Throws for the first number of the next rows that the element type cannot hold.
+  void fail_to_hold(const Matrix& rows) const;
+
   H5::DataSet dataset_;
   std::string name_;  ///< of the file and the dataset, for messages
   std::vector<hsize_t> shape_;

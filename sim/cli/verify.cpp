@@ -56,6 +56,14 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   const auto count = [&](auto predicate) {
     return std::count_if(checks.begin(), checks.end(), predicate);
   };
+  const auto repeating = count([](const LayerCheck& check) { return check.repeats_heads; });
+  if (repeating > 0) {
+    std::cout << fmt::format(
+        "\nKV heads of {} of {} layers have the keys and values of the head before them, as if "
+        "they were repeated over query heads: each then counts as a unit. Store every KV head "
+        "once\n",
+        repeating, checks.size());
+  }
   if (count([](const LayerCheck& check) { return check.has_output; }) == 0) {
     throw DataError(
         fmt::format("{}: no layer has a recorded output to compare with; record the "

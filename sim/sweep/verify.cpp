@@ -7,6 +7,7 @@
 #include "sim/attention/attention_blocks.h"
 #include "sim/sweep/in_parallel.h"
 #include "sim/sweep/memory.h"
+#include "traces/hdf5/digest.h"
 
 namespace kvsim {
 namespace {
@@ -17,6 +18,15 @@ const LayerInfo& find_layer(const Trace& trace, const UnitName& unit) {
                    [&](const SequenceInfo& s) { return s.name == unit.sequence; });
   return *std::find_if(sequence->layers.begin(), sequence->layers.end(),
                        [&](const LayerInfo& layer) { return layer.index == unit.layer; });
+}
+
+/// Of the numbers of its keys and values.
+std::uint64_t digest_of(const Unit& unit) {
+  Digest digest;
+  for (const Matrix* vectors : {&unit.key, &unit.value}) {
+    digest.update(vectors->data(), static_cast<std::size_t>(vectors->size()) * sizeof(float));
+  }
+  return digest.value();
 }
 
 }  // namespace
@@ -61,9 +71,11 @@ std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
                                const Backend& backend, int threads) {
   const std::vector<SelectedUnit> units = select_units(trace, selection);
   std::vector<double> errors(units.size(), 0);
+  std::vector<std::uint64_t> digests(units.size());
   const std::atomic<bool> interrupted = false;
   in_parallel(units.size(), threads, interrupted, [&](std::size_t i) {
     const Unit unit = trace.read_unit(units[i].name, {.gradients = false, .projection = false});
+    digests[i] = digest_of(unit);
     if (!find_layer(trace, unit.name).has_output) return;
     errors[i] = output_error(unit, trace.read_output(unit.name), backend);
   });
@@ -80,6 +92,8 @@ std::vector<LayerCheck> verify(const Trace& trace, const Selection& selection,
                         .has_output = layer.has_output,
                         .worst_error = 0,
                         .limit = is_half ? 1e-2 : 1e-4});
+    } else if (digests[i] == digests[i - 1]) {
+      checks.back().repeats_heads = true;
     }
     checks.back().worst_error = std::max(checks.back().worst_error, errors[i]);
   }

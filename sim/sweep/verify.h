@@ -12,9 +12,10 @@ namespace kvsim {
 struct LayerCheck {
   std::string sequence;
   int layer = 0;
-  bool has_output = false;  ///< false: no output was recorded
-  double worst_error = 0;   ///< the largest output_error() of its units
-  double limit = 0;         ///< 1e-2 if keys, values or outputs are float16, else 1e-4
+  bool has_output = false;     ///< false: no output was recorded
+  double worst_error = 0;      ///< the largest output_error() of its units
+  double limit = 0;            ///< 1e-2 if keys, values or outputs are float16, else 1e-4
+  bool repeats_heads = false;  ///< a KV head has the keys and values of the one before it
 
   bool agrees() const { return worst_error <= limit; }
 };

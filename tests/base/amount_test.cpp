@@ -69,4 +69,17 @@ TEST_CASE("anything but the three forms of an amount is refused by name") {
                                                          Catch::Contains("20%"));
 }
 
+TEST_CASE("a number that is no amount is refused with what is wrong with it") {
+  const auto [text, problem] = GENERATE(table<std::string, std::string>({
+      {"1000000000000", "is more than 2147483647 tokens"},
+      {"200%", "is more than the whole"},
+      {"1.5", "is more than the whole"},
+      {"0%", "is not above 0"},
+      {"-1", "is not above 0"},
+      {"five", "is no amount"},
+  }));
+  CHECK_THROWS_WITH(Amount::parse(text, "budget"),
+                    Catch::StartsWith("budget '" + text + "' " + problem + "; expected"));
+}
+
 }  // namespace kvsim::amount_test

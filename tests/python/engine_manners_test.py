@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -93,8 +94,34 @@ def test_arrays_that_do_not_fit_are_refused(message):
 def test_numbers_that_are_not_finite_are_bad_data():
     arrays = np.ones((3, 2, 8, 4))
     arrays[1, 0, 3, 2] = np.nan
-    with pytest.raises(kvsim.DataError, match="key"):
+    with pytest.raises(
+        kvsim.DataError, match=r"key: .* finite in float32, found nan at \[0, 3, 2\]"
+    ):
         kvsim.Trace.from_arrays(*arrays)
+
+
+def test_keys_that_were_repeated_over_query_heads_are_said_to_be():
+    query, key, value = np.random.default_rng(0).normal(size=(3, 4, 8, 4))
+    for heads in (key, value):
+        heads[1::2] = heads[::2]
+    with pytest.warns(kvsim.KvsimWarning, match="layer 0: KV heads 0 and 1 have the same keys"):
+        kvsim.Trace.from_arrays(query, key, value)
+    value[1::2] += 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kvsim.Trace.from_arrays(query, key, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("a\0b", "U\\+0000 as character 1"), ("a\ud83d", "half of a surrogate pair, U\\+D83D, at 1")],
+)
+def test_a_name_that_a_file_cannot_hold_is_refused(name, found):
+    arrays = np.random.default_rng(0).normal(size=(3, 2, 8, 4))
+    with pytest.raises(kvsim.UsageError, match=f"model: expected a name, found {found}"):
+        kvsim.Trace.from_arrays(*arrays, model=name)
+    with pytest.raises(kvsim.UsageError, match="name: expected a text without a slash"):
+        kvsim.Trace.from_arrays(*arrays, name=name)
 
 
 def test_tensors_are_arrays_and_half_precision_stays():

@@ -34,8 +34,8 @@ def test_what_sees_the_future_or_full_attention(policy):
     [
         (dict(budget="20%"), "budget 20%: in stream mode the length of the text is not known"),
         (dict(budget=0.2), "budget 0.2: in stream mode the length of the text is not known"),
-        (dict(budget="x"), "budget .x. is neither a number of tokens"),
-        (dict(budget="120%", mode="prefill"), "budget .120%. is neither a number"),
+        (dict(budget="x"), "budget .x. is no amount; expected a number of tokens"),
+        (dict(budget="120%", mode="prefill"), "budget .120%. is more than the whole"),
         (dict(policy="windw"), "window"),
         (dict(policy="window;h2o"), "policy: expected one, found 2 in 'window;h2o'"),
         (dict(mode="strem"), "stream"),

@@ -274,6 +274,12 @@ def test_a_gguf_file_that_cannot_be_read_is_one_line(work, capsys, monkeypatch):
         ("[1]", 'line 1: expected a string or {"prompt": "...", "name": "..."}'),
         ('{"prompt": 3}', "line 1: expected a string"),
         ('{"prompt": "a", "name": "x"}\n{"prompt": "b", "name": "x"}', "two prompts are named x"),
+        (
+            r'"cut \ud83d off"',
+            "line 1: expected a text, found half of a surrogate pair, U+D83D",
+        ),
+        (r'{"prompt": "a", "name": "a\ud83d"}', "line 1: name: expected a text without a slash"),
+        (r'{"prompt": "a", "name": "a\u0000b"}', r"halves of surrogate pairs, found 'a\x00b'"),
     ],
 )
 def test_a_file_without_prompts_is_a_data_error(content, message, folder, work, capsys):

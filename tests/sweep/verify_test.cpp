@@ -68,6 +68,25 @@ TEST_CASE("recomputed outputs are compared with the recorded ones layer by layer
   CHECK_FALSE(checks[2].has_output);
 }
 
+TEST_CASE("KV heads that are the same in all numbers are found", "[sweep]") {
+  const traces_test::TemporaryFolder folder;
+  const Unit unit = random_unit({.tokens = 20, .head_dim = 8, .group = 2}, 63);
+  const Matrix other_value = -unit.value;
+  TraceHeader header = header_of(unit);
+  header.num_kv_heads = 2;
+  {
+    TraceWriter writer(folder / "t.h5", header, ElementType::float32);
+    writer.begin_sequence("s", 20, 0, "", {});
+    writer.write_layer(0, unit.query, {unit.key, unit.key}, {unit.value, other_value}, {});
+    writer.write_layer(1, unit.query, {unit.key, unit.key}, {unit.value, unit.value}, {});
+    writer.close();
+  }
+  const auto checks = verify(Trace(folder / "t.h5"), {}, *make_cpu_backend(), 1);
+  REQUIRE(checks.size() == 2);
+  CHECK_FALSE(checks[0].repeats_heads);
+  CHECK(checks[1].repeats_heads);
+}
+
 TEST_CASE("an output of values that cancel is measured against their lengths", "[sweep]") {
   const traces_test::TemporaryFolder folder;
   Unit unit = random_unit({.tokens = 40, .head_dim = 8, .group = 1}, 62);

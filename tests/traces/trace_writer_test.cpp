@@ -60,14 +60,15 @@ TEST_CASE("datasets are stored head by head, shuffled and packed") {
   }
 }
 
-TEST_CASE("a number that does not fit float16 is refused") {
+TEST_CASE("a number that does not fit float16 is refused with its place") {
   const TemporaryFolder folder;
   LayerNumbers numbers = numbered_layer(small_header(), kSmallTokens, 0);
   numbers.value[1](0, 0) = 70000;
   TraceWriter writer(folder / "t.h5", small_header(), ElementType::float16);
   writer.begin_sequence("a", kSmallTokens, 0, "", {});
   CHECK_THROWS_WITH(writer.write_layer(0, numbers.query, numbers.key, numbers.value, {}),
-                    Contains("/sequences/a/layers/0/value: head 1 holds a number that no float16"));
+                    Contains("/sequences/a/layers/0/value: expected numbers finite in float16, "
+                             "found 70000 at [1, 0, 0]"));
 }
 
 TEST_CASE("layers of the wrong shape and out of turn are refused") {

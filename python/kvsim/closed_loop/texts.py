@@ -16,6 +16,7 @@ from ..errors import KvsimWarning, RecordError, UsageError
 from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
 from ..model.texts import labelled_parts, prompt_characters, read_file, read_texts
 from ..model.tokens import token_texts
+from ..trace.names import NAME_FORM, is_name, surrogate_of
 from .loops import Job
 
 FORMS = (
@@ -173,6 +174,8 @@ def _job(text: InputText, tokenizer: Any, name: str | None, prompt_length: int |
     if isinstance(text.text, str):
         if not text.text:
             raise RecordError(f"{text.source}: expected a text, found no token")
+        if problem := surrogate_of(text.text):
+            raise RecordError(f"{text.source}: expected a text, found {problem}")
         ids, characters = with_offsets(tokenizer, text.text)
         ids = np.array(ids, np.int32)
         spans = token_spans(characters, text.spans, text.source)
@@ -210,6 +213,6 @@ def whole_number(argument: str, value: object) -> int:
 
 
 def _checked(name: object) -> str:
-    if not isinstance(name, str) or not name or "/" in name or name == ".":
-        raise UsageError(f"name: expected a text without a slash, found {name!r}")
+    if not is_name(name):
+        raise UsageError(f"name: expected {NAME_FORM}, found {name!r}")
     return name

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import RecordError, UsageError
+from ..trace.names import NAME_FORM, is_name, surrogate_of
 from ..trace.spans import Span, checked_spans
 
 LAYERS_FORM = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*")
@@ -72,7 +73,11 @@ def read_prompts(path: Path) -> list[Text]:
                 f'{place}: expected a string or {{"prompt": "...", "name": "..."}}, with '
                 '"text": "..." for a given continuation'
             )
+        if problem := next(filter(None, map(surrogate_of, parts)), None):
+            raise RecordError(f"{place}: expected a text, found {problem}")
         name = str(fields.get("name", f"prompt-{number}")).replace("/", "_")
+        if not is_name(name):
+            raise RecordError(f"{place}: name: expected {NAME_FORM}, found {name!r}")
         prompt = parts[0] if len(parts) == 2 else None
         if prompt is not None and (more := {"spans", "prompt_length"} & set(fields)):
             raise RecordError(

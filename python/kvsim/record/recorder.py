@@ -16,6 +16,7 @@ from ..model.follower import Follower
 from ..model.rope import RopeWitness
 from ..model.steps import Step
 from ..model.tokens import token_texts
+from ..trace.names import NAME_FORM, is_name
 from ..trace.spans import Span, checked_spans
 from .also import Reading
 from .sequence import Sequence
@@ -113,8 +114,8 @@ class Recorder(Follower):
                 f"spans: expected a list for each of {len(names)} names, found {len(parts)}"
             )
         for name, own_spans in zip(names, parts, strict=True):
-            if not name or "/" in name or name == ".":
-                raise UsageError(f"sequence name: expected one without a slash, found {name!r}")
+            if not is_name(name):
+                raise UsageError(f"sequence name: expected {NAME_FORM}, found {name!r}")
             own = self._prompt_length if prompt_length is None else prompt_length
             self._labels.append(Label(name, source or self._source, own, own_spans))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, UsageError
+from ..trace.names import NAME_FORM, is_name
 from ..trace.spans import Span, checked_spans
 
 FORM = (
@@ -102,8 +103,8 @@ def _question(fields: Any, name: str, place: str) -> Question:
     if unknown := set(fields) - _OWN:
         raise DataError(f"{place}: expected {FORM}, found {min(map(str, unknown))!r}")
     own = fields.get("name", name)
-    if not isinstance(own, str) or not own or "/" in own:
-        raise DataError(f"{place}: name: expected a text without a slash, found {own!r}")
+    if not is_name(own):
+        raise DataError(f"{place}: name: expected {NAME_FORM}, found {own!r}")
     context = fields.get("context", "")
     if not isinstance(context, str):
         raise DataError(f"{place}: context: expected a text, found {context!r}")

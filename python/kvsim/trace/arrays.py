@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import KvsimWarning, UsageError
+from .names import NAME_FORM, is_name, problem_of
 from .spans import checked_spans
 
 if TYPE_CHECKING:
@@ -39,11 +41,14 @@ def trace_of_arrays(
         raise UsageError("from_arrays: expected at least one layer")
     arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
     shapes = _shapes(arrays)
+    _warn_of_repeated_heads(arrays)
     tokens, dim = shapes[1][1:]
     if not hasattr(prompt_length, "__index__") or not 0 <= prompt_length <= tokens:
         raise UsageError(f"prompt_length: expected 0..{tokens}, found {prompt_length}")
-    if not name or "/" in name:
-        raise UsageError(f"name: expected one without a slash, found {name!r}")
+    if not is_name(name):
+        raise UsageError(f"name: expected {NAME_FORM}, found {name!r}")
+    if problem := problem_of(model):
+        raise UsageError(f"model: expected a name, found {problem}")
     ids = [] if token_ids is None else _token_ids(token_ids, tokens)
     header = {
         "model": model,
@@ -191,6 +196,21 @@ def _shapes(arrays: dict[int, list[np.ndarray]]) -> list[tuple[int, ...]]:
                 "others"
             )
     return shapes
+
+
+def _warn_of_repeated_heads(arrays: dict[int, list[np.ndarray]]) -> None:
+    """Of heads that were repeated over their query heads, every copy would be a unit."""
+    for layer, (_, *cached) in arrays.items():
+        for head in range(len(cached[0]) - 1):
+            if all(np.array_equal(each[head], each[head + 1]) for each in cached):
+                warnings.warn(
+                    f"layer {layer}: KV heads {head} and {head + 1} have the same keys and values; "
+                    "if they were repeated over query heads, give each once: key[::group], "
+                    "value[::group]",
+                    KvsimWarning,
+                    stacklevel=4,
+                )
+                return
 
 
 def _rope(rope: Mapping[str, object]) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..errors import UsageError
+from .names import problem_of
 
 
 class Span(NamedTuple):
@@ -37,9 +38,8 @@ def _checked(span: object, length: int | None, unit: str) -> Span:
         raise UsageError(
             f"spans: expected 0 <= {where} in {unit}, found {start} and {end} of {label!r}"
         )
-    # HDF5 ends a string at a zero byte, and single surrogates are not in UTF-8.
-    if "\0" in label or label.encode(errors="ignore").decode() != label:
-        raise UsageError(f"spans: a label is text without U+0000, found {label!r}")
+    if problem := problem_of(label):
+        raise UsageError(f"spans: expected a text as label, found {problem}")
     return Span(start, end, label)
 
 
