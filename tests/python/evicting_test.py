@@ -6,9 +6,10 @@ import torch
 
 import kvsim
 from kvsim.closed_loop import evicting
+from kvsim.model import attention
 from kvsim.model.cache import cache_argument, returned_cache
 from plain_model import plain_loop
-from record_zoo import CONFIGS, build, generate, padded, tokens
+from record_zoo import CONFIGS, OTHER_CONFIGS, build, generate, padded, tokens
 
 LAYERS, KV_HEADS = range(3), range(2)
 UNITS = [(layer, head) for layer in LAYERS for head in KV_HEADS]
@@ -88,6 +89,35 @@ def test_full_is_the_plain_model(name):
     with evicting(model, "h2o", 4) as cache:
         assert (logits(model, ids) - expected[0]).abs().max() > 1e-2
     assert {len(cache.kept(layer, 0)[0]) for layer in LAYERS} == {4}
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *OTHER_CONFIGS])
+def test_evicting_attention_returns_what_the_models_own_does(name, monkeypatch):
+    def layouts(result):
+        output, weights = result
+        shapes = [None if x is None else (x.shape, x.dtype) for x in (output, weights)]
+        return output.stride(), *shapes
+
+    def watched(choose):
+        evicting_one = intercepted_by(choose)
+
+        def attend(module, *vectors, **options):
+            result = evicting_one(module, *vectors, **options)
+            own = choose(module, options)(module, *vectors, **options)
+            found.append((layouts(result), layouts(own)))
+            return result
+
+        return attend
+
+    intercepted_by, found = attention._intercepted, []
+    model, (ids, mask) = build(name), padded([20, 13])
+    monkeypatch.setattr(attention, "_intercepted", watched)
+    with evicting(model, "window", 8):
+        found.clear()  # of the pass that looks at the model
+        logits(model, ids, attention_mask=mask)
+    assert found
+    for evicted, own in found:
+        assert evicted == own
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

@@ -71,10 +71,20 @@ CONFIGS = {
 }  # fmt: skip
 
 
+# Models of which only some tests have to know.
+OTHER_CONFIGS = {
+    # It views what attention returns as another shape.
+    "jetmoe": lambda: _config(
+        "JetMoeConfig", num_hidden_layers=2, num_key_value_heads=4, kv_channels=16,
+        num_attention_heads=8, num_local_experts=4, num_experts_per_tok=2,
+    ),
+}  # fmt: skip
+
+
 def build(name: str, **options):
     """The model, ready to generate without end."""
     torch.manual_seed(7)
-    config = CONFIGS[name]()
+    config = (CONFIGS | OTHER_CONFIGS)[name]()
     for key, value in options.items():
         setattr(config, key, value)
     return transformers.AutoModelForCausalLM.from_config(config).eval()

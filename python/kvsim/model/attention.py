@@ -211,6 +211,9 @@ def _intercepted(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention])
     ) -> Result:
         attention = choose(module, options)
         call = Call(module, query, key, value, attention_mask, options, attention)
-        return call.attend() if _intercept is None else _intercept(call)
+        if _intercept is None:
+            return call.attend()
+        output, weights = _intercept(call)
+        return output.contiguous(), weights  # as all attention returns it: some models view it
 
     return attend
