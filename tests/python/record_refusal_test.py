@@ -166,6 +166,24 @@ def test_ways_to_generate_that_change_the_cache_are_refused(options, reason, pat
     refuse(build("llama"), path, reason, lambda model: generate(model, ids, 12, **options))
 
 
+def test_a_model_that_reads_its_text_again_above_a_length_is_refused(path):
+    factors = dict(short_factor=[1.0] * 8, long_factor=[4.0] * 8, factor=4.0)
+    rope = dict(rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=16)
+    config = _config(
+        "Phi3Config", original_max_position_embeddings=16, rope_parameters=rope | factors
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    refuse(
+        model, path, "after 16 tokens the model reads all of them again",
+        lambda model: generate(model, tokens(12), 8),
+    )  # fmt: skip
+
+
+def test_a_layer_that_attends_twice_is_refused(path):
+    model = transformers.AutoModelForCausalLM.from_config(_config("DiffLlamaConfig"))
+    refuse(model.eval(), path, "layer 0 attends twice in a forward pass", read)
+
+
 def test_a_cache_from_before_the_recording_is_refused(path):
     model = build("llama")
     with torch.no_grad():

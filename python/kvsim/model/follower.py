@@ -37,6 +37,7 @@ class Follower(ABC):
         self._generation: Generation | None = None
         self._consistency = Consistency()
         self._step: Step | None = None  # the forward pass that runs or that failed
+        self._called: set[int] = set()  # the layers that attended in this forward pass
         self._num_columns = 0  # tokens so far, padding included
         self._batch_size = 0
         self._shape: Shape | None = None
@@ -111,7 +112,7 @@ class Follower(ABC):
         step = read_step(model, args, kwargs)
         if step.seen == 0:
             if self._generation is not None and self._generation.has_begun:
-                raise RecordError("the model repeats its tokens; let it keep them: use_cache=True")
+                raise RecordError(_why_again(self._num_columns, kwargs))
             self._end_sequences(failed=self._step is not None)
             self._step = step
             self._begin(step)
@@ -125,6 +126,7 @@ class Follower(ABC):
                 "candidates or beams"
             )
         self._num_columns = step.real.shape[1]
+        self._called = set()
         self._feed(step)
 
     def _begin(self, step: Step) -> None:
@@ -158,6 +160,12 @@ class Follower(ABC):
             )
         if call.query.shape[2] != step.new or call.query.shape[0] != self._batch_size:
             raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")
+        if layer in self._called:
+            raise RecordError(
+                f"layer {layer} attends twice in a forward pass; a trace holds one attention per "
+                "layer and token"
+            )
+        self._called.add(layer)
         return self._attend(layer, call, step)
 
     def _check_shape(self, layer: int, call: Call, output: torch.Tensor) -> None:
@@ -175,6 +183,17 @@ class Follower(ABC):
         num_keys = call.key.shape[2]
         self._consistency.check_mask(layer, call.module, step, num_keys, call.mask, call.options)
         self._consistency.check_past(layer, call.key, step.new)
+
+
+def _why_again(num_tokens: int, kwargs: dict[str, Any]) -> str:
+    """Why a generation begins anew after so many tokens."""
+    if not kwargs.get("use_cache", True):
+        return "the model repeats its tokens; let it keep them: use_cache=True"
+    return (
+        f"after {num_tokens} tokens the model reads all of them again into a new cache, as Phi-3 "
+        "does where a text outgrows its first length; generate no further, or generate without "
+        "kvsim and let the model read the whole text in one forward pass"
+    )
 
 
 @contextmanager

@@ -74,7 +74,6 @@ class EvictingModel(Follower):
         self.num_begun = 0  # sequences
         self._columns = np.empty((0, 0), np.int32)  # the position of each column, or PADDING
         self._new_steps = torch.empty(0, 0, dtype=torch.int32)  # of the new columns, or NO_STEP
-        self._called: set[int] = set()  # layers of this forward pass
 
     @property
     def dropped_layers(self) -> set[int]:
@@ -117,7 +116,6 @@ class EvictingModel(Follower):
         return self._generation.prompt_columns - padding
 
     def _feed(self, step: Step) -> None:
-        self._called = set()
         if self._dropper:
             self._dropper.require(step.cache)
         ends = self._ends if len(self.batch) > 1 else set()
@@ -145,9 +143,6 @@ class EvictingModel(Follower):
             )
 
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
-        if layer in self._called:
-            raise RecordError(f"layer {layer} attends twice in a forward pass")
-        self._called.add(layer)
         dropped = self._dropper is not None and self._dropper.has_dropped(layer)
         if not dropped:
             self._check_cache(layer, call, step)
