@@ -63,7 +63,7 @@ class LookBack final : public Policy {
   }
 
   void update(const Step& step, std::span<double> scores) override {
-    forget_evicted(step);
+    follow_cache(step);
     std::vector<PastQuery>& arrived = past_.emplace_back();
     for (std::size_t head = 0; head < step.queries.size(); ++head) {
       PastQuery& past = arrived.emplace_back();
@@ -82,15 +82,22 @@ class LookBack final : public Policy {
   }
 
  private:
-  /// Follows the cache: what left since the last step leaves all lists and outputs, the newest
-  /// token joins the values.
-  void forget_evicted(const Step& step) {
+  void follow_cache(const Step& step) {
     std::vector<std::size_t> stayed;  // slots of the cache before
     std::vector<std::size_t> left;
     for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
       (tokens_[slot] == step.tokens[stayed.size()] ? stayed : left).push_back(slot);
     }
+    if (!left.empty()) forget(left, stayed);
     tokens_.assign(step.tokens.begin(), step.tokens.end());
+    for (std::size_t slot = values_.size(); slot < step.tokens.size(); ++slot) {
+      const std::span<const float> value = step.values[slot];
+      values_.emplace_back(value.begin(), value.end());
+      squares_.push_back(dot(values_.back(), values_.back()));
+    }
+  }
+
+  void forget(const std::vector<std::size_t>& left, const std::vector<std::size_t>& stayed) {
     // Where a whole prompt is cut, it takes less to compute the outputs of what stays.
     if (left.size() > past_.size()) forget_outputs();
     for (const std::size_t slot : left) take_out(slot);
@@ -103,11 +110,6 @@ class LookBack final : public Policy {
     }
     keep(stayed, values_);
     keep(stayed, squares_);
-    for (std::size_t slot = values_.size(); slot < step.tokens.size(); ++slot) {
-      const std::span<const float> value = step.values[slot];
-      values_.emplace_back(value.begin(), value.end());
-      squares_.push_back(dot(values_.back(), values_.back()));
-    }
   }
 
   template <class T>
