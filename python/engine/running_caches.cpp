@@ -277,6 +277,7 @@ void bind_running_caches(nb::module_& module) {
       .def_prop_ro("peak_tokens", &peak_tokens)
       .def_prop_ro("cache_bytes", &cache_bytes)
       .def_prop_ro("is_plain", &RunningCaches::is_plain)
+      .def_prop_ro("rotates_to_slots", &RunningCaches::rotates_to_slots)
       .def_prop_ro("scope", [](const RunningCaches& caches) { return scope_name(caches.scope()); })
       .def_prop_ro("policy", [](const RunningCaches& caches) { return caches.policy().text(); })
       .def_prop_ro("policy_code",

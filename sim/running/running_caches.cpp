@@ -59,6 +59,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   const Rules rules = rules_of(policy, configuration_.budget);
   check_shape(rules);
   is_plain_ = !policy.is_estimator() && rules.is_exact();
+  rotates_to_slots_ = rules.slot_positions;
   scope_ = policy.is_estimator() ? Scope::head : rules.scope;
   for (const int layer : shape_.layers) {
     for (int head = 0; head < shape_.kv_heads; ++head) {

@@ -58,6 +58,8 @@ class RunningCaches {
   /// Whether each step attends to original tokens at their positions in the text, so that a mask
   /// can stand for the cache.
   bool is_plain() const { return is_plain_; }
+  /// Whether keys are rotated to their slot of the cache, by RunningShape::rotation.
+  bool rotates_to_slots() const { return rotates_to_slots_; }
   Scope scope() const { return scope_; }
   int prompt_length() const { return prompt_; }
 
@@ -87,6 +89,7 @@ class RunningCaches {
   int num_tokens_;  // of the whole text; 0: not known
   bool has_failed_ = false;
   bool is_plain_ = true;
+  bool rotates_to_slots_ = false;
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;
   std::vector<std::unique_ptr<RunningUnit>> units_;      // by layer, then KV head

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from record_zoo import build, tokens
+from record_zoo import build, longrope, tokens
 
 LENGTH = 40
 
@@ -67,3 +67,13 @@ def test_what_ends_a_batch_names_the_text_and_the_policies_in_it(monkeypatch):
 def test_what_needs_more_than_the_run_is_refused(policy, message):
     with pytest.raises(kvsim.UsageError, match=message):
         evaluate(build("llama"), policy, 8, loop="adaptive")
+
+
+def test_slots_are_rotated_by_the_frequencies_that_the_model_has_for_the_text():
+    frames = [
+        evaluate(longrope(36, short_factor=[short] * 8), "sink:positions=slot", 12, loop="adaptive")
+        for short in (1.0, 2.0)  # of texts of up to 36 tokens; this one has 40
+    ]
+    numbers = ["nll_full", "nll", "kl_mean"]
+    assert frames[0][numbers].equals(frames[1][numbers])
+    assert (frames[0].kl_mean > 1e-3).all()

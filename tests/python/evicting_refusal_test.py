@@ -8,7 +8,7 @@ import kvsim
 from kvsim.closed_loop import evicting
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, recording
-from record_zoo import _config, build, generate, tokens
+from record_zoo import _config, build, generate, longrope, tokens
 
 
 def read(model):
@@ -149,3 +149,17 @@ def test_asking_before_any_text():
         cache.kept(3, 0)
     with pytest.raises(kvsim.UsageError, match=r"kv_head: expected 0\.\.1, found 2"):
         cache.evicted_after(0, 2)
+
+
+def test_slots_above_the_length_at_which_a_model_rotates_otherwise():
+    reason = "with 40 tokens the model rotates keys by other frequencies than with few"
+    slots = dict(policy="sink:positions=slot", budget=8, error=RecordError, run=read_40)
+    refuse(reason, model=longrope(36), **slots)
+    model = longrope(36)
+    with evicting(model, "sink", 8):
+        read_40(model)
+
+
+def read_40(model):
+    with torch.no_grad():
+        model(tokens(40))

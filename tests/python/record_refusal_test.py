@@ -6,7 +6,7 @@ import transformers
 
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordError, RecordWarning, UsageError, recording
-from record_zoo import _config, build, generate, padded, refuse, tokens
+from record_zoo import _config, build, generate, longrope, padded, refuse, tokens
 
 
 def refuse_the_second(model, path, reason, run, error=RecordError, **options):
@@ -167,14 +167,8 @@ def test_ways_to_generate_that_change_the_cache_are_refused(options, reason, pat
 
 
 def test_a_model_that_reads_its_text_again_above_a_length_is_refused(path):
-    factors = dict(short_factor=[1.0] * 8, long_factor=[4.0] * 8, factor=4.0)
-    rope = dict(rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=16)
-    config = _config(
-        "Phi3Config", original_max_position_embeddings=16, rope_parameters=rope | factors
-    )
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
     refuse(
-        model, path, "after 16 tokens the model reads all of them again",
+        longrope(16), path, "after 16 tokens the model reads all of them again",
         lambda model: generate(model, tokens(12), 8),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kvsim.record import RecordWarning, recording
-from record_zoo import build, generate, padded, tokens
+from record_zoo import build, generate, longrope, padded, tokens
 
 KNOWN = {  # name: (the module whose output is not rotated yet, style, rotated dimensions)
     "llama": ("k_proj", "half", 16),
@@ -129,3 +129,19 @@ def test_a_rotation_that_changes_with_the_length(tmp_path):
             generate(model, tokens(length), 2)
         with h5py.File(path) as file:
             assert ("rope" in file) == known
+
+
+@pytest.mark.parametrize(
+    ("lengths", "frequency"), [((40, 30), 1), ((100,), 1 / 4), ((40, 100, 30), None)]
+)
+def test_texts_of_which_the_model_rotates_some_otherwise_have_no_rotation(
+    lengths, frequency, tmp_path, recwarn
+):
+    model, path = longrope(64), tmp_path / "t.h5"
+    with recording(model, path, dtype="float32"), torch.no_grad():
+        for length in lengths:
+            model(tokens(length))
+    with h5py.File(path) as file:
+        assert (file["rope/inv_freq"][0] if "rope" in file else None) == frequency
+    notes = [str(note.message) for note in recwarn if note.category is RecordWarning]
+    assert (frequency is None) == any("not all texts, layers and steps" in note for note in notes)

@@ -71,6 +71,16 @@ CONFIGS = {
 }  # fmt: skip
 
 
+def longrope(first_length: int, **factors):
+    """Rotates by one set of factors up to a length, by another one above."""
+    lengths = dict(original_max_position_embeddings=first_length)
+    both = dict(short_factor=[1.0] * 8, long_factor=[4.0] * 8) | factors
+    rope = dict(rope_type="longrope", rope_theta=1e4, factor=4.0, **lengths, **both)
+    config = _config("Phi3Config", **GROUPED, **lengths, rope_parameters=rope)
+    torch.manual_seed(7)
+    return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
 # Models of which only some tests have to know.
 OTHER_CONFIGS = {
     # It views what attention returns as another shape.

@@ -10,8 +10,9 @@ import torch
 
 from ..errors import RecordError
 from ..model.cache import cache_argument, returned_cache
+from ..model.rope import rotates_by_length
 from .evicting_model import EvictingModel
-from .evicting_model.geometry import Geometry, geometry_of
+from .evicting_model.geometry import PROBED_TOKENS, Geometry, geometry_of
 from .loops import How, Job, Outcome, Plan
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def run(
 
     Raises what kvsim.evicting raises.
     """
-    geometry = geometry_of(model)
+    length = len(job.ids) if rotates_by_length(model) else PROBED_TOKENS
+    geometry = geometry_of(model, length)
     estimators = _estimators(plans, how)
     in_passes: list[tuple[Plan, Any]] = []
     in_steps: list[tuple[Plan, Any]] = []

@@ -47,7 +47,8 @@ class RopeWitness:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._found: dict[int, Rope | None] = {}
+        self._found: dict[int, set[Rope | None]] = {}  # per layer, of all texts
+        self._of_text: dict[int, Rope | None] = {}  # per layer, of the texts being read
         self._last: tuple[torch.Tensor, torch.Tensor] | None = None
         self._replaced: list[tuple[Any, Callable[..., Any]]] = []
         for name in {type(module).__module__ for module in model.modules()}:
@@ -60,7 +61,7 @@ class RopeWitness:
     @property
     def rotates(self) -> bool:
         """Whether the model has a rotary embedding."""
-        return bool(_candidates(self._model))
+        return bool(rotations_of(self._model))
 
     def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
         def watched(query: torch.Tensor, key: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -74,18 +75,18 @@ class RopeWitness:
     def look(
         self, layer: int, keys: torch.Tensor, real_new: torch.Tensor, first: list[int]
     ) -> None:
-        """Finds the rotation of a layer, once, from the new keys [batch, heads, new, dim].
+        """Finds the rotation of a layer, once per text, from new keys [batch, heads, new, dim].
 
         `first` is the position of each sequence's first new real token.
         """
         last, self._last = self._last, None
-        if layer in self._found:
+        if layer in self._of_text:
             return
         place = _place(real_new, first)
         if place is None:
             return  # the rotation leaves position 0 unchanged: wait for another token
         sequence, row, position = place
-        self._found[layer] = None
+        self._of_text[layer] = None
         if last is None:
             return
         before, after = last
@@ -98,22 +99,33 @@ class RopeWitness:
         length = one_before.norm()
         errors = {
             rope: float((rope.unrotate(one_after, position) - one_before).norm() / length)
-            for rope in _candidates(self._model)
+            for rope in rotations_of(self._model)
             if 2 * len(rope.inv_freq) <= after.shape[3]
         }
         best = min(errors, key=errors.__getitem__, default=None)
         if best is not None and errors[best] < TOLERANCE:
-            self._found[layer] = best
+            self._of_text[layer] = best
 
     def forget(self) -> None:
         """Releases the last keys."""
         self._last = None
 
+    def end_texts(self) -> None:
+        """Those that were read are whole: a rotation that changed within them is unknown."""
+        unchanged = rotations_of(self._model)
+        for layer, rope in self._of_text.items():
+            self._found.setdefault(layer, set()).add(rope if rope in unchanged else None)
+        self.leave_out_texts()
+
+    def leave_out_texts(self) -> None:
+        """Those that were read do not count."""
+        self._of_text = {}
+        self.forget()
+
     def result(self, layers: list[int]) -> Rope | None:
-        """The rotation, if all these layers share it and the model has not changed it since."""
-        found = {self._found.get(layer) for layer in layers}
-        rope = found.pop() if len(found) == 1 else None
-        return rope if rope in _candidates(self._model) else None
+        """The rotation that all these layers share in all texts."""
+        found = set().union(*(self._found.get(layer, {None}) for layer in layers))
+        return found.pop() if len(found) == 1 else None
 
     def close(self) -> None:
         """Restores the model's own functions."""
@@ -133,7 +145,19 @@ def _place(real_new: torch.Tensor, first: list[int]) -> tuple[int, int, int] | N
     return None
 
 
-def _candidates(model: torch.nn.Module) -> list[Rope]:
+def rotates_by_length(model: torch.nn.Module) -> bool:
+    """Whether the frequencies depend on how long a text is (LongRoPE, dynamic NTK)."""
+    kinds = {kind for module in model.modules() for kind in _kinds_of(module)}
+    return not kinds.isdisjoint(("longrope", "dynamic"))
+
+
+def _kinds_of(module: torch.nn.Module) -> list[str]:
+    kind = getattr(module, "rope_type", None)  # a dict where layers have several
+    return list(kind.values()) if isinstance(kind, dict) else [kind] if kind else []
+
+
+def rotations_of(model: torch.nn.Module) -> list[Rope]:
+    """What the model's rotary embeddings have computed with last, each in both styles."""
     found: dict[Rope, None] = {}
     for module in model.modules():
         if "RotaryEmbedding" not in type(module).__name__:

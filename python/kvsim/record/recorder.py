@@ -165,10 +165,11 @@ class Recorder(Follower):
         if failed:
             self._leave_out(batch)
             batch = []
+            self._witness.leave_out_texts()
+        self._witness.end_texts()
         with self.paused():
             for sequence in batch:
                 self._end_sequence(sequence)
-        self._witness.forget()
         self._file.spool.clear()
 
     def _end_sequence(self, sequence: Sequence) -> None:
@@ -258,8 +259,8 @@ class Recorder(Follower):
             self._file.write_attributes("/rope", kind | {"attention_factor": rope.attention_factor})
         elif self._witness.rotates:
             warnings.warn(
-                "the trace does not say how keys are rotated: not all layers and steps do it "
-                "alike, or not by position in the text; positions=slot cannot be replayed on it",
+                "the trace does not say how keys are rotated: not all texts, layers and steps do "
+                "it alike, or not by position in the text; positions=slot cannot be replayed on it",
                 RecordWarning,
             )
 

@@ -11,7 +11,7 @@ from ...errors import RecordError
 from ...model.attention import Call, Result
 from ...model.follower import Follower
 from ...model.masks import Reach
-from ...model.rope import RopeWitness
+from ...model.rope import Rope, RopeWitness
 from ...model.shape import Shape
 from ...model.steps import Step
 
@@ -27,10 +27,11 @@ class Geometry:
     reaches: dict[int, Reach]  # of every layer
     sinks: dict[int, list[float]]  # learned logits, a number per query head, of some layers
     element_bytes: int  # of a number in the model's own cache
-    rope: dict[str, Any] | None  # None: none that is the same in all layers
+    rope: Rope | None  # None: none that is the same in all layers
 
     def for_engine(self) -> dict[str, Any]:
         """As the engine takes it."""
+        rope = self.rope
         return {
             "layers": list(self.layers),
             "query_heads": self.shape.num_query_heads,
@@ -43,12 +44,14 @@ class Geometry:
             "chunks": {at: each.chunk for at, each in self.reaches.items() if each.chunk},
             "sinks": self.sinks,
             "element_bytes": self.element_bytes,
-            "rope": self.rope,
+            "rope": None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
         }
 
 
-def geometry_of(model: torch.nn.Module) -> Geometry:
-    """The geometry, from a forward pass over PROBED_TOKENS tokens without a cache.
+def geometry_of(model: torch.nn.Module, num_tokens: int = PROBED_TOKENS) -> Geometry:
+    """The geometry, from a forward pass over so many tokens without a cache.
+
+    A model that rotates by frequencies that depend on the length has those of such a text.
 
     Raises RecordError for a model whose attention a trace cannot express.
     """
@@ -57,8 +60,7 @@ def geometry_of(model: torch.nn.Module) -> Geometry:
     try:
         probe = Probe(model, witness, config.num_hidden_layers)
         room = getattr(config, "max_position_embeddings", None) or PROBED_TOKENS
-        count = min(PROBED_TOKENS, room, config.vocab_size)
-        ids = torch.arange(count, device=model.device)[None]
+        ids = torch.arange(min(num_tokens, room), device=model.device)[None] % config.vocab_size
         with probe.following(model), torch.no_grad():
             model(input_ids=ids, use_cache=False)
         return probe.geometry()
@@ -79,14 +81,14 @@ class Probe(Follower):
         layers = sorted(self._consistency.layers)
         if self._shape is None:
             raise RecordError(f"{self._name} has no attention that can be followed")
-        rope = self._witness.result(layers)
+        self._witness.end_texts()
         return Geometry(
             shape=self._shape,
             layers=tuple(layers),
             reaches={layer: self._consistency.reach(layer) for layer in layers},
             sinks={layer: logits.tolist() for layer, logits in self._sinks.items()},
             element_bytes=self._element_bytes,
-            rope=None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
+            rope=self._witness.result(layers),
         )
 
     def _begin_sequences(self, step: Step) -> None:

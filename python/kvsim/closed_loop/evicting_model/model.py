@@ -15,6 +15,7 @@ from ...model.cache import returned_cache
 from ...model.follower import Follower
 from ...model.masks import Reach
 from ...model.member import Member
+from ...model.rope import rotations_of
 from ...model.steps import Step
 from .dropping import Dropper
 from .geometry import Geometry
@@ -64,6 +65,7 @@ class EvictingModel(Follower):
         most_bytes: int = MOST_BYTES,
     ) -> None:
         super().__init__(model, set(geometry.layers))
+        self._model = model
         self.geometry, self._make_caches = geometry, make_caches
         self._protocol, self._prompt_length = protocol, prompt_length
         self._ends = end_tokens or set()
@@ -149,6 +151,7 @@ class EvictingModel(Follower):
             reach = self.geometry.reaches[layer]
             if not self._consistency.allows(layer, reach):
                 raise RecordError(f"layer {layer} has {reach}, which its masks do not have")
+        self._require_rotation()
         vectors = self._vectors(layer, call)
         plain = [index for index, each in enumerate(self.batch) if each.caches.is_plain]
         others = [index for index, each in enumerate(self.batch) if not each.caches.is_plain]
@@ -163,6 +166,16 @@ class EvictingModel(Follower):
                 output[index, new] = rows[new].to(output.device, output.dtype)
         self._check_shape(layer, call, output)
         return output, weights
+
+    def _require_rotation(self) -> None:
+        """Raises RecordError where caches rotate keys otherwise than the model by now does."""
+        if len(self._called) > 1 or not any(each.caches.rotates_to_slots for each in self.batch):
+            return
+        if self.geometry.rope not in rotations_of(self._model):
+            raise RecordError(
+                f"with {self._columns.shape[1]} tokens the model rotates keys by other frequencies "
+                "than with few, as LongRoPE and dynamic NTK do; positions=slot cannot follow that"
+            )
 
     def _new_after_prompt(self, sequence: Sequence) -> torch.Tensor:
         """The rows of a sequence's new tokens that follow its prompt, which attends in full."""
