@@ -105,9 +105,7 @@ def test_weights_of_layers_rank_better_than_any_plain_number(loops):
 def test_policies_that_ran_in_the_adaptive_loop_did_so_on_every_text(both):
     adaptive = both[both.loop == "adaptive"]
     texts_of = adaptive.groupby(["name", "point"]).sequence.nunique().unstack()
-    assert (texts_of[["10%", "20%"]] == len(texts())).all(axis=None)
-    of_all = texts_of.dropna()
-    assert len(of_all) == 12 and (of_all == len(texts())).all(axis=None)
+    assert texts_of.shape == (20, 4) and (texts_of == len(texts())).all(axis=None)
     assert adaptive.kept_overlap.between(0.3, 1).all()
 
 
