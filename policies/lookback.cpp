@@ -22,7 +22,7 @@ namespace {
 struct PastQuery {
   std::vector<double> weights;  // exp(logit - the largest)
   double sink = 0;              // the same of a learned sink, which stays and has no value
-  std::vector<double> given;    // the output of the step, [value_dim]
+  std::vector<double> given;    // the output of the step, [value_dim]; empty with target=now
 
   // Over those tokens; follow every token that leaves. Empty until a step evicts.
   double sum = 0;                    // of the weights
@@ -68,7 +68,7 @@ class LookBack final : public Policy {
     for (std::size_t head = 0; head < step.queries.size(); ++head) {
       PastQuery& past = arrived.emplace_back();
       set_weights(head, step, past);
-      past.given = output_of(past);
+      if (given_) past.given = output_of(past);
     }
     if (std::ssize(past_) > window_) past_.pop_front();
     if (step.overflow == 0) return;

@@ -58,7 +58,7 @@ class RunningCaches {
   /// Whether each step attends to original tokens at their positions in the text, so that a mask
   /// can stand for the cache.
   bool is_plain() const { return is_plain_; }
-  /// Whether keys are rotated to their slot of the cache, by RunningShape::rotation.
+  /// Whether keys are rotated to their slot of the cache, by ModelShape::rope.
   bool rotates_to_slots() const { return rotates_to_slots_; }
   Scope scope() const { return scope_; }
   int prompt_length() const { return prompt_; }
