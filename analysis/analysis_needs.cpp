@@ -81,7 +81,7 @@ void check_stream(const AnalysisInfo& info, const SweepPlan& plan) {
   for (const PlannedUnit& unit : plan.units) {
     const Trace& trace = plan.traces[unit.trace];
     const UnitName& name = unit.unit.name;
-    const int heads = trace.header().num_kv_heads;
+    const int heads = unit.unit.shape.num_kv_heads;
     const std::size_t found = layer_info(trace, name).kv_heads.size();
     if (found == static_cast<std::size_t>(heads)) continue;
     throw DataError(fmt::format(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/attention/attention_blocks.h"
+#include "sim/sweep/selection.h"
 #include "traces/residual_stream.h"
 
 namespace kvsim {
@@ -37,7 +38,8 @@ LayerStream::LayerStream(const Matrix& r, const Matrix& a, const Matrix& f) {
 Matrix attention_added(const Trace& trace, const std::string& sequence, int layer,
                        const Backend& backend) {
   Matrix added;
-  for (int kv_head = 0; kv_head < trace.header().num_kv_heads; ++kv_head) {
+  const int kv_heads = layer_info(trace, {sequence, layer, 0}).shape.num_kv_heads;
+  for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
     const Unit unit =
         trace.read_unit({sequence, layer, kv_head}, {.text = false, .gradients = false});
     const Eigen::Index hidden = unit.output_projection.front().cols();

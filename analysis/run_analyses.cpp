@@ -174,7 +174,7 @@ std::size_t AnalysisPlan::memory_bytes() const {
   std::map<std::pair<std::size_t, std::string>, std::size_t> of_sequence;
   std::size_t largest = 0;
   for (const PlannedUnit& unit : sweep.units) {
-    const auto group = static_cast<std::size_t>(sweep.traces[unit.trace].header().group_size());
+    const auto group = static_cast<std::size_t>(unit.unit.shape.group_size());
     const std::size_t per_token = sizeof(std::int32_t) + 2 * sizeof(float) * group;
     std::size_t& sum = of_sequence[{unit.trace, unit.unit.name.sequence}];
     sum += unit.replays.size() * static_cast<std::size_t>(unit.unit.num_tokens) * per_token;

@@ -1,7 +1,7 @@
 #include "traces/first_reading.h"
 
+#include <map>
 #include <memory>
-#include <set>
 
 #include "traces/hdf5/hdf5_lock.h"
 #include "traces/tokens.h"
@@ -10,9 +10,8 @@
 namespace kvsim {
 namespace {
 
-void read_all(const GroupReader& root, const TraceHeader& header,
-              const std::vector<SequenceInfo>& sequences) {
-  std::set<int> with_projection;
+void read_all(const GroupReader& root, const std::vector<SequenceInfo>& sequences) {
+  std::map<int, LayerShape> with_projection;
   for (const SequenceInfo& sequence : sequences) {
     {
       const Hdf5Lock lock;
@@ -24,17 +23,16 @@ void read_all(const GroupReader& root, const TraceHeader& header,
     for (const LayerInfo& layer : sequence.layers) {
       const auto data = [&] {
         const Hdf5Lock lock;
-        return ClosedUnderLock<LayerData>(
-            new LayerData(open_layer(root, header, sequence, layer.index)));
+        return ClosedUnderLock<LayerData>(new LayerData(open_layer(root, sequence, layer)));
       }();
       for (const auto& [id, dataset] : data->matrices) dataset.try_library();
-      if (layer.hidden > 0) with_projection.insert(layer.index);
+      if (layer.hidden > 0) with_projection.emplace(layer.index, layer.shape);
     }
   }
-  for (const int layer : with_projection) {
-    const auto projection = [&] {
+  for (const auto& [layer, shape] : with_projection) {
+    const auto projection = [&, index = layer, &sizes = shape] {
       const Hdf5Lock lock;
-      auto opened = open_projection(root, header, layer);
+      auto opened = open_projection(root, sizes, index);
       return ClosedUnderLock<HeadDataset>(opened ? new HeadDataset(*opened) : nullptr);
     }();
     if (projection) projection->try_library();
@@ -43,10 +41,9 @@ void read_all(const GroupReader& root, const TraceHeader& header,
 
 }  // namespace
 
-void read_by_library(const GroupReader& root, const TraceHeader& header,
-                     const std::vector<SequenceInfo>& sequences) {
+void read_by_library(const GroupReader& root, const std::vector<SequenceInfo>& sequences) {
   try {
-    read_all(root, header, sequences);
+    read_all(root, sequences);
   } catch (const H5::Exception& error) {
     Place{root.place().file, ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
                                       "copy it again or " + root.fix());

@@ -12,21 +12,21 @@ namespace {
 
 const std::string kRecordModelAgain = "record the file again, or without /model";
 
-hsize_t size_of(const Axis& axis, const TraceHeader& header, int tokens) {
+hsize_t size_of(const Axis& axis, const LayerShape& shape, int tokens) {
   const auto size = [](int number) { return static_cast<hsize_t>(number); };
   switch (axis.size) {
     case Axis::Size::query_heads:
-      return size(header.num_query_heads);
+      return size(shape.num_query_heads);
     case Axis::Size::kv_heads:
-      return size(header.num_kv_heads);
+      return size(shape.num_kv_heads);
     case Axis::Size::tokens:
       return size(tokens);
     case Axis::Size::head_dim:
-      return size(header.head_dim);
+      return size(shape.head_dim);
     case Axis::Size::value_dim:
-      return size(header.value_dim);
+      return size(shape.value_dim);
     case Axis::Size::head_outputs:
-      return size(header.num_query_heads) * size(header.value_dim);
+      return size(shape.num_query_heads) * size(shape.value_dim);
     case Axis::Size::any:
       break;
   }
@@ -36,20 +36,20 @@ hsize_t size_of(const Axis& axis, const TraceHeader& header, int tokens) {
 /// Opens a declared dataset of a group. Nothing if it is optional and not there, or there as a
 /// whole and never written.
 std::optional<HeadDataset> open_declared(const GroupReader& group, const DatasetInfo& info,
-                                         const TraceHeader& header, int tokens) {
+                                         const LayerShape& shape, int tokens) {
   const std::string name(info.name);
   if (info.optional && !group.contains(name)) return {};
-  std::vector<hsize_t> shape;
+  std::vector<hsize_t> sizes;
   for (int axis = 0; axis < info.num_axes(); ++axis) {
-    shape.push_back(size_of(info.axes[axis], header, tokens));
+    sizes.push_back(size_of(info.axes[axis], shape, tokens));
   }
-  HeadDataset opened(group, name, shape);
+  HeadDataset opened(group, name, sizes);
   if (info.is_whole() && !opened.contains(0)) return {};
   return opened;
 }
 
-int gradient_head(int sample, int kv_head, int member, const TraceHeader& header) {
-  return sample * header.num_query_heads + kv_head * header.group_size() + member;
+int gradient_head(int sample, int kv_head, int member, const LayerShape& shape) {
+  return sample * shape.num_query_heads + kv_head * shape.group_size() + member;
 }
 
 }  // namespace
@@ -59,11 +59,11 @@ const HeadDataset* LayerData::find(Dataset dataset) const {
   return found == matrices.end() ? nullptr : &found->second;
 }
 
-LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens) {
+LayerData open_datasets(const GroupReader& layer, const LayerShape& shape, int tokens) {
   LayerData data;
   for (const DatasetInfo& info : datasets()) {
     if (info.level != Level::layer || !info.is_matrices()) continue;
-    if (auto opened = open_declared(layer, info, header, tokens)) {
+    if (auto opened = open_declared(layer, info, shape, tokens)) {
       data.matrices.emplace(info.id, std::move(*opened));
     }
   }
@@ -72,16 +72,16 @@ LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int
     data.gradient_scale = attributes.positive("scale");
     attributes.integer("label_seed", 0);
   }
-  data.sink_logit = read_sink_logit(layer, header.num_query_heads);
+  data.sink_logit = read_sink_logit(layer, shape.num_query_heads);
   return data;
 }
 
-bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const TraceHeader& header) {
+bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const LayerShape& shape) {
   const HeadDataset* const found = data.find(dataset);
   if (found == nullptr) return false;
   const int heads = found->size(static_cast<int>(found->shape().size()) - 3);
   const int samples = found->num_heads() / heads;
-  const int of_unit = heads / header.num_kv_heads;
+  const int of_unit = heads / shape.num_kv_heads;
   for (int head = kv_head * of_unit; head < (kv_head + 1) * of_unit; ++head) {
     int written = 0;
     for (int sample = 0; sample < samples; ++sample) {
@@ -97,13 +97,13 @@ bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const Tr
 }
 
 std::vector<std::vector<Matrix>> read_gradients(const LayerData& data, int kv_head,
-                                                const TraceHeader& header) {
+                                                const LayerShape& shape) {
   const HeadDataset& stored = data.matrices.at(Dataset::output_score_grad);
   const auto scale = static_cast<float>(data.gradient_scale);
   std::vector<std::vector<Matrix>> gradients(stored.size(0));
   for (int sample = 0; sample < stored.size(0); ++sample) {
-    for (int member = 0; member < header.group_size(); ++member) {
-      Matrix gradient = stored.read(gradient_head(sample, kv_head, member, header)) * scale;
+    for (int member = 0; member < shape.group_size(); ++member) {
+      Matrix gradient = stored.read(gradient_head(sample, kv_head, member, shape)) * scale;
       if (!gradient.allFinite()) {
         stored.place().attribute("scale").fail(
             "gradients that fit float32", fmt::format("{}", data.gradient_scale), stored.fix());
@@ -134,7 +134,7 @@ std::vector<double> residual_squares(const HeadDataset& residual) {
   return squares;
 }
 
-std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceHeader& header,
+std::optional<HeadDataset> open_projection(const GroupReader& root, const LayerShape& shape,
                                            int layer) {
   if (!root.contains("model")) return {};
   const GroupReader model = root.group("model", kRecordModelAgain);
@@ -143,15 +143,15 @@ std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceH
   const std::string name = fmt::format("{}", layer);
   if (!layers.contains(name)) return {};
   const GroupReader group = layers.group(name, kRecordModelAgain);
-  return open_declared(group, info_of(Dataset::output_projection), header, 0);
+  return open_declared(group, info_of(Dataset::output_projection), shape, 0);
 }
 
-std::vector<Matrix> read_projection(const HeadDataset& projection, const TraceHeader& header,
+std::vector<Matrix> read_projection(const HeadDataset& projection, const LayerShape& shape,
                                     const UnitName& name) {
   std::vector<Matrix> heads;
-  for (int member = 0; member < header.group_size(); ++member) {
-    const int head = name.kv_head * header.group_size() + member;
-    heads.push_back(projection.read_rows(0, head * header.value_dim, header.value_dim));
+  for (int member = 0; member < shape.group_size(); ++member) {
+    const int head = name.kv_head * shape.group_size() + member;
+    heads.push_back(projection.read_rows(0, head * shape.value_dim, shape.value_dim));
   }
   return heads;
 }

@@ -29,16 +29,16 @@ struct LayerData {
 // hold it for what reads their numbers.
 
 /// Opens the datasets of a layer of so many tokens. Throws DataError.
-LayerData open_datasets(const GroupReader& layer, const TraceHeader& header, int tokens);
+LayerData open_datasets(const GroupReader& layer, const LayerShape& shape, int tokens);
 
 /// Whether the dataset is there and all heads of the KV head were written, it or its query heads.
 /// Throws DataError if only some of the samples of a head were.
-bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const TraceHeader& header);
+bool contains_unit(const LayerData& data, Dataset dataset, int kv_head, const LayerShape& shape);
 
 /// The gradients of the query heads of a KV head: per sample one [tokens, value_dim] per head.
 /// Throws DataError.
 std::vector<std::vector<Matrix>> read_gradients(const LayerData& data, int kv_head,
-                                                const TraceHeader& header);
+                                                const LayerShape& shape);
 
 /// Shows all rows of a dataset of one head, in order. Throws DataError.
 void for_each_rows(const HeadDataset& dataset, const SeeRows& see);
@@ -48,11 +48,11 @@ std::vector<double> residual_squares(const HeadDataset& residual);
 
 /// `/model/layers/<layer>/output_projection`, [query heads * value_dim, hidden]; nothing if the
 /// file lacks it. Throws DataError.
-std::optional<HeadDataset> open_projection(const GroupReader& root, const TraceHeader& header,
+std::optional<HeadDataset> open_projection(const GroupReader& root, const LayerShape& shape,
                                            int layer);
 
 /// Of that, the rows of each query head of the unit, [value_dim, hidden]. Throws DataError.
-std::vector<Matrix> read_projection(const HeadDataset& projection, const TraceHeader& header,
+std::vector<Matrix> read_projection(const HeadDataset& projection, const LayerShape& shape,
                                     const UnitName& name);
 
 }  // namespace kvsim

@@ -62,14 +62,15 @@ struct Trace::File {
   }
 
   /// The datasets of the unit's layer, to be read and closed without the lock.
-  ClosedUnderLock<LayerData> layer_data(const SequenceInfo& sequence, int layer) const {
+  ClosedUnderLock<LayerData> layer_data(const SequenceInfo& sequence,
+                                        const LayerInfo& layer) const {
     return with_hdf5([&] {
-      return ClosedUnderLock<LayerData>(new LayerData(open_layer(*root, header, sequence, layer)));
+      return ClosedUnderLock<LayerData>(new LayerData(open_layer(*root, sequence, layer)));
     });
   }
 
   /// Of the layer's output projection, the rows of the unit's query heads; empty if not recorded.
-  std::vector<Matrix> projection(const UnitName& name);
+  std::vector<Matrix> projection(const UnitName& name, const LayerShape& shape);
 
   std::filesystem::path path;
   std::optional<GroupReader> root;  ///< keeps the file open
@@ -124,14 +125,14 @@ void Trace::File::identify() {
                            : root->attributes().optional_text("trace_id");
 }
 
-std::vector<Matrix> Trace::File::projection(const UnitName& name) {
+std::vector<Matrix> Trace::File::projection(const UnitName& name, const LayerShape& shape) {
   const auto dataset = with_hdf5([&] {
-    auto opened = open_projection(*root, header, name.layer);
+    auto opened = open_projection(*root, shape, name.layer);
     return ClosedUnderLock<HeadDataset>(opened ? new HeadDataset(*opened) : nullptr);
   });
   if (!dataset) return {};
   cache.check_projection(name.layer, *dataset);
-  return read_projection(*dataset, header, name);
+  return read_projection(*dataset, shape, name);
 }
 
 /// The vectors of one unit, whose datasets stay open.
@@ -141,10 +142,11 @@ class Trace::Rows final : public UnitRows {
       : file_(std::move(file)),
         kv_head_(name.kv_head),
         values_(values),
-        bound_(layer_place(file_->path, name), file_->header.scale) {
+        layer_(*file_->find(name).second),
+        bound_(layer_place(file_->path, name), layer_.shape.scale) {
     const SequenceInfo& sequence = *file_->find(name).first;
     num_tokens_ = sequence.num_tokens;
-    data_ = file_->layer_data(sequence, name.layer);
+    data_ = file_->layer_data(sequence, layer_);
     at_once_ = std::max({data_->query().rows_at_once(), data_->key().rows_at_once(),
                          data_->value().rows_at_once()});
   }
@@ -153,7 +155,7 @@ class Trace::Rows final : public UnitRows {
 
   void read(int first, UnitPart& part) override {
     const int count = std::min(at_once_, num_tokens_ - first);
-    const int group_size = file_->header.group_size();
+    const int group_size = layer_.shape.group_size();
     part.first = first;
     part.query.resize(static_cast<std::size_t>(group_size));
     query_digests_.resize(part.query.size());
@@ -170,6 +172,7 @@ class Trace::Rows final : public UnitRows {
   std::shared_ptr<const File> file_;
   int kv_head_;
   bool values_;
+  const LayerInfo& layer_;
   LogitBound bound_;
   int num_tokens_ = 0;
   int at_once_ = 0;
@@ -193,7 +196,7 @@ Trace::Trace(const std::filesystem::path& file, const GuardLimits& limits)
   try_in_child(file.string(), kCopyOrRecordAgain, limits, [&] {
     File tried(file);
     open(tried);
-    read_by_library(*tried.root, tried.header, tried.sequences);
+    read_by_library(*tried.root, tried.sequences);
   });
   open(*file_);
   file_->with_hdf5([&] { file_->identify(); });
@@ -237,22 +240,23 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
   Unit unit;
   unit.name = name;
   unit.prompt_length = sequence->prompt_length;
-  unit.scale = static_cast<float>(header().scale);
+  const LayerShape& shape = layer->shape;
+  unit.scale = static_cast<float>(shape.scale);
   if (header().logit_softcap) unit.logit_softcap = static_cast<float>(*header().logit_softcap);
   unit.sliding_window = layer->sliding_window;
   unit.attention_chunk = layer->attention_chunk;
-  unit.rope = header().rope;
+  unit.rope = shape.rope;
   unit.key_bytes = layer->key_bytes;
   unit.value_bytes = layer->value_bytes;
   unit.spans = sequence->spans;
 
-  const int group_size = header().group_size();
-  unit.query.assign(static_cast<std::size_t>(group_size), Matrix(0, header().head_dim));
-  unit.key.resize(0, header().head_dim);
-  unit.value.resize(0, header().value_dim);
+  const int group_size = shape.group_size();
+  unit.query.assign(static_cast<std::size_t>(group_size), Matrix(0, shape.head_dim));
+  unit.key.resize(0, shape.head_dim);
+  unit.value.resize(0, shape.value_dim);
   if (!parts.vectors) unit.rows = std::make_shared<Rows>(file_, name, parts.values);
   {
-    const auto data = file_->layer_data(*sequence, name.layer);
+    const auto data = file_->layer_data(*sequence, *layer);
     for (int member = 0; member < group_size; ++member) {
       const int head = name.kv_head * group_size + member;
       if (parts.vectors) unit.query[member] = data->query().read(head);
@@ -263,12 +267,12 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
       if (parts.values) unit.value = data->value().read(name.kv_head);
     }
     if (parts.gradients && file_->with_hdf5([&] {
-          return contains_unit(*data, Dataset::output_score_grad, name.kv_head, header());
+          return contains_unit(*data, Dataset::output_score_grad, name.kv_head, shape);
         })) {
-      unit.output_score_grad = read_gradients(*data, name.kv_head, header());
+      unit.output_score_grad = read_gradients(*data, name.kv_head, shape);
     }
     if (parts.projection) {
-      unit.output_projection = file_->projection(name);
+      unit.output_projection = file_->projection(name, shape);
       if (const HeadDataset* const residual = data->find(Dataset::residual)) {
         unit.residual_square = file_->cache.residual_square(name.sequence, name.layer, *residual);
       }
@@ -287,16 +291,16 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
 }
 
 std::vector<Matrix> Trace::read_output(const UnitName& name) const {
-  const SequenceInfo& sequence = *file_->find(name).first;
-  const int group_size = header().group_size();
+  const auto [sequence, layer] = file_->find(name);
+  const int group_size = layer->shape.group_size();
   std::vector<Matrix> output;
-  const auto data = file_->layer_data(sequence, name.layer);
+  const auto data = file_->layer_data(*sequence, *layer);
   const HeadDataset* const stored = data->find(Dataset::output);
   for (int member = 0; member < group_size; ++member) {
     const int head = name.kv_head * group_size + member;
     if (stored == nullptr || !file_->with_hdf5([&] { return stored->contains(head); })) {
       Place{file_->path.string(),
-            fmt::format("/sequences/{}/layers/{}/output", sequence.name, name.layer)}
+            fmt::format("/sequences/{}/layers/{}/output", sequence->name, name.layer)}
           .fail(fmt::format("query head {}", head), "nothing recorded of it");
     }
     output.push_back(stored->read(head));
@@ -307,8 +311,8 @@ std::vector<Matrix> Trace::read_output(const UnitName& name) const {
 void Trace::read_rows(Dataset dataset, const std::string& sequence, int layer,
                       const SeeRows& see) const {
   const DatasetInfo& declared = info_of(dataset);
-  const SequenceInfo& info = *file_->find(sequence, layer).first;
-  const auto data = file_->layer_data(info, layer);
+  const auto [found, info] = file_->find(sequence, layer);
+  const auto data = file_->layer_data(*found, *info);
   const HeadDataset* const rows = declared.is_whole() ? data->find(dataset) : nullptr;
   if (rows == nullptr) {
     Place{file_->path.string(), path_of(declared, sequence, layer)}.fail(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "traces/datasets.h"
+#include "traces/layer_shape.h"
 #include "traces/unit.h"
 
 namespace kvsim {
@@ -21,24 +22,18 @@ struct TraceHeader {
   int version = 2;  ///< of the format; 1 has no digests, so nothing is checked
   std::string model;
   int num_layers = 0;
-  int num_query_heads = 0;
-  int num_kv_heads = 0;
-  int head_dim = 0;
-  int value_dim = 0;
-  double scale = 1;
+  LayerShape shape;  ///< of layers that do not say otherwise
   std::optional<double> logit_softcap;
   std::string recorder;  ///< empty if the file does not say
   std::string dtype;     ///< empty if the file does not say
   /// The trace_id of the file of version 1 from which this was converted, or empty.
   std::string trace_id_v1;
-  std::optional<Rope> rope;
-
-  int group_size() const { return num_query_heads / num_kv_heads; }
 };
 
 /// What is recorded of one layer of one sequence.
 struct LayerInfo {
   int index = 0;
+  LayerShape shape;
   std::vector<int> kv_heads;  ///< the recorded KV heads, ascending
   std::optional<int> sliding_window;
   std::optional<int> attention_chunk;

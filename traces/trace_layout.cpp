@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 
 #include "traces/hdf5/hdf5_type.h"
@@ -17,41 +16,9 @@ namespace kvsim {
 namespace {
 
 constexpr int kNewestVersion = 2;
-const std::string kRecordRopeAgain = "record the file again, or without /rope";
 const std::string kRecordModelAgain = "record the file again, or without /model";
 const std::string kRecordSequenceAgain = "record the sequence again";
 const std::string kRecordLayerAgain = "record the layer again";
-
-Rope read_rope(const GroupReader& group, int head_dim) {
-  Rope rope;
-  const AttributeReader attributes = group.attributes();
-  rope.style = attributes.text("style");
-  if (rope.style != "half" && rope.style != "interleaved") {
-    group.place().attribute("style").fail("half or interleaved", in_quotes(rope.style),
-                                          group.fix());
-  }
-  rope.attention_factor = attributes.positive("attention_factor");
-
-  const H5::DataSet dataset = group.dataset("inv_freq");
-  const Place place = group.place().child("inv_freq");
-  if (!is_float64(dataset.getDataType())) {
-    place.fail("float64", type_name(dataset.getDataType()), group.fix());
-  }
-  const H5::DataSpace space = dataset.getSpace();
-  const hssize_t length = space.getSimpleExtentNpoints();
-  if (space.getSimpleExtentNdims() != 1 || length < 1 || length > head_dim / 2) {
-    place.fail(fmt::format("shape [rotary_dim / 2], at most [{}]", head_dim / 2), shape_name(space),
-               group.fix());
-  }
-  rope.inverse_frequency = read_list<double>(dataset, place, group.fix());
-  for (hssize_t index = 0; index < length; ++index) {
-    if (!std::isfinite(rope.inverse_frequency[index])) {
-      place.fail("finite numbers", fmt::format("{} at [{}]", rope.inverse_frequency[index], index),
-                 group.fix());
-    }
-  }
-  return rope;
-}
 
 /// Whether the group has the optional dataset `token_ids`. Throws DataError unless it is int32 with
 /// one entry per token.
@@ -87,8 +54,26 @@ int layer_index(const GroupReader& layers, const std::string& name, int num_laye
   return index;
 }
 
+/// The shapes of all layers of which a sequence holds something, which share heads of one size.
+std::map<int, LayerShape> shapes_of(const GroupReader& sequences, const TraceHeader& header) {
+  std::map<int, LayerShape> shapes;
+  for (const std::string& name : sequences.names()) {
+    const GroupReader layers =
+        sequences.group(name, kRecordSequenceAgain).group("layers", kRecordSequenceAgain);
+    for (const std::string& layer : layers.names()) {
+      const GroupReader group = layers.group(layer, kRecordLayerAgain);
+      const LayerShape shape = read_shape(group, header.shape);
+      const auto [known, is_new] =
+          shapes.emplace(layer_index(layers, layer, header.num_layers), shape);
+      if (!is_new) require_same_heads(shape, known->second, group.place());
+    }
+  }
+  return shapes;
+}
+
 /// The columns of the output projections that the file holds, by layer.
-std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& header) {
+std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& header,
+                                const std::map<int, LayerShape>& shapes) {
   std::map<int, int> sizes;
   if (!root.contains("model")) return sizes;
   const GroupReader model = root.group("model", kRecordModelAgain);
@@ -96,7 +81,9 @@ std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& head
   const GroupReader layers = model.group("layers", kRecordModelAgain);
   for (const std::string& name : layers.names()) {
     const int layer = layer_index(layers, name, header.num_layers);
-    if (const auto projection = open_projection(root, header, layer)) {
+    const auto found = shapes.find(layer);
+    const LayerShape& shape = found == shapes.end() ? header.shape : found->second;
+    if (const auto projection = open_projection(root, shape, layer)) {
       sizes[layer] = projection->size(1);
     }
   }
@@ -104,7 +91,7 @@ std::map<int, int> hidden_sizes(const GroupReader& root, const TraceHeader& head
 }
 
 /// LayerInfo::recorded.
-std::map<Dataset, std::vector<int>> recorded_of(const LayerData& data, const TraceHeader& header,
+std::map<Dataset, std::vector<int>> recorded_of(const LayerData& data, const LayerShape& shape,
                                                 const std::vector<int>& kv_heads, int hidden) {
   std::map<Dataset, std::vector<int>> recorded;
   for (const auto& [id, dataset] : data.matrices) {
@@ -112,21 +99,23 @@ std::map<Dataset, std::vector<int>> recorded_of(const LayerData& data, const Tra
     if (!info.optional) continue;
     std::size_t complete = 0;  // of all heads, since a sample that is missing is an error
     for (const int head : kv_heads)
-      complete += info.is_whole() || contains_unit(data, id, head, header);
+      complete += info.is_whole() || contains_unit(data, id, head, shape);
     if (complete == kv_heads.size())
       recorded[id] = {dataset.shape().begin(), dataset.shape().end()};
   }
   if (kv_heads.empty()) recorded.erase(Dataset::output_score_grad);
-  if (!data.sink_logit.empty()) recorded[Dataset::sink_logit] = {header.num_query_heads};
+  if (!data.sink_logit.empty()) recorded[Dataset::sink_logit] = {shape.num_query_heads};
   if (hidden > 0) {
-    recorded[Dataset::output_projection] = {header.num_query_heads * header.value_dim, hidden};
+    recorded[Dataset::output_projection] = {shape.num_query_heads * shape.value_dim, hidden};
   }
   return recorded;
 }
 
-/// `hidden`: the columns of the layer's output projection, 0 if the file lacks it.
-LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int tokens, int hidden) {
+/// `outer`: of a layer that says nothing of its own. `hidden`: the columns of the layer's output
+/// projection, 0 if the file lacks it.
+LayerInfo read_layer(const GroupReader& layer, const LayerShape& outer, int tokens, int hidden) {
   LayerInfo info;
+  info.shape = read_shape(layer, outer);
   const AttributeReader attributes = layer.attributes();
   const auto tokens_of = [&](const char* name) -> std::optional<int> {
     if (!attributes.has(name)) return {};
@@ -134,16 +123,16 @@ LayerInfo read_layer(const GroupReader& layer, const TraceHeader& header, int to
   };
   info.sliding_window = tokens_of("sliding_window");
   info.attention_chunk = tokens_of("attention_chunk");
-  const LayerData data = open_datasets(layer, header, tokens);
+  const LayerData data = open_datasets(layer, info.shape, tokens);
   info.key_bytes = data.key().element_bytes();
   info.value_bytes = data.value().element_bytes();
-  for (int head = 0; head < header.num_kv_heads; ++head) {
+  for (int head = 0; head < info.shape.num_kv_heads; ++head) {
     if (data.key().contains(head) && data.value().contains(head) &&
-        contains_unit(data, Dataset::query, head, header)) {
+        contains_unit(data, Dataset::query, head, info.shape)) {
       info.kv_heads.push_back(head);
     }
   }
-  info.recorded = recorded_of(data, header, info.kv_heads, hidden);
+  info.recorded = recorded_of(data, info.shape, info.kv_heads, hidden);
   info.hidden = hidden;
   info.has_output = info.has(Dataset::output);
   if (info.has_output) info.output_bytes = data.matrices.at(Dataset::output).element_bytes();
@@ -173,11 +162,13 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
   info.has_token_text = has_token_text(group, info.num_tokens);
   info.spans = read_spans(group, info.num_tokens);
 
+  LayerShape shape = header.shape;
+  shape.rope = read_rope(group, shape.head_dim, shape.rope);
   const GroupReader layers = group.group("layers", kRecordSequenceAgain);
   for (const std::string& name : layers.names()) {
     const int index = layer_index(layers, name, header.num_layers);
     const auto found = hidden.find(index);
-    info.layers.push_back(read_layer(layers.group(name, kRecordLayerAgain), header, info.num_tokens,
+    info.layers.push_back(read_layer(layers.group(name, kRecordLayerAgain), shape, info.num_tokens,
                                      found == hidden.end() ? 0 : found->second));
     info.layers.back().index = index;
   }
@@ -214,30 +205,19 @@ TraceHeader read_header(const GroupReader& root) {
   TraceHeader header;
   header.model = attributes.text("model");
   header.num_layers = attributes.integer("num_layers", 1);
-  header.num_query_heads = attributes.integer("num_query_heads", 1);
-  header.num_kv_heads = attributes.integer("num_kv_heads", 1);
-  header.head_dim = attributes.integer("head_dim", 1);
-  header.value_dim = attributes.integer("value_dim", 1);
-  header.scale = attributes.positive("scale");
   if (attributes.has("logit_softcap")) header.logit_softcap = attributes.positive("logit_softcap");
   header.recorder = attributes.optional_text("recorder");
   header.dtype = attributes.optional_text("dtype");
   header.trace_id_v1 = attributes.optional_text("trace_id_v1");
-  if (header.num_query_heads % header.num_kv_heads != 0) {
-    root.place()
-        .attribute("num_query_heads")
-        .fail(fmt::format("a multiple of num_kv_heads = {}", header.num_kv_heads),
-              fmt::format("{}", header.num_query_heads), root.fix());
-  }
-  if (root.contains("rope")) {
-    header.rope = read_rope(root.group("rope", kRecordRopeAgain), header.head_dim);
-  }
+  for (const auto& [name, number] : shape_attributes()) attributes.integer(name, 1);
+  attributes.positive("scale");
+  header.shape = read_shape(root, {});
   return header;
 }
 
 std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header) {
   const GroupReader group = root.group("sequences", root.fix());
-  const std::map<int, int> hidden = hidden_sizes(root, header);
+  const std::map<int, int> hidden = hidden_sizes(root, header, shapes_of(group, header));
   std::vector<SequenceInfo> sequences;
   for (const std::string& name : group.names()) {
     sequences.push_back(read_sequence(group.group(name, kRecordSequenceAgain), header, hidden));
@@ -247,13 +227,13 @@ std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHea
   return sequences;
 }
 
-LayerData open_layer(const GroupReader& root, const TraceHeader& header,
-                     const SequenceInfo& sequence, int layer) {
+LayerData open_layer(const GroupReader& root, const SequenceInfo& sequence,
+                     const LayerInfo& layer) {
   const GroupReader group = root.group("sequences", root.fix())
                                 .group(sequence.name, kRecordSequenceAgain)
                                 .group("layers", kRecordSequenceAgain)
-                                .group(fmt::format("{}", layer), kRecordLayerAgain);
-  return open_datasets(group, header, sequence.num_tokens);
+                                .group(fmt::format("{}", layer.index), kRecordLayerAgain);
+  return open_datasets(group, layer.shape, sequence.num_tokens);
 }
 
 }  // namespace kvsim

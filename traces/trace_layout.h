@@ -18,7 +18,6 @@ TraceHeader read_header(const GroupReader& root);
 std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header);
 
 /// Opens the datasets of one layer of a sequence that read_sequences() has listed.
-LayerData open_layer(const GroupReader& root, const TraceHeader& header,
-                     const SequenceInfo& sequence, int layer);
+LayerData open_layer(const GroupReader& root, const SequenceInfo& sequence, const LayerInfo& layer);
 
 }  // namespace kvsim

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "traces/dataset_writer.h"
@@ -27,6 +28,28 @@ void require_shape(const std::string& name, const std::vector<Matrix>& heads, in
                   heads.begin(), heads.end(),
                   [&](const Matrix& head) { return head.rows() == tokens && head.cols() == dim; }),
           fmt::format("{}: expected {} matrices [{}, {}]", name, num_heads, tokens, dim));
+}
+
+/// The shape that the vectors of a layer have.
+LayerShape shape_of(const std::vector<Matrix>& query, const std::vector<Matrix>& key,
+                    const std::vector<Matrix>& value) {
+  require(!query.empty() && !key.empty() && !value.empty() && query.size() % key.size() == 0,
+          fmt::format("write_layer: expected query heads for each of the KV heads, found {} and {}",
+                      query.size(), key.size()));
+  LayerShape shape;
+  shape.num_query_heads = static_cast<int>(query.size());
+  shape.num_kv_heads = static_cast<int>(key.size());
+  shape.head_dim = static_cast<int>(key.front().cols());
+  shape.value_dim = static_cast<int>(value.front().cols());
+  return shape;
+}
+
+void write_rope(H5::H5File& h5, const std::string& group, const Rope& rope) {
+  const H5::Group written = create_group(h5, group);
+  write_attribute(written, "style", rope.style);
+  write_attribute(written, "attention_factor", rope.attention_factor);
+  write_list(h5, group + "/inv_freq", H5::PredType::IEEE_F64LE, rope.inverse_frequency.data(),
+             rope.inverse_frequency.size());
 }
 
 float largest_of(const std::vector<std::vector<Matrix>>& samples) {
@@ -55,6 +78,14 @@ struct TraceWriter::File {
 
   void write_header(H5::H5File& h5);
 
+  /// Of a layer that was written, or else as the header says.
+  const LayerShape& shape_of(int index) const {
+    const auto found = shapes.find(index);
+    return found == shapes.end() ? header.shape : found->second;
+  }
+  /// Of the layer written last.
+  const LayerShape& shape() const { return shapes.at(layer_index); }
+
   std::uintmax_t bytes_of(const Matrix& matrix) const {
     return matrix.size() * (elements == ElementType::float16 ? 2U : 4U);
   }
@@ -62,9 +93,12 @@ struct TraceWriter::File {
   Hdf5Output output;
   TraceHeader header;
   ElementType elements;
-  std::string sequence;  ///< path of the group of the sequence begun last
-  int num_tokens = 0;    ///< of that sequence
-  std::string layer;     ///< path of the group of the layer written last; empty: none of it yet
+  std::string sequence;      ///< path of the group of the sequence begun last
+  int num_tokens = 0;        ///< of that sequence
+  std::optional<Rope> rope;  ///< of that sequence
+  std::string layer;         ///< path of the group of the layer written last; empty: none of it yet
+  int layer_index = 0;       ///< of that layer
+  std::map<int, LayerShape> shapes;  ///< of the layers written
   bool finished = false;
 };
 
@@ -73,24 +107,16 @@ void TraceWriter::File::write_header(H5::H5File& h5) {
   write_attribute(root, "kvtrace_version", 2);
   write_attribute(root, "model", header.model);
   write_attribute(root, "num_layers", header.num_layers);
-  write_attribute(root, "num_query_heads", header.num_query_heads);
-  write_attribute(root, "num_kv_heads", header.num_kv_heads);
-  write_attribute(root, "head_dim", header.head_dim);
-  write_attribute(root, "value_dim", header.value_dim);
-  write_attribute(root, "scale", header.scale);
+  for (const auto& [name, number] : shape_attributes()) {
+    write_attribute(root, name, header.shape.*number);
+  }
+  write_attribute(root, "scale", header.shape.scale);
   write_attribute(root, "dtype",
                   std::string(elements == ElementType::float16 ? "float16" : "float32"));
   if (header.logit_softcap) write_attribute(root, "logit_softcap", *header.logit_softcap);
   if (!header.recorder.empty()) write_attribute(root, "recorder", header.recorder);
   if (!header.trace_id_v1.empty()) write_attribute(root, "trace_id_v1", header.trace_id_v1);
-  if (header.rope) {
-    const H5::Group rope = create_group(h5, "/rope");
-    write_attribute(rope, "style", header.rope->style);
-    write_attribute(rope, "attention_factor", header.rope->attention_factor);
-    const std::vector<double>& frequencies = header.rope->inverse_frequency;
-    write_list(h5, "/rope/inv_freq", H5::PredType::IEEE_F64LE, frequencies.data(),
-               frequencies.size());
-  }
+  if (header.shape.rope) write_rope(h5, "/rope", *header.shape.rope);
   create_group(h5, "/sequences");
 }
 
@@ -105,7 +131,8 @@ TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int prompt_length,
                                  const std::string& source,
-                                 const std::vector<std::int32_t>& token_ids) {
+                                 const std::vector<std::int32_t>& token_ids,
+                                 const std::optional<Rope>& rope) {
   require(!file_->finished, "begin_sequence: the trace is closed");
   require(!name.empty() && name.find('/') == std::string::npos && is_utf8(name),
           fmt::format("sequence name: expected UTF-8 without a slash, found {}", in_quotes(name)));
@@ -116,7 +143,9 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
     file_->sequence = "/sequences/" + name;
     file_->num_tokens = num_tokens;
     file_->layer.clear();
+    file_->rope = rope ? rope : file_->header.shape.rope;
     const H5::Group group = create_group(h5, file_->sequence);
+    if (file_->rope != file_->header.shape.rope) write_rope(h5, file_->sequence + "/rope", *rope);
     write_attribute(group, "num_tokens", num_tokens);
     write_attribute(group, "prompt_length", prompt_length);
     if (!source.empty()) write_attribute(group, "source", source);
@@ -161,16 +190,17 @@ void TraceWriter::write_spans(const std::vector<Span>& spans) {
 
 void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
                               const std::vector<Matrix>& key, const std::vector<Matrix>& value,
-                              const std::vector<Matrix>& output, std::optional<int> sliding_window,
-                              std::optional<int> attention_chunk) {
-  const TraceHeader& header = file_->header;
+                              const std::vector<Matrix>& output,
+                              const LayerAttributes& attributes) {
+  const LayerShape& outer = file_->header.shape;
   const int tokens = file_->num_tokens;
   require(!file_->finished && tokens > 0, "write_layer: no sequence has begun");
-  require_shape("query", query, header.num_query_heads, tokens, header.head_dim);
-  require_shape("key", key, header.num_kv_heads, tokens, header.head_dim);
-  require_shape("value", value, header.num_kv_heads, tokens, header.value_dim);
+  const LayerShape shape = shape_of(query, key, value);
+  require_shape("query", query, shape.num_query_heads, tokens, shape.head_dim);
+  require_shape("key", key, shape.num_kv_heads, tokens, shape.head_dim);
+  require_shape("value", value, shape.num_kv_heads, tokens, shape.value_dim);
   if (!output.empty()) {
-    require_shape("output", output, header.num_query_heads, tokens, header.value_dim);
+    require_shape("output", output, shape.num_query_heads, tokens, shape.value_dim);
   }
   const auto size = [](const std::vector<Matrix>& heads) {
     return heads.size() * (heads.empty() ? 0 : heads.front().size());
@@ -181,8 +211,21 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
   file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = fmt::format("{}/layers/{}", file_->sequence, layer);
     const H5::Group group = create_group(h5, path);
-    if (sliding_window) write_attribute(group, "sliding_window", *sliding_window);
-    if (attention_chunk) write_attribute(group, "attention_chunk", *attention_chunk);
+    for (const auto& [name, number] : shape_attributes()) {
+      if (shape.*number != outer.*number) write_attribute(group, name, shape.*number);
+    }
+    if (attributes.scale.value_or(outer.scale) != outer.scale) {
+      write_attribute(group, "scale", *attributes.scale);
+    }
+    if (attributes.rope && attributes.rope != file_->rope) {
+      write_rope(h5, path + "/rope", *attributes.rope);
+    }
+    if (attributes.sliding_window) {
+      write_attribute(group, "sliding_window", *attributes.sliding_window);
+    }
+    if (attributes.attention_chunk) {
+      write_attribute(group, "attention_chunk", *attributes.attention_chunk);
+    }
     const auto write = [&](const std::string& name, const std::vector<Matrix>& heads) {
       write_heads(h5, path + "/" + name, heads, file_->elements);
     };
@@ -191,12 +234,14 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
     write("value", value);
     if (!output.empty()) write("output", output);
     file_->layer = path;
+    file_->layer_index = layer;
+    file_->shapes[layer] = shape;
   });
 }
 
 void TraceWriter::write_sink_logit(const std::vector<float>& logits) {
   require(!file_->finished && !file_->layer.empty(), "write_sink_logit: no layer was written");
-  const int heads = file_->header.num_query_heads;
+  const int heads = file_->shape().num_query_heads;
   require(std::ssize(logits) == heads &&
               std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }),
           fmt::format("sink_logit: expected {} finite numbers, one per query head", heads));
@@ -212,7 +257,8 @@ void TraceWriter::write_projection(int layer, const Matrix& projection) {
   require(0 <= layer && layer < header.num_layers,
           fmt::format("output_projection: expected a layer in 0..{}, found {}",
                       header.num_layers - 1, layer));
-  const int rows = header.num_query_heads * header.value_dim;
+  const LayerShape& shape = file_->shape_of(layer);
+  const int rows = shape.num_query_heads * shape.value_dim;
   require(projection.rows() == rows && projection.cols() > 0,
           fmt::format("output_projection: expected [{}, hidden]", rows));
   file_->output.write(file_->bytes_of(projection), [&](H5::H5File& h5) {
@@ -223,7 +269,7 @@ void TraceWriter::write_projection(int layer, const Matrix& projection) {
     }
     if (!h5.nameExists(path)) create_group(h5, path);
     // One head can be read alone.
-    write_matrix(h5, path + "/output_projection", projection, header.value_dim, file_->elements);
+    write_matrix(h5, path + "/output_projection", projection, shape.value_dim, file_->elements);
   });
 }
 
@@ -242,13 +288,13 @@ void TraceWriter::write_rows(Dataset dataset, const Matrix& rows) {
 
 void TraceWriter::write_gradients(const std::vector<std::vector<Matrix>>& gradients,
                                   int label_seed) {
-  const TraceHeader& header = file_->header;
   require(!file_->finished && !file_->layer.empty(), "write_gradients: no layer was written");
   require(!gradients.empty() && label_seed >= 0,
           "output_score_grad: expected at least one sample and a seed of at least 0");
+  const LayerShape& shape = file_->shape();
   for (const std::vector<Matrix>& heads : gradients) {
-    require_shape("output_score_grad", heads, header.num_query_heads, file_->num_tokens,
-                  header.value_dim);
+    require_shape("output_score_grad", heads, shape.num_query_heads, file_->num_tokens,
+                  shape.value_dim);
   }
   const double scale =
       file_->elements == ElementType::float16 ? gradient_scale(largest_of(gradients)) : 1;
@@ -257,7 +303,7 @@ void TraceWriter::write_gradients(const std::vector<std::vector<Matrix>>& gradie
     for (Matrix& head : heads) head /= static_cast<float>(scale);
   }
   const std::uintmax_t bytes =
-      stored.size() * header.num_query_heads * file_->bytes_of(stored.front().front());
+      stored.size() * shape.num_query_heads * file_->bytes_of(stored.front().front());
   file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = file_->layer + "/output_score_grad";
     write_samples(h5, path, stored, file_->elements);

@@ -17,6 +17,14 @@ namespace kvsim {
 /// 2^-28 of it then keep all digits of a float16. 1 if all are 0.
 double gradient_scale(float largest);
 
+/// What a layer has of its own; the header says what is not here.
+struct LayerAttributes {
+  std::optional<int> sliding_window = {};   ///< see Unit
+  std::optional<int> attention_chunk = {};  ///< see Unit
+  std::optional<double> scale = {};
+  std::optional<Rope> rope = {};
+};
+
 /// Writes a trace file of version 2. The file, with its manifest and `trace_id`, appears under its
 /// name only when close() returns; an unfinished file is removed. Throws std::runtime_error if the
 /// file cannot be written or its element type cannot hold a number, std::invalid_argument for
@@ -28,9 +36,11 @@ class TraceWriter {
   TraceWriter(const TraceHeader& header, ElementType elements);
   ~TraceWriter();
 
-  /// Starts a sequence. `token_ids` is empty or holds one entry per token.
+  /// Starts a sequence. `token_ids` is empty or holds one entry per token; `rope` is written where
+  /// it rotates otherwise than the header says.
   void begin_sequence(const std::string& name, int num_tokens, int prompt_length,
-                      const std::string& source, const std::vector<std::int32_t>& token_ids);
+                      const std::string& source, const std::vector<std::int32_t>& token_ids,
+                      const std::optional<Rope>& rope = {});
 
   /// Writes the texts of the tokens of the sequence begun last, in UTF-8, at most once.
   void write_token_text(const std::vector<std::string>& texts);
@@ -40,10 +50,10 @@ class TraceWriter {
 
   /// Writes one layer of the sequence begun last. `query` and `output` hold one matrix per query
   /// head ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be
-  /// empty. Window and chunk: see Unit.
+  /// empty. A layer may have other heads than the header says, but the same in every sequence.
   void write_layer(int layer, const std::vector<Matrix>& query, const std::vector<Matrix>& key,
                    const std::vector<Matrix>& value, const std::vector<Matrix>& output,
-                   std::optional<int> sliding_window = {}, std::optional<int> attention_chunk = {});
+                   const LayerAttributes& attributes = {});
 
   /// Writes the learned sink logits, one per query head, for the layer of the sequence that was
   /// written last. Always float32.

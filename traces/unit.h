@@ -14,11 +14,13 @@ namespace kvsim {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using MatrixDouble = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// How the recorded model rotated its keys (group `/rope`): enough to undo it.
+/// How the recorded model rotated its keys (group `rope`): enough to undo it.
 struct Rope {
   std::vector<double> inverse_frequency;  ///< [rotary_dim / 2]
   std::string style;                      ///< "half" or "interleaved"
   double attention_factor = 1;
+
+  bool operator==(const Rope&) const = default;
 };
 
 /// Names one unit of a trace: one KV head of one layer of one sequence.

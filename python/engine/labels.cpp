@@ -59,17 +59,13 @@ class LabelPlan {
 
   /// An estimate of the memory that labelling takes, in bytes.
   std::size_t memory_bytes() const {
-    const TraceHeader& header = plan_.traces.front().header();
     std::size_t largest = 0;
     for (const PlannedUnit& planned : plan_.units) {
       const auto n = static_cast<std::size_t>(planned.unit.num_tokens);
       const std::size_t blocks = n / static_cast<std::size_t>(block_) + 1;
       const std::size_t labels = n * (blocks + 2 + 2 * planned.replays.size()) * sizeof(double);
-      const ReplayShape shape{.num_tokens = n,
-                              .group_size = static_cast<std::size_t>(header.group_size()),
-                              .head_dim = static_cast<std::size_t>(header.head_dim),
-                              .value_dim = static_cast<std::size_t>(header.value_dim),
-                              .oracles = has_budgets_};
+      ReplayShape shape = shape_of(planned.unit);
+      shape.oracles = has_budgets_;
       largest = std::max(largest, replay_memory(shape) + 2 * labels);
     }
     return own_memory() + largest * std::min<std::size_t>(threads(), size());

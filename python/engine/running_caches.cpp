@@ -47,37 +47,50 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw UsageError(what);
 }
 
+/// Nothing if it is not there, or None.
+std::optional<int> tokens_of(const nb::dict& given, const char* name) {
+  if (!given.contains(name) || given[name].is_none()) return {};
+  return take<int>(given, name);
+}
+
+ModelLayer layer_of(const nb::dict& given) {
+  ModelLayer layer;
+  layer.index = take<int>(given, "index");
+  for (const auto& [name, number] : shape_attributes()) {
+    layer.shape.*number = take<int>(given, name.c_str());
+  }
+  layer.shape.scale = take<double>(given, "scale");
+  const LayerShape& shape = layer.shape;
+  require(shape.head_dim > 0 && shape.value_dim > 0, "shape: expected dimensions");
+  require(shape.num_kv_heads > 0 && shape.num_query_heads > 0 &&
+              shape.num_query_heads % shape.num_kv_heads == 0,
+          fmt::format("shape: expected a multiple of {} KV heads, found {} query heads",
+                      shape.num_kv_heads, shape.num_query_heads));
+  layer.sliding_window = tokens_of(given, "window");
+  layer.attention_chunk = tokens_of(given, "chunk");
+  layer.sink_logit = take(given, "sinks", std::optional(std::vector<float>()));
+  require(layer.sink_logit.empty() || std::ssize(layer.sink_logit) == shape.num_query_heads,
+          fmt::format("shape: expected {} sink logits of layer {}, found {}", shape.num_query_heads,
+                      layer.index, layer.sink_logit.size()));
+  if (given.contains("rope") && !given["rope"].is_none()) {
+    const nb::object rope = given["rope"];
+    layer.shape.rope =
+        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
+             nb::cast<double>(rope["attention_factor"])};
+  }
+  return layer;
+}
+
 ModelShape shape_of(const nb::dict& given) {
   ModelShape shape;
-  shape.layers = take<std::vector<int>>(given, "layers");
-  shape.query_heads = take<int>(given, "query_heads");
-  shape.kv_heads = take<int>(given, "kv_heads");
-  shape.head_dim = take<int>(given, "head_dim");
-  shape.value_dim = take<int>(given, "value_dim");
-  shape.scale = take<float>(given, "scale");
+  for (const nb::handle layer : take<nb::list>(given, "layers")) {
+    shape.layers.push_back(layer_of(nb::cast<nb::dict>(layer)));
+  }
+  require(!shape.layers.empty(), "shape: expected layers");
   if (given.contains("softcap")) {
     shape.logit_softcap = nb::cast<std::optional<float>>(given["softcap"]);
   }
   shape.element_bytes = take<int>(given, "element_bytes", 4);
-  require(!shape.layers.empty() && shape.head_dim > 0 && shape.value_dim > 0,
-          "shape: expected layers and dimensions");
-  require(shape.kv_heads > 0 && shape.query_heads > 0 && shape.query_heads % shape.kv_heads == 0,
-          fmt::format("shape: expected a multiple of {} KV heads, found {} query heads",
-                      shape.kv_heads, shape.query_heads));
-  shape.sliding_windows = take(given, "windows", std::optional(std::map<int, int>()));
-  shape.attention_chunks = take(given, "chunks", std::optional(std::map<int, int>()));
-  shape.sink_logits = take(given, "sinks", std::optional(std::map<int, std::vector<float>>()));
-  for (const auto& [layer, sinks] : shape.sink_logits) {
-    require(std::ssize(sinks) == shape.query_heads,
-            fmt::format("shape: expected {} sink logits of layer {}, found {}", shape.query_heads,
-                        layer, sinks.size()));
-  }
-  if (given.contains("rope") && !given["rope"].is_none()) {
-    const nb::object rope = given["rope"];
-    shape.rope =
-        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
-             nb::cast<double>(rope["attention_factor"])};
-  }
   return shape;
 }
 
@@ -133,9 +146,11 @@ RunningCaches* make(const std::string& policy, const std::string& budget, const 
   ModelShape of_model = shape_of(shape);
   if (budgets) {
     require(budgets->size() == of_model.layers.size(), "budgets: expected a list per layer");
-    for (const auto& layer : *budgets) {
-      require(static_cast<int>(layer.size()) == of_model.kv_heads && std::ranges::min(layer) > 0,
-              "budgets: expected 1 token or more per KV head");
+    for (std::size_t i = 0; i < budgets->size(); ++i) {
+      const std::vector<int>& layer = (*budgets)[i];
+      require(
+          std::ssize(layer) == of_model.layers[i].shape.num_kv_heads && std::ranges::min(layer) > 0,
+          "budgets: expected 1 token or more per KV head");
       configuration.budgets.insert(configuration.budgets.end(), layer.begin(), layer.end());
     }
   }
@@ -165,8 +180,9 @@ void check_members(const std::vector<RunningCaches*>& members) {
           "members: expected caches, each once");
 }
 
-void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, const Rows& key,
-                const Rows& value, const std::vector<int>& first, const std::vector<int>& count) {
+void check_rows(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
+                const Rows& key, const Rows& value, const std::vector<int>& first,
+                const std::vector<int>& count) {
   check_members(members);
   const auto is_shape = [&](const Rows& rows, int heads, int dim) {
     return rows.shape(0) == members.size() && rows.shape(2) == query.shape(2) &&
@@ -180,14 +196,14 @@ void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, c
             fmt::format("first, count: expected rows in 0..{}", query.shape(2)));
   }
   for (const RunningCaches* member : members) {
-    const ModelShape& shape = member->shape();
-    if (is_shape(query, shape.query_heads, shape.head_dim) &&
-        is_shape(key, shape.kv_heads, shape.head_dim) &&
-        is_shape(value, shape.kv_heads, shape.value_dim))
+    const LayerShape& shape = member->layer(layer).shape;
+    if (is_shape(query, shape.num_query_heads, shape.head_dim) &&
+        is_shape(key, shape.num_kv_heads, shape.head_dim) &&
+        is_shape(value, shape.num_kv_heads, shape.value_dim))
       continue;
     throw UsageError(fmt::format("query, key, value: expected [{}, {} or {}, tokens, {} or {}]",
-                                 members.size(), shape.query_heads, shape.kv_heads, shape.head_dim,
-                                 shape.value_dim));
+                                 members.size(), shape.num_query_heads, shape.num_kv_heads,
+                                 shape.head_dim, shape.value_dim));
   }
 }
 
@@ -196,7 +212,7 @@ void check_rows(const std::vector<RunningCaches*>& members, const Rows& query, c
 nb::object advance(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
                    const Rows& key, const Rows& value, const std::vector<int>& first,
                    const std::vector<int>& count, bool wants_outputs) {
-  check_rows(members, query, key, value, first, count);
+  check_rows(members, layer, query, key, value, first, count);
   std::vector<float> outputs;
   std::vector<std::size_t> shape;
   if (wants_outputs) {
@@ -251,16 +267,17 @@ nb::object evicted_after(const RunningCaches& caches, int layer) {
 
 std::size_t peak_tokens(const RunningCaches& caches) {
   std::size_t most = 0;
-  for (const int layer : caches.shape().layers) {
-    for (const CacheUsage& usage : caches.usage(layer)) most = std::max(most, usage.peak_tokens);
+  for (const ModelLayer& layer : caches.shape().layers) {
+    for (const CacheUsage& usage : caches.usage(layer.index))
+      most = std::max(most, usage.peak_tokens);
   }
   return most;
 }
 
 std::size_t cache_bytes(const RunningCaches& caches) {
   std::size_t bytes = 0;
-  for (const int layer : caches.shape().layers) {
-    for (const CacheUsage& usage : caches.usage(layer)) bytes += usage.peak_bytes;
+  for (const ModelLayer& layer : caches.shape().layers) {
+    for (const CacheUsage& usage : caches.usage(layer.index)) bytes += usage.peak_bytes;
   }
   return bytes;
 }

@@ -31,6 +31,8 @@ struct Layer {
   std::optional<int> attention_chunk;
   std::vector<float> sink_logit;
   std::map<Dataset, Samples> others;  // one matrix stands for one sample of one head
+  std::optional<double> scale;
+  std::optional<Rope> rope;
 };
 
 /// What stands behind the heads of a layer, or in it as a whole, as a program may give it.
@@ -78,23 +80,36 @@ std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>&
   return spans;
 }
 
+/// None: nothing.
+std::optional<Rope> rope_of(const nb::handle& given) {
+  if (given.is_none()) return {};
+  return Rope{nb::cast<std::vector<double>>(given["inv_freq"]),
+              nb::cast<std::string>(given["style"]), nb::cast<double>(given["attention_factor"])};
+}
+
+nb::object dict_of(const std::optional<Rope>& rope) {
+  if (!rope) return nb::none();
+  nb::dict found;
+  found["inv_freq"] = nb::cast(rope->inverse_frequency);
+  found["style"] = rope->style;
+  found["attention_factor"] = rope->attention_factor;
+  return found;
+}
+
 /// The package has checked all shapes. `layers`: (index, query, key, value, sliding window,
-/// attention chunk, sink logits, dict of other datasets by name), where window, chunk and sinks may
-/// be None; `spans`: (start, end, label).
+/// attention chunk, sink logits, dict of other datasets by name, scale, rope), where window, chunk,
+/// sinks, scale and rope may be None; `spans`: (start, end, label). The first layer has the shape
+/// that the header says.
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
                const std::vector<std::tuple<int, int, std::string>>& spans, int label_seed,
                bool half_precision) {
   TraceHeader written;
   written.model = nb::cast<std::string>(header["model"]);
-  written.scale = nb::cast<double>(header["scale"]);
+  written.shape.scale = nb::cast<double>(header["scale"]);
   written.num_layers = nb::cast<int>(header["num_layers"]);
   written.logit_softcap = nb::cast<std::optional<double>>(header["logit_softcap"]);
-  if (const nb::object rope = header["rope"]; !rope.is_none()) {
-    written.rope =
-        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
-             nb::cast<double>(rope["attention_factor"])};
-  }
+  written.shape.rope = rope_of(header["rope"]);
   std::vector<Layer> given;
   for (const nb::handle layer : layers) {
     given.push_back(
@@ -102,13 +117,14 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
          matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
          nb::cast<std::optional<int>>(layer[4]), nb::cast<std::optional<int>>(layer[5]),
          nb::cast<std::optional<std::vector<float>>>(layer[6]).value_or(std::vector<float>()),
-         others_of(nb::cast<nb::dict>(layer[7]))});
+         others_of(nb::cast<nb::dict>(layer[7])), nb::cast<std::optional<double>>(layer[8]),
+         rope_of(layer[9])});
   }
   const Layer& first = given.front();
-  written.num_query_heads = static_cast<int>(first.query.size());
-  written.num_kv_heads = static_cast<int>(first.key.size());
-  written.head_dim = static_cast<int>(first.key.front().cols());
-  written.value_dim = static_cast<int>(first.value.front().cols());
+  written.shape.num_query_heads = static_cast<int>(first.query.size());
+  written.shape.num_kv_heads = static_cast<int>(first.key.size());
+  written.shape.head_dim = static_cast<int>(first.key.front().cols());
+  written.shape.value_dim = static_cast<int>(first.value.front().cols());
   const int num_tokens = static_cast<int>(first.key.front().rows());
 
   const nb::gil_scoped_release release;
@@ -117,8 +133,11 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
     writer.begin_sequence(name, num_tokens, prompt_length, "", token_ids);
     if (!spans.empty()) writer.write_spans(spans_of(spans));
     for (const Layer& layer : given) {
-      writer.write_layer(layer.index, layer.query, layer.key, layer.value, {}, layer.sliding_window,
-                         layer.attention_chunk);
+      writer.write_layer(layer.index, layer.query, layer.key, layer.value, {},
+                         {.sliding_window = layer.sliding_window,
+                          .attention_chunk = layer.attention_chunk,
+                          .scale = layer.scale,
+                          .rope = layer.rope});
       if (!layer.sink_logit.empty()) writer.write_sink_logit(layer.sink_logit);
       for (const auto& [dataset, samples] : layer.others) {
         write_other(writer, layer.index, dataset, samples, label_seed);
@@ -132,34 +151,27 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
   }
 }
 
+void add_shape(nb::dict& found, const LayerShape& shape) {
+  for (const auto& [name, number] : shape_attributes()) found[name.c_str()] = shape.*number;
+  found["scale"] = shape.scale;
+  found["rope"] = dict_of(shape.rope);
+}
+
 nb::dict header_of(const Trace& trace) {
   const TraceHeader& header = trace.header();
-  nb::object rope = nb::none();
-  if (header.rope) {
-    nb::dict of_rope;
-    of_rope["inv_freq"] = nb::cast(header.rope->inverse_frequency);
-    of_rope["style"] = header.rope->style;
-    of_rope["attention_factor"] = header.rope->attention_factor;
-    rope = of_rope;
-  }
   nb::dict found;
   found["model"] = header.model;
   found["num_layers"] = header.num_layers;
-  found["num_query_heads"] = header.num_query_heads;
-  found["num_kv_heads"] = header.num_kv_heads;
-  found["head_dim"] = header.head_dim;
-  found["value_dim"] = header.value_dim;
-  found["scale"] = header.scale;
+  add_shape(found, header.shape);
   found["logit_softcap"] = nb::cast(header.logit_softcap);
   found["recorder"] = header.recorder;
   found["dtype"] = header.dtype;
-  found["rope"] = rope;
   return found;
 }
 
 /// Per sequence (name, tokens, prompt length, source, layers, spans), per layer (index, KV heads,
-/// sliding window, attention chunk, dict from optional dataset that is recorded to its shape), per
-/// span (start, end, label).
+/// sliding window, attention chunk, dict from optional dataset that is recorded to its shape, dict
+/// of its LayerShape), per span (start, end, label).
 nb::list sequences_of(const Trace& trace) {
   nb::list sequences;
   for (const SequenceInfo& sequence : trace.sequences()) {
@@ -169,9 +181,11 @@ nb::list sequences_of(const Trace& trace) {
       for (const auto& [dataset, shape] : layer.recorded) {
         recorded[std::string(info_of(dataset).name).c_str()] = nb::tuple(nb::cast(shape));
       }
+      nb::dict shape;
+      add_shape(shape, layer.shape);
       layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
                                    nb::cast(layer.sliding_window), nb::cast(layer.attention_chunk),
-                                   recorded));
+                                   recorded, shape));
     }
     nb::list spans;
     for (const Span& span : sequence.spans) {

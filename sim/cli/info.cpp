@@ -54,6 +54,11 @@ std::string stored_types(const Trace& trace) {
   return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string rotation_of(const std::optional<Rope>& rope) {
+  if (!rope) return "-";
+  return fmt::format("{}, {} frequencies", rope->style, rope->inverse_frequency.size());
+}
+
 void print_header(const Trace& trace) {
   const TraceHeader& header = trace.header();
   const auto line = [](const char* name, const auto& value) {
@@ -68,18 +73,34 @@ void print_header(const Trace& trace) {
   line("model", printable(header.model));
   if (!header.recorder.empty()) line("recorder", printable(header.recorder));
   line("layers", header.num_layers);
-  line("query heads", header.num_query_heads);
-  line("KV heads", header.num_kv_heads);
-  line("head dim", header.head_dim);
-  line("value dim", header.value_dim);
-  line("scale", header.scale);
+  line("query heads", header.shape.num_query_heads);
+  line("KV heads", header.shape.num_kv_heads);
+  line("head dim", header.shape.head_dim);
+  line("value dim", header.shape.value_dim);
+  line("scale", header.shape.scale);
   line("numbers", stored_types(trace));
   if (header.logit_softcap) line("soft cap", *header.logit_softcap);
-  if (header.rope) {
-    line("rotation", fmt::format("{}, {} frequencies", header.rope->style,
-                                 header.rope->inverse_frequency.size()));
-  }
+  if (header.shape.rope) line("rotation", rotation_of(header.shape.rope));
   std::cout << '\n';
+}
+
+/// A row per layer of a sequence that is of another shape than the header says.
+Table table_of_shapes(const Trace& trace) {
+  Table table{{"sequence", "layer", "query heads", "KV heads", "head dim", "value dim", "scale",
+               "rotation"},
+              {}};
+  const LayerShape& header = trace.header().shape;
+  for (const SequenceInfo& sequence : trace.sequences()) {
+    for (const LayerInfo& layer : sequence.layers) {
+      const LayerShape& shape = layer.shape;
+      if (shape == header) continue;
+      table.rows.push_back({sequence.name, std::int64_t{layer.index},
+                            std::int64_t{shape.num_query_heads}, std::int64_t{shape.num_kv_heads},
+                            std::int64_t{shape.head_dim}, std::int64_t{shape.value_dim},
+                            shape.scale, rotation_of(shape.rope)});
+    }
+  }
+  return table;
 }
 
 /// A row per sequence and label, labels in the order in which they first come.
@@ -122,9 +143,10 @@ int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
     }
   }
   write_aligned(std::cout, table);
-  if (const Table spans = table_of_spans(trace); !spans.rows.empty()) {
+  for (const Table& further : {table_of_shapes(trace), table_of_spans(trace)}) {
+    if (further.rows.empty()) continue;
     std::cout << '\n';
-    write_aligned(std::cout, spans);
+    write_aligned(std::cout, further);
   }
   return 0;
 }

@@ -36,7 +36,7 @@ int run_verify(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<SelectedUnit> units = select_units(trace, selection_of(given));
   const int threads = threads_of(given);
   print_notes({fmt::format("{}; {}", counted(units.size(), "unit"),
-                           memory_note(verify_memory(trace, units, threads), threads))},
+                           memory_note(verify_memory(units, threads), threads))},
               *values);
   print(check_trace(trace));
   const auto checks = verify(trace, selection_of(given), *backend_from(*values), threads_of(given));

@@ -61,10 +61,11 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   is_plain_ = !policy.is_estimator() && rules.is_exact();
   rotates_to_slots_ = rules.slot_positions;
   scope_ = policy.is_estimator() ? Scope::head : rules.scope;
-  for (const int layer : shape_.layers) {
-    for (int head = 0; head < shape_.kv_heads; ++head) {
-      units_.push_back(std::make_unique<RunningUnit>(UnitName{text.sequence, layer, head}, shape_,
-                                                     text.prompt_length));
+  for (const ModelLayer& layer : shape_.layers) {
+    first_units_.push_back(units_.size());
+    for (int head = 0; head < layer.shape.num_kv_heads; ++head) {
+      units_.push_back(std::make_unique<RunningUnit>(UnitName{text.sequence, layer.index, head},
+                                                     shape_, layer, text.prompt_length));
     }
   }
   if (policy.policy().follows_schedule) read_schedules(text.num_tokens);
@@ -83,18 +84,19 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
 }
 
 void RunningCaches::check_shape(const Rules& rules) const {
-  const auto refuse_rest = [&](const std::map<int, int>& by_layer, const char* what) {
-    if (!rules.rest || by_layer.empty()) return;
-    throw UsageError(
-        fmt::format("{}: layer {} has {}, which evicted tokens would leave; leave "
-                    "+rest out",
-                    configuration_.policy.text(), by_layer.begin()->first, what));
-  };
-  refuse_rest(shape_.sliding_windows, "a sliding window");
-  refuse_rest(shape_.attention_chunks, "chunks of attention");
-  if (shape_.rope || !(rules.slot_positions || rules.sees_rotation)) return;
-  throw UsageError(fmt::format("{} needs to know how the model rotates keys, which was not found",
-                               configuration_.policy.text()));
+  for (const ModelLayer& layer : shape_.layers) {
+    if (rules.rest && (layer.sliding_window || layer.attention_chunk)) {
+      throw UsageError(
+          fmt::format("{}: layer {} has {}, which evicted tokens would leave; leave +rest out",
+                      configuration_.policy.text(), layer.index,
+                      layer.sliding_window ? "a sliding window" : "chunks of attention"));
+    }
+    if (!layer.shape.rope && (rules.slot_positions || rules.sees_rotation)) {
+      throw UsageError(fmt::format(
+          "{} needs to know how the model rotates keys, which was not found in layer {}",
+          configuration_.policy.text(), layer.index));
+    }
+  }
 }
 
 void RunningCaches::read_schedules(int num_tokens) {
@@ -142,32 +144,42 @@ void RunningCaches::split_budget() {
 }
 
 void RunningCaches::make_replays() {
-  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
-  std::size_t together = 1;
-  if (scope_ == Scope::layer) together = heads;
-  if (scope_ == Scope::model) together = units_.size();
-  places_.assign(shape_.layers.size(), std::vector<Place>(heads));
-  for (std::size_t begin = 0; begin < units_.size(); begin += together) {
-    std::vector<RunningUnit*> units;
-    for (std::size_t i = begin; i < begin + together; ++i) {
-      units.push_back(units_[i].get());
-      places_[i / heads][i % heads] = {replays_.size(), i / heads - begin / heads};
+  places_.assign(shape_.layers.size(), {});
+  std::vector<RunningUnit*> together;
+  std::size_t first_layer = 0;
+  const auto make_replay = [&](std::size_t end) {
+    const Configuration part = configuration_.part(end - together.size(), together.size());
+    replays_.push_back(make_running_replay(part, together, options_, &kinds_));
+    together.clear();
+  };
+  for (std::size_t layer = 0; layer < places_.size(); ++layer) {
+    if (together.empty()) first_layer = layer;
+    for (const auto& unit : units_of(layer)) {
+      together.push_back(unit.get());
+      places_[layer].push_back({replays_.size(), layer - first_layer});
+      const std::size_t end = first_units_[layer] + places_[layer].size();
+      if (scope_ == Scope::head) make_replay(end);
     }
-    replays_.push_back(
-        make_running_replay(configuration_.part(begin, together), units, options_, &kinds_));
+    if (scope_ == Scope::layer) make_replay(first_units_[layer] + places_[layer].size());
   }
+  if (scope_ == Scope::model) make_replay(units_.size());
 }
 
 std::size_t RunningCaches::index_of(int layer) const {
-  const auto found = std::find(shape_.layers.begin(), shape_.layers.end(), layer);
+  const auto found = std::ranges::find(shape_.layers, layer, &ModelLayer::index);
   if (found == shape_.layers.end()) {
     throw UsageError(fmt::format("layer {}: the caches were made for other layers", layer));
   }
   return static_cast<std::size_t>(found - shape_.layers.begin());
 }
 
+std::span<const std::unique_ptr<RunningUnit>> RunningCaches::units_of(std::size_t layer) const {
+  const auto heads = static_cast<std::size_t>(shape_.layers[layer].shape.num_kv_heads);
+  return std::span(units_).subspan(first_units_[layer], heads);
+}
+
 int RunningCaches::num_tokens(int layer) const {
-  return units_[index_of(layer) * shape_.kv_heads]->num_tokens();
+  return units_of(index_of(layer)).front()->num_tokens();
 }
 
 void RunningCaches::require_whole() const {
@@ -181,8 +193,7 @@ void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs,
   require_whole();
   if (rows.count == 0) return;
   const std::size_t index = index_of(layer);
-  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
-  const int first = units_[index * heads]->num_tokens();
+  const int first = units_of(index).front()->num_tokens();
   const int end = first + rows.count;
   const bool is_late = waits() && end > prompt_;
   if (is_late && (first < prompt_ || rows.count > 1)) {
@@ -193,12 +204,13 @@ void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs,
         scope_ == Scope::model ? ", and then one token at a time" : ""));
   }
   has_failed_ = true;  // until the steps have run
-  for (std::size_t head = 0; head < heads; ++head) units_[index * heads + head]->append(rows);
+  for (const auto& unit : units_of(index)) unit->append(rows);
   if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
   kinds_.front() = TokenKind::special;
   if (is_late || !waits()) {
     options_.interrupted = interrupted;
-    const OutputRows target{outputs, first, shape_.query_heads, shape_.value_dim};
+    const LayerShape& shape = shape_.layers[index].shape;
+    const OutputRows target{outputs, first, shape.num_query_heads, shape.value_dim};
     run_steps(index, first, rows.count, outputs == nullptr ? nullptr : &target);
   }
   has_failed_ = false;
@@ -211,8 +223,8 @@ void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
   for (const auto& unit : units_) {
     if (unit->num_tokens() == waiting) continue;
     throw UsageError(fmt::format("layer {} has {} tokens, layer {} has {}; advance every layer",
-                                 unit->unit().name.layer, unit->num_tokens(), shape_.layers.front(),
-                                 waiting));
+                                 unit->unit().name.layer, unit->num_tokens(),
+                                 shape_.layers.front().index, waiting));
   }
   has_failed_ = true;
   options_.interrupted = interrupted;
@@ -223,10 +235,7 @@ void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
 }
 
 void RunningCaches::compute(std::size_t layer, int first, int count) {
-  const auto heads = static_cast<std::size_t>(shape_.kv_heads);
-  for (std::size_t head = 0; head < heads; ++head) {
-    units_[layer * heads + head]->compute(first, count);
-  }
+  for (const auto& unit : units_of(layer)) unit->compute(first, count);
 }
 
 void RunningCaches::run_steps(std::size_t layer, int first, int count, const OutputRows* outputs) {
@@ -262,7 +271,7 @@ std::vector<CacheUsage> RunningCaches::usage(int layer) const {
   const std::size_t index = index_of(layer);
   const std::int32_t tokens = num_tokens(layer);
   const int run = steps_run_[index];
-  std::vector<CacheUsage> usages(static_cast<std::size_t>(shape_.kv_heads));
+  std::vector<CacheUsage> usages(units_of(index).size());
   for (std::size_t head = 0; head < usages.size(); ++head) {
     CacheUsage& usage = usages[head];
     if (run > 0) {

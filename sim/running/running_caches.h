@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,14 @@ class RunningCaches {
 
   const Spec& policy() const { return configuration_.policy; }
   const ModelShape& shape() const { return shape_; }
+  /// Throws UsageError for a layer that the model has not.
+  const ModelLayer& layer(int index) const { return shape_.layers[index_of(index)]; }
   int num_tokens(int layer) const;
 
   /// Whether each step attends to original tokens at their positions in the text, so that a mask
   /// can stand for the cache.
   bool is_plain() const { return is_plain_; }
-  /// Whether keys are rotated to their slot of the cache, by ModelShape::rope.
+  /// Whether keys are rotated to their slot of the cache, by LayerShape::rope.
   bool rotates_to_slots() const { return rotates_to_slots_; }
   Scope scope() const { return scope_; }
   int prompt_length() const { return prompt_; }
@@ -73,6 +76,7 @@ class RunningCaches {
   };
 
   std::size_t index_of(int layer) const;
+  std::span<const std::unique_ptr<RunningUnit>> units_of(std::size_t layer) const;
   void check_shape(const Rules& rules) const;
   void require_whole() const;
   void read_schedules(int num_tokens);
@@ -93,6 +97,7 @@ class RunningCaches {
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;
   std::vector<std::unique_ptr<RunningUnit>> units_;      // by layer, then KV head
+  std::vector<std::size_t> first_units_;                 // of each layer, among them
   std::vector<std::unique_ptr<RunningReplay>> replays_;  // none: the split is not made yet
   std::vector<std::vector<Place>> places_;               // [layer][KV head]
   std::vector<int> steps_run_;                           // per layer

@@ -48,25 +48,22 @@ const Backend& growing_backend() {
   return kBackend;
 }
 
-std::optional<int> tokens_of(const std::map<int, int>& by_layer, int layer) {
-  const auto found = by_layer.find(layer);
-  return found == by_layer.end() ? std::nullopt : std::optional(found->second);
-}
-
-Unit empty_unit(UnitName name, const ModelShape& shape, int prompt_length) {
+Unit empty_unit(UnitName name, const ModelShape& model, const ModelLayer& layer,
+                int prompt_length) {
+  const LayerShape& shape = layer.shape;
   Unit unit;
-  unit.sliding_window = tokens_of(shape.sliding_windows, name.layer);
-  unit.attention_chunk = tokens_of(shape.attention_chunks, name.layer);
-  if (const auto sinks = shape.sink_logits.find(name.layer); sinks != shape.sink_logits.end()) {
-    const auto first = sinks->second.begin() + name.kv_head * shape.group_size();
+  unit.sliding_window = layer.sliding_window;
+  unit.attention_chunk = layer.attention_chunk;
+  if (!layer.sink_logit.empty()) {
+    const auto first = layer.sink_logit.begin() + name.kv_head * shape.group_size();
     unit.sink_logit.assign(first, first + shape.group_size());
   }
   unit.name = std::move(name);
   unit.prompt_length = prompt_length;
-  unit.scale = shape.scale;
-  unit.logit_softcap = shape.logit_softcap;
+  unit.scale = static_cast<float>(shape.scale);
+  unit.logit_softcap = model.logit_softcap;
   unit.rope = shape.rope;
-  unit.key_bytes = unit.value_bytes = shape.element_bytes;
+  unit.key_bytes = unit.value_bytes = model.element_bytes;
   unit.query.assign(static_cast<std::size_t>(shape.group_size()), Matrix(0, shape.head_dim));
   unit.key.resize(0, shape.head_dim);
   unit.value.resize(0, shape.value_dim);
@@ -85,8 +82,9 @@ void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
 
 }  // namespace
 
-RunningUnit::RunningUnit(UnitName name, const ModelShape& shape, int prompt_length)
-    : unit_(empty_unit(std::move(name), shape, prompt_length)),
+RunningUnit::RunningUnit(UnitName name, const ModelShape& model, const ModelLayer& layer,
+                         int prompt_length)
+    : unit_(empty_unit(std::move(name), model, layer, prompt_length)),
       replayed_(unit_, growing_backend(), {}) {}
 
 void RunningUnit::append(const LayerRows& rows) {

@@ -21,7 +21,7 @@ struct LayerRows {
 class RunningUnit {
  public:
   /// Without a token yet.
-  RunningUnit(UnitName name, const ModelShape& shape, int prompt_length);
+  RunningUnit(UnitName name, const ModelShape& model, const ModelLayer& layer, int prompt_length);
   RunningUnit(const RunningUnit&) = delete;
   RunningUnit& operator=(const RunningUnit&) = delete;
 

@@ -93,6 +93,14 @@ std::size_t recorded_memory(const ReplayShape& shape, std::size_t rows) {
 
 }  // namespace
 
+ReplayShape shape_of(const SelectedUnit& unit) {
+  const auto size = [](int number) { return static_cast<std::size_t>(number); };
+  return {.num_tokens = size(unit.num_tokens),
+          .group_size = size(unit.shape.group_size()),
+          .head_dim = size(unit.shape.head_dim),
+          .value_dim = size(unit.shape.value_dim)};
+}
+
 std::size_t read_memory(const ReplayShape& shape) {
   const bool measures = shape.has_reference || shape.samples > 0;
   if (!measures) return recorded_memory(shape, 0);

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "sim/sweep/selection.h"
+
 namespace kvsim {
 
 /// The sizes on which the memory of one unit's replays depends.
@@ -28,6 +30,9 @@ struct ReplayShape {
   bool oracles = false;  ///< some configuration is an oracle
   bool losses = false;   ///< one of another cost than the attention lost
 };
+
+/// Of one replay of a unit.
+ReplayShape shape_of(const SelectedUnit& unit);
 
 /// An estimate of the memory of one unit's replays, in bytes: the unit, one block of full
 /// attention, the state of each configuration, and for oracles three tables of the whole

@@ -25,32 +25,27 @@ std::vector<int> errors_of(const CurvePlan& plan, const PlannedUnit& planned) {
 }
 
 ReplayShape replay_shape(const CurvePlan& plan, const PlannedUnit& planned) {
-  const TraceHeader& header = plan.sweep.traces[planned.trace].header();
-  const SweepRequest& request = plan.sweep.request;
-  return {.num_tokens = static_cast<std::size_t>(planned.unit.num_tokens),
-          .group_size = static_cast<std::size_t>(header.group_size()),
-          .head_dim = static_cast<std::size_t>(header.head_dim),
-          .value_dim = static_cast<std::size_t>(header.value_dim),
-          .configurations = request.policies.size(),
-          .oracles = std::any_of(request.policies.begin(), request.policies.end(),
-                                 [](const Spec& policy) { return policy.is_oracle(); }),
-          .losses = std::any_of(request.policies.begin(), request.policies.end(),
-                                [](const Spec& policy) { return !has_regret(policy); })};
+  const std::vector<Spec>& policies = plan.sweep.request.policies;
+  ReplayShape shape = shape_of(planned.unit);
+  shape.configurations = policies.size();
+  shape.oracles = std::any_of(policies.begin(), policies.end(),
+                              [](const Spec& policy) { return policy.is_oracle(); });
+  shape.losses = std::any_of(policies.begin(), policies.end(),
+                             [](const Spec& policy) { return !has_regret(policy); });
+  return shape;
 }
 
 std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
-  const TraceHeader& header = plan.sweep.traces[planned.trace].header();
   const SweepRequest& request = plan.sweep.request;
   const ReplayShape shape = replay_shape(plan, planned);
-  const auto n = static_cast<std::size_t>(planned.unit.num_tokens);
-  const auto group = static_cast<std::size_t>(header.group_size());
-  const auto value_dim = static_cast<std::size_t>(header.value_dim);
+  const std::size_t n = shape.num_tokens;
+  const std::size_t group = shape.group_size;
   std::size_t errors = 0;
   const auto budgets = errors_of(plan, planned);
   const int first = request.protocol.first_measured(planned.unit.prompt_length);
   for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
   // Values, and per policy a block's orders, weights and distances by place.
-  const std::size_t values = budgets.empty() ? 0 : n * value_dim * sizeof(float);
+  const std::size_t values = budgets.empty() ? 0 : n * shape.value_dim * sizeof(float);
   if (!budgets.empty()) {
     errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
   }

@@ -55,6 +55,7 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
         units.push_back({.name = {sequence.name, layer.index, kv_head},
                          .num_tokens = sequence.num_tokens,
                          .prompt_length = sequence.prompt_length,
+                         .shape = layer.shape,
                          .sliding_window = layer.sliding_window,
                          .attention_chunk = layer.attention_chunk});
       }

@@ -20,6 +20,7 @@ struct SelectedUnit {
   UnitName name;
   int num_tokens = 0;
   int prompt_length = 0;
+  LayerShape shape = {};
   std::optional<int> sliding_window = {};
   std::optional<int> attention_chunk = {};
 };

@@ -96,12 +96,8 @@ bool plans_by_auction(const Spec& policy, std::size_t num_tokens) {
 }
 
 ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
-  const TraceHeader& header = plan.traces[job.trace].header();
   const Protocol& protocol = plan.request.protocol;
-  ReplayShape shape{.group_size = static_cast<std::size_t>(header.group_size()),
-                    .head_dim = static_cast<std::size_t>(header.head_dim),
-                    .value_dim = static_cast<std::size_t>(header.value_dim),
-                    .configurations = job.replays.size(),
+  ReplayShape shape{.configurations = job.replays.size(),
                     .error_stride = static_cast<std::size_t>(protocol.error_stride),
                     .samples = static_cast<std::size_t>(protocol.samples),
                     .has_reference = protocol.has_reference(),
@@ -111,7 +107,11 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
   for (const JobUnit& of_job : job.units) {
     if (!of_job.planned) continue;
     const SelectedUnit& unit = plan.units[*of_job.planned].unit;
-    shape.num_tokens = static_cast<std::size_t>(unit.num_tokens);
+    const ReplayShape of_unit = shape_of(unit);
+    shape.num_tokens = of_unit.num_tokens;
+    shape.group_size = std::max(shape.group_size, of_unit.group_size);
+    shape.head_dim = std::max(shape.head_dim, of_unit.head_dim);
+    shape.value_dim = std::max(shape.value_dim, of_unit.value_dim);
     prompt = protocol.first_measured(unit.prompt_length);
     const LayerInfo& layer = layer_info(plan.traces[job.trace], unit.name);
     if (protocol.measures())

@@ -29,12 +29,13 @@ void check_allocation(const Spec& policy, const Rules& rules) {
   }
 }
 
-void check_rotation(const Spec& policy, const Trace& trace, const Rules& rules) {
-  if (trace.header().rope || !(rules.slot_positions || rules.sees_rotation)) return;
+void check_rotation(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
+                    const Rules& rules) {
+  if (unit.shape.rope || !(rules.slot_positions || rules.sees_rotation)) return;
   throw DataError(
-      fmt::format("{}: /rope: expected how keys were rotated, which {} needs, found nothing; "
-                  "record it, or {}",
-                  trace.file().string(), policy.text(),
+      fmt::format("{}: /sequences/{}/layers/{}/rope: expected how keys were rotated, which {} "
+                  "needs, found nothing; record it, or {}",
+                  trace.file().string(), unit.name.sequence, unit.name.layer, policy.text(),
                   rules.slot_positions ? "keep text positions" : "leave the policy out"));
 }
 
@@ -101,7 +102,7 @@ void add_trace(SweepPlan& plan, PlannedRules& rules, Trace trace) {
     planned.replays = replays_of(plan.request, unit, rules);
     for (const PlannedReplay& replay : planned.replays) {
       const Spec& policy = plan.policy_of(replay);
-      check_rotation(policy, trace, *replay.rules);
+      check_rotation(policy, trace, unit, *replay.rules);
       check_needs(policy, trace, unit, plan.request.protocol);
       check_window(policy, trace, unit, *replay.rules);
     }

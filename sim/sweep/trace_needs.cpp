@@ -36,7 +36,7 @@ void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& uni
     refuse(fmt::format("/model/{}/output_projection", of_layer), "the output projection", "nothing",
            "record the trace with --also output_projection");
   }
-  const int num_kv_heads = trace.header().num_kv_heads;
+  const int num_kv_heads = layer.shape.num_kv_heads;
   if (needs.output_projection && std::ssize(layer.kv_heads) != num_kv_heads) {
     refuse(of_sequence + "/" + of_layer, fmt::format("all {} KV heads of the layer", num_kv_heads),
            fmt::format("{}", layer.kv_heads.size()), "record all heads");

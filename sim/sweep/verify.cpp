@@ -51,15 +51,11 @@ double output_error(const Unit& unit, const std::vector<Matrix>& recorded, const
   return worst;
 }
 
-std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads) {
-  const TraceHeader& header = trace.header();
+std::size_t verify_memory(const std::vector<SelectedUnit>& units, int threads) {
   std::size_t largest = 0;
   for (const SelectedUnit& unit : units) {
-    const ReplayShape shape{.num_tokens = static_cast<std::size_t>(unit.num_tokens),
-                            .group_size = static_cast<std::size_t>(header.group_size()),
-                            .head_dim = static_cast<std::size_t>(header.head_dim),
-                            .value_dim = static_cast<std::size_t>(header.value_dim),
-                            .configurations = 0};
+    ReplayShape shape = shape_of(unit);
+    shape.configurations = 0;
     const std::size_t output =
         shape.group_size * shape.num_tokens * shape.value_dim * sizeof(float);
     largest = std::max(largest, replay_memory(shape) + output);

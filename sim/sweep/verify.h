@@ -27,7 +27,7 @@ struct LayerCheck {
 double output_error(const Unit& unit, const std::vector<Matrix>& recorded, const Backend& backend);
 
 /// An estimate of the memory that verifying these units takes, in bytes.
-std::size_t verify_memory(const Trace& trace, const std::vector<SelectedUnit>& units, int threads);
+std::size_t verify_memory(const std::vector<SelectedUnit>& units, int threads);
 
 /// Reads every selected unit, which checks its numbers, and compares outputs; one check per
 /// sequence and layer. Throws DataError for data that cannot be read.

@@ -18,7 +18,7 @@ void mark_whole_layers(SweepPlan& plan) {
     const Trace& trace = plan.traces[units.front()->trace];
     const LayerInfo& layer = layer_info(trace, units.front()->unit.name);
     if (layer.hidden == 0 && layer.gradient_samples == 0) continue;
-    const bool is_whole = std::ssize(units) == trace.header().num_kv_heads;
+    const bool is_whole = std::ssize(units) == layer.shape.num_kv_heads;
     if (!is_whole) ++plan.num_cut_layers;
     for (PlannedUnit* unit : units) unit->in_whole_layer = is_whole;
   }

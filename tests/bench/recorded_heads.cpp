@@ -9,11 +9,11 @@ void write_trace(const std::vector<Unit>& heads, const std::filesystem::path& fi
   TraceHeader header;
   header.model = "bench";
   header.num_layers = 1;
-  header.num_query_heads = static_cast<int>(heads.size());
-  header.num_kv_heads = static_cast<int>(heads.size());
-  header.head_dim = static_cast<int>(first.key.cols());
-  header.value_dim = static_cast<int>(first.value.cols());
-  header.scale = first.scale;
+  header.shape.num_query_heads = static_cast<int>(heads.size());
+  header.shape.num_kv_heads = static_cast<int>(heads.size());
+  header.shape.head_dim = static_cast<int>(first.key.cols());
+  header.shape.value_dim = static_cast<int>(first.value.cols());
+  header.shape.scale = first.scale;
   std::vector<Matrix> query;
   std::vector<Matrix> key;
   std::vector<Matrix> value;

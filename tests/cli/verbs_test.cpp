@@ -72,8 +72,8 @@ TEST_CASE("cli: info counts the spans of each label") {
   CHECK_THAT(run(folder.path(), {"info", sample_trace()}).out, !Contains("spans"));
   TraceHeader header;
   header.model = "made up";
-  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
-  header.head_dim = header.value_dim = 1;
+  header.num_layers = header.shape.num_query_heads = header.shape.num_kv_heads = 1;
+  header.shape.head_dim = header.shape.value_dim = 1;
   TraceWriter writer(folder.path() / "t.h5", header, ElementType::float16);
   for (const std::string name : {"one", "two", "without"}) {
     writer.begin_sequence(name, 9, 0, "", {});

@@ -21,7 +21,7 @@ const std::filesystem::path kSample = KVSIM_SOURCE_DIR "/traces/sample/tiny-llam
 void write_without_groups(const std::filesystem::path& file) {
   const Trace sample(kSample);
   TraceHeader header = sample.header();
-  header.num_kv_heads = header.num_query_heads;
+  header.shape.num_kv_heads = header.shape.num_query_heads;
   TraceWriter writer(file, header, ElementType::float16);
   for (const SequenceInfo& sequence : sample.sequences()) {
     const auto unit = [&](int layer, int head) {

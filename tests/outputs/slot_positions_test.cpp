@@ -160,7 +160,7 @@ TEST_CASE("positions by slot need to know how keys were rotated", "[slots]") {
   const traces_test::TemporaryFolder folder;
   traces_test::write_small_trace(folder / "with.h5", traces_test::small_header());
   TraceHeader header = traces_test::small_header();
-  header.rope.reset();
+  header.shape.rope.reset();
   traces_test::write_small_trace(folder / "without.h5", header);
   CHECK_NOTHROW(plan_sweep(request(folder / "with.h5", "sink:positions=slot", {"2"})));
   CHECK_NOTHROW(plan_sweep(request(folder / "without.h5", "sink", {"2"})));

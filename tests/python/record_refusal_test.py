@@ -189,22 +189,6 @@ def test_a_cache_from_before_the_recording_is_refused(path):
     refuse(model, path, "the cache holds 12 tokens", run)
 
 
-def test_layers_of_different_shape_are_refused_unless_left_out(path):
-    model = build("llama")
-    attention = type(model.model.layers[1].self_attn)
-    other = attention(_config("LlamaConfig", num_key_value_heads=4), 1)
-    other.config = model.config
-    model.model.layers[1].self_attn = other
-    refuse(model, path, "layer 1 has num_kv_heads 4, an earlier one 2.*--layers", read)
-    with recording(model, path, layers=[0, 2]):
-        read(model)
-
-
-def test_scales_that_differ_by_layer_are_refused(path):
-    model = build("gpt2", scale_attn_by_inverse_layer_idx=True)
-    refuse(model, path, "layer 1 has scale .*, an earlier one", read)
-
-
 def test_a_part_of_the_model_called_alone_is_refused(path):
     refuse(build("llama"), path, "call the whole model", lambda model: read(model.model))
 

@@ -23,8 +23,6 @@ KNOWN = {  # name: (the module whose output is not rotated yet, style, rotated d
     "glm": ("k_proj", "interleaved", 8),
 }
 UNKNOWN = {
-    "gemma3": "its layers rotate differently",
-    "smollm3": "one of its layers does not rotate",
     "deepseek_v3": "it rotates the last dimensions",
     "opt": "it does not rotate",
     "gpt2": "it does not rotate",
@@ -96,8 +94,8 @@ def test_what_cannot_be_known_is_left_out_and_a_rotation_missed(name, tmp_path, 
     with recording(model, path):
         generate(model, tokens(10), 3)
     notes = [str(note.message) for note in recwarn if note.category is RecordWarning]
-    rotates = name in ("gemma3", "smollm3", "deepseek_v3")
-    assert rotates == any("does not say how keys are rotated" in note for note in notes)
+    rotates = name == "deepseek_v3"
+    assert rotates == any("does not say how keys of layer 0 are rotated" in note for note in notes)
     with h5py.File(path) as file:
         assert "rope" not in file, UNKNOWN[name]
 
@@ -131,17 +129,41 @@ def test_a_rotation_that_changes_with_the_length(tmp_path):
             assert ("rope" in file) == known
 
 
-@pytest.mark.parametrize(
-    ("lengths", "frequency"), [((40, 30), 1), ((100,), 1 / 4), ((40, 100, 30), None)]
-)
-def test_texts_of_which_the_model_rotates_some_otherwise_have_no_rotation(
-    lengths, frequency, tmp_path, recwarn
-):
+def test_layers_that_rotate_otherwise_have_a_rotation_of_their_own(tmp_path, recwarn):
+    model, path = build("gemma3"), tmp_path / "t.h5"
+    with recording(model, path):
+        generate(model, tokens(10), 3)
+    bases = [1e4, 1e6, 1e4]  # of sliding and full attention
+    with h5py.File(path) as file:
+        assert "rope" not in file and "rope" not in file["sequences/sequence-0"]
+        for layer, group in enumerate(file["sequences/sequence-0/layers"].values()):
+            frequency = group["rope/inv_freq"][1]
+            assert frequency == pytest.approx(bases[layer] ** (-2 / 16), rel=1e-6)
+    assert not [note for note in recwarn if note.category is RecordWarning]
+
+
+def test_a_layer_that_does_not_rotate_has_angles_of_0(tmp_path, recwarn):
+    model, path = build("smollm3"), tmp_path / "t.h5"
+    with recording(model, path):
+        generate(model, tokens(10), 3)
+    with h5py.File(path) as file:
+        layers = file["sequences/sequence-0/layers"]
+        found = [group["rope/inv_freq"][()].tolist() for group in layers.values()]
+    assert found[1] == [0] and found[0] == found[2] and len(found[0]) == 8
+    assert not [note for note in recwarn if note.category is RecordWarning]
+
+
+@pytest.mark.parametrize("lengths", [(40, 30), (100,), (40, 100, 30)])
+def test_texts_that_the_model_rotates_otherwise_have_a_rotation_of_their_own(lengths, tmp_path):
     model, path = longrope(64), tmp_path / "t.h5"
     with recording(model, path, dtype="float32"), torch.no_grad():
         for length in lengths:
             model(tokens(length))
+    of_text = [1 if length <= 64 else 1 / 4 for length in lengths]
     with h5py.File(path) as file:
-        assert (file["rope/inv_freq"][0] if "rope" in file else None) == frequency
-    notes = [str(note.message) for note in recwarn if note.category is RecordWarning]
-    assert (frequency is None) == any("not all texts, layers and steps" in note for note in notes)
+        if len(set(of_text)) == 1:
+            assert file["rope/inv_freq"][0] == of_text[0]
+            return
+        assert "rope" not in file
+        texts = file["sequences"].values()
+        assert [text["rope/inv_freq"][0] for text in texts] == of_text

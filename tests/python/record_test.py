@@ -48,6 +48,8 @@ def test_a_trace_holds_what_the_model_read_and_generated(name, tmp_path):
         assert file.attrs["kvtrace_version"] == 2
         for layer in sequence["layers"].values():
             for part, dataset in layer.items():
+                if part == "rope":
+                    continue
                 assert dataset.dtype == np.float32
                 if part == "sink_logit":
                     continue

@@ -154,15 +154,16 @@ def worst_error(path: Path) -> float:
     worst = 0.0
     with h5py.File(path) as file:
         attributes = dict(file.attrs)
-        group_size = attributes["num_query_heads"] // attributes["num_kv_heads"]
         for sequence in file["sequences"].values():
             for layer in sequence["layers"].values():
                 query, key, value, output = (
                     layer[name][()].astype(np.float64)
                     for name in ("query", "key", "value", "output")
                 )
+                group_size = len(query) // len(key)
                 key, value = (np.repeat(heads, group_size, 0) for heads in (key, value))
-                logits = attributes["scale"] * query @ key.transpose(0, 2, 1)
+                scale = layer.attrs.get("scale", attributes["scale"])
+                logits = scale * query @ key.transpose(0, 2, 1)
                 if cap := attributes.get("logit_softcap"):
                     logits = cap * np.tanh(logits / cap)
                 n = sequence.attrs["num_tokens"]

@@ -197,7 +197,8 @@ TEST_CASE("a prompt may come in several forward passes") {
     }
     parts.end_forward();
   }
-  for (const int layer : text.shape().layers) {
+  for (const ModelLayer& each : text.shape().layers) {
+    const int layer = each.index;
     for (int head = 0; head < 2; ++head) {
       const auto at = static_cast<std::size_t>(head);
       CHECK(parts.usage(layer)[at].evicted_after == whole.usage(layer)[at].evicted_after);
@@ -242,9 +243,9 @@ TEST_CASE("caches in a running model refuse what needs more than the model has c
   refused("snapkv@adaptive", {}, "measured before the first eviction");
   refused("h2o", {.protocol = {.eviction_interval = kNeverEvict}}, "--mode prefill");
   ModelShape shape = text.shape();
-  shape.rope.reset();
+  shape.layers[1].shape.rope.reset();
   CHECK_THROWS_WITH(RunningCaches({Spec("sink:positions=slot"), 9}, shape, {"text"}, {}),
-                    Catch::Contains("how the model rotates keys"));
+                    Catch::Contains("how the model rotates keys, which was not found in layer"));
 }
 
 TEST_CASE("a policy for the model takes one token at a time after the prompt") {

@@ -30,22 +30,22 @@ struct Text {
   ModelShape shape() const {
     ModelShape shape = plain_shape();
     if (units[0].sink_logit.empty()) return shape;
-    shape.attention_chunks[units[0].name.layer] = kChunk;
-    for (const Unit& unit : units) {
-      std::vector<float>& sinks = shape.sink_logits[unit.name.layer];
-      sinks.insert(sinks.end(), unit.sink_logit.begin(), unit.sink_logit.end());
+    shape.layers[0].attention_chunk = kChunk;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      std::vector<float>& sinks = shape.layers[i / 2].sink_logit;
+      sinks.insert(sinks.end(), units[i].sink_logit.begin(), units[i].sink_logit.end());
     }
     return shape;
   }
 
   ModelShape plain_shape() const {
-    return {.layers = {units[0].name.layer, units[2].name.layer},
-            .query_heads = 4,
-            .kv_heads = 2,
-            .head_dim = 8,
-            .value_dim = 6,
-            .scale = units[0].scale,
-            .rope = units[0].rope};
+    const LayerShape shape{.num_query_heads = 4,
+                           .num_kv_heads = 2,
+                           .head_dim = 8,
+                           .value_dim = 6,
+                           .scale = units[0].scale,
+                           .rope = units[0].rope};
+    return {.layers = {{units[0].name.layer, shape}, {units[2].name.layer, shape}}};
   }
 };
 

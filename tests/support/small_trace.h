@@ -26,10 +26,11 @@ inline std::vector<Matrix> numbered_heads(int heads, int tokens, int dim, float 
 
 inline LayerNumbers numbered_layer(const TraceHeader& header, int tokens, int layer) {
   const auto offset = static_cast<float>(layer * 64);
-  return {numbered_heads(header.num_query_heads, tokens, header.head_dim, offset),
-          numbered_heads(header.num_kv_heads, tokens, header.head_dim, offset + 16),
-          numbered_heads(header.num_kv_heads, tokens, header.value_dim, offset - 16),
-          numbered_heads(header.num_query_heads, tokens, header.value_dim, offset - 32)};
+  return {
+      numbered_heads(header.shape.num_query_heads, tokens, header.shape.head_dim, offset),
+      numbered_heads(header.shape.num_kv_heads, tokens, header.shape.head_dim, offset + 16),
+      numbered_heads(header.shape.num_kv_heads, tokens, header.shape.value_dim, offset - 16),
+      numbered_heads(header.shape.num_query_heads, tokens, header.shape.value_dim, offset - 32)};
 }
 
 constexpr int kSmallTokens = 5;
@@ -39,13 +40,13 @@ inline TraceHeader small_header() {
   TraceHeader header;
   header.model = "small";
   header.num_layers = 2;
-  header.num_query_heads = 4;
-  header.num_kv_heads = 2;
-  header.head_dim = 4;
-  header.value_dim = 3;
-  header.scale = 0.5;
+  header.shape.num_query_heads = 4;
+  header.shape.num_kv_heads = 2;
+  header.shape.head_dim = 4;
+  header.shape.value_dim = 3;
+  header.shape.scale = 0.5;
   header.recorder = "a test";
-  header.rope = Rope{{1, 0.125}, "half", 1};
+  header.shape.rope = Rope{{1, 0.125}, "half", 1};
   return header;
 }
 
@@ -59,7 +60,7 @@ inline void write_small_trace(const std::filesystem::path& file, const TraceHead
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
     writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output,
-                       layer == 1 ? std::optional<int>(3) : std::nullopt);
+                       {.sliding_window = layer == 1 ? std::optional<int>(3) : std::nullopt});
   }
   writer.close();
 }

@@ -24,13 +24,13 @@ void write_downstream(TraceWriter& writer, int layer, int tokens, int hidden, bo
 void write_random_trace(const std::filesystem::path& file, std::uint64_t seed, int prompt_length,
                         int hidden) {
   TraceHeader header = traces_test::small_header();
-  header.rope = Rope{.inverse_frequency = {1, 0.1}, .style = "half"};
+  header.shape.rope = Rope{.inverse_frequency = {1, 0.1}, .style = "half"};
   TraceWriter writer(file, header, ElementType::float32);
   for (const auto& [name, tokens] : {std::pair{"a", kLongSequence}, {"b", kShortSequence}}) {
     writer.begin_sequence(name, tokens, prompt_length, "", {});
     for (int layer = 0; layer < header.num_layers; ++layer) {
       std::vector<Matrix> query, key, value;
-      for (int head = 0; head < header.num_kv_heads; ++head) {
+      for (int head = 0; head < header.shape.num_kv_heads; ++head) {
         Unit unit =
             random_unit({.tokens = tokens, .head_dim = 4, .value_dim = 3, .group = 2}, seed++);
         for (Matrix& member : unit.query) query.push_back(std::move(member));

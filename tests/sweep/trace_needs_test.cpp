@@ -20,9 +20,9 @@ using traces_test::TemporaryFolder;
 /// One unit of 20 tokens, 8 of them the prompt, with gradients and an answer if asked for.
 Trace trace_of(bool gradients, const std::vector<Span>& spans) {
   TraceHeader header;
-  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
-  header.head_dim = 4;
-  header.value_dim = 3;
+  header.num_layers = header.shape.num_query_heads = header.shape.num_kv_heads = 1;
+  header.shape.head_dim = 4;
+  header.shape.value_dim = 3;
   const Unit unit = random_unit({.tokens = 20, .value_dim = 3}, 1);
   TraceWriter writer(header, ElementType::float32);
   writer.begin_sequence("a", 20, 8, "", {});

@@ -17,11 +17,11 @@ TraceHeader header_of(const Unit& unit) {
   TraceHeader header;
   header.model = "random";
   header.num_layers = 3;
-  header.num_query_heads = unit.group_size();
-  header.num_kv_heads = 1;
-  header.head_dim = static_cast<int>(unit.key.cols());
-  header.value_dim = static_cast<int>(unit.value.cols());
-  header.scale = double{unit.scale};
+  header.shape.num_query_heads = unit.group_size();
+  header.shape.num_kv_heads = 1;
+  header.shape.head_dim = static_cast<int>(unit.key.cols());
+  header.shape.value_dim = static_cast<int>(unit.value.cols());
+  header.shape.scale = double{unit.scale};
   return header;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("KV heads that are the same in all numbers are found", "[sweep]") {
   const Unit unit = random_unit({.tokens = 20, .head_dim = 8, .group = 2}, 63);
   const Matrix other_value = -unit.value;
   TraceHeader header = header_of(unit);
-  header.num_kv_heads = 2;
+  header.shape.num_kv_heads = 2;
   {
     TraceWriter writer(folder / "t.h5", header, ElementType::float32);
     writer.begin_sequence("s", 20, 0, "", {});

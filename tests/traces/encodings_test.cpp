@@ -56,7 +56,7 @@ void check_encoding(const H5::DataType& type, const H5::DSetCreatPropList& prope
   seal_again(folder / "t.h5");
   const Trace trace(folder / "t.h5");
   CHECK((trace.id() == id) == (type.getSize() == 2));
-  for (int head = 0; head < header.num_kv_heads; ++head) {
+  for (int head = 0; head < header.shape.num_kv_heads; ++head) {
     const Unit unit = trace.read_unit({"a", 0, head});
     CHECK(unit.key == keys[head]);
     CHECK(unit.key_bytes == static_cast<int>(type.getSize()));
@@ -95,8 +95,8 @@ TEST_CASE("attributes of other widths are read") {
   seal_again(folder / "t.h5");
   const TraceHeader header = Trace(folder / "t.h5").header();
   CHECK(header.num_layers == 2);
-  CHECK(header.head_dim == 4);
-  CHECK(header.scale == 0.25);
+  CHECK(header.shape.head_dim == 4);
+  CHECK(header.shape.scale == 0.25);
   CHECK(header.logit_softcap == 30.0);
 }
 

@@ -40,8 +40,8 @@ inline void write_full_trace(const std::filesystem::path& file) {
   writer.write_spans({{1, 3, "needle"}});
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
-    writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output, {},
-                       layer > 0 ? std::nullopt : std::optional<int>(2));
+    writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output,
+                       {.attention_chunk = layer > 0 ? std::nullopt : std::optional<int>(2)});
     if (layer > 0) continue;
     writer.write_sink_logit(numbered_sinks());
     writer.write_projection(layer, numbered_projection());

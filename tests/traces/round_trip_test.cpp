@@ -11,18 +11,18 @@ namespace kvsim::traces_test::round_trip_test {
 void check_header(const TraceHeader& found, const TraceHeader& written) {
   CHECK(found.model == written.model);
   CHECK(found.num_layers == written.num_layers);
-  CHECK(found.num_query_heads == written.num_query_heads);
-  CHECK(found.num_kv_heads == written.num_kv_heads);
-  CHECK(found.head_dim == written.head_dim);
-  CHECK(found.value_dim == written.value_dim);
-  CHECK(found.scale == written.scale);
+  CHECK(found.shape.num_query_heads == written.shape.num_query_heads);
+  CHECK(found.shape.num_kv_heads == written.shape.num_kv_heads);
+  CHECK(found.shape.head_dim == written.shape.head_dim);
+  CHECK(found.shape.value_dim == written.shape.value_dim);
+  CHECK(found.shape.scale == written.shape.scale);
   CHECK(found.logit_softcap == written.logit_softcap);
   CHECK(found.recorder == written.recorder);
-  REQUIRE(found.rope.has_value() == written.rope.has_value());
-  if (!written.rope) return;
-  CHECK(found.rope->inverse_frequency == written.rope->inverse_frequency);
-  CHECK(found.rope->style == written.rope->style);
-  CHECK(found.rope->attention_factor == written.rope->attention_factor);
+  REQUIRE(found.shape.rope.has_value() == written.shape.rope.has_value());
+  if (!written.shape.rope) return;
+  CHECK(found.shape.rope->inverse_frequency == written.shape.rope->inverse_frequency);
+  CHECK(found.shape.rope->style == written.shape.rope->style);
+  CHECK(found.shape.rope->attention_factor == written.shape.rope->attention_factor);
 }
 
 TEST_CASE("a header comes back as it was written") {
@@ -30,12 +30,12 @@ TEST_CASE("a header comes back as it was written") {
   TraceHeader header = small_header();
   SECTION("with everything") {
     header.logit_softcap = 30;
-    header.rope->style = "interleaved";
-    header.rope->attention_factor = 1.25;
+    header.shape.rope->style = "interleaved";
+    header.shape.rope->attention_factor = 1.25;
   }
   SECTION("with nothing optional") {
     header.recorder.clear();
-    header.rope.reset();
+    header.shape.rope.reset();
   }
   write_small_trace(folder / "t.h5", header);
   check_header(Trace(folder / "t.h5").header(), header);
@@ -72,7 +72,7 @@ TEST_CASE("a unit is its KV head and the query heads that share it") {
   CHECK(trace.header().dtype == (bytes == 2 ? "float16" : "float32"));
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
-    for (int head = 0; head < header.num_kv_heads; ++head) {
+    for (int head = 0; head < header.shape.num_kv_heads; ++head) {
       const Unit unit = trace.read_unit({"a", layer, head});
       CHECK(unit.name.sequence == "a");
       CHECK(unit.name.layer == layer);
@@ -100,7 +100,7 @@ TEST_CASE("a unit is its KV head and the query heads that share it") {
 TEST_CASE("a head comes back whole, however many tokens it has") {
   const TemporaryFolder folder;
   TraceHeader header = small_header();
-  header.num_query_heads = header.num_kv_heads = 1;
+  header.shape.num_query_heads = header.shape.num_kv_heads = 1;
   constexpr int kManyTokens = 9000;
   const auto elements = GENERATE(ElementType::float16, ElementType::float32);
   const auto numbers = [&](int dim, int offset) {

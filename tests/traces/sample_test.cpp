@@ -9,14 +9,14 @@ TEST_CASE("the sample trace opens and holds what its README says") {
   const TraceHeader& header = trace.header();
   CHECK(header.model == "tiny-llama 0.75M");
   CHECK(header.num_layers == 4);
-  CHECK(header.num_query_heads == 8);
-  CHECK(header.num_kv_heads == 4);
-  CHECK(header.head_dim == 16);
-  CHECK(header.value_dim == 16);
-  CHECK(header.scale == 0.25);
-  REQUIRE(header.rope.has_value());
-  CHECK(header.rope->style == "half");
-  CHECK(header.rope->inverse_frequency.size() == 8);
+  CHECK(header.shape.num_query_heads == 8);
+  CHECK(header.shape.num_kv_heads == 4);
+  CHECK(header.shape.head_dim == 16);
+  CHECK(header.shape.value_dim == 16);
+  CHECK(header.shape.scale == 0.25);
+  REQUIRE(header.shape.rope.has_value());
+  CHECK(header.shape.rope->style == "half");
+  CHECK(header.shape.rope->inverse_frequency.size() == 8);
 
   REQUIRE(trace.sequences().size() == 2);
   CHECK(trace.sequences()[0].name == "copied-segment");
@@ -41,9 +41,9 @@ TEST_CASE("the trace of the demo opens and holds what its README says") {
   const TraceHeader& header = trace.header();
   CHECK(header.model == "SmolLM2-135M-Instruct.Q4_1");
   CHECK(header.num_layers == 30);
-  CHECK(header.num_query_heads == 9);
-  CHECK(header.head_dim == 64);
-  CHECK(header.rope.has_value());
+  CHECK(header.shape.num_query_heads == 9);
+  CHECK(header.shape.head_dim == 64);
+  CHECK(header.shape.rope.has_value());
   REQUIRE(trace.sequences().size() == 1);
   const SequenceInfo& sequence = trace.sequences()[0];
   CHECK(sequence.name == "facts-0");
@@ -61,7 +61,7 @@ TEST_CASE("the trace of the toy model that finds facts holds what its README say
   const Trace trace(KVSIM_SOURCE_DIR "/traces/sample/tiny-retriever.h5");
   CHECK(trace.header().model == "tiny-retriever");
   CHECK(trace.header().num_layers == 4);
-  REQUIRE(trace.header().rope.has_value());
+  REQUIRE(trace.header().shape.rope.has_value());
   REQUIRE(trace.sequences().size() == 2);
   CHECK(trace.sequences()[0].name == "eight-facts-1");
   CHECK(trace.sequences()[1].name == "eight-facts-2");

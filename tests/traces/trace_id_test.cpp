@@ -28,7 +28,7 @@ TEST_CASE("the trace_id follows the numbers alone") {
   write_small_trace(folder / "one.h5", header);
   header.model = "another";
   write_small_trace(folder / "two.h5", header);
-  header.rope->inverse_frequency[1] = 0.25;
+  header.shape.rope->inverse_frequency[1] = 0.25;
   write_small_trace(folder / "three.h5", header);
   const std::string id = Trace(folder / "one.h5").id();
   CHECK(id.size() == 64);

@@ -16,7 +16,7 @@ Trace small_trace_in_memory() {
   for (int layer = 0; layer < header.num_layers; ++layer) {
     const LayerNumbers numbers = numbered_layer(header, kSmallTokens, layer);
     writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output,
-                       layer == 1 ? std::optional<int>(3) : std::nullopt);
+                       {.sliding_window = layer == 1 ? std::optional<int>(3) : std::nullopt});
   }
   return writer.open();
 }

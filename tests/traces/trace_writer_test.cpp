@@ -81,7 +81,7 @@ TEST_CASE("layers of the wrong shape and out of turn are refused") {
   CHECK_THROWS_WITH(writer.begin_sequence("a", kSmallTokens, 0, "", {1}), Contains("token_ids"));
   writer.begin_sequence("a", kSmallTokens, 0, "", {});
   numbers.key.pop_back();
-  CHECK_THROWS_WITH(write(), "key: expected 2 matrices [5, 4]");
+  CHECK_THROWS_WITH(write(), "value: expected 1 matrices [5, 3]");
   writer.close();
   CHECK_THROWS_AS(writer.close(), std::invalid_argument);
 }

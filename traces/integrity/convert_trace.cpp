@@ -189,9 +189,15 @@ class Conversion {
 
   // One head of an output projection can be read alone.
   hsize_t rows_per_chunk(const DatasetPlace& dataset) const {
-    return dataset.info->id == Dataset::output_projection
-               ? static_cast<hsize_t>(trace_.header().value_dim)
-               : HeadWriter::kMostRowsPerChunk;
+    if (dataset.info->id != Dataset::output_projection) return HeadWriter::kMostRowsPerChunk;
+    for (const SequenceInfo& sequence : trace_.sequences()) {
+      for (const LayerInfo& layer : sequence.layers) {
+        if (dataset.group == fmt::format("/model/layers/{}", layer.index)) {
+          return static_cast<hsize_t>(layer.shape.value_dim);
+        }
+      }
+    }
+    return static_cast<hsize_t>(trace_.header().shape.value_dim);
   }
 
   const Trace& trace_;

@@ -22,13 +22,19 @@ KnownAttributes known_attributes(Level level) {
     case Level::sequence:
       return {{"num_tokens", "prompt_length"}, {}, {}};
     case Level::layer:
-      return {{"sliding_window", "attention_chunk"}, {}, {}};
+      return {{"sliding_window", "attention_chunk", "num_query_heads", "num_kv_heads", "head_dim",
+               "value_dim"},
+              {"scale"},
+              {}};
     case Level::model_layer:
     case Level::spans:
       break;
   }
   return {};
 }
+
+/// Whether groups of this kind may hold a group `rope`, as the file does.
+bool has_rope(Level level) { return level == Level::sequence || level == Level::layer; }
 
 nlohmann::json attributes_of(const GroupReader& group, const KnownAttributes& known) {
   nlohmann::json found = nlohmann::json::object();
@@ -47,6 +53,9 @@ nlohmann::json attributes_of(const GroupReader& group, const KnownAttributes& kn
 
 nlohmann::json members_of(const GroupReader& group, Level level, const DescribeDataset& describe) {
   nlohmann::json found = attributes_of(group, known_attributes(level));
+  if (has_rope(level) && group.contains("rope")) {
+    found["rope"] = members_of(group.group("rope", group.fix()), Level::rope, describe);
+  }
   for (const DatasetInfo& dataset : datasets()) {
     const std::string name(dataset.name);
     if (dataset.level == level && group.contains(name)) found[name] = describe(group, dataset);

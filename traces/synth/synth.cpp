@@ -44,18 +44,19 @@ TraceHeader make_header(const SynthOptions& options) {
   header.model = "synthetic";
   header.recorder = "kvsim synth";
   header.num_layers = options.layers;
-  header.num_query_heads = options.query_heads;
-  header.num_kv_heads = options.kv_heads;
-  header.head_dim = options.head_dim;
-  header.value_dim = options.value_dim == 0 ? options.head_dim : options.value_dim;
-  header.scale = 1 / std::sqrt(options.head_dim);
-  if (options.rope_base != 0) header.rope = make_rope(options.rope_base, options.head_dim);
+  header.shape.num_query_heads = options.query_heads;
+  header.shape.num_kv_heads = options.kv_heads;
+  header.shape.head_dim = options.head_dim;
+  header.shape.value_dim = options.value_dim == 0 ? options.head_dim : options.value_dim;
+  header.shape.scale = 1 / std::sqrt(options.head_dim);
+  if (options.rope_base != 0) header.shape.rope = make_rope(options.rope_base, options.head_dim);
   return header;
 }
 
 void write_layer(TraceWriter& writer, const SynthOptions& options, int value_dim, int layer,
                  const SynthLayer& made) {
-  writer.write_layer(layer, made.query, made.key, made.value, made.output, {}, made.chunk);
+  writer.write_layer(layer, made.query, made.key, made.value, made.output,
+                     {.attention_chunk = made.chunk});
   if (!made.sinks.empty()) writer.write_sink_logit(made.sinks);
   const SynthDownstream downstream(options, value_dim, layer);
   if (options.hidden > 0) writer.write_projection(layer, downstream.projection());
@@ -75,7 +76,7 @@ void write_sequence(TraceWriter& writer, const SynthOptions& options,
     const auto heads_done = [&](double heads) {
       if (progress) progress((layer + heads / options.query_heads) / options.layers);
     };
-    write_layer(writer, options, header.value_dim, layer,
+    write_layer(writer, options, header.shape.value_dim, layer,
                 synth_layer(options, header, text, layer, heads_done));
   }
 }

@@ -124,15 +124,16 @@ SynthLayer synth_layer(const SynthOptions& options, const TraceHeader& header,
   work.run(options.kv_heads, options.threads, [&](int kv_head) {
     const SynthHead head(options, text, layer, kv_head);
     made.key[kv_head] = rounded(head.key(), options.elements);
-    made.value[kv_head] = rounded(head.value(header.value_dim), options.elements);
+    made.value[kv_head] = rounded(head.value(header.shape.value_dim), options.elements);
     HeadMask mask{.chunk = made.chunk};
-    for (int member = 0; member < header.group_size(); ++member) {
-      const int query_head = kv_head * header.group_size() + member;
+    for (int member = 0; member < header.shape.group_size(); ++member) {
+      const int query_head = kv_head * header.shape.group_size() + member;
       made.query[query_head] = rounded(head.query(query_head), options.elements);
       if (!made.sinks.empty()) mask.sink = made.sinks[query_head];
       if (options.output) {
-        made.output[query_head] = attention_output(made.query[query_head], made.key[kv_head],
-                                                   made.value[kv_head], header.scale, mask, work);
+        made.output[query_head] =
+            attention_output(made.query[query_head], made.key[kv_head], made.value[kv_head],
+                             header.shape.scale, mask, work);
       }
       work.finish_head();
     }

@@ -28,12 +28,12 @@ def run(
     kept: Mapping[Plan, dict[int, Kept]],
     rows: Mapping[Plan, pd.DataFrame],
     most_bytes: int,
-    token_numbers: int,
+    token_numbers: Mapping[int, int],
 ) -> Iterator[tuple[Plan, Outcome]]:
     """What the model does under each of the kept sets (of every layer), in their order.
 
     Each forward pass takes a batch of them, whose logits and masks fit into `most_bytes`. `rows`
-    are those of their replays, and a token has `token_numbers` in the cache of a KV head.
+    are those of their replays, and a token has `token_numbers` in the cache of a KV head of each layer.
     """
     of_logits = len(job.ids) * model.config.get_text_config().vocab_size * 4
     largest = LARGEST_BATCH_OF_CPU if model.device.type == "cpu" else LARGEST_BATCH
@@ -52,7 +52,7 @@ def run(
                     logits=logits[index],
                     kept=None,
                     peak_tokens=int(units.peak_tokens.max()),
-                    cache_bytes=int(units.peak_tokens.sum()) * token_numbers * model.dtype.itemsize,
+                    cache_bytes=int((units.peak_tokens * units.layer.map(token_numbers)).sum()) * model.dtype.itemsize,
                 ),
             )
 

@@ -50,12 +50,14 @@ def checked_logits(model: torch.nn.Module, job: Job, trace: Trace) -> torch.Tens
 
 def _check_keys(trace: Trace, sequence: str, layer: int, key: torch.Tensor) -> None:
     found = next(each for each in trace.sequences if each.name == sequence)
-    if layer not in {each.index for each in found.layers}:
+    shapes = {each.index: each.shape for each in found.layers}
+    if layer not in shapes:
         raise UsageError(f"trace: it lacks layer {layer}; record all layers")
+    heads = shapes[layer]["num_kv_heads"]
     held = torch.tensor(trace.unit(sequence, layer, 0).key)
-    if (key.shape[0], *key.shape[1:]) != (trace.num_kv_heads, *held.shape):
+    if tuple(key.shape) != (heads, *held.shape):
         raise UsageError(
-            f"trace: layer {layer} has keys {(trace.num_kv_heads, *held.shape)}, expected this "
+            f"trace: layer {layer} has keys {(heads, *held.shape)}, expected this "
             f"model's {tuple(key.shape)}: KV heads, tokens, dimensions"
         )
     difference = torch.linalg.norm(key[0].float().cpu() - held) / torch.linalg.norm(held)
@@ -121,12 +123,12 @@ def _as_in_trace(
             f"trace: {sequence.name} has a prompt of {sequence.prompt_length} tokens, expected "
             f"{job.prompt_length}"
         )
-    heads = {layer.index: len(layer.kv_heads) for layer in sequence.layers}
-    for layer, count in heads.items():
-        if count != trace.num_kv_heads:
+    for layer in sequence.layers:
+        count, heads = len(layer.kv_heads), layer.shape["num_kv_heads"]
+        if count != heads:
             raise UsageError(
-                f"trace: layer {layer} of {sequence.name} has {count} of {trace.num_kv_heads} KV "
-                "heads; record all"
+                f"trace: layer {layer.index} of {sequence.name} has {count} of {heads} KV heads; "
+                "record all"
             )
     spans = job.spans or tuple(getattr(sequence, "spans", ()))
     return dataclasses.replace(

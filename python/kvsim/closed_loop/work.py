@@ -79,7 +79,9 @@ class Work:
     def _outcomes(self, kept: Mapping[Plan, dict[int, Kept]]) -> Iterator[tuple[Plan, Outcome]]:
         memory = most_bytes(self.model.device)
         if self.loop == "imposed":
-            numbers = self.trace.head_dim + self.trace.value_dim
+            (sequence,) = (each for each in self.trace.sequences if each.name == self.job.name)
+            shapes = {layer.index: layer.shape for layer in sequence.layers}
+            numbers = {at: shape["head_dim"] + shape["value_dim"] for at, shape in shapes.items()}
             yield from imposed.run(self.model, self.job, kept, self.plans, memory, numbers)
         else:
             from . import adaptive

@@ -46,8 +46,9 @@ def head_budgets(
         first layers alone pass for a smaller model.
 
     Returns float32 [99, layers, kv_heads]: row i is for the compression ratio (i + 1) / 100, its
-    values are the share of its tokens that each head *removes*, and their mean is the ratio. These
-    are what the press of kvpress (LU-KV, arXiv 2602.08585) takes of a file.
+    values are the share of its tokens that each head *removes*, and their mean is the ratio; NaN
+    where layers have fewer heads than others. These are what the press of kvpress (LU-KV, arXiv
+    2602.08585) takes of a file.
 
     With U(b) the recall of a head at budget b, the mean over steps, and the total kept fixed, the
     sum of all U is largest where the next token goes to the head that gains most by it (marginal
@@ -57,7 +58,7 @@ def head_budgets(
     one policy, trace, mode and seed on all heads, and what opening the trace raises.
     """
     frame = _curves_of(curves, policy, sequences)
-    layers, heads = _heads_of(frame, trace)
+    heads = _heads_of(frame, trace)
     gains = np.stack([_gains(of_head) for _, of_head in frame.groupby(["layer", "kv_head"])])
     # The first part of every head comes before the second where they gain the same.
     order = np.lexsort((np.tile(np.arange(_PARTS), len(gains)), -gains.ravel()))
@@ -66,8 +67,8 @@ def head_budgets(
     for ratio in range(1, RATIOS + 1):
         parts = (100 - ratio) * _PARTS // 100 * len(gains)
         kept = np.bincount(head_of[:parts], minlength=len(gains)) / _PARTS
-        removed.append(1 - kept.reshape(layers, heads))
-    return np.array(removed, np.float32)
+        removed.append(1 - kept)
+    return _by_layer(np.array(removed, np.float32), heads)
 
 
 def _curves_of(
@@ -97,9 +98,18 @@ def _curves_of(
     return frame
 
 
-def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> tuple[int, int]:
-    """Counts layers and KV heads of curves that have all of them in every sequence."""
-    layers, heads = frame.layer.max() + 1, frame.kv_head.max() + 1
+def _by_layer(values: np.ndarray, heads: list[int]) -> np.ndarray:
+    """Values [.., all heads] as [.., layers, most heads of a layer]."""
+    table = np.full((*values.shape[:-1], len(heads), max(heads)), np.nan, values.dtype)
+    for layer, part in enumerate(np.split(values, np.cumsum(heads)[:-1], axis=-1)):
+        table[..., layer, : heads[layer]] = part
+    return table
+
+
+def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> list[int]:
+    """The KV heads of each layer of curves that have all of them in every sequence."""
+    last = frame.groupby("layer").kv_head.max()
+    heads = [int(last.get(layer, last.max())) + 1 for layer in range(frame.layer.max() + 1)]
     if trace is not None:
         (model,) = opened(trace)
         if model.trace_id != frame.trace_id.iloc[0]:
@@ -107,15 +117,20 @@ def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> tuple[in
                 f"trace: expected that of the curves, {frame.trace_id.iloc[0]}, found "
                 f"{model.trace_id}"
             )
-        layers, heads = model.num_layers, model.num_kv_heads
+        own = {each.index: each.shape for text in model.sequences for each in text.layers}
+        heads = [
+            own[layer]["num_kv_heads"] if layer in own else model.num_kv_heads
+            for layer in range(model.num_layers)
+        ]
     for sequence, rows in frame.groupby("sequence"):
         found = rows.groupby(["layer", "kv_head"]).ngroups
-        if found != layers * heads:
+        if found != sum(heads):
+            each = f"{heads[0]} KV heads" if len(set(heads)) == 1 else "their KV heads"
             raise UsageError(
-                f"expected curves of {layers} layers x {heads} KV heads in sequence {sequence}, "
+                f"expected curves of {len(heads)} layers x {each} in sequence {sequence}, "
                 f"found {found}; make curves of all heads"
             )
-    return layers, heads
+    return heads
 
 
 def _gains(of_head: pd.DataFrame) -> np.ndarray:

@@ -40,7 +40,7 @@ class Follower(ABC):
         self._called: set[int] = set()  # the layers that attended in this forward pass
         self._num_columns = 0  # tokens so far, padding included
         self._batch_size = 0
-        self._shape: Shape | None = None
+        self._shapes: dict[int, Shape] = {}  # of the layers that were called
         self._sinks: dict[int, torch.Tensor] = {}  # learned logits [query heads] of the layers
         self._is_paused = False
 
@@ -171,9 +171,13 @@ class Follower(ABC):
     def _check_shape(self, layer: int, call: Call, output: torch.Tensor) -> None:
         """Raises RecordError for a call that computes what a trace cannot express."""
         shape = shape_of(layer, (call.query, call.key, call.value), output, call.options)
-        if self._shape is None:
-            self._shape = shape
-        self._shape.require_same(shape, layer)
+        self._shapes.setdefault(layer, shape).require_same(shape, layer)
+        softcap = next(iter(self._shapes.values())).logit_softcap
+        if shape.logit_softcap != softcap:
+            raise RecordError(
+                f"layer {layer} has logit_softcap {shape.logit_softcap}, an earlier one {softcap}: "
+                "a trace holds layers of one; choose some with --layers"
+            )
         sinks = sinks_of(layer, shape.num_query_heads, call.options)
         if sinks is not None:
             self._sinks[layer] = sinks

@@ -1,7 +1,7 @@
 """Finds the rotary embedding of a model by comparing keys before and after its rotation."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,19 +36,26 @@ class Rope:
         return result
 
 
+NOT_ROTATED = Rope((0.0,), "half", 1.0)
+
+Ropes = dict[int, Rope | None]  # by layer; None: unknown
+
+
 class RopeWitness:
     """Compares keys before and after the model's own rotation with each candidate rotation.
 
     Models rotate in a module-level function of one common name. Until `close`, a wrapper replaces
     this function and keeps its last keys. The rotation of a layer counts as known only if the
-    layer then attends to exactly the rotated keys: some layers do not rotate, and some change the
-    keys afterwards.
+    layer then attends to exactly the rotated keys: some change them afterwards. A layer that does
+    not call the function does not rotate, if others of its class do so there.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._found: dict[int, set[Rope | None]] = {}  # per layer, of all texts
-        self._of_text: dict[int, Rope | None] = {}  # per layer, of the texts being read
+        self._of_text: Ropes = {}  # of the texts being read
+        self._rotating: set[type] = set()  # classes of layers whose rotation is known
+        self._without: dict[int, type] = {}  # the classes of layers that did not call the function
+        self._was_called = False  # since the last layer was looked at
         self._last: tuple[torch.Tensor, torch.Tensor] | None = None
         self._replaced: list[tuple[Any, Callable[..., Any]]] = []
         for name in {type(module).__module__ for module in model.modules()}:
@@ -66,20 +73,29 @@ class RopeWitness:
     def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
         def watched(query: torch.Tensor, key: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             rotated = rotate(query, key, *args, **kwargs)
+            self._was_called = True
             if isinstance(rotated, tuple) and len(rotated) == 2:
                 self._last = key.detach(), rotated[1].detach()
+            elif isinstance(rotated, torch.Tensor):  # it rotates one after the other, keys last
+                self._last = query.detach(), rotated.detach()
             return rotated
 
         return watched
 
     def look(
-        self, layer: int, keys: torch.Tensor, real_new: torch.Tensor, first: list[int]
+        self,
+        layer: int,
+        module: torch.nn.Module,
+        keys: torch.Tensor,
+        real_new: torch.Tensor,
+        first: list[int],
     ) -> None:
         """Finds the rotation of a layer, once per text, from new keys [batch, heads, new, dim].
 
         `first` is the position of each sequence's first new real token.
         """
-        last, self._last = self._last, None
+        last, was_called = self._last, self._was_called
+        self.forget()
         if layer in self._of_text:
             return
         place = _place(real_new, first)
@@ -87,9 +103,13 @@ class RopeWitness:
             return  # the rotation leaves position 0 unchanged: wait for another token
         sequence, row, position = place
         self._of_text[layer] = None
+        if not was_called:
+            self._without[layer] = type(module)
         if last is None:
             return
         before, after = last
+        if after.shape[1:3] != keys.shape[1:3]:
+            before, after = before.transpose(1, 2), after.transpose(1, 2)
         if after.shape != (*keys.shape[:3], after.shape[3]) or before.shape != after.shape:
             return
         if not torch.equal(after.to(keys.dtype), keys[..., : after.shape[3]]):
@@ -105,27 +125,29 @@ class RopeWitness:
         best = min(errors, key=errors.__getitem__, default=None)
         if best is not None and errors[best] < TOLERANCE:
             self._of_text[layer] = best
+            self._rotating.add(type(module))
 
     def forget(self) -> None:
         """Releases the last keys."""
-        self._last = None
+        self._last, self._was_called = None, False
 
-    def end_texts(self) -> None:
-        """Those that were read are whole: a rotation that changed within them is unknown."""
+    def end_texts(self) -> Ropes:
+        """The rotations of those that were read, which are whole.
+
+        One that changed within them is unknown. A text of a single token shows none.
+        """
         unchanged = rotations_of(self._model)
-        for layer, rope in self._of_text.items():
-            self._found.setdefault(layer, set()).add(rope if rope in unchanged else None)
+        found = {layer: rope if rope in unchanged else None for layer, rope in self._of_text.items()}
+        for layer, kind in self._without.items():
+            if layer in found and kind in self._rotating:
+                found[layer] = NOT_ROTATED
         self.leave_out_texts()
+        return found
 
     def leave_out_texts(self) -> None:
         """Those that were read do not count."""
-        self._of_text = {}
+        self._of_text, self._without = {}, {}
         self.forget()
-
-    def result(self, layers: list[int]) -> Rope | None:
-        """The rotation that all these layers share in all texts."""
-        found = set().union(*(self._found.get(layer, {None}) for layer in layers))
-        return found.pop() if len(found) == 1 else None
 
     def close(self) -> None:
         """Restores the model's own functions."""
@@ -133,6 +155,12 @@ class RopeWitness:
             setattr(source, FUNCTION, function)
         self._replaced.clear()
         self.forget()
+
+
+def shared_rope(ropes: Iterable[Ropes]) -> Rope | None:
+    """The rotation that all layers share, if it is known."""
+    found = {rope for of_text in ropes for rope in of_text.values()}
+    return found.pop() if len(found) == 1 else None
 
 
 def _place(real_new: torch.Tensor, first: list[int]) -> tuple[int, int, int] | None:

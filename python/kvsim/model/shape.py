@@ -1,4 +1,4 @@
-"""The shape that all layers of a trace share. Refuses attention that a trace cannot express."""
+"""The shape of a layer of a trace. Refuses attention that a trace cannot express."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,7 +17,7 @@ UNKNOWN_TO_A_TRACE = {  # options of attention functions that change the result
 
 @dataclass(frozen=True)
 class Shape:
-    """The attributes of a trace that are known from one attention call."""
+    """What is known of a layer from one attention call, by its attributes in a trace."""
 
     num_query_heads: int
     num_kv_heads: int
@@ -27,14 +27,18 @@ class Shape:
     logit_softcap: float | None
 
     def require_same(self, other: "Shape", layer: int) -> None:
-        """Raises RecordError that names the first difference."""
+        """Raises RecordError that names the first difference to a later call of the layer."""
         for attribute in fields(self):
             expected, found = getattr(self, attribute.name), getattr(other, attribute.name)
             if expected != found:
                 raise RecordError(
-                    f"layer {layer} has {attribute.name} {found}, an earlier one {expected}: a "
-                    "trace holds layers of one shape; choose some with --layers"
+                    f"layer {layer} has {attribute.name} {found}, before it had {expected}: a "
+                    "trace holds layers of one shape"
                 )
+
+    def beyond(self, outer: "Shape") -> dict[str, int | float]:
+        """The attributes of a layer that are others than the header's."""
+        return {name: own for name, own in vars(self).items() if own != getattr(outer, name)}
 
 
 def sinks_of(layer: int, query_heads: int, options: dict[str, Any]) -> torch.Tensor | None:

@@ -1,7 +1,7 @@
 """What a trace may hold in addition to the vectors of attention (traces/README.md)."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -88,14 +88,17 @@ class Also:
 
 
 def write_projections(
-    file: TraceFile, outputs: Mapping[int, LayerOutput], heads: int, dtype: str
+    file: TraceFile,
+    outputs: Mapping[int, LayerOutput],
+    heads_of: Callable[[int], int],
+    dtype: str,
 ) -> None:
     """Writes W_O of each layer, in chunks of one of the query heads each."""
     for layer, output in outputs.items():
         path = f"/model/layers/{layer}/{PROJECTION}"
         numbers = stored_as(dtype, output.projection, path)
         rows, hidden = numbers.shape
-        write_packed(file.h5, path, numbers, (rows // heads, hidden))
+        write_packed(file.h5, path, numbers, (rows // heads_of(layer), hidden))
 
 
 @dataclass(frozen=True)

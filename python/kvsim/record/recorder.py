@@ -14,11 +14,13 @@ from ..errors import RecordError, RecordWarning, UsageError
 from ..model.attention import Call, Result
 from ..model.follower import Follower
 from ..model.rope import RopeWitness
+from ..model.shape import Shape
 from ..model.steps import Step
 from ..model.tokens import token_texts
 from ..trace.names import NAME_FORM, is_name
 from ..trace.spans import Span, checked_spans
 from .also import Reading
+from .ropes import write_ropes
 from .sequence import Sequence
 from .stored_type import Attention, stored_types
 from .trace_file import Attribute, TraceFile
@@ -76,9 +78,8 @@ class Recorder(Follower):
         """Those that are whole: all that was asked for is in the file."""
         return self._done
 
-    @property
-    def num_query_heads(self) -> int:
-        return self._shape.num_query_heads
+    def num_query_heads(self, layer: int) -> int:
+        return self._shapes[layer].num_query_heads
 
     @property
     def layers(self) -> set[int]:
@@ -154,7 +155,7 @@ class Recorder(Follower):
         self._check_cache(layer, call, step)
         query, key, value = call.query, call.key, call.value
         new = {"query": query, "key": key[:, :, -step.new :], "value": value[:, :, -step.new :]}
-        self._witness.look(layer, new["key"], step.real_new, self._first)
+        self._witness.look(layer, call.module, new["key"], step.real_new, self._first)
         new["output"] = output.transpose(1, 2)
         for index, sequence in enumerate(self._batch):
             sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
@@ -166,9 +167,10 @@ class Recorder(Follower):
             self._leave_out(batch)
             batch = []
             self._witness.leave_out_texts()
-        self._witness.end_texts()
+        ropes = self._witness.end_texts()
         with self.paused():
             for sequence in batch:
+                sequence.ropes = ropes
                 self._end_sequence(sequence)
         self._file.spool.clear()
 
@@ -188,7 +190,7 @@ class Recorder(Follower):
             for layer, spooled in sequence.spooled.items():
                 sinks = self._sinks.get(layer)
                 attention = Attention(
-                    self._shape,
+                    self._shapes[layer],
                     self._consistency.reach(layer),
                     None if sinks is None else sinks.numpy(),
                 )
@@ -236,7 +238,7 @@ class Recorder(Follower):
     def end(self) -> None:
         """Ends the recording. Raises RecordError if there is nothing in it."""
         self.end_texts()
-        if self._shape is None and self._done:
+        if not self._shapes and self._done:
             everything = len(self._layers) == self._text_config.num_hidden_layers
             where = "" if everything else f" in layers {sorted(self._layers)}"
             raise RecordError(f"{self._model_name} has no attention that can be recorded{where}")
@@ -247,24 +249,23 @@ class Recorder(Follower):
 
     def describe(self, header: dict[str, Attribute], tokenizer: Any) -> None:
         """Writes what else a trace says of the sequences that are whole, and of the model."""
-        shared = {name: value for name, value in vars(self._shape).items() if value is not None}
+        shape = self._shapes[min(self.layers)]
+        shared = {name: value for name, value in vars(shape).items() if value is not None}
         stored = MIXED if len(self._types) > 1 else next(iter(self._types))
         self._file.write_attributes("/", {**header, **shared, "dtype": stored})
         for sequence in self._done:
-            self._finish_sequence(sequence, tokenizer)
-        rope = self._witness.result(sorted(self.layers)) if self._positions_known else None
-        if rope is not None:
-            self._file.write_list("/rope/inv_freq", np.array(rope.inv_freq, np.float64))
-            kind: dict[str, Attribute] = {"style": rope.style}
-            self._file.write_attributes("/rope", kind | {"attention_factor": rope.attention_factor})
-        elif self._witness.rotates:
+            self._finish_sequence(sequence, shape, tokenizer)
+        are_known = self._witness.rotates and self._positions_known
+        unknown = write_ropes(self._file, self._done) if are_known else self.layers
+        if unknown and self._witness.rotates:
             warnings.warn(
-                "the trace does not say how keys are rotated: not all texts, layers and steps do "
-                "it alike, or not by position in the text; positions=slot cannot be replayed on it",
+                f"the trace does not say how keys of layer {min(unknown)} are rotated: not all "
+                "steps do it alike, or not by position in the text; positions=slot cannot be "
+                "replayed on it",
                 RecordWarning,
             )
 
-    def _finish_sequence(self, sequence: Sequence, tokenizer: Any) -> None:
+    def _finish_sequence(self, sequence: Sequence, outer: Shape, tokenizer: Any) -> None:
         path = f"/sequences/{sequence.name}"
         attributes: dict[str, Attribute] = {
             "num_tokens": sequence.num_tokens,
@@ -276,9 +277,10 @@ class Recorder(Follower):
         for layer in sequence.layers:
             reach = self._consistency.reach(layer)
             of_layer = {"sliding_window": reach.window, "attention_chunk": reach.chunk}
+            of_layer |= self._shapes[layer].beyond(outer)
             self._file.write_attributes(
                 f"{path}/layers/{layer}",
-                {name: tokens for name, tokens in of_layer.items() if tokens is not None},
+                {name: value for name, value in of_layer.items() if value is not None},
             )
             if layer in self._sinks:
                 self._file.write_list(

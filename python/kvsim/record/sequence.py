@@ -9,6 +9,7 @@ import torch
 
 from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
+from ..model.rope import Ropes
 from ..trace.spans import Span
 from .spool import Spool, SpooledRows
 
@@ -43,6 +44,7 @@ class Sequence(Member):
         self.ids: list[int] | None = []  # None: unknown
         self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
         self.seen: Seen | None = None  # of a text that was read whole
+        self.ropes: Ropes = {}
         self._spool = spool
 
     @property

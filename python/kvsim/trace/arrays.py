@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 _NAMES = ("query", "key", "value")
 
+Shapes = list[tuple[int, ...]]  # of query, key and value of a layer
+
 
 def trace_of_arrays(
     layers: Mapping[int, tuple[ArrayLike, ArrayLike, ArrayLike]],
-    scale: float | None,
+    scale: float | Mapping[int, float] | None,
     prompt_length: int,
     name: str,
     token_ids: ArrayLike | None,
     model: str,
-    rope: Mapping[str, object] | None,
+    rope: Mapping[str, object] | Mapping[int, Mapping[str, object]] | None,
     logit_softcap: float | None,
     masks: Mapping[str, int | Mapping[int, int] | None],
     sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
@@ -40,9 +42,9 @@ def trace_of_arrays(
     if not layers:
         raise UsageError("from_arrays: expected at least one layer")
     arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
-    shapes = _shapes(arrays)
+    shapes = {layer: _shapes(layer, triple) for layer, triple in sorted(arrays.items())}
+    tokens = _common_tokens(shapes)
     _warn_of_repeated_heads(arrays)
-    tokens, dim = shapes[1][1:]
     if not hasattr(prompt_length, "__index__") or not 0 <= prompt_length <= tokens:
         raise UsageError(f"prompt_length: expected 0..{tokens}, found {prompt_length}")
     if not is_name(name):
@@ -50,16 +52,21 @@ def trace_of_arrays(
     if problem := problem_of(model):
         raise UsageError(f"model: expected a name, found {problem}")
     ids = [] if token_ids is None else _token_ids(token_ids, tokens)
+    first = min(arrays)
+    scales = {layer: key[2] ** -0.5 for layer, (_, key, _) in shapes.items()}
+    scales |= _by_layer("scale", scale, arrays)
+    ropes = {layer: _rope(each) for layer, each in _ropes(rope, arrays).items()}
+    is_shared = len(ropes) == len(arrays) and all(each == ropes[first] for each in ropes.values())
     header = {
         "model": model,
-        "scale": dim**-0.5 if scale is None else float(scale),
+        "scale": float(scales[first]),
         "num_layers": max(arrays) + 1 if num_layers is None else num_layers,
         "logit_softcap": logit_softcap,
-        "rope": None if rope is None else _rope(rope),
+        "rope": ropes[first] if is_shared else None,
     }
     masked = [_by_layer(what, mask, arrays) for what, mask in masks.items()]
     sinks = _by_layer("sink_logit", sink_logit, arrays)
-    sinks = {layer: _sinks(layer, each, shapes[0][0]) for layer, each in sinks.items()}
+    sinks = {layer: _sinks(layer, each, shapes[layer][0][0]) for layer, each in sinks.items()}
     if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
         raise UsageError(f"label_seed: expected one in 0..{2**31 - 1}, found {label_seed}")
     from .. import _engine
@@ -73,7 +80,8 @@ def trace_of_arrays(
             others[layer][dataset] = array
     per_layer = [
         (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
-         *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer])
+         *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer],
+         float(scales[layer]), ropes.get(layer))
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
@@ -107,7 +115,7 @@ def _other(
     axes: tuple[str, ...],
     data: ArrayLike | Mapping[int, ArrayLike] | None,
     arrays: Mapping[int, list[np.ndarray]],
-    shapes: list[tuple[int, ...]],
+    shapes: dict[int, Shapes],
 ) -> dict[int, np.ndarray]:
     """Per layer one of the other datasets that a trace may hold."""
     if data is None:
@@ -117,16 +125,16 @@ def _other(
     by_layer = data if isinstance(data, Mapping) else {next(iter(arrays)): data}
     if not set(by_layer) <= set(arrays):
         raise UsageError(f"{name}: expected layers of {sorted(arrays)}, found {[*by_layer]}")
-    heads, (_, tokens, dim) = shapes[0][0], shapes[2]
-    sizes = {
-        "num_query_heads": heads,
-        "n": tokens,
-        "value_dim": dim,
-        "num_query_heads * value_dim": heads * dim,
-    }
-    wanted = [sizes.get(axis) for axis in axes]
     found = {}
     for layer, values in by_layer.items():
+        (heads, *_), _, (_, tokens, dim) = shapes[layer]
+        sizes = {
+            "num_query_heads": heads,
+            "n": tokens,
+            "value_dim": dim,
+            "num_query_heads * value_dim": heads * dim,
+        }
+        wanted = [sizes.get(axis) for axis in axes]
         array = np.asarray(_on_host(values))
         fits = array.ndim == len(wanted) and all(
             size > 0 if expected is None else size == expected
@@ -174,28 +182,45 @@ def _triple(layer: int, triple: tuple[ArrayLike, ArrayLike, ArrayLike]) -> list[
     return arrays
 
 
-def _shapes(arrays: dict[int, list[np.ndarray]]) -> list[tuple[int, ...]]:
-    """The shapes of query, key and value, which are those of every layer."""
-    first, *_ = arrays.values()
-    shapes = [array.shape for array in first]
+def _shapes(layer: int, triple: list[np.ndarray]) -> Shapes:
+    """The shapes of query, key and value of a layer."""
+    shapes = [array.shape for array in triple]
     (query_heads, *of_query), (kv_heads, *of_key), (value_heads, tokens, _) = shapes
+    if layer < 0:
+        raise UsageError(f"from_arrays: expected layers from 0 on, found {layer}")
     if of_query != of_key or value_heads != kv_heads or tokens != of_key[0]:
         raise UsageError(
-            "from_arrays: expected query [Hq, n, d], key [Hkv, n, d] and value [Hkv, n, dv], found "
-            + ", ".join(str(list(shape)) for shape in shapes)
+            f"from_arrays: layer {layer}: expected query [Hq, n, d], key [Hkv, n, d] and value "
+            "[Hkv, n, dv], found " + ", ".join(str(list(shape)) for shape in shapes)
         )
     if query_heads % kv_heads != 0:
         raise UsageError(
-            f"query: expected a multiple of {kv_heads} heads, as there are KV heads, found "
-            f"{query_heads}"
+            f"query: layer {layer}: expected a multiple of {kv_heads} heads, as there are KV "
+            f"heads, found {query_heads}"
         )
-    for layer, triple in arrays.items():
-        if layer < 0 or [array.shape for array in triple] != shapes:
-            raise UsageError(
-                f"from_arrays: layer {layer}: expected a layer from 0 on with the shapes of the "
-                "others"
-            )
     return shapes
+
+
+def _common_tokens(shapes: dict[int, Shapes]) -> int:
+    """The tokens of the text, which all layers have."""
+    first, *others = ((layer, key[1]) for layer, (_, key, _) in shapes.items())
+    for layer, tokens in others:
+        if tokens != first[1]:
+            raise UsageError(
+                f"from_arrays: layer {layer}: expected {first[1]} tokens as in layer {first[0]}, "
+                f"found {tokens}"
+            )
+    return first[1]
+
+
+def _ropes(
+    rope: Mapping[str, object] | Mapping[int, Mapping[str, object]] | None,
+    arrays: Mapping[int, list[np.ndarray]],
+) -> dict[int, Any]:
+    """The rotation of each layer: one of all layers, or a dict from layer to that."""
+    if rope is None or "inv_freq" in rope or not all(hasattr(key, "__index__") for key in rope):
+        return {} if rope is None else dict.fromkeys(arrays, rope)
+    return _by_layer("rope", rope, arrays)
 
 
 def _warn_of_repeated_heads(arrays: dict[int, list[np.ndarray]]) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import DataError, UsageError
 from .spans import Span
@@ -26,6 +26,7 @@ class Layer(NamedTuple):
     sliding_window: int | None
     attention_chunk: int | None  # a token sees its own chunk of so many
     recorded: dict[str, tuple[int, ...]]  # the shapes of the optional datasets that it has, by name
+    shape: dict[str, Any]  # num_query_heads, num_kv_heads, head_dim, value_dim, scale, rope
 
     @property
     def has_output(self) -> bool:
@@ -114,7 +115,8 @@ class Trace:
 
     Attributes, as in the file: model, num_layers, num_query_heads, num_kv_heads, head_dim,
     value_dim, scale, logit_softcap (or None), recorder, dtype (float16, float32, mixed, or empty),
-    rope (or None: a dict of inv_freq, style and attention_factor).
+    rope (or None: a dict of inv_freq, style and attention_factor). A layer of a sequence has its own
+    of num_query_heads to rope as `shape`.
     """
 
     model: str
@@ -140,13 +142,13 @@ class Trace:
         query: ArrayLike | Mapping[int, tuple[ArrayLike, ArrayLike, ArrayLike]],
         key: ArrayLike | None = None,
         value: ArrayLike | None = None,
-        scale: float | None = None,
+        scale: float | Mapping[int, float] | None = None,
         prompt_length: int = 0,
         name: str = "sequence",
         *,
         token_ids: ArrayLike | None = None,
         model: str = "arrays",
-        rope: Mapping[str, object] | None = None,
+        rope: Mapping[str, object] | Mapping[int, Mapping[str, object]] | None = None,
         logit_softcap: float | None = None,
         sliding_window: int | Mapping[int, int] | None = None,
         attention_chunk: int | Mapping[int, int] | None = None,
@@ -163,16 +165,16 @@ class Trace:
 
         Arguments:
           query: [Hq, n, d], after positional rotation, before scaling; or a dict from layer to
-            (query, key, value), all of the same shapes, in place of all three.
+            (query, key, value), all of the same n, in place of all three.
           key: [Hkv, n, d], after positional rotation. Hq is a multiple of Hkv.
           value: [Hkv, n, dv].
-          scale: logit = scale * <query, key>; None: 1 / sqrt(d).
+          scale: logit = scale * <query, key>, or a dict from layer to that; None: 1 / sqrt(d).
           prompt_length: of the n tokens, the prompt; 0: none.
           name: of the text.
           token_ids: [n].
           model: its name.
           rope: dict of inv_freq [rotary dimensions / 2], style ("half" or "interleaved") and
-            attention_factor, for what has to undo the rotation.
+            attention_factor, for what has to undo the rotation; or a dict from layer to that.
           logit_softcap: logits become cap * tanh(logit / cap).
           sliding_window: of every layer, or a dict from layer to its window.
           attention_chunk: tokens of a chunk, outside of which nothing is visible; likewise.

@@ -35,12 +35,12 @@ void check_traces(const Spec& policy, SweepRequest& request) {
   if (!sees_rotation && policy.needs() == TraceNeeds()) return;
   open_traces(request);
   for (const Trace& trace : request.open_traces) {
-    if (sees_rotation && !trace.header().rope) {
-      throw UsageError(fmt::format(
-          "{} needs to know how keys were rotated, which a trace does not say; record it again",
-          policy.text()));
-    }
     for (const SelectedUnit& unit : select_units(trace, request.selection)) {
+      if (sees_rotation && !unit.shape.rope) {
+        throw UsageError(fmt::format(
+            "{} needs to know how keys were rotated, which a trace does not say; record it again",
+            policy.text()));
+      }
       try {
         check_needs(policy, trace, unit, request.protocol);
       } catch (const DataError& error) {

@@ -9,13 +9,12 @@ constexpr std::int64_t kReadNumber = 6;
 }  // namespace
 
 UnitSizes unit_sizes(const SweepPlan& plan, const PlannedUnit& planned) {
-  const TraceHeader& header = plan.traces[planned.trace].header();
   const SelectedUnit& unit = planned.unit;
   return {.tokens = unit.num_tokens,
           .steps = unit.num_tokens - plan.request.protocol.first_measured(unit.prompt_length),
-          .group = header.group_size(),
-          .head_dim = header.head_dim,
-          .value_dim = header.value_dim};
+          .group = unit.shape.group_size(),
+          .head_dim = unit.shape.head_dim,
+          .value_dim = unit.shape.value_dim};
 }
 
 std::int64_t reading_nanoseconds(const UnitSizes& unit) {

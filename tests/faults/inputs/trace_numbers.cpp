@@ -47,17 +47,18 @@ class Digest {
 };
 
 void add_header(Digest& digest, const TraceHeader& header) {
-  for (const int number : {header.num_layers, header.num_query_heads, header.num_kv_heads,
-                           header.head_dim, header.value_dim}) {
+  for (const int number :
+       {header.num_layers, header.shape.num_query_heads, header.shape.num_kv_heads,
+        header.shape.head_dim, header.shape.value_dim}) {
     digest.add(number);
   }
-  digest.add(header.scale);
+  digest.add(header.shape.scale);
   digest.add(header.logit_softcap);
-  digest.add(header.rope.has_value());
-  if (!header.rope) return;
-  digest.add(header.rope->inverse_frequency);
-  digest.add(header.rope->style);
-  digest.add(header.rope->attention_factor);
+  digest.add(header.shape.rope.has_value());
+  if (!header.shape.rope) return;
+  digest.add(header.shape.rope->inverse_frequency);
+  digest.add(header.shape.rope->style);
+  digest.add(header.shape.rope->attention_factor);
 }
 
 void add_layer(Digest& digest, const Trace& trace, const std::string& sequence,

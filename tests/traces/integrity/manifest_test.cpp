@@ -43,19 +43,19 @@ struct Changes {
 /// A trace of one layer with one head, whose numbers are few enough to write down.
 Trace tiny_trace(const Changes& changes) {
   TraceHeader header = small_header();
-  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
-  header.head_dim = 2;
-  header.value_dim = 1;
-  header.rope.reset();
+  header.num_layers = header.shape.num_query_heads = header.shape.num_kv_heads = 1;
+  header.shape.head_dim = 2;
+  header.shape.value_dim = 1;
+  header.shape.rope.reset();
   header.model = changes.model;
-  header.scale = changes.scale;
+  header.shape.scale = changes.scale;
   header.logit_softcap = changes.softcap;
   TraceWriter writer(header, changes.elements);
   writer.begin_sequence("a", changes.tokens, changes.prompt, changes.source, {});
   Matrix rows(changes.tokens, 2);
   rows.rowwise() = Eigen::RowVector2f(1, 2);
   writer.write_layer(0, {rows}, {2 * rows}, {Matrix::Constant(changes.tokens, 1, -0.5f)}, {},
-                     changes.window, changes.chunk);
+                     {.sliding_window = changes.window, .attention_chunk = changes.chunk});
   return writer.open();
 }
 

@@ -13,9 +13,9 @@ const UnitName kUnit{"a", 0, 0};
 
 void write_long_trace(const std::filesystem::path& file) {
   TraceHeader header = small_header();
-  header.num_layers = header.num_query_heads = header.num_kv_heads = 1;
-  header.head_dim = header.value_dim = 2;
-  header.rope.reset();
+  header.num_layers = header.shape.num_query_heads = header.shape.num_kv_heads = 1;
+  header.shape.head_dim = header.shape.value_dim = 2;
+  header.shape.rope.reset();
   TraceWriter writer(file, header, ElementType::float32);
   writer.begin_sequence("a", kTokens, 0, "", {});
   const std::vector<Matrix> rows{Matrix::Random(kTokens, 2)};

@@ -10,11 +10,11 @@ TEST_CASE("a synthetic trace says how its keys were rotated if asked, and else i
   options.tokens = 20;
   options.head_dim = 6;
   const Trace plain = synthesize(options);
-  CHECK_FALSE(plain.header().rope);
+  CHECK_FALSE(plain.header().shape.rope);
   options.rope_base = 10000;
   const Trace rotated = synthesize(options);
-  REQUIRE(rotated.header().rope);
-  const std::vector<double>& frequencies = rotated.header().rope->inverse_frequency;
+  REQUIRE(rotated.header().shape.rope);
+  const std::vector<double>& frequencies = rotated.header().shape.rope->inverse_frequency;
   REQUIRE(frequencies.size() == 3);
   const UnitName name{"synthetic", 0, 1};
   CHECK(frequencies[0] == 1);

@@ -65,8 +65,8 @@ class Eviction:
 
     def _require(self, layer: int, kv_head: int) -> None:
         geometry = self._model.geometry
-        layers, heads = geometry.layers, geometry.shape.num_kv_heads
-        if layer not in layers:
-            raise UsageError(f"layer: expected one of {list(layers)}, found {layer!r}")
+        if layer not in geometry.shapes:
+            raise UsageError(f"layer: expected one of {list(geometry.layers)}, found {layer!r}")
+        heads = geometry.shapes[layer].num_kv_heads
         if not 0 <= kv_head < heads:
             raise UsageError(f"kv_head: expected 0..{heads - 1}, found {kv_head!r}")

@@ -11,7 +11,7 @@ from ...errors import RecordError
 from ...model.attention import Call, Result
 from ...model.follower import Follower
 from ...model.masks import Reach
-from ...model.rope import Rope, RopeWitness
+from ...model.rope import Ropes, RopeWitness
 from ...model.shape import Shape
 from ...model.steps import Step
 
@@ -20,30 +20,34 @@ PROBED_TOKENS = 32  # enough to tell rotations apart
 
 @dataclass(frozen=True)
 class Geometry:
-    """The shape that the attention layers of a model share."""
+    """How the attention layers of a model attend."""
 
-    shape: Shape
-    layers: tuple[int, ...]
+    shapes: dict[int, Shape]  # of every layer, in the order of the model
     reaches: dict[int, Reach]  # of every layer
     sinks: dict[int, list[float]]  # learned logits, a number per query head, of some layers
     element_bytes: int  # of a number in the model's own cache
-    rope: Rope | None  # None: none that is the same in all layers
+    ropes: Ropes
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        return tuple(self.shapes)
 
     def for_engine(self) -> dict[str, Any]:
         """As the engine takes it."""
-        rope = self.rope
+        softcap = next(iter(self.shapes.values())).logit_softcap
         return {
-            "layers": list(self.layers),
-            "query_heads": self.shape.num_query_heads,
-            "kv_heads": self.shape.num_kv_heads,
-            "head_dim": self.shape.head_dim,
-            "value_dim": self.shape.value_dim,
-            "scale": self.shape.scale,
-            "softcap": self.shape.logit_softcap,
-            "windows": {at: each.window for at, each in self.reaches.items() if each.window},
-            "chunks": {at: each.chunk for at, each in self.reaches.items() if each.chunk},
-            "sinks": self.sinks,
+            "layers": [self._layer_for_engine(layer) for layer in self.layers],
+            "softcap": softcap,
             "element_bytes": self.element_bytes,
+        }
+
+    def _layer_for_engine(self, layer: int) -> dict[str, Any]:
+        rope, reach = self.ropes.get(layer), self.reaches[layer]
+        return vars(self.shapes[layer]) | {
+            "index": layer,
+            "window": reach.window,
+            "chunk": reach.chunk,
+            "sinks": self.sinks.get(layer, []),
             "rope": None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
         }
 
@@ -78,17 +82,15 @@ class Probe(Follower):
         self._element_bytes = 0
 
     def geometry(self) -> Geometry:
-        layers = sorted(self._consistency.layers)
-        if self._shape is None:
+        if not self._shapes:
             raise RecordError(f"{self._name} has no attention that can be followed")
-        self._witness.end_texts()
+        shapes = dict(sorted(self._shapes.items()))
         return Geometry(
-            shape=self._shape,
-            layers=tuple(layers),
-            reaches={layer: self._consistency.reach(layer) for layer in layers},
+            shapes=shapes,
+            reaches={layer: self._consistency.reach(layer) for layer in shapes},
             sinks={layer: logits.tolist() for layer, logits in self._sinks.items()},
             element_bytes=self._element_bytes,
-            rope=self._witness.result(layers),
+            ropes=self._witness.end_texts(),
         )
 
     def _begin_sequences(self, step: Step) -> None:
@@ -104,6 +106,6 @@ class Probe(Follower):
         result = call.attend()
         self._check_shape(layer, call, result[0])
         self._check_cache(layer, call, step)
-        self._witness.look(layer, call.key, step.real_new, [0])
+        self._witness.look(layer, call.module, call.key, step.real_new, [0])
         self._element_bytes = call.key.element_size()
         return result

@@ -15,7 +15,7 @@ from ...model.cache import returned_cache
 from ...model.follower import Follower
 from ...model.masks import Reach
 from ...model.member import Member
-from ...model.rope import rotations_of
+from ...model.rope import NOT_ROTATED, rotations_of
 from ...model.steps import Step
 from .dropping import Dropper
 from .geometry import Geometry
@@ -171,7 +171,8 @@ class EvictingModel(Follower):
         """Raises RecordError where caches rotate keys otherwise than the model by now does."""
         if len(self._called) > 1 or not any(each.caches.rotates_to_slots for each in self.batch):
             return
-        if self.geometry.rope not in rotations_of(self._model):
+        rotations = [*rotations_of(self._model), NOT_ROTATED]
+        if not all(rope in rotations for rope in self.geometry.ropes.values()):
             raise RecordError(
                 f"with {self._columns.shape[1]} tokens the model rotates keys by other frequencies "
                 "than with few, as LongRoPE and dynamic NTK do; positions=slot cannot follow that"
@@ -220,7 +221,7 @@ class EvictingModel(Follower):
     def _attend_to_kept(self, layer: int, call: Call, members: list[int], dropped: bool) -> Result:
         """Attention to what the caches of `members` held, of the others to everything."""
         positions = self._positions(layer, call, dropped)
-        shape = (len(self.batch), self.geometry.shape.num_kv_heads, positions.shape[2])
+        shape = (len(self.batch), self.geometry.shapes[layer].num_kv_heads, positions.shape[2])
         evicted_after = np.full(shape, NO_STEP, np.int32)
         has_evicted = False
         for index in members:

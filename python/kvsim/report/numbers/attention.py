@@ -73,7 +73,7 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
     """Reads one query head and its keys. Raises TraceError if the trace lacks the head."""
     try:
         trace = Trace(path)
-        share = trace.num_query_heads // trace.num_kv_heads
+        share = _group_size(trace, sequence, layer)
         unit = trace.unit(sequence, layer, query_head // share)
     except KvsimError as error:
         raise TraceError(
@@ -90,6 +90,15 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
         chunk=unit.attention_chunk,
         sink=None if sinks is None else float(sinks[query_head % share]),
     )
+
+
+def _group_size(trace: Trace, sequence: str, layer: int) -> int:
+    """The query heads of each KV head; 1 of a layer that is not there."""
+    for of_text in trace.sequences:
+        for each in of_text.layers:
+            if (of_text.name, each.index) == (sequence, layer):
+                return each.shape["num_query_heads"] // each.shape["num_kv_heads"]
+    return 1
 
 
 def _id(path: Path) -> str:
