@@ -17,10 +17,27 @@ bool is_recorded(const Trace& trace, const UnitName& name, const DatasetInfo& da
                                           : layer_info(trace, name).has(dataset.id);
 }
 
+/// What a layer adds to the residual stream is not known of a unit whose cache others read, too.
+void check_shared_cache(const AnalysisInfo& info, const SweepPlan& plan, const PlannedUnit& unit) {
+  const Trace& trace = plan.traces[unit.trace];
+  const LayerInfo& layer = layer_info(trace, unit.unit.name);
+  const bool sees_stream =
+      info.needs_stream || std::ranges::any_of(info.needs, [](Dataset needed) {
+        return needed == Dataset::residual || needed == Dataset::output_projection;
+      });
+  if (layer.readers.empty() || !sees_stream) return;
+  throw DataError(fmt::format(
+      "{}: /sequences/{}/layers/{}: expected a layer whose cache no other one reads, which the "
+      "analysis {} needs, found that layer {} does; leave the layer or the analysis out",
+      trace.file().string(), unit.unit.name.sequence, layer.index, info.name,
+      layer.readers.front()));
+}
+
 void check_datasets(const AnalysisInfo& info, const SweepPlan& plan) {
   for (const PlannedUnit& unit : plan.units) {
     const Trace& trace = plan.traces[unit.trace];
     const UnitName& name = unit.unit.name;
+    check_shared_cache(info, plan, unit);
     for (const Dataset needed : info.needs) {
       const DatasetInfo& dataset = info_of(needed);
       if (is_recorded(trace, name, dataset)) continue;

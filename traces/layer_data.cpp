@@ -52,6 +52,17 @@ int gradient_head(int sample, int kv_head, int member, const LayerShape& shape) 
   return sample * shape.num_query_heads + kv_head * shape.group_size() + member;
 }
 
+/// Throws DataError if a layer that reads the cache of another one has its own.
+void require_no_cache(const GroupReader& layer, const LayerInfo& info) {
+  for (const Dataset dataset : {Dataset::key, Dataset::value}) {
+    const std::string name(info_of(dataset).name);
+    if (!layer.contains(name)) continue;
+    layer.place().child(name).fail(
+        fmt::format("none, as the layer reads those of layer {}", *info.kv_from), "a dataset",
+        layer.fix());
+  }
+}
+
 }  // namespace
 
 const HeadDataset* LayerData::find(Dataset dataset) const {
@@ -59,12 +70,14 @@ const HeadDataset* LayerData::find(Dataset dataset) const {
   return found == matrices.end() ? nullptr : &found->second;
 }
 
-LayerData open_datasets(const GroupReader& layer, const LayerShape& shape, int tokens) {
+LayerData open_datasets(const GroupReader& layer, const LayerInfo& info, int tokens) {
   LayerData data;
-  for (const DatasetInfo& info : datasets()) {
-    if (info.level != Level::layer || !info.is_matrices()) continue;
-    if (auto opened = open_declared(layer, info, shape, tokens)) {
-      data.matrices.emplace(info.id, std::move(*opened));
+  if (info.kv_from) require_no_cache(layer, info);
+  for (const DatasetInfo& dataset : datasets()) {
+    if (dataset.level != Level::layer || !dataset.is_matrices()) continue;
+    if (info.kv_from && (dataset.id == Dataset::key || dataset.id == Dataset::value)) continue;
+    if (auto opened = open_declared(layer, dataset, info.shape, tokens)) {
+      data.matrices.emplace(dataset.id, std::move(*opened));
     }
   }
   if (const HeadDataset* const gradient = data.find(Dataset::output_score_grad)) {
@@ -72,7 +85,7 @@ LayerData open_datasets(const GroupReader& layer, const LayerShape& shape, int t
     data.gradient_scale = attributes.positive("scale");
     attributes.integer("label_seed", 0);
   }
-  data.sink_logit = read_sink_logit(layer, shape.num_query_heads);
+  data.sink_logit = read_sink_logit(layer, info.shape.num_query_heads);
   return data;
 }
 

@@ -28,8 +28,9 @@ struct LayerData {
 // The caller holds the Hdf5Lock for what opens datasets or asks what they contain, and does not
 // hold it for what reads their numbers.
 
-/// Opens the datasets of a layer of so many tokens. Throws DataError.
-LayerData open_datasets(const GroupReader& layer, const LayerShape& shape, int tokens);
+/// Opens the datasets of a layer of so many tokens, of which LayerInfo::shape and kv_from are
+/// known. Throws DataError.
+LayerData open_datasets(const GroupReader& layer, const LayerInfo& info, int tokens);
 
 /// Whether the dataset is there and all heads of the KV head were written, it or its query heads.
 /// Throws DataError if only some of the samples of a head were.

@@ -34,7 +34,10 @@ struct TraceHeader {
 struct LayerInfo {
   int index = 0;
   LayerShape shape;
-  std::vector<int> kv_heads;  ///< the recorded KV heads, ascending
+  std::optional<int> kv_from = {};  ///< the layer whose keys and values it reads
+  std::vector<int> readers = {};    ///< the layers that read its keys and values, ascending
+  /// The recorded KV heads, ascending, with the query heads of all readers; none with kv_from.
+  std::vector<int> kv_heads;
   std::optional<int> sliding_window;
   std::optional<int> attention_chunk;
   int key_bytes = 4;     ///< bytes per element, 2 or 4
@@ -45,7 +48,8 @@ struct LayerInfo {
   int gradient_bytes = 4;    ///< bytes per element, 2 or 4; meaningless without gradient_samples
   int hidden = 0;            ///< columns of output_projection; 0: not recorded
 
-  /// The shapes of the optional datasets, of those with heads where all kv_heads have them.
+  /// The shapes of the optional datasets, of those with heads where all kv_heads have them, in the
+  /// layer itself.
   std::map<Dataset, std::vector<int>> recorded = {};
 
   bool has(Dataset dataset) const { return recorded.contains(dataset); }
@@ -105,8 +109,10 @@ class Trace {
   /// first call reads the whole file.
   const std::string& id() const;
 
-  /// Reads one KV head, its query heads, and the tokens and spans of the sequence. Throws DataError
-  /// if the file lacks the unit, a number is not finite or a logit may overflow a float.
+  /// Reads one KV head, its query heads, and the tokens and spans of the sequence. Where layers
+  /// share a cache, the query heads are those of the layer that writes it, then of each reader.
+  /// Throws DataError if the file lacks the unit, a number is not finite or a logit may overflow a
+  /// float.
   Unit read_unit(const UnitName& name, UnitParts parts = {}) const;
 
   /// The head outputs that the model computed for the unit's query heads: one [n, value_dim] per

@@ -9,6 +9,7 @@
 #include "traces/hdf5/hdf5_type.h"
 #include "traces/hdf5/stored_size.h"
 #include "traces/integrity/digest_attribute.h"
+#include "traces/shared_caches.h"
 #include "traces/spans.h"
 #include "traces/text_list.h"
 
@@ -123,12 +124,16 @@ LayerInfo read_layer(const GroupReader& layer, const LayerShape& outer, int toke
   };
   info.sliding_window = tokens_of("sliding_window");
   info.attention_chunk = tokens_of("attention_chunk");
-  const LayerData data = open_datasets(layer, info.shape, tokens);
-  info.key_bytes = data.key().element_bytes();
-  info.value_bytes = data.value().element_bytes();
+  if (attributes.has("kv_from")) info.kv_from = attributes.integer("kv_from", 0);
+  const LayerData data = open_datasets(layer, info, tokens);
+  if (!info.kv_from) {
+    info.key_bytes = data.key().element_bytes();
+    info.value_bytes = data.value().element_bytes();
+  }
   for (int head = 0; head < info.shape.num_kv_heads; ++head) {
-    if (data.key().contains(head) && data.value().contains(head) &&
-        contains_unit(data, Dataset::query, head, info.shape)) {
+    const bool has_cache =
+        info.kv_from || (data.key().contains(head) && data.value().contains(head));
+    if (has_cache && contains_unit(data, Dataset::query, head, info.shape)) {
       info.kv_heads.push_back(head);
     }
   }
@@ -174,6 +179,7 @@ SequenceInfo read_sequence(const GroupReader& group, const TraceHeader& header,
   }
   std::sort(info.layers.begin(), info.layers.end(),
             [](const LayerInfo& one, const LayerInfo& other) { return one.index < other.index; });
+  link_shared_caches(layers, info);
   return info;
 }
 
@@ -233,7 +239,7 @@ LayerData open_layer(const GroupReader& root, const SequenceInfo& sequence,
                                 .group(sequence.name, kRecordSequenceAgain)
                                 .group("layers", kRecordSequenceAgain)
                                 .group(fmt::format("{}", layer.index), kRecordLayerAgain);
-  return open_datasets(group, layer.shape, sequence.num_tokens);
+  return open_datasets(group, layer, sequence.num_tokens);
 }
 
 }  // namespace kvsim

@@ -13,44 +13,10 @@
 #include "traces/hdf5/hdf5_output.h"
 #include "traces/hdf5/utf8.h"
 #include "traces/integrity/manifest.h"
+#include "traces/layer_writer.h"
 
 namespace kvsim {
 namespace {
-
-void require(bool condition, const std::string& message) {
-  if (!condition) throw std::invalid_argument(message);
-}
-
-void require_shape(const std::string& name, const std::vector<Matrix>& heads, int num_heads,
-                   int tokens, int dim) {
-  require(heads.size() == static_cast<std::size_t>(num_heads) &&
-              std::all_of(
-                  heads.begin(), heads.end(),
-                  [&](const Matrix& head) { return head.rows() == tokens && head.cols() == dim; }),
-          fmt::format("{}: expected {} matrices [{}, {}]", name, num_heads, tokens, dim));
-}
-
-/// The shape that the vectors of a layer have.
-LayerShape shape_of(const std::vector<Matrix>& query, const std::vector<Matrix>& key,
-                    const std::vector<Matrix>& value) {
-  require(!query.empty() && !key.empty() && !value.empty() && query.size() % key.size() == 0,
-          fmt::format("write_layer: expected query heads for each of the KV heads, found {} and {}",
-                      query.size(), key.size()));
-  LayerShape shape;
-  shape.num_query_heads = static_cast<int>(query.size());
-  shape.num_kv_heads = static_cast<int>(key.size());
-  shape.head_dim = static_cast<int>(key.front().cols());
-  shape.value_dim = static_cast<int>(value.front().cols());
-  return shape;
-}
-
-void write_rope(H5::H5File& h5, const std::string& group, const Rope& rope) {
-  const H5::Group written = create_group(h5, group);
-  write_attribute(written, "style", rope.style);
-  write_attribute(written, "attention_factor", rope.attention_factor);
-  write_list(h5, group + "/inv_freq", H5::PredType::IEEE_F64LE, rope.inverse_frequency.data(),
-             rope.inverse_frequency.size());
-}
 
 float largest_of(const std::vector<std::vector<Matrix>>& samples) {
   float largest = 0;
@@ -195,10 +161,18 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
   const LayerShape& outer = file_->header.shape;
   const int tokens = file_->num_tokens;
   require(!file_->finished && tokens > 0, "write_layer: no sequence has begun");
-  const LayerShape shape = shape_of(query, key, value);
+  const bool has_cache = !attributes.kv_from.has_value();
+  LayerShape shape;
+  if (has_cache) {
+    shape = shape_of_vectors(query, key, value);
+    require_shape("key", key, shape.num_kv_heads, tokens, shape.head_dim);
+    require_shape("value", value, shape.num_kv_heads, tokens, shape.value_dim);
+  } else {
+    require(key.empty() && value.empty(), "write_layer: expected no key and value with kv_from");
+    shape = file_->shape_of(*attributes.kv_from);
+    shape.num_query_heads = static_cast<int>(query.size());
+  }
   require_shape("query", query, shape.num_query_heads, tokens, shape.head_dim);
-  require_shape("key", key, shape.num_kv_heads, tokens, shape.head_dim);
-  require_shape("value", value, shape.num_kv_heads, tokens, shape.value_dim);
   if (!output.empty()) {
     require_shape("output", output, shape.num_query_heads, tokens, shape.value_dim);
   }
@@ -211,27 +185,18 @@ void TraceWriter::write_layer(int layer, const std::vector<Matrix>& query,
   file_->output.write(bytes, [&](H5::H5File& h5) {
     const std::string path = fmt::format("{}/layers/{}", file_->sequence, layer);
     const H5::Group group = create_group(h5, path);
-    for (const auto& [name, number] : shape_attributes()) {
-      if (shape.*number != outer.*number) write_attribute(group, name, shape.*number);
-    }
-    if (attributes.scale.value_or(outer.scale) != outer.scale) {
-      write_attribute(group, "scale", *attributes.scale);
-    }
+    write_layer_attributes(group, shape, outer, attributes);
     if (attributes.rope && attributes.rope != file_->rope) {
       write_rope(h5, path + "/rope", *attributes.rope);
-    }
-    if (attributes.sliding_window) {
-      write_attribute(group, "sliding_window", *attributes.sliding_window);
-    }
-    if (attributes.attention_chunk) {
-      write_attribute(group, "attention_chunk", *attributes.attention_chunk);
     }
     const auto write = [&](const std::string& name, const std::vector<Matrix>& heads) {
       write_heads(h5, path + "/" + name, heads, file_->elements);
     };
     write("query", query);
-    write("key", key);
-    write("value", value);
+    if (has_cache) {
+      write("key", key);
+      write("value", value);
+    }
     if (!output.empty()) write("output", output);
     file_->layer = path;
     file_->layer_index = layer;

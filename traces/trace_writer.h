@@ -21,6 +21,7 @@ double gradient_scale(float largest);
 struct LayerAttributes {
   std::optional<int> sliding_window = {};   ///< see Unit
   std::optional<int> attention_chunk = {};  ///< see Unit
+  std::optional<int> kv_from = {};          ///< see LayerInfo
   std::optional<double> scale = {};
   std::optional<Rope> rope = {};
 };
@@ -50,7 +51,8 @@ class TraceWriter {
 
   /// Writes one layer of the sequence begun last. `query` and `output` hold one matrix per query
   /// head ([n, head_dim], [n, value_dim]), `key` and `value` one per KV head; `output` may be
-  /// empty. A layer may have other heads than the header says, but the same in every sequence.
+  /// empty. A layer may have other heads than the header says, but the same in every sequence. With
+  /// `kv_from` it has no key and value.
   void write_layer(int layer, const std::vector<Matrix>& query, const std::vector<Matrix>& key,
                    const std::vector<Matrix>& value, const std::vector<Matrix>& output,
                    const LayerAttributes& attributes = {});

@@ -33,6 +33,7 @@ struct Layer {
   std::map<Dataset, Samples> others;  // one matrix stands for one sample of one head
   std::optional<double> scale;
   std::optional<Rope> rope;
+  std::optional<int> kv_from;
 };
 
 /// What stands behind the heads of a layer, or in it as a whole, as a program may give it.
@@ -96,10 +97,15 @@ nb::object dict_of(const std::optional<Rope>& rope) {
   return found;
 }
 
+/// None: nothing.
+std::vector<Matrix> heads_of(const nb::handle& given) {
+  return given.is_none() ? std::vector<Matrix>() : matrices_of(nb::cast<Heads>(given));
+}
+
 /// The package has checked all shapes. `layers`: (index, query, key, value, sliding window,
-/// attention chunk, sink logits, dict of other datasets by name, scale, rope), where window, chunk,
-/// sinks, scale and rope may be None; `spans`: (start, end, label). The first layer has the shape
-/// that the header says.
+/// attention chunk, sink logits, dict of other datasets by name, scale, rope, layer whose keys and
+/// values it reads), where window, chunk and all from sinks on but the dict may be None; `spans`:
+/// (start, end, label). The first layer has the shape that the header says.
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
                const std::vector<std::tuple<int, int, std::string>>& spans, int label_seed,
@@ -113,12 +119,11 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
   std::vector<Layer> given;
   for (const nb::handle layer : layers) {
     given.push_back(
-        {nb::cast<int>(layer[0]), matrices_of(nb::cast<Heads>(layer[1])),
-         matrices_of(nb::cast<Heads>(layer[2])), matrices_of(nb::cast<Heads>(layer[3])),
+        {nb::cast<int>(layer[0]), heads_of(layer[1]), heads_of(layer[2]), heads_of(layer[3]),
          nb::cast<std::optional<int>>(layer[4]), nb::cast<std::optional<int>>(layer[5]),
          nb::cast<std::optional<std::vector<float>>>(layer[6]).value_or(std::vector<float>()),
          others_of(nb::cast<nb::dict>(layer[7])), nb::cast<std::optional<double>>(layer[8]),
-         rope_of(layer[9])});
+         rope_of(layer[9]), nb::cast<std::optional<int>>(layer[10])});
   }
   const Layer& first = given.front();
   written.shape.num_query_heads = static_cast<int>(first.query.size());
@@ -136,6 +141,7 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
       writer.write_layer(layer.index, layer.query, layer.key, layer.value, {},
                          {.sliding_window = layer.sliding_window,
                           .attention_chunk = layer.attention_chunk,
+                          .kv_from = layer.kv_from,
                           .scale = layer.scale,
                           .rope = layer.rope});
       if (!layer.sink_logit.empty()) writer.write_sink_logit(layer.sink_logit);
@@ -171,7 +177,7 @@ nb::dict header_of(const Trace& trace) {
 
 /// Per sequence (name, tokens, prompt length, source, layers, spans), per layer (index, KV heads,
 /// sliding window, attention chunk, dict from optional dataset that is recorded to its shape, dict
-/// of its LayerShape), per span (start, end, label).
+/// of its LayerShape, layer whose keys and values it reads), per span (start, end, label).
 nb::list sequences_of(const Trace& trace) {
   nb::list sequences;
   for (const SequenceInfo& sequence : trace.sequences()) {
@@ -185,7 +191,7 @@ nb::list sequences_of(const Trace& trace) {
       add_shape(shape, layer.shape);
       layers.append(nb::make_tuple(layer.index, nb::tuple(nb::cast(layer.kv_heads)),
                                    nb::cast(layer.sliding_window), nb::cast(layer.attention_chunk),
-                                   recorded, shape));
+                                   recorded, shape, nb::cast(layer.kv_from)));
     }
     nb::list spans;
     for (const Span& span : sequence.spans) {

@@ -43,7 +43,9 @@ std::string also(const LayerInfo& layer) {
 std::string stored_types(const Trace& trace) {
   std::map<int, std::size_t> layers;
   for (const SequenceInfo& sequence : trace.sequences()) {
-    for (const LayerInfo& layer : sequence.layers) ++layers[layer.key_bytes];
+    for (const LayerInfo& layer : sequence.layers) {
+      if (!layer.kv_from) ++layers[layer.key_bytes];
+    }
   }
   std::vector<std::string> parts;
   for (const auto& [bytes, count] : layers) {
@@ -134,12 +136,14 @@ int run_info(const Verb& verb, const std::vector<std::string>& arguments) {
               {}};
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
-      table.rows.push_back({sequence.name, std::int64_t{sequence.num_tokens},
-                            std::int64_t{sequence.prompt_length}, std::int64_t{layer.index},
-                            ranges(layer.kv_heads),
-                            layer.sliding_window ? std::to_string(*layer.sliding_window) : "-",
-                            element_type(layer.key_bytes), element_type(layer.value_bytes),
-                            layer.has_output ? "yes" : "no", also(layer), sequence.source});
+      table.rows.push_back(
+          {sequence.name, std::int64_t{sequence.num_tokens}, std::int64_t{sequence.prompt_length},
+           std::int64_t{layer.index},
+           layer.kv_from ? fmt::format("of layer {}", *layer.kv_from) : ranges(layer.kv_heads),
+           layer.sliding_window ? std::to_string(*layer.sliding_window) : "-",
+           layer.kv_from ? "-" : element_type(layer.key_bytes),
+           layer.kv_from ? "-" : element_type(layer.value_bytes), layer.has_output ? "yes" : "no",
+           also(layer), sequence.source});
     }
   }
   write_aligned(std::cout, table);

@@ -15,7 +15,7 @@ struct LayerError {
   std::optional<double> projected_error_relative;
   /// Nats per token; empty without recorded gradients.
   std::optional<double> predicted_kl;
-  int num_layers = 0;  ///< of the model; the sweep fills it in
+  int num_layers = 0;  ///< of the model that have a cache; the sweep fills it in
 };
 
 /// A row of the table `layer_error`. `row` is that of one of the layer's units, whose key and

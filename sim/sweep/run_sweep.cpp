@@ -62,6 +62,14 @@ bool is_last_of_layer(const SweepJob& job, std::size_t unit) {
                       });
 }
 
+/// The layers of the model whose keys and values are their own.
+int num_caches(const Trace& trace, const UnitName& unit) {
+  const std::vector<LayerInfo>& layers = sequence_info(trace, unit).layers;
+  const auto readers = std::ranges::count_if(
+      layers, [](const LayerInfo& layer) { return layer.kv_from.has_value(); });
+  return trace.header().num_layers - static_cast<int>(readers);
+}
+
 void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
             const UnitFinished& finished) {
   for (std::size_t unit = 0; unit < job.units.size(); ++unit) {
@@ -74,7 +82,7 @@ void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,
       describe(plan, planned, job.replays[r], outcome.result);
       if (!has_layer) outcome.layer_error.reset();
       if (!outcome.layer_error) continue;
-      outcome.layer_error->num_layers = plan.traces[planned.trace].header().num_layers;
+      outcome.layer_error->num_layers = num_caches(plan.traces[planned.trace], planned.unit.name);
     }
     finished(planned, std::move(of_unit));
   }

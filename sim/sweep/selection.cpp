@@ -37,6 +37,15 @@ void check_indices(const Trace& trace, const char* option, const std::vector<int
   }
 }
 
+/// The shape of the layer, with the query heads of all layers that read its cache.
+LayerShape shape_of_units(const SequenceInfo& sequence, const LayerInfo& layer) {
+  LayerShape shape = layer.shape;
+  for (const LayerInfo& other : sequence.layers) {
+    if (other.kv_from == layer.index) shape.num_query_heads += other.shape.num_query_heads;
+  }
+  return shape;
+}
+
 }  // namespace
 
 std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& selection) {
@@ -47,6 +56,7 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
   for (const SequenceInfo& sequence : trace.sequences()) {
     if (!selects(selection.sequences, sequence.name)) continue;
     for (const LayerInfo& layer : sequence.layers) {
+      if (layer.kv_from) continue;  // its queries are in the units of that layer
       layers.insert(layer.index);
       kv_heads.insert(layer.kv_heads.begin(), layer.kv_heads.end());
       if (!selects(selection.layers, layer.index)) continue;
@@ -55,7 +65,7 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
         units.push_back({.name = {sequence.name, layer.index, kv_head},
                          .num_tokens = sequence.num_tokens,
                          .prompt_length = sequence.prompt_length,
-                         .shape = layer.shape,
+                         .shape = shape_of_units(sequence, layer),
                          .sliding_window = layer.sliding_window,
                          .attention_chunk = layer.attention_chunk});
       }

@@ -20,7 +20,7 @@ struct SelectedUnit {
   UnitName name;
   int num_tokens = 0;
   int prompt_length = 0;
-  LayerShape shape = {};
+  LayerShape shape = {};  ///< with the query heads of all layers that read the unit
   std::optional<int> sliding_window = {};
   std::optional<int> attention_chunk = {};
 };

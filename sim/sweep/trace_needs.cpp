@@ -32,6 +32,10 @@ void check_needs(const Spec& policy, const Trace& trace, const SelectedUnit& uni
              "answers within the prompt alone", "end the prompt before the answer");
     }
   }
+  if (needs.output_projection && !layer.readers.empty()) {
+    refuse(of_sequence + "/" + of_layer, "a layer whose cache no other one reads",
+           fmt::format("that layer {} does", layer.readers.front()), "leave the layer out");
+  }
   if (needs.output_projection && layer.hidden == 0) {
     refuse(fmt::format("/model/{}/output_projection", of_layer), "the output projection", "nothing",
            "record the trace with --also output_projection");

@@ -22,8 +22,8 @@ KnownAttributes known_attributes(Level level) {
     case Level::sequence:
       return {{"num_tokens", "prompt_length"}, {}, {}};
     case Level::layer:
-      return {{"sliding_window", "attention_chunk", "num_query_heads", "num_kv_heads", "head_dim",
-               "value_dim"},
+      return {{"kv_from", "sliding_window", "attention_chunk", "num_query_heads", "num_kv_heads",
+               "head_dim", "value_dim"},
               {"scale"},
               {}};
     case Level::model_layer:

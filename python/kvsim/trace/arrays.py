@@ -33,6 +33,7 @@ def trace_of_arrays(
     logit_softcap: float | None,
     masks: Mapping[str, int | Mapping[int, int] | None],
     sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
+    kv_from: Mapping[int, int],
     num_layers: int | None,
     spans: Iterable[tuple[int, int, str]] | None,
     also: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
@@ -41,8 +42,15 @@ def trace_of_arrays(
     """See Trace.from_arrays."""
     if not layers:
         raise UsageError("from_arrays: expected at least one layer")
-    arrays = {int(layer): _triple(layer, triple) for layer, triple in layers.items()}
-    shapes = {layer: _shapes(layer, triple) for layer, triple in sorted(arrays.items())}
+    arrays = {
+        int(layer): _triple(layer, _NAMES[: 1 if layer in kv_from else 3], triple)
+        for layer, triple in layers.items()
+    }
+    _require_owners(kv_from, arrays)
+    shapes = {
+        layer: _shapes(layer, [*triple, *arrays[kv_from[layer]][1:]] if layer in kv_from else triple)
+        for layer, triple in sorted(arrays.items())
+    }
     tokens = _common_tokens(shapes)
     _warn_of_repeated_heads(arrays)
     if not hasattr(prompt_length, "__index__") or not 0 <= prompt_length <= tokens:
@@ -79,9 +87,9 @@ def trace_of_arrays(
         for layer, array in _other(dataset, axes[dataset], values, arrays, shapes).items():
             others[layer][dataset] = array
     per_layer = [
-        (layer, *(np.ascontiguousarray(each, np.float32) for each in triple),
+        (layer, *_float32(triple),
          *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer],
-         float(scales[layer]), ropes.get(layer))
+         float(scales[layer]), ropes.get(layer), kv_from.get(layer))
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
@@ -169,11 +177,32 @@ def _on_host(values: object) -> object:
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
-def _triple(layer: int, triple: tuple[ArrayLike, ArrayLike, ArrayLike]) -> list[np.ndarray]:
-    if len(triple) != 3 or any(each is None for each in triple):
-        raise UsageError(f"from_arrays: layer {layer}: expected query, key and value")
-    arrays = [np.asarray(_on_host(each)) for each in triple]
-    for name, array in zip(_NAMES, arrays):
+def _float32(triple: list[np.ndarray]) -> tuple[np.ndarray | None, ...]:
+    """Query, key and value; None: the layer has none."""
+    there = [np.ascontiguousarray(each, np.float32) for each in triple]
+    return (*there, *([None] * (3 - len(there))))
+
+
+def _require_owners(kv_from: Mapping[int, int], arrays: Mapping[int, list[np.ndarray]]) -> None:
+    for layer, owner in kv_from.items():
+        if layer not in arrays or owner not in arrays or owner in kv_from or owner >= layer:
+            raise UsageError(
+                "kv_from: expected for a layer an earlier one with keys and values of its own, "
+                f"found {layer}: {owner}"
+            )
+
+
+def _triple(
+    layer: int, names: tuple[str, ...], triple: tuple[ArrayLike | None, ...]
+) -> list[np.ndarray]:
+    """The arrays of a layer, of which those that it has stand first."""
+    if len(triple) != 3 or [each is not None for each in triple] != [n in names for n in _NAMES]:
+        raise UsageError(
+            f"from_arrays: layer {layer}: expected query, key and value, or with kv_from a query "
+            "and None twice"
+        )
+    arrays = [np.asarray(_on_host(each)) for each in triple if each is not None]
+    for name, array in zip(names, arrays):
         if array.ndim != 3 or 0 in array.shape or array.dtype.kind not in "fiu":
             raise UsageError(
                 f"{name}: expected numbers [heads, tokens, dimensions], found {array.dtype} "
@@ -226,7 +255,7 @@ def _ropes(
 def _warn_of_repeated_heads(arrays: dict[int, list[np.ndarray]]) -> None:
     """Of heads that were repeated over their query heads, every copy would be a unit."""
     for layer, (_, *cached) in arrays.items():
-        for head in range(len(cached[0]) - 1):
+        for head in range(len(cached[0]) - 1 if cached else 0):
             if all(np.array_equal(each[head], each[head + 1]) for each in cached):
                 warnings.warn(
                     f"layer {layer}: KV heads {head} and {head + 1} have the same keys and values; "

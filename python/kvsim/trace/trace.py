@@ -27,6 +27,7 @@ class Layer(NamedTuple):
     attention_chunk: int | None  # a token sees its own chunk of so many
     recorded: dict[str, tuple[int, ...]]  # the shapes of the optional datasets that it has, by name
     shape: dict[str, Any]  # num_query_heads, num_kv_heads, head_dim, value_dim, scale, rope
+    kv_from: int | None  # the layer whose keys and values it reads; it then has no kv_heads
 
     @property
     def has_output(self) -> bool:
@@ -153,6 +154,7 @@ class Trace:
         sliding_window: int | Mapping[int, int] | None = None,
         attention_chunk: int | Mapping[int, int] | None = None,
         sink_logit: ArrayLike | Mapping[int, ArrayLike] | None = None,
+        kv_from: Mapping[int, int] | None = None,
         num_layers: int | None = None,
         spans: Iterable[tuple[int, int, str]] | None = None,
         label_seed: int = 0,
@@ -180,6 +182,8 @@ class Trace:
           attention_chunk: tokens of a chunk, outside of which nothing is visible; likewise.
           sink_logit: a learned logit per query head that takes attention and gives no value, [Hq],
             of every layer, or a dict from layer to that.
+          kv_from: for layers that read the keys and values of another layer, a dict from layer to
+            that; they have None in place of key and value, and their queries are in its units.
           num_layers: of the model; None: the highest given layer + 1.
           spans: labelled parts of the text, (first token, token after the last, label) each.
           label_seed: of the draws for output_score_grad.
@@ -203,7 +207,7 @@ class Trace:
             trace_of_arrays(
                 layers, scale, prompt_length, name, token_ids, model, rope, logit_softcap,
                 {"sliding_window": sliding_window, "attention_chunk": attention_chunk},
-                sink_logit, num_layers, spans,
+                sink_logit, kv_from or {}, num_layers, spans,
                 also, label_seed,
             )
         )  # fmt: skip

@@ -46,24 +46,27 @@ class Digest {
   Sha256 sha_;
 };
 
+void add_shape(Digest& digest, const LayerShape& shape) {
+  for (const auto& [name, number] : shape_attributes()) digest.add(shape.*number);
+  digest.add(shape.scale);
+  digest.add(shape.rope.has_value());
+  if (!shape.rope) return;
+  digest.add(shape.rope->inverse_frequency);
+  digest.add(shape.rope->style);
+  digest.add(shape.rope->attention_factor);
+}
+
 void add_header(Digest& digest, const TraceHeader& header) {
-  for (const int number :
-       {header.num_layers, header.shape.num_query_heads, header.shape.num_kv_heads,
-        header.shape.head_dim, header.shape.value_dim}) {
-    digest.add(number);
-  }
-  digest.add(header.shape.scale);
+  digest.add(header.num_layers);
   digest.add(header.logit_softcap);
-  digest.add(header.shape.rope.has_value());
-  if (!header.shape.rope) return;
-  digest.add(header.shape.rope->inverse_frequency);
-  digest.add(header.shape.rope->style);
-  digest.add(header.shape.rope->attention_factor);
+  add_shape(digest, header.shape);
 }
 
 void add_layer(Digest& digest, const Trace& trace, const std::string& sequence,
                const LayerInfo& layer) {
   digest.add(layer.index);
+  digest.add(layer.kv_from);
+  add_shape(digest, layer.shape);
   digest.add(layer.kv_heads);
   digest.add(layer.sliding_window);
   digest.add(layer.attention_chunk);
