@@ -72,6 +72,17 @@ ModelLayer layer_of(const nb::dict& given) {
   require(layer.sink_logit.empty() || std::ssize(layer.sink_logit) == shape.num_query_heads,
           fmt::format("shape: expected {} sink logits of layer {}, found {}", shape.num_query_heads,
                       layer.index, layer.sink_logit.size()));
+  for (const nb::handle reader : take(given, "readers", std::optional(nb::list()))) {
+    const auto of_reader = nb::cast<nb::dict>(reader);
+    ReadingLayer& added = layer.readers.emplace_back();
+    added.index = take<int>(of_reader, "index");
+    added.num_query_heads = take<int>(of_reader, "num_query_heads");
+    added.sink_logit = take(of_reader, "sinks", std::optional(std::vector<float>()));
+    require(
+        added.num_query_heads > 0 && added.num_query_heads % shape.num_kv_heads == 0 &&
+            added.sink_logit.empty() == layer.sink_logit.empty(),
+        fmt::format("shape: layer {} cannot read the cache of layer {}", added.index, layer.index));
+  }
   if (given.contains("rope") && !given["rope"].is_none()) {
     const nb::object rope = given["rope"];
     layer.shape.rope =
@@ -241,6 +252,26 @@ nb::object advance(const std::vector<RunningCaches*>& members, int layer, const 
   return array_over(numbers, shape, std::move(outputs));
 }
 
+/// New tokens of a layer that reads the cache of another one, as of advance().
+void add_queries(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
+                 const std::vector<int>& first, const std::vector<int>& count) {
+  check_members(members);
+  require(query.shape(0) == members.size() && first.size() == members.size() &&
+              count.size() == members.size(),
+          fmt::format("query, first, count: expected those of {} members", members.size()));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const int heads = members[i]->reader(layer).num_query_heads;
+    require(static_cast<int>(query.shape(1)) == heads && first[i] >= 0 && count[i] >= 0 &&
+                std::int64_t{first[i]} + count[i] <= static_cast<std::int64_t>(query.shape(2)),
+            fmt::format("query: expected {} heads and rows in 0..{}", heads, query.shape(2)));
+    members[i]->add_queries(layer,
+                            {.count = count[i],
+                             .query = query.data() + i * heads * query.shape(2) * query.shape(3) +
+                                      static_cast<std::size_t>(first[i]) * query.shape(3),
+                             .query_stride = query.shape(2) * query.shape(3)});
+  }
+}
+
 void end_forward(const std::vector<RunningCaches*>& members) {
   check_members(members);
   const bool any_waits = std::any_of(members.begin(), members.end(),
@@ -295,12 +326,14 @@ void bind_running_caches(nb::module_& module) {
       .def_prop_ro("cache_bytes", &cache_bytes)
       .def_prop_ro("is_plain", &RunningCaches::is_plain)
       .def_prop_ro("rotates_to_slots", &RunningCaches::rotates_to_slots)
+      .def_prop_ro("takes_single_steps", &RunningCaches::takes_single_steps)
       .def_prop_ro("scope", [](const RunningCaches& caches) { return scope_name(caches.scope()); })
       .def_prop_ro("policy", [](const RunningCaches& caches) { return caches.policy().text(); })
       .def_prop_ro("policy_code",
                    [](const RunningCaches& caches) { return policy_code(caches.policy()); });
   module.def("advance", &advance, "members"_a, "layer"_a, "query"_a, "key"_a, "value"_a, "first"_a,
              "count"_a, "wants_outputs"_a);
+  module.def("add_queries", &add_queries, "members"_a, "layer"_a, "query"_a, "first"_a, "count"_a);
   module.def("end_forward", &end_forward, "members"_a);
 }
 

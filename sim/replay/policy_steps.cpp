@@ -5,6 +5,11 @@
 
 namespace kvsim {
 
+bool reads_attention(const Rules& rules) {
+  const bool keeps_all = !rules.bounded && !rules.prunes;
+  return !keeps_all && !(rules.score && rules.score->kind == ScoreRule::Kind::newest);
+}
+
 PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
                          const EvictionSteps& steps, const std::vector<TokenKind>* kinds)
     : rules_(policy.rules(context)),
@@ -12,8 +17,7 @@ PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<c
       steps_(steps),
       keeps_all_(!rules_.bounded && !rules_.prunes),
       kinds_(kinds) {
-  const bool scores_on_arrival = rules_.score && rules_.score->kind == ScoreRule::Kind::newest;
-  reads_attention_ = !(scores_on_arrival || keeps_all_);
+  reads_attention_ = kvsim::reads_attention(rules_);
   for (const int budget : budgets) {
     Context of_layer = context;
     of_layer.budget = budget;

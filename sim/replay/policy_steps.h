@@ -37,6 +37,9 @@ class StepSource {
                            std::vector<std::span<const float>>& queries) const = 0;
 };
 
+/// Whether the attention of a step may matter: it does not where tokens go by their positions.
+bool reads_attention(const Rules& rules);
+
 /// Runs a policy step by step on the caches that it decides for together: one, or one per layer of
 /// a model. Where attention comes from is the source's matter.
 class PolicySteps {

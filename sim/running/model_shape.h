@@ -7,18 +7,26 @@
 
 namespace kvsim {
 
-/// A layer of a model, as a trace has it.
+/// A layer that reads the cache of another one.
+struct ReadingLayer {
+  int index = 0;  ///< in the model
+  int num_query_heads = 0;
+  std::vector<float> sink_logit = {};  ///< one per query head, or empty
+};
+
+/// A layer of a model with a cache of its own, as a trace has it.
 struct ModelLayer {
   int index = 0;  ///< in the model
   LayerShape shape;
   std::optional<int> sliding_window;
   std::optional<int> attention_chunk;
   std::vector<float> sink_logit;  ///< one per query head, or empty
+  std::vector<ReadingLayer> readers = {};
 };
 
 /// The attention of a model.
 struct ModelShape {
-  std::vector<ModelLayer> layers;  ///< those that attend, in the order of the model
+  std::vector<ModelLayer> layers;  ///< in the order of the model
   std::optional<float> logit_softcap;
   int element_bytes = 4;  ///< of keys and values: 2 or 4
 };

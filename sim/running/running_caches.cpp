@@ -10,6 +10,7 @@
 #include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/replay/estimator_steps.h"
+#include "sim/replay/policy_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/schedule_file.h"
 #include "sim/sweep/allocate.h"
@@ -62,11 +63,20 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   rotates_to_slots_ = rules.slot_positions;
   scope_ = policy.is_estimator() ? Scope::head : rules.scope;
   for (const ModelLayer& layer : shape_.layers) {
+    shares_caches_ |= !layer.readers.empty();
+    num_queries_.emplace_back(layer.readers.size(), 0);
     first_units_.push_back(units_.size());
     for (int head = 0; head < layer.shape.num_kv_heads; ++head) {
       units_.push_back(std::make_unique<RunningUnit>(UnitName{text.sequence, layer.index, head},
                                                      shape_, layer, text.prompt_length));
     }
+  }
+  waits_for_readers_ = shares_caches_ && reads_attention(rules);
+  if (shares_caches_ && !is_plain_) {
+    throw UsageError(
+        fmt::format("{} needs the output of each layer before all layers that share its cache have "
+                    "attended; impose it, or leave it out",
+                    policy.text()));
   }
   if (policy.policy().follows_schedule) read_schedules(text.num_tokens);
   const bool is_split =
@@ -199,21 +209,56 @@ void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs,
   if (is_late && (first < prompt_ || rows.count > 1)) {
     throw UsageError(fmt::format(
         "{} {}: feed the prompt in forward passes of its own{}", configuration_.policy.text(),
-        scope_ == Scope::model ? "decides for all layers at each step"
-                               : "splits its budget by what it measures on the prompt",
-        scope_ == Scope::model ? ", and then one token at a time" : ""));
+        takes_single_steps() ? "decides for several layers at each step"
+                             : "splits its budget by what it measures on the prompt",
+        takes_single_steps() ? ", and then one token at a time" : ""));
   }
   has_failed_ = true;  // until the steps have run
   for (const auto& unit : units_of(index)) unit->append(rows);
   if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
   kinds_.front() = TokenKind::special;
-  if (is_late || !waits()) {
+  if ((is_late && !waits_for_readers_) || !waits()) {
     options_.interrupted = interrupted;
     const LayerShape& shape = shape_.layers[index].shape;
     const OutputRows target{outputs, first, shape.num_query_heads, shape.value_dim};
     run_steps(index, first, rows.count, outputs == nullptr ? nullptr : &target);
   }
   has_failed_ = false;
+}
+
+RunningCaches::Reading RunningCaches::reading_of(int reader) const {
+  for (std::size_t layer = 0; layer < shape_.layers.size(); ++layer) {
+    const std::vector<ReadingLayer>& readers = shape_.layers[layer].readers;
+    const auto found = std::ranges::find(readers, reader, &ReadingLayer::index);
+    if (found == readers.end()) continue;
+    return {layer, static_cast<std::size_t>(found - readers.begin())};
+  }
+  throw UsageError(fmt::format("layer {}: it reads no cache of another layer", reader));
+}
+
+void RunningCaches::add_queries(int reader, const LayerRows& rows) {
+  require_whole();
+  if (rows.count == 0) return;
+  const Reading at = reading_of(reader);
+  int& known = num_queries_[at.layer][at.reader];
+  const int expected = units_of(at.layer).front()->num_tokens() - known;
+  if (rows.count != expected) {
+    throw UsageError(fmt::format("layer {}: expected {} tokens, as of layer {}, found {}", reader,
+                                 expected, shape_.layers[at.layer].index, rows.count));
+  }
+  for (const auto& unit : units_of(at.layer)) unit->append_queries(at.reader, rows);
+  known += rows.count;
+}
+
+void RunningCaches::check_readers(int num_tokens) const {
+  for (std::size_t layer = 0; layer < num_queries_.size(); ++layer) {
+    for (std::size_t reader = 0; reader < num_queries_[layer].size(); ++reader) {
+      if (num_queries_[layer][reader] == num_tokens) continue;
+      throw UsageError(fmt::format("layer {} has {} tokens, expected {}; add those of every layer",
+                                   shape_.layers[layer].readers[reader].index,
+                                   num_queries_[layer][reader], num_tokens));
+    }
+  }
 }
 
 void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
@@ -226,6 +271,7 @@ void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
                                  unit->unit().name.layer, unit->num_tokens(),
                                  shape_.layers.front().index, waiting));
   }
+  check_readers(waiting);
   has_failed_ = true;
   options_.interrupted = interrupted;
   if (replays_.empty() && waiting >= prompt_) split_budget();
@@ -235,6 +281,7 @@ void RunningCaches::end_forward(const std::atomic<bool>* interrupted) {
 }
 
 void RunningCaches::compute(std::size_t layer, int first, int count) {
+  if (shares_caches_ && !waits_for_readers_) return;  // the readers' queries come later
   for (const auto& unit : units_of(layer)) unit->compute(first, count);
 }
 

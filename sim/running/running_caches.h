@@ -42,8 +42,14 @@ class RunningCaches {
   void advance(int layer, const LayerRows& rows, float* outputs,
                const std::atomic<bool>* interrupted = nullptr);
 
+  /// New tokens of a layer that reads the cache of another one, for which advance() was called
+  /// before: `rows` has their queries alone. Throws UsageError for other rows than that call had.
+  void add_queries(int reader, const LayerRows& rows);
+
   /// Whether steps of the prompt wait for all layers.
-  bool waits() const { return scope_ == Scope::model || replays_.empty(); }
+  bool waits() const { return takes_single_steps() || replays_.empty(); }
+  /// Whether each step after the prompt needs all layers of the one before it.
+  bool takes_single_steps() const { return scope_ == Scope::model || waits_for_readers_; }
 
   /// The forward pass has ended. Runs the steps that have waited.
   void end_forward(const std::atomic<bool>* interrupted = nullptr);
@@ -54,8 +60,13 @@ class RunningCaches {
 
   const Spec& policy() const { return configuration_.policy; }
   const ModelShape& shape() const { return shape_; }
-  /// Throws UsageError for a layer that the model has not.
+  /// The layer with that cache. Throws UsageError if there is none.
   const ModelLayer& layer(int index) const { return shape_.layers[index_of(index)]; }
+  /// The layer that reads another one's cache. Throws UsageError if there is none.
+  const ReadingLayer& reader(int index) const {
+    const Reading at = reading_of(index);
+    return shape_.layers[at.layer].readers[at.reader];
+  }
   int num_tokens(int layer) const;
 
   /// Whether each step attends to original tokens at their positions in the text, so that a mask
@@ -75,7 +86,14 @@ class RunningCaches {
     std::size_t layer = 0;  // in the replay
   };
 
+  struct Reading {  // by a layer of the cache of another one
+    std::size_t layer = 0;
+    std::size_t reader = 0;  // among its readers
+  };
+
   std::size_t index_of(int layer) const;
+  Reading reading_of(int reader) const;
+  void check_readers(int num_tokens) const;
   std::span<const std::unique_ptr<RunningUnit>> units_of(std::size_t layer) const;
   void check_shape(const Rules& rules) const;
   void require_whole() const;
@@ -94,6 +112,8 @@ class RunningCaches {
   bool has_failed_ = false;
   bool is_plain_ = true;
   bool rotates_to_slots_ = false;
+  bool shares_caches_ = false;
+  bool waits_for_readers_ = false;  // before a step is run, since it sees their attention
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;
   std::vector<std::unique_ptr<RunningUnit>> units_;      // by layer, then KV head
@@ -101,6 +121,7 @@ class RunningCaches {
   std::vector<std::unique_ptr<RunningReplay>> replays_;  // none: the split is not made yet
   std::vector<std::vector<Place>> places_;               // [layer][KV head]
   std::vector<int> steps_run_;                           // per layer
+  std::vector<std::vector<int>> num_queries_;            // [layer][reader]: tokens so far
 };
 
 }  // namespace kvsim

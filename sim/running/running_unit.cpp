@@ -54,9 +54,16 @@ Unit empty_unit(UnitName name, const ModelShape& model, const ModelLayer& layer,
   Unit unit;
   unit.sliding_window = layer.sliding_window;
   unit.attention_chunk = layer.attention_chunk;
-  if (!layer.sink_logit.empty()) {
-    const auto first = layer.sink_logit.begin() + name.kv_head * shape.group_size();
-    unit.sink_logit.assign(first, first + shape.group_size());
+  const auto add_queries = [&](int num_query_heads, const std::vector<float>& sinks) {
+    const int size = num_query_heads / shape.num_kv_heads;
+    for (int i = 0; i < size; ++i) {
+      unit.query.emplace_back(0, shape.head_dim);
+      if (!sinks.empty()) unit.sink_logit.push_back(sinks[name.kv_head * size + i]);
+    }
+  };
+  add_queries(shape.num_query_heads, layer.sink_logit);
+  for (const ReadingLayer& reader : layer.readers) {
+    add_queries(reader.num_query_heads, reader.sink_logit);
   }
   unit.name = std::move(name);
   unit.prompt_length = prompt_length;
@@ -64,10 +71,18 @@ Unit empty_unit(UnitName name, const ModelShape& model, const ModelLayer& layer,
   unit.logit_softcap = model.logit_softcap;
   unit.rope = shape.rope;
   unit.key_bytes = unit.value_bytes = model.element_bytes;
-  unit.query.assign(static_cast<std::size_t>(shape.group_size()), Matrix(0, shape.head_dim));
   unit.key.resize(0, shape.head_dim);
   unit.value.resize(0, shape.value_dim);
   return unit;
+}
+
+std::vector<std::size_t> group_ends(const ModelLayer& layer) {
+  std::vector<std::size_t> ends{static_cast<std::size_t>(layer.shape.group_size())};
+  for (const ReadingLayer& reader : layer.readers) {
+    ends.push_back(ends.back() +
+                   static_cast<std::size_t>(reader.num_query_heads / layer.shape.num_kv_heads));
+  }
+  return ends;
 }
 
 void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
@@ -84,20 +99,31 @@ void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
 
 RunningUnit::RunningUnit(UnitName name, const ModelShape& model, const ModelLayer& layer,
                          int prompt_length)
-    : unit_(empty_unit(std::move(name), model, layer, prompt_length)),
+    : group_ends_(group_ends(layer)),
+      unit_(empty_unit(std::move(name), model, layer, prompt_length)),
       replayed_(unit_, growing_backend(), {}) {}
+
+void RunningUnit::append_group(std::size_t group, int first_row, const LayerRows& rows) {
+  const std::size_t begin = group == 0 ? 0 : group_ends_[group - 1];
+  const std::size_t size = group_ends_[group] - begin;
+  const float* query =
+      rows.query + static_cast<std::size_t>(unit_.name.kv_head) * size * rows.query_stride;
+  for (std::size_t i = 0; i < size; ++i, query += rows.query_stride) {
+    append_rows(unit_.query[begin + i], first_row, query, rows.count);
+  }
+}
 
 void RunningUnit::append(const LayerRows& rows) {
   const auto kv_head = static_cast<std::size_t>(unit_.name.kv_head);
-  const std::size_t group = unit_.query.size();
-  for (std::size_t i = 0; i < group; ++i) {
-    const float* query = rows.query + (kv_head * group + i) * rows.query_stride;
-    append_rows(unit_.query[i], num_tokens_, query, rows.count);
-  }
+  append_group(0, num_tokens_, rows);
   append_rows(unit_.key, num_tokens_, rows.key + kv_head * rows.key_stride, rows.count);
   append_rows(unit_.value, num_tokens_, rows.value + kv_head * rows.value_stride, rows.count);
   replayed_.append(num_tokens_, rows.count);
   num_tokens_ += rows.count;
+}
+
+void RunningUnit::append_queries(std::size_t reader, const LayerRows& rows) {
+  append_group(reader + 1, num_tokens_ - rows.count, rows);
 }
 
 }  // namespace kvsim

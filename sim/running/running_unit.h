@@ -28,6 +28,9 @@ class RunningUnit {
   /// Adds tokens, of which `rows` has those of all heads of the layer.
   void append(const LayerRows& rows);
 
+  /// Adds the queries of a reader of the layer for the tokens that append() added last.
+  void append_queries(std::size_t reader, const LayerRows& rows);
+
   /// The tokens so far.
   int num_tokens() const { return num_tokens_; }
 
@@ -38,8 +41,11 @@ class RunningUnit {
   ReplayedUnit& replayed() { return replayed_; }
 
  private:
+  void append_group(std::size_t group, int first_row, const LayerRows& rows);
+
   int num_tokens_ = 0;
-  Unit unit_;  // its matrices have rows to spare
+  std::vector<std::size_t> group_ends_;  // in the unit's query heads: of the layer, of each reader
+  Unit unit_;                            // its matrices have rows to spare
   ReplayedUnit replayed_;
 };
 

@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+import transformers
 
 import kvsim
+from record_zoo import GROUPED, WINDOWS, _config, generate, tokens, verify_with_program
 
 NUMBERS = np.random.default_rng(5)
 
@@ -67,3 +70,84 @@ def test_what_a_trace_says_of_a_layer_without_a_cache():
 def test_arrays_that_do_not_fit(layers, kv_from, words):
     with pytest.raises(kvsim.UsageError, match=words):
         kvsim.Trace.from_arrays(layers, kv_from=kv_from)
+
+
+EVERY_TOKEN = dict(logits_to_keep=0)  # else layers that read a cache skip most of a prompt
+
+
+def gemma(kind):
+    """4 layers; the last two read the caches of the first two, which slide and do not."""
+    sizes = dict(GROUPED, head_dim=16, sliding_window=8, layer_types=WINDOWS[:2] * 2)
+    shared = dict(
+        num_hidden_layers=4, num_kv_shared_layers=2, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=64,
+    )  # fmt: skip
+    own = dict(laurel_rank=4, altup_num_inputs=2, activation_sparsity_pattern=[0.0] * 4)
+    torch.manual_seed(7)
+    options = sizes | shared | (own if kind == "Gemma3nTextConfig" else dict(global_head_dim=16))
+    return transformers.AutoModelForCausalLM.from_config(_config(kind, **options)).eval()
+
+
+@pytest.fixture(params=["Gemma3nTextConfig", "Gemma4TextConfig"])
+def model(request):
+    return gemma(request.param)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "auto"])
+def test_a_recording_says_which_layer_reads_whose_cache(model, dtype, tmp_path):
+    with kvsim.recording(model, tmp_path / "t.h5", dtype=dtype):
+        generate(model, tokens(20), 6, **EVERY_TOKEN)
+    trace = kvsim.Trace(tmp_path / "t.h5")
+    layers = trace.sequences[0].layers
+    assert [layer.kv_from for layer in layers] == [None, None, 0, 1]
+    assert [layer.kv_heads for layer in layers] == [(0, 1), (0, 1), (), ()]
+    assert trace.unit(layer=1, kv_head=1).query.shape[:2] == (4, 25)
+    verify_with_program(tmp_path / "t.h5")
+
+
+@pytest.mark.parametrize("policy", ["full", "window", "sink", "h2o", "tova:scope=layer"])
+@pytest.mark.parametrize("mode", ["stream", "prefill"])
+def test_bytes_count_once_in_both_loops(model, policy, mode):
+    imposed, adaptive = (
+        kvsim.evaluate(model, [tokens(40)[0]], [policy], [8], mode=mode, prompt_length=12, loop=loop).iloc[0]
+        for loop in ("imposed", "adaptive")
+    )
+    assert imposed.cache_bytes == adaptive.cache_bytes
+    if policy == "window" and mode == "stream":
+        assert adaptive.cache_bytes == 2 * 2 * 8 * (16 + 16) * 4
+    if policy in ("full", "window", "sink"):
+        assert adaptive.nll == pytest.approx(imposed.nll, abs=1e-5)
+    if policy == "full":
+        assert adaptive.delta_nll == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_generating_drops_what_leaves_a_cache_for_all_its_readers(model, drop):
+    with kvsim.evicting(model, "window", 10, drop=drop) as cache:
+        found = generate(model, tokens(20), 8, **EVERY_TOKEN)
+        kept = [cache.kept(layer, 0)[0].tolist() for layer in range(4)]
+    assert kept[0] == kept[2] and kept[1] == kept[3] == list(range(17, 27))
+    with kvsim.evicting(model, "window", 10, drop=not drop):
+        assert torch.equal(generate(model, tokens(20), 8, **EVERY_TOKEN), found)
+
+
+def test_policies_that_see_attention_follow_the_text_token_by_token(model):
+    with pytest.raises(kvsim.UsageError, match="sees layers that share a cache at each step"):
+        with kvsim.evicting(model, "h2o", 10):
+            generate(model, tokens(20), 4, **EVERY_TOKEN)
+    with kvsim.evicting(model, "h2o", 10, mode="prefill", eviction_interval=1) as cache:
+        generate(model, tokens(20), 4, **EVERY_TOKEN)
+    assert all(len(cache.kept(layer, 1)[0]) == 10 for layer in range(4))
+
+
+def test_a_prompt_of_which_readers_see_the_last_token_alone_is_refused(tmp_path):
+    model = gemma("Gemma4TextConfig")
+    with pytest.raises(kvsim.RecordError, match="1 of 20 new tokens.*logits_to_keep=0"):
+        with kvsim.recording(model, tmp_path / "t.h5"):
+            generate(model, tokens(20), 4)
+
+
+def test_what_needs_outputs_at_once_cannot_follow_shared_caches(model):
+    with pytest.raises(kvsim.UsageError, match="layers that share its cache"):
+        with kvsim.evicting(model, "h2o+quant:bits=4", 10):
+            pass

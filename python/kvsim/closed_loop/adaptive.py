@@ -46,7 +46,8 @@ def run(
     """Each plan with its outcome, as a batch of them is finished; in no particular order.
 
     Policies that decide per head or layer take one forward pass over the text; those that decide
-    over all layers take one token at a time, after the prompt in prefill mode. The logits and the
+    over all layers, and all where layers share a cache, take one token at a time, after the prompt
+    in prefill mode. The logits and the
     masks of a batch fit into `most_bytes`. `trace` is of the same text: a split of the budget that
     follows measurements is measured on it.
 
@@ -59,7 +60,7 @@ def run(
     in_steps: list[tuple[Plan, Any]] = []
     for plan in plans:
         caches = _caches(geometry, job, plan, how, trace)
-        (in_steps if caches.scope == "model" else in_passes).append((plan, caches))
+        (in_steps if caches.takes_single_steps else in_passes).append((plan, caches))
     of_logits = len(job.ids) * model.config.get_text_config().vocab_size * 4
     fitting = max(1, most_bytes // 2 // of_logits)
     on_cpu = model.device.type == "cpu"

@@ -9,6 +9,7 @@ import torch
 
 from ..errors import RecordError
 from ..model.attention import intercepted, layer_of
+from ..model.shared_cache import SharedCaches
 from .kept_attention import Kept, attend_to_kept
 from .loops import Job, Outcome, Plan
 
@@ -33,7 +34,8 @@ def run(
     """What the model does under each of the kept sets (of every layer), in their order.
 
     Each forward pass takes a batch of them, whose logits and masks fit into `most_bytes`. `rows`
-    are those of their replays, and a token has `token_numbers` in the cache of a KV head of each layer.
+    are those of their replays, and a token has `token_numbers` in the cache of a KV head of each
+    layer.
     """
     of_logits = len(job.ids) * model.config.get_text_config().vocab_size * 4
     largest = LARGEST_BATCH_OF_CPU if model.device.type == "cpu" else LARGEST_BATCH
@@ -46,13 +48,14 @@ def run(
         logits = forward(model, ids.expand(len(batch), -1), sets, most_bytes // 2)
         for index, plan in enumerate(batch):
             units = rows[plan]
+            numbers = units.peak_tokens * units.layer.map(token_numbers)
             yield (
                 plan,
                 Outcome(
                     logits=logits[index],
                     kept=None,
                     peak_tokens=int(units.peak_tokens.max()),
-                    cache_bytes=int((units.peak_tokens * units.layer.map(token_numbers)).sum()) * model.dtype.itemsize,
+                    cache_bytes=int(numbers.sum()) * model.dtype.itemsize,
                 ),
             )
 
@@ -60,8 +63,12 @@ def run(
 def forward(
     model: torch.nn.Module, ids: torch.Tensor, batch: Sequence[dict[int, Kept]], most_bytes: int
 ) -> torch.Tensor:
-    """The logits [batch, n, vocabulary] of the texts `ids`, each under its kept sets."""
+    """The logits [batch, n, vocabulary] of the texts `ids`, each under its kept sets.
+
+    Layers that read another one's cache attend to what that one keeps.
+    """
     seen = set()
+    caches = SharedCaches()
 
     def intercept(call: Call) -> Result:
         layer = layer_of(call, model)
@@ -70,7 +77,9 @@ def forward(
         if layer in seen:
             raise RecordError(f"layer {layer} attends twice in a forward pass")
         seen.add(layer)
-        return attend_to_kept(call, [kept[layer] for kept in batch], most_bytes), None
+        caches.look(layer, call)
+        cache = caches.cache_of(layer)
+        return attend_to_kept(call, [kept[cache] for kept in batch], most_bytes), None
 
     with torch.inference_mode(), intercepted(model, intercept):
         logits = model(input_ids=ids, use_cache=False).logits

@@ -50,11 +50,11 @@ def checked_logits(model: torch.nn.Module, job: Job, trace: Trace) -> torch.Tens
 
 def _check_keys(trace: Trace, sequence: str, layer: int, key: torch.Tensor) -> None:
     found = next(each for each in trace.sequences if each.name == sequence)
-    shapes = {each.index: each.shape for each in found.layers}
-    if layer not in shapes:
+    layers = {each.index: each for each in found.layers}
+    if layer not in layers:
         raise UsageError(f"trace: it lacks layer {layer}; record all layers")
-    heads = shapes[layer]["num_kv_heads"]
-    held = torch.tensor(trace.unit(sequence, layer, 0).key)
+    heads = layers[layer].shape["num_kv_heads"]
+    held = torch.tensor(trace.unit(sequence, layers[layer].cache, 0).key)
     if tuple(key.shape) != (heads, *held.shape):
         raise UsageError(
             f"trace: layer {layer} has keys {(heads, *held.shape)}, expected this "
@@ -125,7 +125,7 @@ def _as_in_trace(
         )
     for layer in sequence.layers:
         count, heads = len(layer.kv_heads), layer.shape["num_kv_heads"]
-        if count != heads:
+        if layer.kv_from is None and count != heads:
             raise UsageError(
                 f"trace: layer {layer.index} of {sequence.name} has {count} of {heads} KV heads; "
                 "record all"

@@ -13,6 +13,7 @@ from .attention import Call, Result, intercepted
 from .consistency import Consistency
 from .decoder import require_decoder
 from .shape import Shape, shape_of, sinks_of
+from .shared_cache import SharedCaches
 from .steps import Step, read_step
 
 
@@ -41,6 +42,7 @@ class Follower(ABC):
         self._num_columns = 0  # tokens so far, padding included
         self._batch_size = 0
         self._shapes: dict[int, Shape] = {}  # of the layers that were called
+        self._caches = SharedCaches()
         self._sinks: dict[int, torch.Tensor] = {}  # learned logits [query heads] of the layers
         self._is_paused = False
 
@@ -127,6 +129,7 @@ class Follower(ABC):
             )
         self._num_columns = step.real.shape[1]
         self._called = set()
+        self._caches.begin_step()
         self._feed(step)
 
     def _begin(self, step: Step) -> None:
@@ -158,6 +161,11 @@ class Follower(ABC):
                 "a part of the model was called alone; call the whole model, and without "
                 "gradient checkpointing, which calls parts again"
             )
+        if call.query.shape[2] < step.new and call.query.shape[0] == self._batch_size:
+            raise RecordError(
+                f"layer {layer} attends with {call.query.shape[2]} of {step.new} new tokens; where a "
+                "model skips tokens whose logits are not asked for, give generate logits_to_keep=0"
+            )
         if call.query.shape[2] != step.new or call.query.shape[0] != self._batch_size:
             raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")
         if layer in self._called:
@@ -166,6 +174,7 @@ class Follower(ABC):
                 "layer and token"
             )
         self._called.add(layer)
+        self._caches.look(layer, call)
         return self._attend(layer, call, step)
 
     def _check_shape(self, layer: int, call: Call, output: torch.Tensor) -> None:

@@ -71,13 +71,13 @@ class RopeWitness:
         return bool(rotations_of(self._model))
 
     def _watched(self, rotate: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(query: torch.Tensor, key: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            rotated = rotate(query, key, *args, **kwargs)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            rotated = rotate(*args, **kwargs)
             self._was_called = True
-            if isinstance(rotated, tuple) and len(rotated) == 2:
-                self._last = key.detach(), rotated[1].detach()
-            elif isinstance(rotated, torch.Tensor):  # it rotates one after the other, keys last
-                self._last = query.detach(), rotated.detach()
+            if isinstance(rotated, tuple) and len(rotated) == 2 and len(args) > 1:
+                self._last = args[1].detach(), rotated[1].detach()
+            elif isinstance(rotated, torch.Tensor) and args:  # one after the other, keys last
+                self._last = args[0].detach(), rotated.detach()
             return rotated
 
         return watched

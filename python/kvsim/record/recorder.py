@@ -22,7 +22,7 @@ from ..trace.spans import Span, checked_spans
 from .also import Reading
 from .ropes import write_ropes
 from .sequence import Sequence
-from .stored_type import Attention, stored_types
+from .stored_type import Attention, types_of_shared
 from .trace_file import Attribute, TraceFile
 
 MIXED = "mixed"  # the types of a trace whose layers differ
@@ -153,9 +153,11 @@ class Recorder(Follower):
         output = result[0]
         self._check_shape(layer, call, output)
         self._check_cache(layer, call, step)
-        query, key, value = call.query, call.key, call.value
-        new = {"query": query, "key": key[:, :, -step.new :], "value": value[:, :, -step.new :]}
-        self._witness.look(layer, call.module, new["key"], step.real_new, self._first)
+        new = {"query": call.query}
+        if self._caches.cache_of(layer) == layer:
+            new |= {"key": call.key[:, :, -step.new :], "value": call.value[:, :, -step.new :]}
+            self._witness.look(layer, call.module, new["key"], step.real_new, self._first)
+        self._witness.forget()
         new["output"] = output.transpose(1, 2)
         for index, sequence in enumerate(self._batch):
             sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
@@ -187,17 +189,17 @@ class Recorder(Follower):
         group = self._file.h5.create_group(f"{path}/layers")
         kinds = set()
         try:
-            for layer, spooled in sequence.spooled.items():
-                sinks = self._sinks.get(layer)
-                attention = Attention(
-                    self._shapes[layer],
-                    self._consistency.reach(layer),
-                    None if sinks is None else sinks.numpy(),
-                )
-                place = f"sequence {sequence.name}, layer {layer}"
-                types = stored_types(spooled, self._dtype, attention, place)
+            types_of_layers: dict[int, dict[str, str]] = {}
+            for owner in sequence.layers_with_cache:
+                together = {
+                    layer: (sequence.spooled[layer], self._attention_of(layer))
+                    for layer in (owner, *self._caches.readers_of(owner))
+                }
+                place = f"sequence {sequence.name}"
+                types_of_layers |= types_of_shared(together, self._dtype, place)
+            for layer, types in types_of_layers.items():
                 kinds.add(types["key"])
-                for name, rows in spooled.items():
+                for name, rows in sequence.spooled[layer].items():
                     if name != "output" or not self._no_output:
                         self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
             self._reading.write(sequence, group)
@@ -208,6 +210,14 @@ class Recorder(Follower):
             raise
         self._types |= kinds
         self._done.append(sequence)
+
+    def _attention_of(self, layer: int) -> Attention:
+        sinks = self._sinks.get(layer)
+        return Attention(
+            self._shapes[layer],
+            self._consistency.reach(layer),
+            None if sinks is None else sinks.numpy(),
+        )
 
     def _leave_out(self, batch: list[Sequence]) -> None:
         """A trace holds no sequence whose forward pass raised."""
@@ -277,6 +287,7 @@ class Recorder(Follower):
         for layer in sequence.layers:
             reach = self._consistency.reach(layer)
             of_layer = {"sliding_window": reach.window, "attention_chunk": reach.chunk}
+            of_layer |= {"kv_from": self._caches.owners.get(layer)}
             of_layer |= self._shapes[layer].beyond(outer)
             self._file.write_attributes(
                 f"{path}/layers/{layer}",

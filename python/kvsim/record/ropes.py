@@ -24,7 +24,7 @@ def write_ropes(file: TraceFile, sequences: Several[Sequence]) -> set[int]:
         if rope := shared_rope([sequence.ropes]):
             _write(file, path, rope)
             continue
-        for layer in sequence.layers:
+        for layer in sequence.layers_with_cache:
             if rope := sequence.ropes.get(layer):
                 _write(file, f"{path}/layers/{layer}", rope)
             else:

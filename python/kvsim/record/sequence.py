@@ -51,6 +51,11 @@ class Sequence(Member):
     def layers(self) -> list[int]:
         return sorted(self.spooled)
 
+    @property
+    def layers_with_cache(self) -> list[int]:
+        """Those with keys and values of their own."""
+        return [layer for layer in self.layers if "key" in self.spooled[layer]]
+
     def feed(
         self, ids: torch.Tensor | None, real: torch.Tensor, in_prompt: bool | None, ends: set[int]
     ) -> None:

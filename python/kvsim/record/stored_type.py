@@ -65,6 +65,24 @@ def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> 
     return types
 
 
+def types_of_shared(
+    layers: Mapping[int, tuple[Layer, Attention]], asked: str, place: str
+) -> dict[int, dict[str, str]]:
+    """The same of layers that share the cache of the first one: its keys have one type."""
+    owner, _ = next(iter(layers.values()))
+    cache = {name: owner[name] for name in ("key", "value")}
+
+    def types(asked: str) -> dict[int, dict[str, str]]:
+        return {
+            layer: stored_types({**cache, **rows}, asked, attention, f"{place}, layer {layer}")
+            for layer, (rows, attention) in layers.items()
+        }
+
+    found = types(asked)
+    is_shared = len({of_layer["key"] for of_layer in found.values()}) == 1
+    return found if is_shared else types("float32")
+
+
 def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) -> float:
     """The largest error of an output of the layer, as `kvsim verify` has it, in these types."""
     shape, reach = attention.shape, attention.reach

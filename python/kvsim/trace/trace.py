@@ -30,6 +30,11 @@ class Layer(NamedTuple):
     kv_from: int | None  # the layer whose keys and values it reads; it then has no kv_heads
 
     @property
+    def cache(self) -> int:
+        """The layer whose keys and values it reads: itself, or another one."""
+        return self.index if self.kv_from is None else self.kv_from
+
+    @property
     def has_output(self) -> bool:
         """Whether the head outputs of the model were recorded."""
         return "output" in self.recorded

@@ -31,7 +31,8 @@ class Eviction:
         """The step after which each of the n tokens so far left, int32 [n], n for those that are
         held, of each sequence of the batch."""
         self._require(layer, kv_head)
-        return [sequence.caches.evicted_after(layer)[kv_head] for sequence in self._sequences()]
+        cache = self._model.geometry.caches.cache_of(layer)
+        return [sequence.caches.evicted_after(cache)[kv_head] for sequence in self._sequences()]
 
     @property
     def peak_tokens(self) -> int:
@@ -66,7 +67,7 @@ class Eviction:
     def _require(self, layer: int, kv_head: int) -> None:
         geometry = self._model.geometry
         if layer not in geometry.shapes:
-            raise UsageError(f"layer: expected one of {list(geometry.layers)}, found {layer!r}")
+            raise UsageError(f"layer: expected one of {list(geometry.shapes)}, found {layer!r}")
         heads = geometry.shapes[layer].num_kv_heads
         if not 0 <= kv_head < heads:
             raise UsageError(f"kv_head: expected 0..{heads - 1}, found {kv_head!r}")

@@ -13,6 +13,7 @@ from ...model.follower import Follower
 from ...model.masks import Reach
 from ...model.rope import Ropes, RopeWitness
 from ...model.shape import Shape
+from ...model.shared_cache import SharedCaches
 from ...model.steps import Step
 
 PROBED_TOKENS = 32  # enough to tell rotations apart
@@ -27,10 +28,12 @@ class Geometry:
     sinks: dict[int, list[float]]  # learned logits, a number per query head, of some layers
     element_bytes: int  # of a number in the model's own cache
     ropes: Ropes
+    caches: SharedCaches
 
     @property
     def layers(self) -> tuple[int, ...]:
-        return tuple(self.shapes)
+        """Those with a cache of their own."""
+        return tuple(layer for layer in self.shapes if self.caches.cache_of(layer) == layer)
 
     def for_engine(self) -> dict[str, Any]:
         """As the engine takes it."""
@@ -48,6 +51,14 @@ class Geometry:
             "window": reach.window,
             "chunk": reach.chunk,
             "sinks": self.sinks.get(layer, []),
+            "readers": [
+                {
+                    "index": reader,
+                    "num_query_heads": self.shapes[reader].num_query_heads,
+                    "sinks": self.sinks.get(reader, []),
+                }
+                for reader in self.caches.readers_of(layer)
+            ],
             "rope": None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
         }
 
@@ -91,6 +102,7 @@ class Probe(Follower):
             sinks={layer: logits.tolist() for layer, logits in self._sinks.items()},
             element_bytes=self._element_bytes,
             ropes=self._witness.end_texts(),
+            caches=self._caches,
         )
 
     def _begin_sequences(self, step: Step) -> None:
@@ -106,6 +118,8 @@ class Probe(Follower):
         result = call.attend()
         self._check_shape(layer, call, result[0])
         self._check_cache(layer, call, step)
-        self._witness.look(layer, call.module, call.key, step.real_new, [0])
+        if self._caches.cache_of(layer) == layer:
+            self._witness.look(layer, call.module, call.key, step.real_new, [0])
+        self._witness.forget()
         self._element_bytes = call.key.element_size()
         return result

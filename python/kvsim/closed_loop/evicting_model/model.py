@@ -64,7 +64,7 @@ class EvictingModel(Follower):
         drop: bool = False,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        super().__init__(model, set(geometry.layers))
+        super().__init__(model, set(geometry.shapes))
         self._model = model
         self.geometry, self._make_caches = geometry, make_caches
         self._protocol, self._prompt_length = protocol, prompt_length
@@ -138,20 +138,27 @@ class EvictingModel(Follower):
         """Raises UsageError for several steps at once where each needs all layers of the last."""
         caches, end = sequence.caches, sequence.num_tokens
         is_prompt = end <= self._in_full(sequence)
-        if caches.scope == "model" and end - sequence.first > 1 and not is_prompt:
+        if caches.takes_single_steps and end - sequence.first > 1 and not is_prompt:
+            why = "decides over all layers" if caches.scope == "model" else "sees layers that share a cache"
             raise UsageError(
-                f"{caches.policy} decides over all layers at each step: feed the model one token "
+                f"{caches.policy} {why} at each step: feed the model one token "
                 'at a time, or in mode="prefill" one at a time after the prompt'
             )
 
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
-        dropped = self._dropper is not None and self._dropper.has_dropped(layer)
+        cache = self._caches.cache_of(layer)
+        dropped = self._dropper is not None and self._dropper.has_dropped(cache)
         if not dropped:
             self._check_cache(layer, call, step)
             reach = self.geometry.reaches[layer]
             if not self._consistency.allows(layer, reach):
                 raise RecordError(f"layer {layer} has {reach}, which its masks do not have")
         self._require_rotation()
+        if cache != layer:
+            self._add_queries(layer, call)
+            output, weights = self._attend_to_kept(cache, call, [*range(len(self.batch))], dropped)
+            self._check_shape(layer, call, output)
+            return output, weights
         vectors = self._vectors(layer, call)
         plain = [index for index, each in enumerate(self.batch) if each.caches.is_plain]
         others = [index for index, each in enumerate(self.batch) if not each.caches.is_plain]
@@ -199,11 +206,24 @@ class EvictingModel(Follower):
         caches = [sequence.caches for sequence in sequences]
         return _engine.advance(caches, layer, *some, firsts, counts, want_outputs)
 
-    def _vectors(self, layer: int, call: Call) -> list[np.ndarray]:
-        """The new tokens' queries, keys and values, float32 [batch, heads, new, dim]."""
+    def _add_queries(self, layer: int, call: Call) -> None:
+        """Lets the policies see what a layer that reads another one's cache attends with."""
+        from ... import _engine
+
+        (query,) = self._vectors(layer, call, ("query",))
+        counts = [len(sequence.new_rows) for sequence in self.batch]
+        firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in self.batch]
+        caches = [sequence.caches for sequence in self.batch]
+        _engine.add_queries(caches, layer, query, firsts, counts)
+
+    def _vectors(
+        self, layer: int, call: Call, names: tuple[str, ...] = ("query", "key", "value")
+    ) -> list[np.ndarray]:
+        """Some of the new tokens' queries, keys and values, float32 [batch, heads, new, dim]."""
         new = call.query.shape[2]
         vectors = []
-        for name, tensor in (("query", call.query), ("key", call.key), ("value", call.value)):
+        for name in names:
+            tensor = getattr(call, name)
             rows = tensor[:, :, -new:].detach().to("cpu", torch.float32).contiguous()
             if not bool(torch.isfinite(rows).all()):  # perhaps in padding alone
                 self._require_finite(f"layer {layer}, {name}", rows)
@@ -251,9 +271,12 @@ class EvictingModel(Follower):
         return self._columns[:, None, -call.key.shape[2] :]
 
     def _end_step(self, step: Step, output: Any) -> None:
-        if missing := set(self.geometry.layers) - self._called:
+        if missing := set(self.geometry.shapes) - self._called:
             raise RecordError(f"layer {min(missing)} was not called; does the model skip layers?")
-        if any(sequence.first < self._in_full(sequence) for sequence in self.batch):
+        if any(
+            sequence.first < self._in_full(sequence) or sequence.caches.takes_single_steps
+            for sequence in self.batch
+        ):
             from ... import _engine
 
             _engine.end_forward([sequence.caches for sequence in self.batch])
