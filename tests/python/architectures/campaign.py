@@ -1,0 +1,204 @@
+"""Tries what kvsim does with a model on each kind that transformers knows, built small.
+
+    python tests/python/architectures/campaign.py            # all kinds, a line of each
+    python tests/python/architectures/campaign.py llama opt  # some
+
+A refusal is one of kvsim's own errors, which name a reason in one line. Any other exception, and
+any number that does not agree, is a failure of kvsim. Only models that run without kvsim are tried.
+"""
+
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import small_models
+import torch
+import transformers
+
+import kvsim
+from kvsim.closed_loop import evicting
+from kvsim.model import attention
+from kvsim.record import recording
+
+TOKENS, PROMPT, NEW = 40, 20, 10
+BUDGET = 6  # below every sliding window
+BOTH_LOOPS = ["kl_mean", "nll", "delta_nll"]  # equal for policies that do not look at the run
+TOLERANCE = 1e-6
+STEPS = {
+    "_record": "recording", "_verify": "verify", "_evaluate": "evaluate", "_generate": "evicting",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one kind."""
+
+    kind: str
+    is_tried: bool = True  # false: there is no small model of it that runs without kvsim
+    is_recorded: bool = False
+    reason: str = ""  # why it was not tried or not recorded
+    limits: tuple[str, ...] = ()  # what of a recorded one is not complete, or is refused
+    failures: tuple[str, ...] = ()  # of kvsim
+
+    def __str__(self) -> str:
+        said = ["recorded"] * self.is_recorded + [self.reason] * bool(self.reason)
+        fails = (f"FAILS: {each}" for each in self.failures)
+        return f"{self.kind}: " + "; ".join([*said, *self.limits, *fails])
+
+
+def try_kind(kind: str) -> Outcome:
+    """Builds the model and tries everything on it."""
+    try:
+        model = small_models.build(kind)
+    except Exception as error:
+        return Outcome(kind, False, reason=f"cannot be built small: {_first_sentence(error)}")
+    torch.manual_seed(0)
+    ids = torch.randint(3, small_models.VOCABULARY, (1, TOKENS))
+    try:
+        with torch.no_grad():
+            model(input_ids=ids)
+    except Exception as error:
+        return Outcome(kind, False, reason=f"the model itself fails: {_first_sentence(error)}")
+    with tempfile.TemporaryDirectory() as folder:
+        return _Trial(kind, model, ids, Path(folder) / "trace.h5").outcome()
+
+
+class _Trial:
+    """The steps with one model; a step that is refused or fails keeps none of the others."""
+
+    def __init__(self, kind: str, model: torch.nn.Module, ids: torch.Tensor, trace: Path) -> None:
+        self._kind, self._model, self._ids, self._trace = kind, model, ids, trace
+        self._limits: list[str] = []
+        self._failures: list[str] = []
+
+    def outcome(self) -> Outcome:
+        refused = self._try(self._record)
+        is_recorded = self._trace.exists()
+        if is_recorded:
+            for step in (self._verify, self._evaluate, self._generate):
+                if reason := self._try(step):
+                    self._limits.append(f"{STEPS[step.__name__]}: {reason}")
+        found = tuple(self._limits), tuple(self._failures)
+        return Outcome(self._kind, True, is_recorded, refused, *found)
+
+    def _try(self, step: Callable[[], None]) -> str:
+        """Why kvsim refuses the step; nothing if it does not."""
+        try:
+            step()
+        except (kvsim.RecordError, kvsim.UsageError) as error:
+            return str(error)
+        except Exception as error:
+            where = f"{STEPS[step.__name__]}: {type(error).__name__}"
+            self._failures.append(f"{where}: {_one_line(error)}")
+        return ""
+
+    def _record(self) -> None:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", kvsim.RecordWarning)
+            with recording(self._model, self._trace, dtype="float32"), torch.no_grad():
+                self._model(input_ids=self._ids)
+        self._limits += [
+            str(warning.message).partition(":")[0]
+            for warning in said
+            if warning.category is kvsim.RecordWarning
+        ]
+        attend = len(kvsim.Trace(self._trace).sequences[0].layers)
+        layers = self._model.config.get_text_config().num_hidden_layers
+        if attend < layers:
+            self._limits.append(f"{attend} of {layers} layers attend")
+
+    def _verify(self) -> None:
+        kvsim.run("verify", self._trace)
+
+    def _evaluate(self) -> None:
+        """The imposed and the adaptive loop agree where a policy does not look at the run."""
+        frames = [
+            kvsim.evaluate(
+                self._model, self._ids[0], "window;sink", BUDGET, loop=loop, progress=False
+            )
+            for loop in ("imposed", "adaptive")
+        ]
+        imposed, adaptive = (frame[BOTH_LOOPS].to_numpy() for frame in frames)
+        np.testing.assert_allclose(adaptive, imposed, atol=TOLERANCE)
+        assert (frames[0].kl_mean > 1e-9).all(), "evicting changes nothing"
+
+    def _generate(self) -> None:
+        """What is dropped from the model's cache was hidden before."""
+        ids = self._ids[:, :PROMPT]
+        with _layouts_compared() as differ, evicting(self._model, "tova", BUDGET):
+            masked = _generated(self._model, ids)
+        with evicting(self._model, "tova", BUDGET, drop=True) as cache:
+            dropped = _generated(self._model, ids)
+        assert not differ, differ[0]
+        assert torch.equal(dropped, masked), "other tokens with drop=True"
+        if kept := [layer for layer, how in cache.storage.items() if how != "dropped"]:
+            layers = f"{len(kept)} of {len(cache.storage)} layers"
+            self._limits.append(f"drop=True keeps all rows in {layers}")
+
+
+def _generated(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    options = dict(max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=1)
+    return model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
+
+
+@contextmanager
+def _layouts_compared() -> Iterator[list[str]]:
+    """Collects where attention that evicts returns another layout than the model's own does."""
+    differ: list[str] = []
+    intercepted_by = attention._intercepted
+
+    def watched(choose: Callable) -> Callable:
+        evicting_one = intercepted_by(choose)
+
+        def attend(module, *vectors, **options):
+            result = evicting_one(module, *vectors, **options)
+            own = choose(module, options)(module, *vectors, **options)
+            ours, expected = _layout(*result), _layout(*own)
+            if ours != expected:
+                differ.append(f"attention returns {ours}, the model's own {expected}")
+            return result
+
+        return attend
+
+    with mock.patch.object(attention, "_intercepted", watched):
+        yield differ
+
+
+def _layout(output: torch.Tensor, weights: torch.Tensor | None) -> tuple:
+    """Shapes and types, and the strides of the output, which models view as another shape.
+
+    The stride of a dimension of size 1 says nothing.
+    """
+    strides = [step for size, step in zip(output.shape, output.stride()) if size > 1]
+    shapes = [None if x is None else (tuple(x.shape), x.dtype) for x in (output, weights)]
+    return strides, *shapes
+
+
+def _one_line(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error)).strip() or type(error).__name__
+
+
+def _first_sentence(error: Exception) -> str:
+    """Of what transformers says; a check of a configuration puts its own error below another."""
+    return _one_line(error.__cause__ or error).partition(". ")[0].rstrip(".")
+
+
+def tried(kinds: list[str]) -> list[Outcome]:
+    """Of each kind, with a line as it goes."""
+    transformers.logging.set_verbosity_error()
+    outcomes = []
+    for kind in kinds:
+        outcomes.append(try_kind(kind))
+        print(outcomes[-1], flush=True)
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(any(outcome.failures for outcome in tried(sys.argv[1:] or small_models.kinds())))
