@@ -7,6 +7,7 @@ import page
 import pytest
 import small_models
 
+from conftest import needs_program
 from nightly import sample_of
 
 TEXT = page.PAGE.read_text()
@@ -20,6 +21,7 @@ SAMPLE = [
 AGAIN = "make it again with python tests/python/architectures/page.py"
 
 
+@needs_program
 @pytest.mark.parametrize("kind", sample_of(SAMPLE, small_models.kinds()))
 def test_a_kind_is_recorded_or_refused_as_the_page_says(kind):
     outcome = campaign.try_kind(kind)

@@ -31,9 +31,7 @@ TOKENS, PROMPT, NEW = 40, 20, 10
 BUDGET = 6  # below every sliding window
 BOTH_LOOPS = ["kl_mean", "nll", "delta_nll"]  # equal for policies that do not look at the run
 TOLERANCE = 1e-6
-STEPS = {
-    "_record": "recording", "_verify": "verify", "_evaluate": "evaluate", "_generate": "evicting",
-}  # fmt: skip
+SAME_LOGITS = 1e-4  # relative to the largest
 
 
 @dataclass(frozen=True)
@@ -62,48 +60,60 @@ def try_kind(kind: str) -> Outcome:
     torch.manual_seed(0)
     ids = torch.randint(3, small_models.VOCABULARY, (1, TOKENS))
     try:
-        with torch.no_grad():
-            model(input_ids=ids)
+        logits = _logits(model, ids)
     except Exception as error:
         return Outcome(kind, False, reason=f"the model itself fails: {_first_sentence(error)}")
     with tempfile.TemporaryDirectory() as folder:
-        return _Trial(kind, model, ids, Path(folder) / "trace.h5").outcome()
+        return _Trial(kind, model, ids, logits, Path(folder) / "trace.h5").outcome()
 
 
 class _Trial:
     """The steps with one model; a step that is refused or fails keeps none of the others."""
 
-    def __init__(self, kind: str, model: torch.nn.Module, ids: torch.Tensor, trace: Path) -> None:
-        self._kind, self._model, self._ids, self._trace = kind, model, ids, trace
+    def __init__(
+        self,
+        kind: str,
+        model: torch.nn.Module,
+        ids: torch.Tensor,
+        logits: torch.Tensor,
+        trace: Path,
+    ) -> None:
+        self._kind, self._model, self._trace = kind, model, trace
+        self._ids, self._logits = ids, logits
         self._limits: list[str] = []
         self._failures: list[str] = []
+        self._generated: torch.Tensor | None = None
 
     def outcome(self) -> Outcome:
-        refused = self._try(self._record)
-        is_recorded = self._trace.exists()
-        if is_recorded:
-            for step in (self._verify, self._evaluate, self._generate):
-                if reason := self._try(step):
-                    self._limits.append(f"{STEPS[step.__name__]}: {reason}")
+        refused = self._try("recording", self._record)
+        is_recorded = self._trace.exists() and not self._failures
+        steps = {
+            "verify": self._verify, "evaluate": self._evaluate, "evicting": self._evict,
+            "drop=True": self._drop,
+        }  # fmt: skip
+        for name, step in steps.items() if is_recorded else ():
+            if reason := self._try(name, step):
+                self._limits.append(f"{name}: {reason}")
         found = tuple(self._limits), tuple(self._failures)
         return Outcome(self._kind, True, is_recorded, refused, *found)
 
-    def _try(self, step: Callable[[], None]) -> str:
+    def _try(self, name: str, step: Callable[[], None]) -> str:
         """Why kvsim refuses the step; nothing if it does not."""
         try:
             step()
         except (kvsim.RecordError, kvsim.UsageError) as error:
             return str(error)
         except Exception as error:
-            where = f"{STEPS[step.__name__]}: {type(error).__name__}"
-            self._failures.append(f"{where}: {_one_line(error)}")
+            self._failures.append(f"{name}: {type(error).__name__}: {_one_line(error)}")
         return ""
 
     def _record(self) -> None:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", kvsim.RecordWarning)
-            with recording(self._model, self._trace, dtype="float32"), torch.no_grad():
-                self._model(input_ids=self._ids)
+            with recording(self._model, self._trace, dtype="float32"):
+                logits = _logits(self._model, self._ids)
+        difference = float((logits - self._logits).abs().max() / self._logits.abs().max())
+        assert difference < SAME_LOGITS, f"logits differ by {difference:.1g} from the model's own"
         self._limits += [
             str(warning.message).partition(":")[0]
             for warning in said
@@ -129,18 +139,28 @@ class _Trial:
         np.testing.assert_allclose(adaptive, imposed, atol=TOLERANCE)
         assert (frames[0].kl_mean > 1e-9).all(), "evicting changes nothing"
 
-    def _generate(self) -> None:
+    def _evict(self) -> None:
+        """What stands in for the model's attention returns what that does."""
+        with _layouts() as seen, evicting(self._model, "tova", BUDGET):
+            self._generated = _generated(self._model, self._ids[:, :PROMPT])
+        assert seen, "no attention was seen"
+        for ours, own in seen:
+            assert ours == own, f"attention returns {ours}, the model's own {own}"
+
+    def _drop(self) -> None:
         """What is dropped from the model's cache was hidden before."""
-        ids = self._ids[:, :PROMPT]
-        with _layouts_compared() as differ, evicting(self._model, "tova", BUDGET):
-            masked = _generated(self._model, ids)
         with evicting(self._model, "tova", BUDGET, drop=True) as cache:
-            dropped = _generated(self._model, ids)
-        assert not differ, differ[0]
-        assert torch.equal(dropped, masked), "other tokens with drop=True"
+            dropped = _generated(self._model, self._ids[:, :PROMPT])
+        if self._generated is not None:
+            assert torch.equal(dropped, self._generated), "other tokens than without"
         if kept := [layer for layer, how in cache.storage.items() if how != "dropped"]:
             layers = f"{len(kept)} of {len(cache.storage)} layers"
             self._limits.append(f"drop=True keeps all rows in {layers}")
+
+
+def _logits(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=ids).logits
 
 
 def _generated(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
@@ -149,9 +169,9 @@ def _generated(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def _layouts_compared() -> Iterator[list[str]]:
-    """Collects where attention that evicts returns another layout than the model's own does."""
-    differ: list[str] = []
+def _layouts() -> Iterator[list[tuple]]:
+    """Collects what attention returns, in pairs: while it evicts, and the model's own."""
+    seen: list[tuple] = []
     intercepted_by = attention._intercepted
 
     def watched(choose: Callable) -> Callable:
@@ -160,15 +180,13 @@ def _layouts_compared() -> Iterator[list[str]]:
         def attend(module, *vectors, **options):
             result = evicting_one(module, *vectors, **options)
             own = choose(module, options)(module, *vectors, **options)
-            ours, expected = _layout(*result), _layout(*own)
-            if ours != expected:
-                differ.append(f"attention returns {ours}, the model's own {expected}")
+            seen.append((_layout(*result), _layout(*own)))
             return result
 
         return attend
 
     with mock.patch.object(attention, "_intercepted", watched):
-        yield differ
+        yield seen
 
 
 def _layout(output: torch.Tensor, weights: torch.Tensor | None) -> tuple:

@@ -20,16 +20,16 @@ WIDTH = 120
 HEAD = """
 Each kind of language model that **{version}** knows, by its `model_type`: {kinds} kinds, of which
 {recorded} can be recorded. Each was built small, with random weights, and tried: a trace was
-recorded, `kvsim verify` agreed with it, both loops gave the same numbers for `window` and `sink`,
-`generate` the same tokens with `drop=True` as without, and what stands in for the model's attention
-returned the same shape, strides and type as that.
+recorded without a change of the model's logits, `kvsim verify` agreed with it, both loops gave the
+same numbers for `window` and `sink`, `generate` the same tokens with `drop=True` as without, and
+what stands in for the model's attention returned the same shape, strides and type as that.
 
 `python tests/python/architectures/page.py` tries all again and writes this page. The Python tests
 try ten and compare with it, `make nightly` all. A model of a kind may differ from the small one:
 its configuration decides about sliding windows, for example.
 """
 LIMITS = """
-Where some layers attend, the others keep a state or convolve; the trace has those that attend.
+The trace has the layers that attend; the others keep a state, convolve, or attend to images.
 Where `drop=True` keeps rows, masks hide what is evicted and no memory is saved. Without the
 rotation, `positions=slot` cannot be replayed.
 """
@@ -43,7 +43,7 @@ MEANING = {
     "A layer attends twice": "A layer has two attentions, or runs in a loop.",
 }
 NOTES = {
-    "git": "attention is written out in the model",
+    "git": "attention of the text is written out in the model",
     "zamba2": "layers share a block, which does not say for which of them it attends",
 }
 

@@ -1,8 +1,8 @@
-"""Every kind of language model that transformers knows, with random weights and small.
+"""Every kind of language model that transformers knows, small and with random weights.
 
-A kind is a model type of transformers: `llama`, `gpt2`. What its configuration has in common with
-others gets small values by name, so that a kind of a later release needs no line here. The few that
-need values of their own have them in OWN.
+A kind is a model type of transformers: `llama`, `gpt2`. What configurations have in common gets
+small values by name, so that most kinds of a later release need no line here. Others have it in
+OWN.
 """
 
 import torch
@@ -14,7 +14,7 @@ POSITIONS = 256
 LAYERS = 4
 MOST_PARAMETERS = 50_000_000
 
-# What a configuration calls a size. The two numbers of layers and heads are equal by chance.
+# Small values, and the names that configurations have for them.
 NAMES = [
     (VOCABULARY, "vocab_size decoder_vocab_size vocab_size_per_layer_input unpadded_vocab_size"),
     (POSITIONS, "max_position_embeddings n_positions n_ctx max_seq_len model_max_length "
@@ -34,9 +34,10 @@ NAMES = [
     (4, "num_attention_heads n_head n_heads num_heads attention_heads decoder_attention_heads "
      "encoder_attention_heads num_decoder_attention_heads num_encoder_attention_heads "
      "swa_num_attention_heads index_n_heads linear_num_value_heads linear_num_heads "
-     "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num"),
+     "index_block_size num_experts n_routed_experts num_local_experts moe_num_experts "
+     "zero_expert_num"),
     (2, "num_key_value_heads swa_num_key_value_heads linear_num_key_heads num_experts_per_tok "
-     "num_experts_per_token moe_k moe_topk moe_top_k"),
+     "num_experts_per_token index_topk_blocks moe_k moe_topk moe_top_k"),
     (1, "n_group topk_group num_expert_group n_shared_experts num_shared_experts "
      "first_k_dense_replace num_dense_layers"),
     (8, "sliding_window sliding_window_size local_attention attention_window_size window_size "
@@ -47,12 +48,13 @@ NAMES = [
 ]  # fmt: skip
 SMALL = {name: size for size, names in NAMES for name in names.split()}
 
+# Of these, what is set even where a default configuration leaves it out.
 NEEDED = {
     "head_dim", "n_routed_experts", "n_shared_experts", "num_experts_per_tok",
     "num_key_value_heads",
 }  # fmt: skip
 
-# A token that ends or pads a text, where the default is none of the vocabulary.
+# Those of the defaults are none of the small vocabulary.
 TOKENS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
 
 MIXED = ["linear_attention", "full_attention"] * 2
@@ -87,12 +89,18 @@ OWN: dict[str, dict] = {
     },
     "falcon_h1": MAMBA | {"mamba_d_ssm": 128},
     "gemma3n_text": {"num_kv_shared_layers": 2, "intermediate_size": 96},
-    "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0}},
+    "gemma4": {"text_config": {"global_head_dim": 32}},
+    "gemma4_text": {"global_head_dim": 32, "num_kv_shared_layers": 2},  # shared as in E2B and E4B
+    "gemma4_unified": {"text_config": {"global_head_dim": 32}},
+    "gemma4_unified_text": {"global_head_dim": 32},
     "granitemoehybrid": MAMBA | {"layer_types": MIXED},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
     "mamba2": {"num_heads": 8},
+    "minimax_m3_vl_text": {
+        "layer_types": ["full_attention", "minimax_m3_sparse"] * 2, "index_n_heads": 2,
+    },
     "qwen4_exp": {"text_config": QSA},
     "qwen4_exp_text": QSA,
     "reformer": {"axial_pos_shape": (16, 16), "axial_pos_embds_dim": (32, 32)},
@@ -110,35 +118,35 @@ def kinds() -> list[str]:
 
 
 def build(kind: str) -> torch.nn.Module:
-    """The model in float32 on the CPU. Raises what transformers does, and ValueError if it is
-    large."""
-    config = transformers.CONFIG_MAPPING[kind]
-    config = config(**_merged(small_values(config(), kind), OWN.get(kind, {})))
+    """The model, ready to run. Raises what transformers does, and ValueError for a large one."""
+    make = transformers.CONFIG_MAPPING[kind]
+    config = make(**_merged(_small_values(make()), OWN.get(kind, {})))
     with torch.device("meta"):
-        size = _size(transformers.AutoModelForCausalLM.from_config(config))
+        large = transformers.AutoModelForCausalLM.from_config(config)
+    size = sum(parameter.numel() for parameter in large.parameters())
     if size > MOST_PARAMETERS:
         raise ValueError(f"it has {size / 1e6:.0f} million parameters")
     torch.manual_seed(7)
     return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
-def small_values(config: transformers.PretrainedConfig, kind: str = "") -> dict:
+def _small_values(config: transformers.PretrainedConfig) -> dict:
     """Arguments that make a small configuration of the class of this default one."""
     known = {name: value for name, value in vars(config).items() if not name.startswith("_")}
-    found = {name: SMALL[name] for name in known if name in SMALL and _is_size(known, name)}
+    found = {name: SMALL[name] for name in known if name in SMALL and _is_set(known, name)}
     found |= {name: token for name, token in TOKENS.items() if name in known}
     if "kv_lora_rank" in known:  # each head makes its keys of the latent vector that all share
         found["num_key_value_heads"] = found["num_attention_heads"]
     for name, value in known.items():
         if isinstance(value, transformers.PretrainedConfig):
-            found[name] = small_values(value)
+            found[name] = _small_values(value)
         elif _is_per_layer(config, value):
             found[name] = _few(value)
     return found
 
 
-def _is_size(known: dict, name: str) -> bool:
-    """What a default leaves out, such as a sliding window, stays out, unless models need it."""
+def _is_set(known: dict, name: str) -> bool:
+    """A sliding window that a default configuration leaves out, for example, stays out."""
     return known[name] is not None or name in NEEDED
 
 
@@ -154,12 +162,8 @@ def _few(value: list) -> list:
 
 
 def _merged(values: dict, own: dict) -> dict:
-    """With those of `own`, in parts of the model too; what is REMOVED there is left out."""
+    """With those of `own` in their place, also in the configurations of parts of the model."""
     for name, value in own.items():
         inner = isinstance(value, dict) and isinstance(values.get(name), dict)
         values[name] = _merged(values[name], value) if inner else value
     return values
-
-
-def _size(model: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
