@@ -89,8 +89,10 @@ class _Trial:
         is_recorded = self._trace.exists() and not self._failures
         steps = {
             "verify": self._verify, "evaluate": self._evaluate, "evicting": self._evict,
-            "drop=True": self._drop,
+            "drop=True": self._drop, "half precision": self._evict_in_half,
         }  # fmt: skip
+        if refused:  # so does the other way in
+            self._try("evicting", self._evict)
         for name, step in steps.items() if is_recorded else ():
             if reason := self._try(name, step):
                 self._limits.append(f"{name}: {reason}")
@@ -143,9 +145,16 @@ class _Trial:
         """What stands in for the model's attention returns what that does."""
         with _layouts() as seen, evicting(self._model, "tova", BUDGET):
             self._generated = _generated(self._model, self._ids[:, :PROMPT])
-        assert seen, "no attention was seen"
-        for ours, own in seen:
-            assert ours == own, f"attention returns {ours}, the model's own {own}"
+        _require_same(seen)
+
+    def _evict_in_half(self) -> None:
+        """The same of a padded batch; the last step, since the model stays in half precision."""
+        ids, mask = self._ids[:, :PROMPT].repeat(2, 1), torch.ones(2, PROMPT, dtype=torch.long)
+        mask[1, :5] = 0
+        self._model.to(torch.bfloat16)
+        with _layouts() as seen, evicting(self._model, "window", BUDGET):
+            _logits(self._model, ids, attention_mask=mask)
+        _require_same(seen)
 
     def _drop(self) -> None:
         """What is dropped from the model's cache was hidden before."""
@@ -158,9 +167,9 @@ class _Trial:
             self._limits.append(f"drop=True keeps all rows in {layers}")
 
 
-def _logits(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+def _logits(model: torch.nn.Module, ids: torch.Tensor, **options) -> torch.Tensor:
     with torch.no_grad():
-        return model(input_ids=ids).logits
+        return model(input_ids=ids, **options).logits
 
 
 def _generated(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
@@ -187,6 +196,12 @@ def _layouts() -> Iterator[list[tuple]]:
 
     with mock.patch.object(attention, "_intercepted", watched):
         yield seen
+
+
+def _require_same(seen: list[tuple]) -> None:
+    assert seen, "no attention was seen"
+    for ours, own in seen:
+        assert ours == own, f"attention returns {ours}, the model's own {own}"
 
 
 def _layout(output: torch.Tensor, weights: torch.Tensor | None) -> tuple:

@@ -33,6 +33,8 @@ The trace has the layers that attend; the others keep a state, convolve, or atte
 Where `drop=True` keeps rows, masks hide what is evicted and no memory is saved. Without the
 rotation, `positions=slot` cannot be replayed.
 """
+NOT_TRIED = "Without kvsim, there is no small model of them that reads a text."
+FAILED = "An error that is no refusal, or a number that does not agree."
 
 # What a reason means to who reads it for the first time, by what it begins with.
 MEANING = {
@@ -62,8 +64,8 @@ def render(outcomes: Iterable[Outcome]) -> str:
             *_section("Recorded", [each for each in recorded if not each.limits]),
             *_section("Recorded, with limits", [each for each in recorded if each.limits], LIMITS),
             *_refusals(refused),
-            *_section("Not tried", [each for each in outcomes if not each.is_tried]),
-            *_section("Failures of kvsim, to be mended", failed),
+            *_section("Not tried", [each for each in outcomes if not each.is_tried], NOT_TRIED),
+            *_section("Failures of kvsim, to be mended", failed, FAILED),
         ]
     ) + "\n"  # fmt: skip
 
