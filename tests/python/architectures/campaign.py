@@ -7,6 +7,7 @@ A refusal is one of kvsim's own errors, which name a reason in one line. Any oth
 any number that does not agree, is a failure of kvsim. Only models that run without kvsim are tried.
 """
 
+import inspect
 import re
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from kvsim.record import recording
 
 TOKENS, PROMPT, NEW = 40, 20, 10
 BUDGET = 6  # below every sliding window
+PROTOCOL = dict(mode="prefill", eviction_interval=1)  # models with shared caches take no other
 BOTH_LOOPS = ["kl_mean", "nll", "delta_nll"]  # equal for policies that do not look at the run
 TOLERANCE = 1e-6
 SAME_LOGITS = 1e-4  # relative to the largest
@@ -142,7 +144,7 @@ class _Trial:
 
     def _evict(self) -> None:
         """What stands in for the model's attention returns what that does."""
-        with _layouts() as seen, evicting(self._model, "tova", BUDGET):
+        with _layouts() as seen, evicting(self._model, "tova", BUDGET, **PROTOCOL):
             self._generated = _generated(self._model, self._ids[:, :PROMPT])
         _require_same(seen)
 
@@ -157,7 +159,7 @@ class _Trial:
 
     def _drop(self) -> None:
         """What is dropped from the model's cache was hidden before."""
-        with evicting(self._model, "tova", BUDGET, drop=True) as cache:
+        with evicting(self._model, "tova", BUDGET, drop=True, **PROTOCOL) as cache:
             dropped = _generated(self._model, self._ids[:, :PROMPT])
         if self._generated is not None:
             assert torch.equal(dropped, self._generated), "other tokens than without"
@@ -173,6 +175,8 @@ def _logits(model: torch.nn.Module, ids: torch.Tensor, **options) -> torch.Tenso
 
 def _generated(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
     options = dict(max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=1)
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = 0  # else layers that share a cache may skip tokens
     return model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
 
 

@@ -100,7 +100,8 @@ class Dropper:
         such as one with a sliding window, keeps its rows, and so does one that holds something else
         than keys and values per head.
         """
-        own = cache.layers[layer]
+        layers = getattr(cache, "layers", ())  # some models have a cache of another form
+        own = layers[layer] if layer < len(layers) else None
         counts = {len(tokens) for member in held for tokens in member}
         shape = (len(held), len(held[0]), positions.shape[2])
         positions = np.broadcast_to(positions, shape)

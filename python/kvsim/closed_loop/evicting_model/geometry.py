@@ -74,8 +74,9 @@ def geometry_of(model: torch.nn.Module, num_tokens: int = PROBED_TOKENS) -> Geom
     witness = RopeWitness(model)
     try:
         probe = Probe(model, witness, config.num_hidden_layers)
-        room = getattr(config, "max_position_embeddings", None) or PROBED_TOKENS
-        ids = torch.arange(min(num_tokens, room), device=model.device)[None] % config.vocab_size
+        room = getattr(config, "max_position_embeddings", None) or 0
+        fitting = min(num_tokens, room if room > 0 else PROBED_TOKENS)
+        ids = torch.arange(fitting, device=model.device)[None] % config.vocab_size
         with probe.following(model), torch.no_grad():
             model(input_ids=ids, use_cache=False)
         return probe.geometry()
