@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -13,6 +12,7 @@
 
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
+#include "python/engine/model_shape.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
 #include "python/engine/scope_name.h"
@@ -29,81 +29,6 @@ namespace kvsim::python {
 namespace {
 
 using Rows = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-
-/// A number or text of a dict. Throws UsageError for one of another type or size.
-template <class T>
-T take(const nb::dict& from, const char* name, std::optional<T> otherwise = {}) {
-  if (!from.contains(name)) {
-    if (otherwise) return *otherwise;
-    throw UsageError(fmt::format("{}: expected one, found none", name));
-  }
-  T value{};
-  if (nb::try_cast<T>(from[name], value)) return value;
-  throw UsageError(
-      fmt::format("{}: cannot take {}", name, nb::cast<std::string>(nb::repr(from[name]))));
-}
-
-void require(bool holds, const std::string& what) {
-  if (!holds) throw UsageError(what);
-}
-
-/// Nothing if it is not there, or None.
-std::optional<int> tokens_of(const nb::dict& given, const char* name) {
-  if (!given.contains(name) || given[name].is_none()) return {};
-  return take<int>(given, name);
-}
-
-ModelLayer layer_of(const nb::dict& given) {
-  ModelLayer layer;
-  layer.index = take<int>(given, "index");
-  for (const auto& [name, number] : shape_attributes()) {
-    layer.shape.*number = take<int>(given, name.c_str());
-  }
-  layer.shape.scale = take<double>(given, "scale");
-  const LayerShape& shape = layer.shape;
-  require(shape.head_dim > 0 && shape.value_dim > 0, "shape: expected dimensions");
-  require(shape.num_kv_heads > 0 && shape.num_query_heads > 0 &&
-              shape.num_query_heads % shape.num_kv_heads == 0,
-          fmt::format("shape: expected a multiple of {} KV heads, found {} query heads",
-                      shape.num_kv_heads, shape.num_query_heads));
-  layer.sliding_window = tokens_of(given, "window");
-  layer.attention_chunk = tokens_of(given, "chunk");
-  layer.sink_logit = take(given, "sinks", std::optional(std::vector<float>()));
-  require(layer.sink_logit.empty() || std::ssize(layer.sink_logit) == shape.num_query_heads,
-          fmt::format("shape: expected {} sink logits of layer {}, found {}", shape.num_query_heads,
-                      layer.index, layer.sink_logit.size()));
-  for (const nb::handle reader : take(given, "readers", std::optional(nb::list()))) {
-    const auto of_reader = nb::cast<nb::dict>(reader);
-    ReadingLayer& added = layer.readers.emplace_back();
-    added.index = take<int>(of_reader, "index");
-    added.num_query_heads = take<int>(of_reader, "num_query_heads");
-    added.sink_logit = take(of_reader, "sinks", std::optional(std::vector<float>()));
-    require(
-        added.num_query_heads > 0 && added.num_query_heads % shape.num_kv_heads == 0 &&
-            added.sink_logit.empty() == layer.sink_logit.empty(),
-        fmt::format("shape: layer {} cannot read the cache of layer {}", added.index, layer.index));
-  }
-  if (given.contains("rope") && !given["rope"].is_none()) {
-    const nb::object rope = given["rope"];
-    layer.shape.rope =
-        Rope{nb::cast<std::vector<double>>(rope["inv_freq"]), nb::cast<std::string>(rope["style"]),
-             nb::cast<double>(rope["attention_factor"])};
-  }
-  return layer;
-}
-
-ModelShape shape_of(const nb::dict& given) {
-  ModelShape shape;
-  for (const nb::handle layer : take<nb::list>(given, "layers")) {
-    shape.layers.push_back(layer_of(nb::cast<nb::dict>(layer)));
-  }
-  require(!shape.layers.empty(), "shape: expected layers");
-  if (given.contains("softcap")) {
-    shape.logit_softcap = nb::cast<std::optional<float>>(given["softcap"]);
-  }
-  shape.element_bytes = take<int>(given, "element_bytes", 4);
-  return shape;
-}
 
 /// `options`: those of RequestOptions that bear on a replay, besides sequence, prompt_length,
 /// num_tokens.

@@ -11,6 +11,7 @@
 
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
+#include "python/engine/model_shape.h"
 #include "sim/base/errors.h"
 #include "traces/guard/interrupted.h"
 #include "traces/integrity/seal.h"
@@ -79,22 +80,6 @@ std::vector<Span> spans_of(const std::vector<std::tuple<int, int, std::string>>&
   std::vector<Span> spans;
   for (const auto& [start, end, label] : given) spans.push_back({start, end, label});
   return spans;
-}
-
-/// None: nothing.
-std::optional<Rope> rope_of(const nb::handle& given) {
-  if (given.is_none()) return {};
-  return Rope{nb::cast<std::vector<double>>(given["inv_freq"]),
-              nb::cast<std::string>(given["style"]), nb::cast<double>(given["attention_factor"])};
-}
-
-nb::object dict_of(const std::optional<Rope>& rope) {
-  if (!rope) return nb::none();
-  nb::dict found;
-  found["inv_freq"] = nb::cast(rope->inverse_frequency);
-  found["style"] = rope->style;
-  found["attention_factor"] = rope->attention_factor;
-  return found;
 }
 
 /// None: nothing.

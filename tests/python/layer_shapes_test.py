@@ -137,9 +137,7 @@ def test_head_budgets_leave_out_heads_that_a_layer_has_not():
     budgets = kvsim.head_budgets(curves, trace=trace)
     assert budgets.shape == (99, 2, 4)
     assert np.isnan(budgets[:, 0, 2:]).all() and not np.isnan(budgets[:, 1]).any()
-    np.testing.assert_allclose(
-        np.nanmean(budgets, axis=(1, 2)), np.arange(1, 100) / 100, atol=1e-3
-    )
+    np.testing.assert_allclose(np.nanmean(budgets, axis=(1, 2)), np.arange(1, 100) / 100, atol=1e-3)
 
 
 def test_layers_of_other_tokens_are_refused():

@@ -163,8 +163,9 @@ class Follower(ABC):
             )
         if call.query.shape[2] < step.new and call.query.shape[0] == self._batch_size:
             raise RecordError(
-                f"layer {layer} attends with {call.query.shape[2]} of {step.new} new tokens; where a "
-                "model skips tokens whose logits are not asked for, give generate logits_to_keep=0"
+                f"layer {layer} attends with {call.query.shape[2]} of {step.new} new tokens; where "
+                "a model skips tokens whose logits are not asked for, give generate "
+                "logits_to_keep=0"
             )
         if call.query.shape[2] != step.new or call.query.shape[0] != self._batch_size:
             raise RecordError(f"layer {layer} has cross-attention: queries are not the new tokens")

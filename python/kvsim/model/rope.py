@@ -137,7 +137,9 @@ class RopeWitness:
         One that changed within them is unknown. A text of a single token shows none.
         """
         unchanged = rotations_of(self._model)
-        found = {layer: rope if rope in unchanged else None for layer, rope in self._of_text.items()}
+        found: Ropes = {
+            layer: rope if rope in unchanged else None for layer, rope in self._of_text.items()
+        }
         for layer, kind in self._without.items():
             if layer in found and kind in self._rotating:
                 found[layer] = NOT_ROTATED

@@ -48,7 +48,7 @@ def trace_of_arrays(
     }
     _require_owners(kv_from, arrays)
     shapes = {
-        layer: _shapes(layer, [*triple, *arrays[kv_from[layer]][1:]] if layer in kv_from else triple)
+        layer: _shapes(layer, [triple[0], *arrays[kv_from.get(layer, layer)][1:]])
         for layer, triple in sorted(arrays.items())
     }
     tokens = _common_tokens(shapes)

@@ -121,8 +121,8 @@ class Trace:
 
     Attributes, as in the file: model, num_layers, num_query_heads, num_kv_heads, head_dim,
     value_dim, scale, logit_softcap (or None), recorder, dtype (float16, float32, mixed, or empty),
-    rope (or None: a dict of inv_freq, style and attention_factor). A layer of a sequence has its own
-    of num_query_heads to rope as `shape`.
+    rope (or None: a dict of inv_freq, style and attention_factor). A layer of a sequence has its
+    own of num_query_heads to rope as `shape`.
     """
 
     model: str

@@ -139,7 +139,8 @@ class EvictingModel(Follower):
         caches, end = sequence.caches, sequence.num_tokens
         is_prompt = end <= self._in_full(sequence)
         if caches.takes_single_steps and end - sequence.first > 1 and not is_prompt:
-            why = "decides over all layers" if caches.scope == "model" else "sees layers that share a cache"
+            of_all = caches.scope == "model"
+            why = "decides over all layers" if of_all else "sees layers that share a cache"
             raise UsageError(
                 f"{caches.policy} {why} at each step: feed the model one token "
                 'at a time, or in mode="prefill" one at a time after the prompt'
