@@ -88,10 +88,10 @@ def test_a_batch_gives_the_sequences_of_single_prompts(folder, work):
 
 
 def test_a_warning_is_one_line(folder, work, capsys):
-    build("gemma3").save_pretrained(work / "gemma3")
+    build("deepseek_v3").save_pretrained(work / "deepseek_v3")
     for file in folder.glob("tokenizer*"):
-        shutil.copy(file, work / "gemma3")
-    assert main(["gemma3", "--text", "text.txt", "-o", "t.h5"]) == 0
+        shutil.copy(file, work / "deepseek_v3")
+    assert main(["deepseek_v3", "--text", "text.txt", "-o", "t.h5"]) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len(notes) == 1 and notes[0].startswith("kvsim: warning: the trace does not say how")
 

@@ -31,7 +31,7 @@ def test_the_sinks_of_gpt_oss_are_recorded_with_its_windows(tmp_path):
 
 def test_the_chunks_of_llama_4_are_recorded_where_it_has_them(tmp_path):
     model, path = build("llama4"), tmp_path / "t.h5"
-    unknown = pytest.warns(RecordWarning, match="does not say how keys are rotated")
+    unknown = pytest.warns(RecordWarning, match="does not say how keys of layer 0 are rotated")
     with unknown, recording(model, path, dtype="float32"):
         generate(model, tokens(PROMPT), NEW)
     check(path, 1e-4)
