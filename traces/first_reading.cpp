@@ -26,7 +26,7 @@ void read_all(const GroupReader& root, const std::vector<SequenceInfo>& sequence
         return ClosedUnderLock<LayerData>(new LayerData(open_layer(root, sequence, layer)));
       }();
       for (const auto& [id, dataset] : data->matrices) dataset.try_library();
-      if (layer.hidden > 0) with_projection.emplace(layer.index, layer.shape);
+      if (layer.has(Dataset::output_projection)) with_projection.emplace(layer.index, layer.shape);
     }
   }
   for (const auto& [layer, shape] : with_projection) {

@@ -38,10 +38,7 @@ void link(LayerInfo& reader, LayerInfo& owner) {
   owner.has_output &= reader.has_output;
   owner.output_bytes = std::min(owner.output_bytes, reader.output_bytes);
   if (reader.gradient_samples == 0) owner.gradient_samples = 0;
-  // What several layers lose is not added to one residual stream.
-  owner.hidden = 0;
-  owner.recorded.erase(Dataset::output_projection);
-  owner.recorded.erase(Dataset::residual);
+  owner.hidden = 0;  // what several layers lose is not added to one residual stream
 }
 
 }  // namespace

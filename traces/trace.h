@@ -46,7 +46,7 @@ struct LayerInfo {
   bool has_output = false;
   int gradient_samples = 0;  ///< S of output_score_grad; 0: not recorded for every head
   int gradient_bytes = 4;    ///< bytes per element, 2 or 4; meaningless without gradient_samples
-  int hidden = 0;            ///< columns of output_projection; 0: not recorded
+  int hidden = 0;  ///< columns of output_projection; 0: not recorded, or of a layer with readers
 
   /// The shapes of the optional datasets, of those with heads where all kv_heads have them, in the
   /// layer itself.

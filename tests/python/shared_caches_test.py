@@ -46,6 +46,15 @@ def test_a_cache_counts_once():
     assert (frame.cache_bytes == 8 * (8 + 5) * 4).all()
 
 
+def test_head_budgets_are_those_of_caches():
+    layers = {0: (QUERY, KEY, VALUE), 1: (READER, None, None)}
+    trace = kvsim.Trace.from_arrays(layers, kv_from={1: 0})
+    curves = kvsim.curve(trace, policies="tova:score=full")
+    budgets = kvsim.head_budgets(curves, trace=trace)
+    assert budgets.shape == (99, 2, 2)
+    assert np.isnan(budgets[:, 1]).all() and not np.isnan(budgets[:, 0]).any()
+
+
 def test_what_a_trace_says_of_a_layer_without_a_cache():
     trace = shared_trace()
     owner, reader = trace.sequences[0].layers

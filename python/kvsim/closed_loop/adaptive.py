@@ -45,11 +45,11 @@ def run(
 ) -> Iterator[tuple[Plan, Outcome]]:
     """Each plan with its outcome, as a batch of them is finished; in no particular order.
 
-    Policies that decide per head or layer take one forward pass over the text; those that decide
-    over all layers, and all where layers share a cache, take one token at a time, after the prompt
-    in prefill mode. The logits and the
-    masks of a batch fit into `most_bytes`. `trace` is of the same text: a split of the budget that
-    follows measurements is measured on it.
+    Policies that decide per head or layer take one forward pass over the text. Those that decide
+    over all layers, and those that see attention where layers share a cache, take one token at a
+    time, after the prompt in prefill mode. The logits and the masks of a batch fit into
+    `most_bytes`. `trace` is of the same text: a split of the budget that follows measurements is
+    measured on it.
 
     Raises what kvsim.evicting raises.
     """

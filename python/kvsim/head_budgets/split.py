@@ -47,8 +47,8 @@ def head_budgets(
 
     Returns float32 [99, layers, kv_heads]: row i is for the compression ratio (i + 1) / 100, its
     values are the share of its tokens that each head *removes*, and their mean is the ratio; NaN
-    where layers have fewer heads than others. These are what the press of kvpress (LU-KV, arXiv
-    2602.08585) takes of a file.
+    where layers have fewer heads than others, or read the cache of another one. These are what the
+    press of kvpress (LU-KV, arXiv 2602.08585) takes of a file.
 
     With U(b) the recall of a head at budget b, the mean over steps, and the total kept fixed, the
     sum of all U is largest where the next token goes to the head that gains most by it (marginal
@@ -107,7 +107,7 @@ def _by_layer(values: np.ndarray, heads: list[int]) -> np.ndarray:
 
 
 def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> list[int]:
-    """The KV heads of each layer of curves that have all of them in every sequence."""
+    """The KV heads of each layer's cache, of curves that have all of them in every sequence."""
     last = frame.groupby("layer").kv_head.max()
     heads = [int(last.get(layer, last.max())) + 1 for layer in range(frame.layer.max() + 1)]
     if trace is not None:
@@ -117,11 +117,12 @@ def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> list[int
                 f"trace: expected that of the curves, {frame.trace_id.iloc[0]}, found "
                 f"{model.trace_id}"
             )
-        own = {each.index: each.shape for text in model.sequences for each in text.layers}
-        heads = [
-            own[layer]["num_kv_heads"] if layer in own else model.num_kv_heads
-            for layer in range(model.num_layers)
-        ]
+        own = {
+            each.index: each.shape["num_kv_heads"] if each.kv_from is None else 0
+            for text in model.sequences
+            for each in text.layers
+        }
+        heads = [own.get(layer, model.num_kv_heads) for layer in range(model.num_layers)]
     for sequence, rows in frame.groupby("sequence"):
         found = rows.groupby(["layer", "kv_head"]).ngroups
         if found != sum(heads):

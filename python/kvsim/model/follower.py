@@ -186,7 +186,7 @@ class Follower(ABC):
         if shape.logit_softcap != softcap:
             raise RecordError(
                 f"layer {layer} has logit_softcap {shape.logit_softcap}, an earlier one {softcap}: "
-                "a trace holds layers of one; choose some with --layers"
+                "a trace has one for all; choose layers with --layers"
             )
         sinks = sinks_of(layer, shape.num_query_heads, call.options)
         if sinks is not None:
