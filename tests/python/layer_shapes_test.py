@@ -96,6 +96,17 @@ def test_generating_with_every_token_held_is_the_plain_model(model_and_shape, dr
         assert len(cache.kept(1, 1)[0]) == 19
 
 
+@pytest.mark.parametrize("kind", ["gemma3", "smollm3"])
+def test_slots_of_a_window_are_its_positions_whatever_each_layer_rotates(kind):
+    """Distances are the same, so a layer that rotated by another's angles would show."""
+    frame = kvsim.evaluate(
+        build(kind), [tokens(N)[0]], "window;sink:sinks=0,positions=slot", [6], loop="adaptive"
+    )
+    window, slots = frame.sort_values("policy", ascending=False).nll
+    assert slots == pytest.approx(window, abs=1e-5)
+    assert frame.delta_nll.abs().min() > 1e-3
+
+
 def test_budgets_of_a_model_go_to_all_its_heads():
     trace = trace_of_arrays()
     for allocation in ("pyramid", "adaptive", "persistence"):

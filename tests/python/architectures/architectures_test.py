@@ -18,6 +18,7 @@ SAMPLE = [
     "llama", "gemma3_text", "gpt2", "opt", "mixtral", "mistral", "jetmoe", "jamba", "diffllama",
     "bloom",
 ]  # fmt: skip
+(NAMED,) = re.findall(r"\*\*(transformers [\d.]+\S*)\*\*", TEXT)
 AGAIN = "make it again with python tests/python/architectures/page.py"
 
 
@@ -26,16 +27,17 @@ AGAIN = "make it again with python tests/python/architectures/page.py"
 def test_a_kind_is_recorded_or_refused_as_the_page_says(kind):
     outcome = campaign.try_kind(kind)
     assert outcome.failures == ()
+    if page.made_with() != NAMED:
+        return  # of another release the page says nothing, but nothing may fail
     assert kind in ENTRIES, f"{page.PAGE.name} has no line of {kind}; {AGAIN}"
     assert page.entries(page.render([outcome]))[kind] == ENTRIES[kind], AGAIN
 
 
 def test_the_page_has_a_line_of_each_kind_of_the_release_that_it_names():
-    (named,) = re.findall(r"\*\*(transformers [\d.]+\S*)\*\*", TEXT)
     kinds = {*small_models.kinds()}
     new, gone = sorted(kinds - {*ENTRIES}), sorted({*ENTRIES} - kinds)
-    if named != page.made_with():
-        pytest.skip(f"the page is of {named}; {page.made_with()} adds {new} and lacks {gone}")
+    if page.made_with() != NAMED:
+        pytest.skip(f"the page is of {NAMED}; {page.made_with()} adds {new} and lacks {gone}")
     assert (new, gone) == ([], []), AGAIN
 
 
