@@ -9,7 +9,7 @@ from kvsim.closed_loop import evicting
 from kvsim.model import attention
 from kvsim.model.cache import cache_argument, returned_cache
 from plain_model import plain_loop
-from record_zoo import CONFIGS, OTHER_CONFIGS, build, generate, padded, tokens
+from record_zoo import CONFIGS, build, generate, padded, tokens
 
 LAYERS, KV_HEADS = range(3), range(2)
 UNITS = [(layer, head) for layer in LAYERS for head in KV_HEADS]
@@ -91,7 +91,8 @@ def test_full_is_the_plain_model(name):
     assert {len(cache.kept(layer, 0)[0]) for layer in LAYERS} == {4}
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, *OTHER_CONFIGS])
+# tests/python/architectures does the same with every kind of model.
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "gpt_oss", "jetmoe"])
 def test_evicting_attention_returns_what_the_models_own_does(name, monkeypatch):
     def layouts(result):
         output, weights = result
