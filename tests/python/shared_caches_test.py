@@ -7,6 +7,7 @@ import torch
 import transformers
 
 import kvsim
+from kvsim.report.numbers.attention import read_head
 from record_zoo import GROUPED, WINDOWS, _config, generate, tokens, verify_with_program
 
 NUMBERS = np.random.default_rng(5)
@@ -110,6 +111,20 @@ def test_a_recording_says_which_layer_reads_whose_cache(model, dtype, tmp_path):
     assert [layer.kv_heads for layer in layers] == [(0, 1), (0, 1), (), ()]
     assert trace.unit(layer=1, kv_head=1).query.shape[:2] == (4, 25)
     verify_with_program(tmp_path / "t.h5")
+
+
+def test_the_head_of_a_table_is_the_one_that_a_report_draws(model, tmp_path):
+    path = tmp_path / "t.h5"
+    with kvsim.recording(model, path), torch.no_grad():
+        model(tokens(20))
+    trace = kvsim.Trace(path)
+    found = kvsim.analyze(trace, "sparsity")["sparsity"]
+    assert sorted(set(found.query_head)) == list(range(8))
+    for kv_head in (0, 1):
+        unit = trace.unit(layer=1, kv_head=kv_head)
+        for member, query in enumerate(unit.query):
+            head = read_head(path, "sequence-0", 1, 4 * kv_head + member)
+            assert np.array_equal(head.query, query) and np.array_equal(head.key, unit.key)
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

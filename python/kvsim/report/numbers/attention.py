@@ -93,12 +93,14 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
 
 
 def _group_size(trace: Trace, sequence: str, layer: int) -> int:
-    """The query heads of each KV head; 1 of a layer that is not there."""
-    for of_text in trace.sequences:
-        for each in of_text.layers:
-            if (of_text.name, each.index) == (sequence, layer):
-                return each.shape["num_query_heads"] // each.shape["num_kv_heads"]
-    return 1
+    """The query heads of a unit of the layer; 1 of a layer that is not there."""
+    sizes = [
+        each.shape["num_query_heads"] // each.shape["num_kv_heads"]
+        for of_text in trace.sequences
+        for each in of_text.layers
+        if (of_text.name, each.cache) == (sequence, layer)
+    ]
+    return sum(sizes) or 1
 
 
 def _id(path: Path) -> str:
