@@ -1,8 +1,17 @@
 #include "analysis/attention_sample.h"
 
 #include <algorithm>
+#include <span>
 
 namespace kvsim {
+namespace {
+
+/// How many of the tokens that a step sees stand before it.
+std::size_t num_before(const std::vector<std::int32_t>& visible, int step) {
+  return visible.size() - (!visible.empty() && visible.back() == step ? 1 : 0);
+}
+
+}  // namespace
 
 AttentionSample::AttentionSample(const Subject& subject, int size, int first_step)
     : seed_(random_bits(unit_seed(static_cast<std::uint64_t>(subject.seed), subject.unit.name),
@@ -11,7 +20,7 @@ AttentionSample::AttentionSample(const Subject& subject, int size, int first_ste
       heads_(subject.unit.query.size()) {
   double entries = 0;
   for (int step = first_step_; step < subject.unit.num_tokens(); ++step) {
-    entries += step - std::min(step, first_visible(subject.unit, step));
+    entries += static_cast<double>(num_before(visible_tokens(subject.unit, step), step));
   }
   rate_ = entries == 0 ? 0 : std::min(1.0, size / entries);
 }
@@ -22,11 +31,11 @@ void AttentionSample::add(const AttentionRow& row) {
   if (sum == 0) return;  // token t, or a sink, has all of the attention
   const std::uint64_t of_row = random_bits(random_bits(seed_, static_cast<std::uint64_t>(row.head)),
                                            static_cast<std::uint64_t>(row.step));
-  const int visible = row.step - row.first_visible;
-  for (int j = row.first_visible; j < row.step; ++j) {
+  const auto before = std::span(row.visible).first(num_before(row.visible, row.step));
+  for (const std::int32_t j : before) {
     const std::uint64_t bits = random_bits(of_row, static_cast<std::uint64_t>(j));
     if (static_cast<double>(bits) >= rate_ * 0x1p64) continue;
-    heads_[row.head].push_back(row.weight()[j] / sum * visible);
+    heads_[row.head].push_back(row.weight()[j] / sum * static_cast<double>(before.size()));
   }
 }
 

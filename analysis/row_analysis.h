@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "analysis/analysis.h"
 #include "sim/base/interrupt.h"
@@ -12,6 +14,7 @@ struct AttentionRow {
   int head;           ///< query head within the unit's group
   int step;           ///< t
   int first_visible;  ///< first token inside the layer's sliding window and chunk
+  const std::vector<std::int32_t>& visible;  ///< the tokens that t sees, ascending
   const HeadAttention& block;
   int row;  ///< of the block
 
@@ -32,11 +35,16 @@ class RowAnalysis : public Analysis {
   explicit RowAnalysis(const Subject& subject) : subject_(subject) {}
 
   void add(const AttentionBlock& block) final {
+    std::vector<std::vector<std::int32_t>> visible;
+    for (int row = 0; row < block.num_steps; ++row) {
+      visible.push_back(visible_tokens(subject_.unit, block.first_step + row));
+    }
     for (int head = 0; head < subject_.unit.group_size(); ++head) {
       for (int row = 0; row < block.num_steps; ++row) {
         poll_interrupt();
         const int step = block.first_step + row;
-        add_row({head, step, first_visible(subject_.unit, step), block.heads[head], row});
+        add_row(
+            {head, step, first_visible(subject_.unit, step), visible[row], block.heads[head], row});
       }
     }
   }

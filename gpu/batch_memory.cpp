@@ -1,9 +1,12 @@
 #include "gpu/batch_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "gpu/half_vectors.h"
+#include "sim/base/errors.h"
 
 namespace kvsim::gpu {
 namespace {
@@ -114,6 +117,12 @@ Shape shape_of(const Unit& unit) {
 }
 
 UnitTask task_of(const Unit& unit) {
+  if (unit.selected) {
+    throw UsageError(fmt::format(
+        "sequence '{}', layer {}: the model selects the tokens of each step, which no device "
+        "does yet; use --device cpu",
+        unit.name.sequence, unit.name.layer));
+  }
   return {.scale = unit.scale,
           .softcap = unit.logit_softcap.value_or(0.0F),
           .sliding_window = unit.sliding_window.value_or(std::numeric_limits<int>::max()),

@@ -168,7 +168,9 @@ class LookBack final : public Policy {
     const std::span<const float> query = step.queries[head];
     std::vector<double>& weights = past.weights;
     for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-      if (!is_visible(step.tokens[i], step.index)) {
+      const bool is_selected =
+          step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
+      if (!is_selected || !is_visible(step.tokens[i], step.index)) {
         weights.push_back(kNone);
         continue;
       }
@@ -177,8 +179,9 @@ class LookBack final : public Policy {
     }
     const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
     const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
-    for (double& weight : weights) weight = std::exp(weight - most);
-    past.sink = std::exp(sink - most);
+    // Without a sink a step that selects nothing of the cache has no weights.
+    for (double& weight : weights) weight = std::isinf(most) ? 0 : std::exp(weight - most);
+    past.sink = std::isinf(most) ? 0 : std::exp(sink - most);
   }
 
   static double sum_of(const PastQuery& past) {

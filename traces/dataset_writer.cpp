@@ -17,11 +17,12 @@ hsize_t columns_of(const Matrix& matrix) { return static_cast<hsize_t>(matrix.co
 }  // namespace
 
 void write_list(const H5::H5File& file, const std::string& path, const H5::DataType& type,
-                const void* numbers, std::size_t length) {
-  const hsize_t shape = length;
+                const void* numbers, const std::vector<hsize_t>& shape) {
   H5::DSetCreatPropList properties;
   H5Pset_obj_track_times(properties.getId(), false);  // see HeadWriter
-  const H5::DataSet dataset = file.createDataSet(path, type, H5::DataSpace(1, &shape), properties);
+  const H5::DataSpace space(static_cast<int>(shape.size()), shape.data());
+  const H5::DataSet dataset = file.createDataSet(path, type, space, properties);
+  const auto length = static_cast<std::size_t>(space.getSimpleExtentNpoints());
   if (length > 0) dataset.write(numbers, type);
   Digest digest;
   digest.update(numbers, length * type.getSize());
@@ -40,8 +41,8 @@ void write_texts(const H5::H5File& file, const std::string& path,
     bytes += text;
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
   }
-  write_list(file, path, H5::PredType::STD_U8LE, bytes.data(), bytes.size());
-  write_list(file, path + "_offsets", H5::PredType::STD_I64LE, offsets.data(), offsets.size());
+  write_list(file, path, H5::PredType::STD_U8LE, bytes.data(), {bytes.size()});
+  write_list(file, path + "_offsets", H5::PredType::STD_I64LE, offsets.data(), {offsets.size()});
 }
 
 void write_heads(const H5::H5File& file, const std::string& path, const std::vector<Matrix>& heads,

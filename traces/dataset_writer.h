@@ -13,9 +13,9 @@ namespace kvsim {
 // Write whole datasets of a trace at absolute paths, with their digests. The caller holds the
 // Hdf5Lock.
 
-/// Writes a list of numbers in their type `type`, which is little-endian.
+/// Writes a list or a matrix of numbers in their type `type`, which is little-endian.
 void write_list(const H5::H5File& file, const std::string& path, const H5::DataType& type,
-                const void* numbers, std::size_t length);
+                const void* numbers, const std::vector<hsize_t>& shape);
 
 /// Writes a list of strings as uint8 [bytes] at `path` and int64 [strings + 1] at `path`_offsets.
 /// Throws std::invalid_argument unless they are UTF-8.

@@ -101,6 +101,16 @@ constexpr DatasetInfo kDatasets[] = {
      .axes = {kQueryHeads},
      .holds = "a learned logit per query head that takes its share of every softmax and gives no "
               "value (gpt-oss)"},
+    {.id = Dataset::selected,
+     .name = "selected",
+     .level = Level::layer,
+     .elements = Elements::int32,
+     .axes = {kTokens, Axis{"K"}},
+     .holds = "the tokens that the model itself selected at each step, which sees no others: "
+              "ascending, -1 behind (DeepSeek-V3.2)",
+     .title = "what the model selected",
+     .cure = "record a model that selects",
+     .shown_axis = 1},
     {.id = Dataset::output_projection,
      .name = "output_projection",
      .level = Level::model_layer,

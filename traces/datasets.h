@@ -22,6 +22,7 @@ enum class Dataset {
   value,
   output,
   sink_logit,
+  selected,
   output_projection,
   residual,
   output_score_grad,
@@ -58,11 +59,11 @@ struct DatasetInfo {
   int num_axes() const;
 
   /// Vectors stand in matrices [.., rows, dim], which are written and read head by head; all else
-  /// is a list.
-  bool is_matrices() const { return num_axes() > 1; }
+  /// is read as a whole.
+  bool is_matrices() const { return elements == Elements::vectors && num_axes() > 1; }
 
   /// A matrix of a layer without heads, which is there as a whole or not at all.
-  bool is_whole() const { return num_axes() == 2; }
+  bool is_whole() const { return is_matrices() && num_axes() == 2; }
 };
 
 /// All datasets of the format.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "traces/hdf5/hdf5_lock.h"
+#include "traces/selected_dataset.h"
 #include "traces/tokens.h"
 #include "traces/trace_layout.h"
 
@@ -23,6 +24,7 @@ void read_all(const GroupReader& root, const std::vector<SequenceInfo>& sequence
     for (const LayerInfo& layer : sequence.layers) {
       const auto data = [&] {
         const Hdf5Lock lock;
+        read_selected(layer_group(root, sequence, layer), sequence.num_tokens);
         return ClosedUnderLock<LayerData>(new LayerData(open_layer(root, sequence, layer)));
       }();
       for (const auto& [id, dataset] : data->matrices) dataset.try_library();

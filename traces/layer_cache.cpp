@@ -4,10 +4,14 @@
 #include "traces/layer_data.h"
 
 namespace kvsim {
+namespace {
+
+constexpr std::size_t kMostKept = 16;  // layers
+
+}  // namespace
 
 std::vector<double> LayerCache::residual_square(const std::string& sequence, int layer,
                                                 const HeadDataset& residual) {
-  constexpr std::size_t kMostKept = 16;
   const std::lock_guard guard(residual_mutex_);
   for (const ResidualSquare& kept : residual_squares_) {
     if (kept.sequence == sequence && kept.layer == layer) return kept.squares;
@@ -15,6 +19,18 @@ std::vector<double> LayerCache::residual_square(const std::string& sequence, int
   residual_squares_.push_front({sequence, layer, residual_squares(residual)});
   if (residual_squares_.size() > kMostKept) residual_squares_.pop_back();
   return residual_squares_.front().squares;
+}
+
+std::shared_ptr<const SelectedTokens> LayerCache::selection(
+    const std::string& sequence, int layer,
+    const std::function<std::shared_ptr<const SelectedTokens>()>& read) {
+  const std::lock_guard guard(selection_mutex_);
+  for (const Selected& kept : selections_) {
+    if (kept.sequence == sequence && kept.layer == layer) return kept.selection;
+  }
+  selections_.push_front({sequence, layer, read()});
+  if (selections_.size() > kMostKept) selections_.pop_back();
+  return selections_.front().selection;
 }
 
 void LayerCache::check_projection(int layer, const HeadDataset& projection) {

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "traces/head_dataset.h"
+#include "traces/selected_tokens.h"
 
 namespace kvsim {
 
@@ -19,6 +22,11 @@ class LayerCache {
   std::vector<double> residual_square(const std::string& sequence, int layer,
                                       const HeadDataset& residual);
 
+  /// What a layer's steps select, of which the last ones are kept; `read` reads it.
+  std::shared_ptr<const SelectedTokens> selection(
+      const std::string& sequence, int layer,
+      const std::function<std::shared_ptr<const SelectedTokens>()>& read);
+
   /// Reads a layer's output projection as a whole, the first time that a unit needs a part of it.
   /// Throws DataError if its digest is another than the recorded one.
   void check_projection(int layer, const HeadDataset& projection);
@@ -30,6 +38,14 @@ class LayerCache {
     std::vector<double> squares;
   };
 
+  struct Selected {
+    std::string sequence;
+    int layer;
+    std::shared_ptr<const SelectedTokens> selection;
+  };
+
+  std::deque<Selected> selections_;  ///< those read last, the newest in front
+  std::mutex selection_mutex_;
   std::deque<ResidualSquare> residual_squares_;  ///< those read last, the newest in front
   std::mutex residual_mutex_;
   std::set<int> checked_projections_;  ///< layers

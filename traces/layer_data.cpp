@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "traces/selected_dataset.h"
 #include "traces/sink_logit.h"
 
 namespace kvsim {
@@ -86,6 +87,7 @@ LayerData open_datasets(const GroupReader& layer, const LayerInfo& info, int tok
     attributes.integer("label_seed", 0);
   }
   data.sink_logit = read_sink_logit(layer, info.shape.num_query_heads);
+  data.selected = shape_of_selected(layer, tokens);
   return data;
 }
 

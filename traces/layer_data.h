@@ -13,9 +13,10 @@ namespace kvsim {
 
 /// The datasets of a layer, opened and checked for type and shape.
 struct LayerData {
-  std::map<Dataset, HeadDataset> matrices;  ///< those that are there
-  double gradient_scale = 1;                ///< what stored gradients are multiplied by
-  std::vector<float> sink_logit;            ///< [query heads], or empty
+  std::map<Dataset, HeadDataset> matrices;        ///< those that are there
+  double gradient_scale = 1;                      ///< what stored gradients are multiplied by
+  std::vector<float> sink_logit;                  ///< [query heads], or empty
+  std::optional<std::vector<int>> selected = {};  ///< the shape of the dataset, if it is there
 
   const HeadDataset& query() const { return matrices.at(Dataset::query); }
   const HeadDataset& key() const { return matrices.at(Dataset::key); }

@@ -59,7 +59,7 @@ void write_rope(H5::H5File& h5, const std::string& group, const Rope& rope) {
   write_attribute(written, "style", rope.style);
   write_attribute(written, "attention_factor", rope.attention_factor);
   write_list(h5, group + "/inv_freq", H5::PredType::IEEE_F64LE, rope.inverse_frequency.data(),
-             rope.inverse_frequency.size());
+             {rope.inverse_frequency.size()});
 }
 
 }  // namespace kvsim

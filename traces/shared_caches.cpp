@@ -23,6 +23,10 @@ void require_alike(const LayerInfo& reader, const LayerInfo& owner, const Place&
   require("scale", reader.shape.scale, owner.shape.scale);
   require("sliding_window", reader.sliding_window, owner.sliding_window);
   require("attention_chunk", reader.attention_chunk, owner.attention_chunk);
+  if (reader.has(Dataset::selected) || owner.has(Dataset::selected)) {
+    place.attribute("kv_from").fail("layers that see the same tokens, to share a cache",
+                                    "a selection of tokens", kRecordSequenceAgain);
+  }
   if (reader.gradient_samples > 0 && owner.gradient_samples > 0) {
     require("samples of output_score_grad", reader.gradient_samples, owner.gradient_samples);
   }

@@ -101,6 +101,7 @@ Unit Trace::read_unit(const UnitName& name, UnitParts parts) const {
   if (header().logit_softcap) unit.logit_softcap = static_cast<float>(*header().logit_softcap);
   unit.sliding_window = layer->sliding_window;
   unit.attention_chunk = layer->attention_chunk;
+  unit.selected = file_->selection(*sequence, *layer);
   unit.rope = shape.rope;
   unit.key_bytes = layer->key_bytes;
   unit.value_bytes = layer->value_bytes;

@@ -106,6 +106,7 @@ std::map<Dataset, std::vector<int>> recorded_of(const LayerData& data, const Lay
   }
   if (kv_heads.empty()) recorded.erase(Dataset::output_score_grad);
   if (!data.sink_logit.empty()) recorded[Dataset::sink_logit] = {shape.num_query_heads};
+  if (data.selected) recorded[Dataset::selected] = *data.selected;
   if (hidden > 0) {
     recorded[Dataset::output_projection] = {shape.num_query_heads * shape.value_dim, hidden};
   }
@@ -233,13 +234,17 @@ std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHea
   return sequences;
 }
 
+GroupReader layer_group(const GroupReader& root, const SequenceInfo& sequence,
+                        const LayerInfo& layer) {
+  return root.group("sequences", root.fix())
+      .group(sequence.name, kRecordSequenceAgain)
+      .group("layers", kRecordSequenceAgain)
+      .group(fmt::format("{}", layer.index), kRecordLayerAgain);
+}
+
 LayerData open_layer(const GroupReader& root, const SequenceInfo& sequence,
                      const LayerInfo& layer) {
-  const GroupReader group = root.group("sequences", root.fix())
-                                .group(sequence.name, kRecordSequenceAgain)
-                                .group("layers", kRecordSequenceAgain)
-                                .group(fmt::format("{}", layer.index), kRecordLayerAgain);
-  return open_datasets(group, layer, sequence.num_tokens);
+  return open_datasets(layer_group(root, sequence, layer), layer, sequence.num_tokens);
 }
 
 }  // namespace kvsim

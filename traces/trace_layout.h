@@ -17,6 +17,10 @@ TraceHeader read_header(const GroupReader& root);
 /// Lists what every sequence holds and checks all but the recorded numbers. Throws DataError.
 std::vector<SequenceInfo> read_sequences(const GroupReader& root, const TraceHeader& header);
 
+/// The group of one layer of a sequence that read_sequences() has listed.
+GroupReader layer_group(const GroupReader& root, const SequenceInfo& sequence,
+                        const LayerInfo& layer);
+
 /// Opens the datasets of one layer of a sequence that read_sequences() has listed.
 LayerData open_layer(const GroupReader& root, const SequenceInfo& sequence, const LayerInfo& layer);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "traces/integrity/manifest.h"
+#include "traces/selected_dataset.h"
 
 namespace kvsim {
 
@@ -65,6 +66,15 @@ std::vector<Matrix> Trace::File::projection(const UnitName& name, const LayerSha
   if (!dataset) return {};
   cache.check_projection(name.layer, *dataset);
   return read_projection(*dataset, shape, name);
+}
+
+std::shared_ptr<const SelectedTokens> Trace::File::selection(const SequenceInfo& sequence,
+                                                             const LayerInfo& layer) {
+  if (!layer.has(Dataset::selected)) return nullptr;
+  return cache.selection(sequence.name, layer.index, [&] {
+    return with_hdf5(
+        [&] { return read_selected(layer_group(*root, sequence, layer), sequence.num_tokens); });
+  });
 }
 
 void Trace::File::fail_of_damage(const H5::Exception& error) const {

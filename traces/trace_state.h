@@ -69,6 +69,10 @@ struct Trace::File {
   /// Of the layer's output projection, the rows of the unit's query heads; empty if not recorded.
   std::vector<Matrix> projection(const UnitName& name, const LayerShape& shape);
 
+  /// What the steps of a layer select; null: they see all tokens.
+  std::shared_ptr<const SelectedTokens> selection(const SequenceInfo& sequence,
+                                                  const LayerInfo& layer);
+
   std::filesystem::path path;
   std::optional<GroupReader> root;  ///< keeps the file open
   TraceHeader header;

@@ -14,6 +14,7 @@
 #include "traces/hdf5/utf8.h"
 #include "traces/integrity/manifest.h"
 #include "traces/layer_writer.h"
+#include "traces/selected_dataset.h"
 
 namespace kvsim {
 namespace {
@@ -117,7 +118,7 @@ void TraceWriter::begin_sequence(const std::string& name, int num_tokens, int pr
     if (!source.empty()) write_attribute(group, "source", source);
     if (!token_ids.empty()) {
       write_list(h5, file_->sequence + "/token_ids", H5::PredType::STD_I32LE, token_ids.data(),
-                 token_ids.size());
+                 {token_ids.size()});
     }
     create_group(h5, file_->sequence + "/layers");
   });
@@ -148,8 +149,8 @@ void TraceWriter::write_spans(const std::vector<Span>& spans) {
   file_->output.write(0, [&](H5::H5File& h5) {
     const std::string path = file_->sequence + "/spans";
     create_group(h5, path);
-    write_list(h5, path + "/start", H5::PredType::STD_I32LE, starts.data(), starts.size());
-    write_list(h5, path + "/end", H5::PredType::STD_I32LE, ends.data(), ends.size());
+    write_list(h5, path + "/start", H5::PredType::STD_I32LE, starts.data(), {starts.size()});
+    write_list(h5, path + "/end", H5::PredType::STD_I32LE, ends.data(), {ends.size()});
     write_texts(h5, path + "/label", labels);
   });
 }
@@ -212,7 +213,19 @@ void TraceWriter::write_sink_logit(const std::vector<float>& logits) {
           fmt::format("sink_logit: expected {} finite numbers, one per query head", heads));
   file_->output.write(0, [&](H5::H5File& h5) {
     write_list(h5, file_->layer + "/sink_logit", H5::PredType::IEEE_F32LE, logits.data(),
-               logits.size());
+               {logits.size()});
+  });
+}
+
+void TraceWriter::write_selected(const SelectedTokens& selection) {
+  require(!file_->finished && !file_->layer.empty(), "write_selected: no layer was written");
+  require(selection.num_steps() == file_->num_tokens,
+          fmt::format("selected: expected the tokens of {} steps", file_->num_tokens));
+  const std::vector<std::int32_t> rows = padded_rows(selection);
+  const auto tokens = static_cast<hsize_t>(file_->num_tokens);
+  file_->output.write(rows.size() * sizeof(std::int32_t), [&](H5::H5File& h5) {
+    write_list(h5, file_->layer + "/selected", H5::PredType::STD_I32LE, rows.data(),
+               {tokens, rows.size() / tokens});
   });
 }
 

@@ -61,6 +61,9 @@ class TraceWriter {
   /// written last. Always float32.
   void write_sink_logit(const std::vector<float>& logits);
 
+  /// Writes what the model selected at each step of that layer, at least one token.
+  void write_selected(const SelectedTokens& selection);
+
   /// Writes W_O of a layer, [query heads * value_dim, hidden], at most once per layer.
   void write_projection(int layer, const Matrix& projection);
 

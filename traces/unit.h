@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/selected_tokens.h"
+
 namespace kvsim {
 
 /// One vector per row, rows contiguous in memory.
@@ -65,11 +67,13 @@ class UnitRows {
 /// The recorded vectors of one KV head and its group of query heads over a sequence of n tokens.
 struct Unit {
   UnitName name;
-  int prompt_length = 0;                ///< tokens; 0: the sequence has no prompt
-  float scale = 1;                      ///< logit = scale * <query, key>, before soft-capping
-  std::optional<float> logit_softcap;   ///< logit becomes cap * tanh(logit / cap)
-  std::optional<int> sliding_window;    ///< token j is visible at step t while t - j < window
-  std::optional<int> attention_chunk;   ///< it is while floor(j / chunk) = floor(t / chunk)
+  int prompt_length = 0;               ///< tokens; 0: the sequence has no prompt
+  float scale = 1;                     ///< logit = scale * <query, key>, before soft-capping
+  std::optional<float> logit_softcap;  ///< logit becomes cap * tanh(logit / cap)
+  std::optional<int> sliding_window;   ///< token j is visible at step t while t - j < window
+  std::optional<int> attention_chunk;  ///< it is while floor(j / chunk) = floor(t / chunk)
+  std::shared_ptr<const SelectedTokens>
+      selected;                         ///< what each step sees of these; null: all of them
   std::vector<float> sink_logit;        ///< of each query head of the group, or empty: see sink()
   std::optional<Rope> rope;             ///< if the trace says how keys were rotated
   std::vector<std::int32_t> token_ids;  ///< one per token, or empty

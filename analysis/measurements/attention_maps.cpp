@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "analysis/row_analysis.h"
 #include "policies/parameters/split.h"
@@ -70,8 +71,8 @@ class AtPositions : public RowAnalysis {
  protected:
   struct Map {
     int step;
-    int first_visible;
-    std::vector<double> attention;  // of tokens 0 .. step
+    std::vector<std::int32_t> visible;  // tokens that it sees
+    std::vector<double> attention;      // of tokens 0 .. step
 
     bool is_significant(std::size_t token) const { return attention[token] * (step + 1) > 1; }
   };
@@ -81,7 +82,7 @@ class AtPositions : public RowAnalysis {
  private:
   void add_row(const AttentionRow& row) override {
     if (!std::binary_search(steps_.begin(), steps_.end(), row.step)) return;
-    Map& map = maps_[row.head].emplace_back(Map{row.step, row.first_visible, {}});
+    Map& map = maps_[row.head].emplace_back(Map{row.step, row.visible, {}});
     for (int j = 0; j <= row.step; ++j) map.attention.push_back(row.attention(j));
   }
 
@@ -133,20 +134,20 @@ class Repetition final : public AtPositions {
   }
 
  private:
-  // Over the tokens that both steps see: from the first visible token of the later step to the
-  // token of the earlier step.
+  // Over the tokens that both steps see.
   static AnalysisRow compare(int head, const Map& earlier, const Map& later) {
     std::int64_t first = 0;
     std::int64_t second = 0;
     std::int64_t both = 0;
-    const auto begin = static_cast<std::size_t>(later.first_visible);
-    for (std::size_t token = begin; token < earlier.attention.size(); ++token) {
+    std::vector<std::size_t> seen;
+    std::ranges::set_intersection(earlier.visible, later.visible, std::back_inserter(seen));
+    for (const std::size_t token : seen) {
       first += earlier.is_significant(token);
       second += later.is_significant(token);
       both += earlier.is_significant(token) && later.is_significant(token);
     }
     const std::int64_t either = first + second - both;
-    const double tokens = std::max(0, earlier.step + 1 - later.first_visible);
+    const auto tokens = static_cast<double>(seen.size());
     const double expected =
         tokens == 0 ? 0 : static_cast<double>(first) * static_cast<double>(second) / tokens;
     return {head,

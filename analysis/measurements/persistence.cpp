@@ -34,7 +34,7 @@ class PersistenceAnalysis : public RowAnalysis {
   virtual std::vector<AnalysisRow> rows() const = 0;
 
   void add_row(const AttentionRow& row) override {
-    heads_[row.head].add(row.block, row.step, row.row, row.first_visible);
+    heads_[row.head].add(row.block, row.step, row.row, row.visible);
   }
 
   AnalysisRow measure(int head, int split) const {

@@ -31,13 +31,11 @@ class Regression final : public RowAnalysis {
   }
 
   std::vector<Value> solve(const AttentionRow& row) const {
-    const Eigen::Index tokens = row.step + 1 - row.first_visible;
-    const Eigen::MatrixXd a = static_cast<double>(unit().scale) *
-                              unit().key.middleRows(row.first_visible, tokens).cast<double>();
+    const auto tokens = std::ssize(row.visible);
+    const Eigen::MatrixXd a =
+        static_cast<double>(unit().scale) * unit().key(row.visible, Eigen::all).cast<double>();
     Eigen::VectorXd b(tokens);
-    for (Eigen::Index i = 0; i < tokens; ++i) {
-      b[i] = row.attention(row.first_visible + static_cast<int>(i));
-    }
+    for (Eigen::Index i = 0; i < tokens; ++i) b[i] = row.attention(row.visible[i]);
     const double least = params_.real("l");
     const double sigma = smallest_singular_value(a);
     std::vector<Value> values{std::int64_t{row.step},   least,          params_.real("weight"),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "analysis/fits/rank_correlation.h"
@@ -45,6 +46,7 @@ class ResidualSimilarity final : public RowAnalysis {
   /// both see.
   struct PairsOfSteps {
     std::vector<double> before;        // a[t,j], all j
+    std::vector<std::int32_t> seen;    // by t
     std::vector<double> correlations;  // of a[t,.] and a[t+1,.]
     std::int64_t tokens = 0;
     std::int64_t pivotal = 0;        // at t
@@ -58,15 +60,22 @@ class ResidualSimilarity final : public RowAnalysis {
     for (int j = 0; j <= row.step; ++j) now[j] = row.attention(j);
     if (row.step > 0) add_pair(row, now, pairs);
     pairs.before = std::move(now);
+    pairs.seen = row.visible;
   }
 
   static void add_pair(const AttentionRow& row, const std::vector<double>& now,
                        PairsOfSteps& pairs) {
-    const int first = row.first_visible;
     const int last = row.step - 1;  // t; row.step is t + 1
-    if (first >= last) return;
-    const std::span<const double> here(pairs.before.begin() + first, pairs.before.begin() + last);
-    const std::span<const double> next(now.begin() + first, now.begin() + last);
+    std::vector<std::int32_t> both;
+    std::ranges::set_intersection(pairs.seen, row.visible, std::back_inserter(both));
+    if (!both.empty() && both.back() == last) both.pop_back();
+    if (both.empty()) return;
+    std::vector<double> here;
+    std::vector<double> next;
+    for (const std::int32_t j : both) {
+      here.push_back(pairs.before[j]);
+      next.push_back(now[j]);
+    }
     if (const auto correlation = rank_correlation(here, next)) {
       pairs.correlations.push_back(*correlation);
     }

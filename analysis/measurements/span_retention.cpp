@@ -38,7 +38,7 @@ class SpanRetention final : public Analysis {
       for (const int step : fact.steps) {
         for (const int token : fact.*tokens_of) {
           const bool is_held =
-              attends_to(run, token, step) && token >= first_visible(subject_.unit, step);
+              attends_to(run, token, step) && is_visible(subject_.unit, step, token);
           ++tokens;
           held += is_held;
           is_complete = is_complete && is_held;

@@ -43,11 +43,10 @@ class Sparsity final : public RowAnalysis {
 
   void add_row(const AttentionRow& row) override {
     Counts& counts = heads_[row.head];
-    const auto visible = row.weight().subspan(row.first_visible);
     // 1, unless a sink has more.
-    const double limit = threshold_ * *std::max_element(visible.begin(), visible.end());
-    for (const float weight : visible) counts.small += weight < limit;
-    counts.visible += row.step + 1 - row.first_visible;
+    const double limit = threshold_ * std::ranges::max(row.weight().subspan(row.first_visible));
+    for (const std::int32_t j : row.visible) counts.small += row.weight()[j] < limit;
+    counts.visible += std::ssize(row.visible);
   }
 
   double threshold_;
@@ -57,23 +56,24 @@ class Sparsity final : public RowAnalysis {
 }  // namespace
 
 AnalysisInfo sparsity_analysis() {
-  return {.name = "sparsity",
-          .shows = "per query head: how much of the attention matrix is next to nothing",
-          .source = "H2O section 3.1, Figure 2a",
-          .notes =
-              "only visible entries count: what the causal mask, a sliding window or a chunk hides "
-              "is not sparse but absent; a learned sink is no entry",
-          .params = {Param::real("threshold", 0.01, 0, 1,
-                                 "share of the row's largest attention below which an entry is "
-                                 "next to nothing")},
-          .columns = {real_column("threshold", "share of the row's largest attention, 0..1").key(),
-                      real_column("sparsity",
-                                  "share of all visible entries (t, j <= t) with a[t,j] < "
-                                  "threshold * max_j a[t,j]; 0..1"),
-                      integer_column("entries", "visible entries")},
-          .summary = {"sparsity"},
-          .runs_on_device = true,
-          .make = make_analysis<Sparsity>};
+  return {
+      .name = "sparsity",
+      .shows = "per query head: how much of the attention matrix is next to nothing",
+      .source = "H2O section 3.1, Figure 2a",
+      .notes =
+          "only visible entries count: what the causal mask, a sliding window or a chunk hides, or "
+          "the model does not select, is not sparse but absent; a learned sink is no entry",
+      .params = {Param::real("threshold", 0.01, 0, 1,
+                             "share of the row's largest attention below which an entry is "
+                             "next to nothing")},
+      .columns = {real_column("threshold", "share of the row's largest attention, 0..1").key(),
+                  real_column("sparsity",
+                              "share of all visible entries (t, j <= t) with a[t,j] < "
+                              "threshold * max_j a[t,j]; 0..1"),
+                  integer_column("entries", "visible entries")},
+      .summary = {"sparsity"},
+      .runs_on_device = true,
+      .make = make_analysis<Sparsity>};
 }
 
 }  // namespace kvsim

@@ -144,11 +144,10 @@ class Submodularity final : public RowAnalysis {
   }
 
   void sample(const AttentionRow& row, Head& head) {
-    const int tokens = row.step + 1 - row.first_visible;
+    const auto tokens = static_cast<int>(row.visible.size());
     if (tokens < 2) return;
     const StepFunctions step(unit(), row, head.score, accumulates_);
-    std::vector<int> order(tokens);
-    std::iota(order.begin(), order.end(), row.first_visible);
+    std::vector<int> order(row.visible.begin(), row.visible.end());
     const std::uint64_t of_row =
         random_bits(random_bits(seed_, static_cast<std::uint64_t>(row.head)),
                     static_cast<std::uint64_t>(row.step));

@@ -65,6 +65,10 @@ struct Step {
   /// Parallel to `tokens`. Empty unless the policy's rules ask for it.
   std::span<const TokenKind> kinds;
 
+  /// The tokens up to t that the model itself selected, ascending: it attends to no others. Empty:
+  /// it does not select.
+  std::span<const std::int32_t> selected = {};
+
   int overflow = 0;  ///< tokens to evict after this step; pruning may evict more
 };
 

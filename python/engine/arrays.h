@@ -4,6 +4,8 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,14 @@ inline Matrix matrix_of(const nanobind::handle& given) {
   return Eigen::Map<const Matrix>(numbers.data(), static_cast<Eigen::Index>(numbers.shape(0)),
                                   static_cast<Eigen::Index>(numbers.shape(1)));
 }
+
+/// Selected tokens, -1 behind: [tokens, K].
+using Selections = nanobind::ndarray<const std::int32_t, nanobind::ndim<2>, nanobind::c_contig,
+                                     nanobind::device::cpu>;
+
+/// Null for None; of steps from `first_step` on. Throws UsageError, which begins with `what`.
+std::shared_ptr<const SelectedTokens> selected_of(const nanobind::handle& given,
+                                                  const std::string& what, int first_step = 0);
 
 /// A read-only numpy array over numbers of `owner`, which it keeps.
 template <class T, class Owner>
@@ -88,6 +98,9 @@ inline nanobind::object array_of(const std::vector<std::vector<Matrix>>& samples
                                        static_cast<std::size_t>(first.cols())};
   return array_over(data, shape, std::move(numbers));
 }
+
+/// The rows of a selection, or None.
+nanobind::object array_or_none(const std::shared_ptr<const SelectedTokens>& selected);
 
 /// None for nothing.
 template <class T>

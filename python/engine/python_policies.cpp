@@ -105,7 +105,10 @@ void bind_python_policies(nb::module_& module) {
                    "float32 [group, head_dim]: of that head's query heads at this step, after "
                    "positional rotation, if `rules.sees_queries`.")
       .def_prop_ro("kinds", &StepView::kinds,
-                   "uint8 [m]: kvsim.TokenKind of each token, if `rules.sees_kinds`.");
+                   "uint8 [m]: kvsim.TokenKind of each token, if `rules.sees_kinds`.")
+      .def_prop_ro("selected", &StepView::selected,
+                   "int32 [k]: text positions that the model itself selected at this step, "
+                   "ascending, in the cache or not; empty: the model does not select.");
   module.def("register_python_policy", &register_class, nb::arg("type"), nb::kw_only(),
              nb::arg("name"), nb::arg("keeps"), nb::arg("source"), nb::arg("parameters"),
              nb::arg("presets"), nb::arg("nests"), nb::arg("c_function"), nb::arg("code"));

@@ -144,11 +144,18 @@ void check_rows(const std::vector<RunningCaches*>& members, int layer, const Row
 }
 
 /// New tokens of a layer: rows first[b] .. first[b] + count[b] - 1 of member b. Returns None, or
-/// the outputs [members, rows, query heads, value_dim], 0 in rows that are no tokens.
+/// the outputs [members, rows, query heads, value_dim], 0 in rows that are no tokens. `selected`:
+/// None, or per member what its rows select, [count, K].
 nb::object advance(const std::vector<RunningCaches*>& members, int layer, const Rows& query,
                    const Rows& key, const Rows& value, const std::vector<int>& first,
-                   const std::vector<int>& count, bool wants_outputs) {
+                   const std::vector<int>& count, bool wants_outputs,
+                   const std::optional<nb::list>& selected) {
   check_rows(members, layer, query, key, value, first, count);
+  std::vector<std::shared_ptr<const SelectedTokens>> selections(members.size());
+  for (std::size_t i = 0; selected && i < members.size(); ++i) {
+    selections[i] =
+        selected_of((*selected)[i], fmt::format("layer {}", layer), members[i]->num_tokens(layer));
+  }
   std::vector<float> outputs;
   std::vector<std::size_t> shape;
   if (wants_outputs) {
@@ -161,7 +168,9 @@ nb::object advance(const std::vector<RunningCaches*>& members, int layer, const 
       to = outputs.data() +
            (i * shape[1] + static_cast<std::size_t>(first[i])) * shape[2] * shape[3];
     }
-    members[i]->advance(layer, rows_of(query, key, value, i, first[i], count[i]), to, interrupted);
+    LayerRows rows = rows_of(query, key, value, i, first[i], count[i]);
+    rows.selected = selections[i].get();
+    members[i]->advance(layer, rows, to, interrupted);
   };
   if (query.shape(2) == 1) {  // threads would cost more than they save
     const nb::gil_scoped_release release;
@@ -257,7 +266,7 @@ void bind_running_caches(nb::module_& module) {
       .def_prop_ro("policy_code",
                    [](const RunningCaches& caches) { return policy_code(caches.policy()); });
   module.def("advance", &advance, "members"_a, "layer"_a, "query"_a, "key"_a, "value"_a, "first"_a,
-             "count"_a, "wants_outputs"_a);
+             "count"_a, "wants_outputs"_a, "selected"_a.none() = nb::none());
   module.def("add_queries", &add_queries, "members"_a, "layer"_a, "query"_a, "first"_a, "count"_a);
   module.def("end_forward", &end_forward, "members"_a);
 }

@@ -105,6 +105,8 @@ const nb::object& StepView::queries() {
   return queries_.array.first(queries.size());
 }
 
+const nb::object& StepView::selected() { return copy(selected_, shown().selected); }
+
 const nb::object& StepView::kinds() {
   require(rules_.sees_kinds, "kinds", "sees_kinds");
   return copy(kinds_, shown().kinds);

@@ -56,6 +56,7 @@ class StepView {
   const nanobind::object& values();
   const nanobind::object& queries();
   const nanobind::object& kinds();
+  const nanobind::object& selected();
 
  private:
   /// An array, and the step for which it was filled.
@@ -82,6 +83,7 @@ class StepView {
   Field<float> values_;
   Field<float> queries_;
   Field<std::uint8_t> kinds_;
+  Field<std::int32_t> selected_;
 };
 
 }  // namespace kvsim::python

@@ -1,5 +1,6 @@
 #include "traces/trace.h"
 
+#include <fmt/format.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
@@ -35,6 +36,7 @@ struct Layer {
   std::optional<double> scale;
   std::optional<Rope> rope;
   std::optional<int> kv_from;
+  std::shared_ptr<const SelectedTokens> selected;
 };
 
 /// What stands behind the heads of a layer, or in it as a whole, as a program may give it.
@@ -89,8 +91,8 @@ std::vector<Matrix> heads_of(const nb::handle& given) {
 
 /// The package has checked all shapes. `layers`: (index, query, key, value, sliding window,
 /// attention chunk, sink logits, dict of other datasets by name, scale, rope, layer whose keys and
-/// values it reads), where window, chunk and all from sinks on but the dict may be None; `spans`:
-/// (start, end, label). The first layer has the shape that the header says.
+/// values it reads, selected tokens), where window, chunk and all from sinks on but the dict may be
+/// None; `spans`: (start, end, label). The first layer has the shape that the header says.
 Trace trace_of(const nb::dict& header, const std::string& name, int prompt_length,
                const std::vector<std::int32_t>& token_ids, const nb::list& layers,
                const std::vector<std::tuple<int, int, std::string>>& spans, int label_seed,
@@ -108,7 +110,8 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
          nb::cast<std::optional<int>>(layer[4]), nb::cast<std::optional<int>>(layer[5]),
          nb::cast<std::optional<std::vector<float>>>(layer[6]).value_or(std::vector<float>()),
          others_of(nb::cast<nb::dict>(layer[7])), nb::cast<std::optional<double>>(layer[8]),
-         rope_of(layer[9]), nb::cast<std::optional<int>>(layer[10])});
+         rope_of(layer[9]), nb::cast<std::optional<int>>(layer[10]),
+         selected_of(layer[11], fmt::format("selected: layer {}", nb::cast<int>(layer[0])))});
   }
   const Layer& first = given.front();
   written.shape.num_query_heads = static_cast<int>(first.query.size());
@@ -130,6 +133,7 @@ Trace trace_of(const nb::dict& header, const std::string& name, int prompt_lengt
                           .scale = layer.scale,
                           .rope = layer.rope});
       if (!layer.sink_logit.empty()) writer.write_sink_logit(layer.sink_logit);
+      if (layer.selected) writer.write_selected(*layer.selected);
       for (const auto& [dataset, samples] : layer.others) {
         write_other(writer, layer.index, dataset, samples, label_seed);
       }
@@ -199,6 +203,7 @@ nb::dict unit_of(const Trace& trace, const std::string& sequence, int layer, int
   found["logit_softcap"] = nb::cast(unit.logit_softcap);
   found["sliding_window"] = nb::cast(unit.sliding_window);
   found["attention_chunk"] = nb::cast(unit.attention_chunk);
+  found["selected"] = array_or_none(unit.selected);
   found["sink_logit"] = array_or_none(std::move(unit.sink_logit));
   found["token_ids"] = array_of(std::move(unit.token_ids));
   found["token_text"] = nb::tuple(nb::cast(unit.token_text));

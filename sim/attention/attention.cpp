@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "sim/kernels/attention_kernels.h"
@@ -10,6 +11,8 @@
 
 namespace kvsim {
 namespace {
+
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 // The largest float weight that is not pivotal: weight > threshold is equivalent to is_pivotal().
 float pivotal_threshold(double weight_sum, int step) {
@@ -21,6 +24,16 @@ float pivotal_threshold(double weight_sum, int step) {
     next = std::nextafter(threshold, kInfinity);
   }
   return threshold;
+}
+
+/// Gives minus infinity to what a step does not select, which then has no weight.
+void hide_unselected(const SelectedTokens& selected, int step, std::span<float> logit) {
+  std::int32_t next = 0;
+  for (const std::int32_t token : selected.at(step)) {
+    std::fill(logit.begin() + next, logit.begin() + token, kHidden);
+    next = token + 1;
+  }
+  std::fill(logit.begin() + next, logit.end(), kHidden);
 }
 
 void weigh_row(const Unit& unit, int index, int step, int row, HeadAttention& head) {
@@ -109,6 +122,10 @@ void weigh(const Unit& unit, const KeyPanels& keys, const float* query, int inde
   head.sink_weight.resize(block.num_steps);
   head.weight_sum.resize(block.num_steps);
   for (int row = 0; row < block.num_steps; ++row) {
+    if (unit.selected) {
+      hide_unselected(*unit.selected, block.first_step + row,
+                      {head.logit.row(row).data(), static_cast<std::size_t>(width)});
+    }
     weigh_row(unit, index, block.first_step + row, row, head);
   }
 }
@@ -149,6 +166,22 @@ void summarise_weights(int first_step, HeadAttention& head) {
 
 double sink_weight(const Unit& unit, int head, double offset) {
   return unit.sink_logit.empty() ? 0 : std::exp(double{unit.sink_logit[head]} - offset);
+}
+
+bool is_visible(const Unit& unit, int step, int token) {
+  if (token > step || token < first_visible(unit, step)) return false;
+  return !unit.selected || unit.selected->contains(step, token);
+}
+
+std::vector<std::int32_t> visible_tokens(const Unit& unit, int step) {
+  const int begin = first_visible(unit, step);
+  if (unit.selected) {
+    const auto tokens = unit.selected->at(step);
+    return {std::ranges::lower_bound(tokens, begin), tokens.end()};
+  }
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(step + 1 - begin));
+  std::iota(tokens.begin(), tokens.end(), begin);
+  return tokens;
 }
 
 int first_visible(const Unit& unit, int step) {

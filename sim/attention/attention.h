@@ -17,7 +17,7 @@ namespace kvsim {
 /// Full attention of one query head over a block of consecutive steps. Rows are steps, columns are
 /// tokens 0 .. last step of the block. Tokens that a step does not see have weight 0.
 struct HeadAttention {
-  BlockMatrix logit;   ///< l[t,j], after soft-capping
+  BlockMatrix logit;   ///< l[t,j], after soft-capping; minus infinity of what t does not select
   BlockMatrix weight;  ///< exp(l[t,j] - max_j l[t,j]), the maximum including the sink
   /// Transpose of weight, [tokens, kBlockSteps]; 0 beyond the last step.
   AlignedRows weight_by_token;
@@ -82,6 +82,13 @@ std::unique_ptr<Backend> make_cpu_backend();
 /// The first token visible to step `step`: 0, or later if the layer has a sliding window or attends
 /// in chunks.
 int first_visible(const Unit& unit, int step);
+
+/// Whether a step sees a token: neither the future nor outside of the window and the chunk of the
+/// layer and, where the model selects, selected.
+bool is_visible(const Unit& unit, int step, int token);
+
+/// The tokens that a step sees, ascending.
+std::vector<std::int32_t> visible_tokens(const Unit& unit, int step);
 
 /// The weight of the learned sink of query head `head` among weights exp(logit - offset), the sink
 /// being at most `offset`; 0 without one.

@@ -25,9 +25,10 @@ std::string PivotalThreshold::text() const {
   return fmt::format("{}{}", value, per_step ? "/t" : "");
 }
 
-void Persistence::add(const HeadAttention& head, int step, int row, int first_visible) {
+void Persistence::add(const HeadAttention& head, int step, int row,
+                      std::span<const std::int32_t> visible) {
   const float* weight = head.weight.row(row).data();
-  for (int j = first_visible; j <= step; ++j) {
+  for (const std::int32_t j : visible) {
     tokens_[j].add(step, threshold_.is_exceeded(weight[j], head.weight_sum[row], step));
   }
 }

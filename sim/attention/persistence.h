@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,9 +20,9 @@ class Persistence {
   /// From the pivotal steps of each token.
   explicit Persistence(std::vector<PivotalSteps> tokens) : tokens_(std::move(tokens)) {}
 
-  /// Adds step `step`, which is row `row` of the head's block. Tokens before `first_visible` are
-  /// outside the sliding window. Call in the order of the steps.
-  void add(const HeadAttention& head, int step, int row, int first_visible);
+  /// Adds step `step`, which is row `row` of the head's block and sees `visible`. Call in the order
+  /// of the steps.
+  void add(const HeadAttention& head, int step, int row, std::span<const std::int32_t> visible);
 
   /// Numbers of tokens before a split that are pivotal in the first part, the second, both.
   struct Counts {

@@ -13,6 +13,11 @@ void rescale_weights(const Unit& unit, const float* logit, int text_step, Rescal
   for (const std::int32_t token : step.tokens) {
     if (token >= begin) largest = std::max(largest, logit[token]);
   }
+  if (std::isinf(largest)) {  // the step selects none of them, and there is no sink
+    step.weight.assign(step.tokens.size(), 0);
+    step.weight_sum = 1;
+    return;
+  }
   step.weight.clear();
   step.weight_sum = 0;
   for (const std::int32_t token : step.tokens) {

@@ -15,8 +15,8 @@ struct RescaledStep {
   int head = 0;
   int row = 0;
   std::vector<std::int32_t> tokens;  ///< ascending
-  std::vector<float> weight;         ///< parallel to tokens; 0 before first_visible
-  double weight_sum = 0;             ///< with the sink's
+  std::vector<float> weight;         ///< parallel to tokens; 0 of those that the step does not see
+  double weight_sum = 0;             ///< with the sink's; 1 if nothing has weight: the output is 0
 };
 
 /// Fills in weight and weight_sum for step.head, step.tokens and the step of the text; `logit` is

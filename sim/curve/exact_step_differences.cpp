@@ -84,6 +84,10 @@ std::size_t ExactStepDifferences::rescale_largest(const StepInStackOrder& step, 
   for (const std::int32_t token : step.order.first(held)) {
     if (token >= visible) largest = std::max(largest, logit[token]);
   }
+  if (std::isinf(largest)) {  // the step selects none of what is held: the output is 0
+    std::fill_n(difference_.begin(), count, step.head.output_norm[step.row]);
+    return 0;
+  }
   const auto weigh = [&](std::int32_t token) {
     return token >= visible ? std::exp(logit[token] - largest) : 0.0F;
   };

@@ -102,6 +102,7 @@ void NestedReplay::update_scores(int step, std::span<const float> full_attention
        .values = rules_.sees_values ? resident_vectors(unit_.value, tokens) : ResidentVectors(),
        .queries = queries_,
        .kinds = std::span<const TokenKind>(kinds_).first(kinds_.empty() ? 0 : count),
+       .selected = selected_at(unit_, step),
        .overflow = step + 1 < prompt_ ? 0 : leaving},
       scores_);
 }

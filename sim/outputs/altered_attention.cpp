@@ -35,7 +35,7 @@ void AlteredAttention::attend(int head, int row, std::span<const std::int32_t> t
   for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
     add_value(weight_[slot], value_of(tokens[slot]), tokens[slot]);
   }
-  output_ = sum_ / weight_sum_;
+  output_ = weight_sum_ > 0 ? Eigen::VectorXd(sum_ / weight_sum_) : sum_;
 }
 
 void AlteredAttention::estimate(int head, int row, std::span<const Entry> entries) {
@@ -66,7 +66,7 @@ void AlteredAttention::estimate(int head, int row, std::span<const Entry> entrie
     normalizer += entry.denominator * weight;
     if (entry.has_value) add_value(entry.numerator * weight, value_of(entry.token), entry.token);
   }
-  // All samples may lie outside the sliding window or the chunk.
+  // The step may see none of the samples.
   output_ = normalizer > 0 ? Eigen::VectorXd(sum_ / normalizer) : sum_;
 }
 
@@ -99,7 +99,7 @@ AlteredAttention::Weights AlteredAttention::weigh(int head, std::span<const std:
 
 float AlteredAttention::logit(int head, std::span<const std::int32_t> tokens, std::size_t slot) {
   const std::int32_t token = tokens[slot];
-  if (token < first_visible_) return -std::numeric_limits<float>::infinity();
+  if (!sees(token)) return -std::numeric_limits<float>::infinity();
   const int shift = step_ - token - static_cast<int>(tokens.size() - 1 - slot);
   if (!rotation_ || shift == 0) {
     return (is_stored(token) ? stored_->block.heads[head] : *full_).logit(row_, token);

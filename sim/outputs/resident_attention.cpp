@@ -1,6 +1,8 @@
 #include "sim/outputs/resident_attention.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace kvsim {
 namespace {
@@ -45,10 +47,22 @@ void ResidentAttention::attend(int head, int row, std::span<const std::int32_t> 
     Eigen::Map<Eigen::ArrayXf> logit(logit_.data(), std::ssize(logit_));
     logit = cap * (logit / cap).tanh();
   }
+  if (unit_.selected) hide_unselected(step, tokens.subspan(num_hidden));
   weight_.assign(tokens.size(), 0);
+  weight_sum_ = 0;
+  if (std::ranges::all_of(logit_, [](float x) { return std::isinf(x); })) return;
   float offset = unit_.sink(head);
   weight_sum_ = exponentials(logit_, weight_.data() + num_hidden, offset);
   weight_sum_ += sink_weight(unit_, head, offset);
+}
+
+/// Gives minus infinity to those of `tokens`, parallel to logit_, that the step does not select.
+void ResidentAttention::hide_unselected(int step, std::span<const std::int32_t> tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (!unit_.selected->contains(step, tokens[i])) {
+      logit_[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
 }
 
 // Both lists are ascending, and evicted tokens do not return.

@@ -36,6 +36,7 @@ class ResidentAttention final : public StepAttention {
     return {rows.data(), static_cast<std::size_t>(rows.cols()), place_};
   }
   const float* key(std::size_t slot) const;
+  void hide_unselected(int step, std::span<const std::int32_t> tokens);
   void put(std::int32_t place, std::int32_t token);
   void move_keys(std::span<const std::int32_t> tokens, std::size_t first_slot);
 

@@ -19,6 +19,13 @@ RestEntry::RestEntry(const Unit& unit)
                     "tokens would leave it one by one, found one of {} tokens; leave +rest out",
                     unit.name.sequence, unit.name.layer, *unit.sliding_window));
   }
+  if (unit.selected) {
+    throw UsageError(
+        fmt::format("sequence '{}', layer {}: expected a layer that sees all tokens with +rest, "
+                    "since evicted ones have one entry together, found one that selects; leave "
+                    "+rest out",
+                    unit.name.sequence, unit.name.layer));
+  }
   if (unit.attention_chunk) {
     throw UsageError(fmt::format(
         "sequence '{}', layer {}: expected no attention_chunk with +rest, since a chunk "

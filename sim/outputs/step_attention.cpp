@@ -16,6 +16,7 @@ void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> t
   row_ = row;
   step_ = block.first_step + row;
   first_visible_ = first_visible(unit_, step_);
+  selected_ = unit_.selected ? unit_.selected->at(step_) : std::span<const std::int32_t>();
   tokens_ = tokens;
   weight_.resize(tokens.size());
   const float* full_weight = full_->weight.row(row).data();
@@ -26,10 +27,14 @@ void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> t
   }
 }
 
+// Tokens that the step does not see cannot be missing.
 bool MeasuredAttention::is_missing_any() const {
+  const auto held =
+      std::ranges::subrange(std::ranges::lower_bound(tokens_, first_visible_), tokens_.end());
+  if (selected_.empty()) return std::ssize(held) < step_ + 1 - first_visible_;
   const auto visible =
-      tokens_.end() - std::lower_bound(tokens_.begin(), tokens_.end(), first_visible_);
-  return visible < step_ + 1 - first_visible_;
+      std::ranges::subrange(std::ranges::lower_bound(selected_, first_visible_), selected_.end());
+  return !std::ranges::includes(held, visible);
 }
 
 Measurement MeasuredAttention::measure_recall() const {
@@ -52,6 +57,7 @@ Eigen::VectorXd MeasuredAttention::output() const {
 }
 
 void StepAttention::add_to_mean(double num_heads, std::vector<float>& mean) const {
+  if (weight_sum_ <= 0) return;  // the step selects nothing of what is held
   add_attention(weight_, attention_scale(weight_sum_, num_heads), mean.data());
 }
 

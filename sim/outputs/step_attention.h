@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -50,6 +51,11 @@ class MeasuredAttention : public StepAttention {
   void begin(int head, int row, std::span<const std::int32_t> tokens);
 
   bool is_missing_any() const;
+  /// Whether the step sees a token up to its own.
+  bool sees(std::int32_t token) const {
+    return token >= first_visible_ &&
+           (selected_.empty() || std::ranges::binary_search(selected_, token));
+  }
   bool takes_error() const { return replayed_.takes_error(step_); }
   void add_value(double weight, const Matrix& value, int token);
 
@@ -60,6 +66,7 @@ class MeasuredAttention : public StepAttention {
   int row_ = 0;
   int step_ = 0;
   int first_visible_ = 0;
+  std::span<const std::int32_t> selected_;  // by the step; empty: all
   std::span<const std::int32_t> tokens_;
   double attended_weight_ = 0;  // sum of the weights of tokens_ and the sink in the full attention
   Eigen::VectorXd sum_;         // of weighted values, [value_dim]

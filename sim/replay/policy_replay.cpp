@@ -172,6 +172,10 @@ ResidentVectors PolicyReplay::values(std::size_t layer,
   return unit.rows ? first.resident->values() : resident_vectors(unit.value, tokens);
 }
 
+std::span<const std::int32_t> PolicyReplay::selected(std::size_t layer, int step) const {
+  return selected_at(layers_[layer].front().replayed.unit(), step);
+}
+
 void PolicyReplay::set_queries(std::size_t layer, int step,
                                std::vector<std::span<const float>>& queries) const {
   const ReplayedUnit& first = layers_[layer].front().replayed;

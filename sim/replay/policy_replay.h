@@ -47,6 +47,7 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
                               std::vector<float>& mean) override;
   ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const override;
   ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const override;
+  std::span<const std::int32_t> selected(std::size_t layer, int step) const override;
   void set_queries(std::size_t layer, int step,
                    std::vector<std::span<const float>>& queries) const override;
 

@@ -111,6 +111,7 @@ void PolicySteps::update_scores(std::size_t layer, int step, std::span<const flo
                    .values = rules_.sees_values ? source.values(layer, tokens) : ResidentVectors(),
                    .queries = queries_,
                    .kinds = resident_kinds_,
+                   .selected = source.selected(layer, step),
                    .overflow = overflow},
                   cache.scores());
 }

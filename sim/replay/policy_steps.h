@@ -35,6 +35,9 @@ class StepSource {
   /// Sets `queries`: the query of each query head at the step.
   virtual void set_queries(std::size_t layer, int step,
                            std::vector<std::span<const float>>& queries) const = 0;
+
+  /// Step::selected.
+  virtual std::span<const std::int32_t> selected(std::size_t layer, int step) const = 0;
 };
 
 /// Whether the attention of a step may matter: it does not where tokens go by their positions.

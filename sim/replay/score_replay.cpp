@@ -91,10 +91,16 @@ void ScoreReplay::run_step(const AttentionBlock& block, int row) {
   }
 }
 
-// Tokens outside the layer's sliding window or chunk have no weight and cannot be missing.
+// Tokens that the step does not see have no weight and cannot be missing.
 bool ScoreReplay::is_missing_any(int step) const {
   if (cache_.num_held() == step + 1) return false;
-  const int begin = first_visible(replayed_.unit(), step);
+  const Unit& unit = replayed_.unit();
+  const int begin = first_visible(unit, step);
+  if (unit.selected) {
+    return std::ranges::any_of(unit.selected->at(step), [&](std::int32_t token) {
+      return token >= begin && !cache_.held().contains(token);
+    });
+  }
   if (begin == 0) return true;
   bool is_missing = false;
   for (int token = begin; token <= step && !is_missing; ++token) {

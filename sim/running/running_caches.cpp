@@ -59,6 +59,8 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   const Spec& policy = configuration_.policy;
   const Rules rules = rules_of(policy, configuration_.budget);
   check_shape(rules);
+  has_rest_ = rules.rest;
+  selected_.resize(shape_.layers.size());
   is_plain_ = !policy.is_estimator() && rules.is_exact();
   rotates_to_slots_ = rules.slot_positions;
   scope_ = policy.is_estimator() ? Scope::head : rules.scope;
@@ -214,6 +216,7 @@ void RunningCaches::advance(int layer, const LayerRows& rows, float* outputs,
         takes_single_steps() ? ", and then one token at a time" : ""));
   }
   has_failed_ = true;  // until the steps have run
+  add_selected(index, first, rows);
   for (const auto& unit : units_of(index)) unit->append(rows);
   if (static_cast<int>(kinds_.size()) < end) kinds_.resize(static_cast<std::size_t>(end));
   kinds_.front() = TokenKind::special;

@@ -97,6 +97,7 @@ class RunningCaches {
   std::span<const std::unique_ptr<RunningUnit>> units_of(std::size_t layer) const;
   void check_shape(const Rules& rules) const;
   void require_whole() const;
+  void add_selected(std::size_t layer, int first, const LayerRows& rows);
   void read_schedules(int num_tokens);
   void split_budget();
   void make_replays();
@@ -113,15 +114,17 @@ class RunningCaches {
   bool is_plain_ = true;
   bool rotates_to_slots_ = false;
   bool shares_caches_ = false;
+  bool has_rest_ = false;
   bool waits_for_readers_ = false;  // before a step is run, since it sees their attention
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;
-  std::vector<std::unique_ptr<RunningUnit>> units_;      // by layer, then KV head
-  std::vector<std::size_t> first_units_;                 // of each layer, among them
-  std::vector<std::unique_ptr<RunningReplay>> replays_;  // none: the split is not made yet
-  std::vector<std::vector<Place>> places_;               // [layer][KV head]
-  std::vector<int> steps_run_;                           // per layer
-  std::vector<std::vector<int>> num_queries_;            // [layer][reader]: tokens so far
+  std::vector<std::unique_ptr<RunningUnit>> units_;        // by layer, then KV head
+  std::vector<std::size_t> first_units_;                   // of each layer, among them
+  std::vector<std::unique_ptr<RunningReplay>> replays_;    // none: the split is not made yet
+  std::vector<std::vector<Place>> places_;                 // [layer][KV head]
+  std::vector<int> steps_run_;                             // per layer
+  std::vector<std::vector<int>> num_queries_;              // [layer][reader]: tokens so far
+  std::vector<std::shared_ptr<SelectedTokens>> selected_;  // per layer; null: sees all tokens
 };
 
 }  // namespace kvsim

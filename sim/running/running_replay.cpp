@@ -124,6 +124,10 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     kvsim::set_queries(unit(layer), step, queries);
   }
 
+  std::span<const std::int32_t> selected(std::size_t layer, int step) const override {
+    return selected_at(unit(layer), step);
+  }
+
   const Unit& unit(std::size_t layer) const { return layers_[layer].front().unit->unit(); }
 
   std::vector<Layer> layers_;

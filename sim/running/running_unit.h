@@ -14,6 +14,7 @@ struct LayerRows {
   std::size_t query_stride = 0;  ///< floats from one head to the next
   std::size_t key_stride = 0;
   std::size_t value_stride = 0;
+  const SelectedTokens* selected = nullptr;  ///< by these tokens, steps from 0 on; null: all
 };
 
 /// One KV head of a running model: a unit that grows, with the attention of its latest block of
@@ -30,6 +31,11 @@ class RunningUnit {
 
   /// Adds the queries of a reader of the layer for the tokens that append() added last.
   void append_queries(std::size_t reader, const LayerRows& rows);
+
+  /// Each step sees these tokens alone, which grow with the unit. Before its first token.
+  void select(std::shared_ptr<const SelectedTokens> selected) {
+    unit_.selected = std::move(selected);
+  }
 
   /// The tokens so far.
   int num_tokens() const { return num_tokens_; }

@@ -172,7 +172,7 @@ UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Ba
       const HeadAttention& attention = block.heads[head];
       for (int row = 0; row < block.num_steps; ++row) {
         const int step = block.first_step + row;
-        persistence[head].add(attention, step, row, first_visible(unit, step));
+        persistence[head].add(attention, step, row, visible_tokens(unit, step));
         for (auto& [count, sums] : profile.attention_of_last) {
           if (step < steps - count) continue;
           for (int token = 0; token <= step; ++token) {

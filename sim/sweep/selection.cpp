@@ -67,7 +67,8 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
                          .prompt_length = sequence.prompt_length,
                          .shape = shape_of_units(sequence, layer),
                          .sliding_window = layer.sliding_window,
-                         .attention_chunk = layer.attention_chunk});
+                         .attention_chunk = layer.attention_chunk,
+                         .has_selected_tokens = layer.has(Dataset::selected)});
       }
     }
   }

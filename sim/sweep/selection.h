@@ -23,6 +23,7 @@ struct SelectedUnit {
   LayerShape shape = {};  ///< with the query heads of all layers that read the unit
   std::optional<int> sliding_window = {};
   std::optional<int> attention_chunk = {};
+  bool has_selected_tokens = false;  ///< SelectedTokens
 };
 
 /// The selected units, ordered by sequence, layer and KV head. A layer or head that is missing in

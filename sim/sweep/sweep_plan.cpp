@@ -41,7 +41,15 @@ void check_rotation(const Spec& policy, const Trace& trace, const SelectedUnit& 
 
 void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
                   const Rules& rules) {
-  if (!rules.rest || (!unit.sliding_window && !unit.attention_chunk)) return;
+  if (!rules.rest) return;
+  if (unit.has_selected_tokens) {
+    throw DataError(fmt::format(
+        "{}: sequence '{}', layer {}: expected a layer that sees all tokens for {}, since evicted "
+        "ones have one entry together, found one that selects; leave +rest out, or select other "
+        "layers",
+        trace.file().string(), unit.name.sequence, unit.name.layer, policy.text()));
+  }
+  if (!unit.sliding_window && !unit.attention_chunk) return;
   throw DataError(fmt::format(
       "{}: sequence '{}', layer {}: expected no {} for {}, since it would hide evicted tokens one "
       "after the other, found one of {} tokens; leave +rest out, or select other layers",

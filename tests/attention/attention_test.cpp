@@ -1,5 +1,6 @@
 #include "sim/attention/attention.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "sim/attention/attention_blocks.h"
@@ -35,6 +36,35 @@ void check_block(const ReferenceUnit& reference, const AttentionBlock& block) {
         const double expected = reference.heads[h].output[step][static_cast<std::size_t>(c)];
         REQUIRE(close(head.output(row, c), expected, 1e-5, 1e-6));
       }
+    }
+  }
+}
+
+TEST_CASE("a step attends to what it selects alone, and to nothing that its window hides") {
+  Unit unit = test_support::random_unit({.tokens = 100, .group = 2, .selected = 7}, 4);
+  if (GENERATE(false, true)) unit.sliding_window = 90;
+  const auto pass = make_cpu_backend()->attend(unit);
+  AttentionBlock block;
+  pass->compute(70, 30, Outputs::required, block);
+  for (int row = 0; row < block.num_steps; ++row) {
+    const int step = 70 + row;
+    std::vector<std::int32_t> seen;
+    for (const std::int32_t token : unit.selected->at(step)) {
+      if (!unit.sliding_window || step - token < *unit.sliding_window) seen.push_back(token);
+    }
+    CHECK(visible_tokens(unit, step) == seen);
+    for (const HeadAttention& head : block.heads) {
+      double sum = 0;
+      Eigen::RowVectorXd output = Eigen::RowVectorXd::Zero(unit.value.cols());
+      for (int token = 0; token <= step; ++token) {
+        const bool is_seen = std::ranges::binary_search(seen, token);
+        CHECK(is_visible(unit, step, token) == is_seen);
+        CHECK((head.weight(row, token) > 0) == is_seen);
+        sum += head.weight(row, token);
+        output += head.weight(row, token) * unit.value.row(token).cast<double>();
+      }
+      CHECK(head.weight_sum[row] == Approx(sum));
+      CHECK(head.output.row(row).isApprox(output / sum, 1e-6));
     }
   }
 }

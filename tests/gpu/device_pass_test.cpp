@@ -104,6 +104,13 @@ TEST_CASE("device: outputs that are optional are left out, and the rest is the s
   }
 }
 
+TEST_CASE("device: a model that selects tokens is refused with the way out") {
+  const Unit unit = random_unit({.tokens = 40, .selected = 5}, 3);
+  for (const TestedDevice& device : tested_devices()) {
+    CHECK_THROWS_WITH(device.backend()->attend(unit), Catch::Contains("use --device cpu"));
+  }
+}
+
 TEST_CASE("device: passes of several threads do not disturb each other") {
   for (const TestedDevice& device : tested_devices()) {
     const auto backend = device.backend();

@@ -99,6 +99,17 @@ TEST_CASE("lookahead sees soft caps and sliding windows", "[lookahead]") {
   }
 }
 
+TEST_CASE("lookahead sees what the model selects", "[lookahead]") {
+  std::vector<Unit> layer = random_layer(40, 5);
+  for (Unit& unit : layer) {
+    unit.selected = random_unit({.tokens = 40, .selected = 6}, unit.query[0](0, 0) > 0).selected;
+  }
+  for (const std::string cost : {"error", "projected", "predicted"}) {
+    check_excess(cost, 5, layer, kProtocols[0], {1, 6, 20});
+    check_excess(cost, 5, layer, kProtocols[3], {4});
+  }
+}
+
 TEST_CASE("lookahead leaves a learned sink its share, and sees chunks", "[lookahead]") {
   std::vector<Unit> layer = random_layer(40, 9);
   const float sink = GENERATE(0.F, 4.F);

@@ -222,4 +222,10 @@ TEST_CASE("a layer with a sliding window has no entry for evicted tokens", "[res
   CHECK_THROWS_AS(replay_one(unit, "window+rest", 4), UsageError);
 }
 
+TEST_CASE("a layer that selects tokens has no entry for evicted ones", "[rest]") {
+  const Unit unit = random_unit({.tokens = 30, .selected = 5}, 79);
+  CHECK_THROWS_WITH(replay_one(unit, "window+rest", 4),
+                    Catch::Contains("found one that selects; leave +rest out"));
+}
+
 }  // namespace kvsim::rest_entry_test

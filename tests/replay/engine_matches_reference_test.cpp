@@ -126,6 +126,17 @@ TEST_CASE("the engine matches the definitions where attention is chunked", "[ref
   check_engine(unit, {1, 12, 40}, mode);
 }
 
+TEST_CASE("the engine matches the definitions where the model selects tokens", "[reference]") {
+  // With few, a cache often holds none of what a step selects.
+  UnitShape shape{.tokens = 130, .group = 2, .prompt_length = 20, .gradient_samples = 2};
+  shape.selected = GENERATE(1, 4, 40, 130);
+  if (GENERATE(false, true)) shape.sink_logit = 1.F;
+  const Mode mode = GENERATE(Mode::stream, Mode::prefill);
+  Unit unit = random_unit(shape, 19);
+  check_engine(unit, {1, 12, 40, 129}, mode, 20);
+  check_engine(unit, {12}, mode, 20, 9);
+}
+
 TEST_CASE("what is kept attends next to a sink where the full row's maximum has left",
           "[reference]") {
   // Token 0 has all of the full attention; the sink has less than it and more than the others.

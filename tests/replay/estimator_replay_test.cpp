@@ -67,6 +67,13 @@ TEST_CASE("a sliding window hides what an estimator holds", "[estimators]") {
   check_all(unit);
 }
 
+TEST_CASE("an estimator has no weight for what the model does not select", "[estimators]") {
+  UnitShape shape{.tokens = 65, .group = 2};
+  shape.selected = GENERATE(8, 40);
+  if (GENERATE(false, true)) shape.sink_logit = 1.F;
+  check_all(random_unit(shape, 89));
+}
+
 TEST_CASE("a sink is a part of an estimator's denominator, and chunks hide its tokens",
           "[estimators]") {
   const float sink = GENERATE(-20.F, 1.F, 25.F);

@@ -122,6 +122,12 @@ TEST_CASE("without a reference every policy evicts as with it where sinks take a
   check_evictions(random_units(shape, 46), Mode::stream);
 }
 
+TEST_CASE("without a reference every policy evicts as with it where the model selects tokens") {
+  UnitShape shape{.tokens = 100, .group = 2, .spread = 3};
+  shape.selected = GENERATE(2, 30);
+  check_evictions(random_units(shape, 47), Mode::stream);
+}
+
 TEST_CASE("without a reference every policy evicts as with it where logits have a soft cap") {
   std::vector<Unit> units = random_units({.tokens = 100, .group = 2, .spread = 3}, 42);
   for (Unit& unit : units) unit.logit_softcap = 2.0F;

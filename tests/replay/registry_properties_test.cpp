@@ -71,7 +71,7 @@ TEST_CASE("no policy keeps more than its budget after a step", "[registry]") {
 TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[registry]") {
   Unit unit = random_unit(kShape, 22);
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
-  switch (GENERATE(0, 1, 2)) {
+  switch (GENERATE(0, 1, 2, 3)) {
     case 1:
       unit.sliding_window = 12;
       break;
@@ -79,10 +79,16 @@ TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[reg
       unit.sink_logit = {0.F, 3.F};
       unit.attention_chunk = 30;
       break;
+    case 3: {
+      UnitShape shape = kShape;
+      shape.selected = 7;
+      unit = random_unit(shape, 22);
+      break;
+    }
     default:
       break;
   }
-  const bool hides = unit.sliding_window || unit.attention_chunk;
+  const bool hides = unit.sliding_window || unit.attention_chunk || unit.selected;
   for (const Variant& variant : all_variants()) {
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
     if (variant.spec.rules({}).rest && hides) continue;  // refused
@@ -91,7 +97,8 @@ TEST_CASE("a policy is shown exactly the tokens that are not yet evicted", "[reg
     const int first_eviction = replayed == Mode::stream ? 0 : unit.prompt_length - 1;
     for (const int budget : {1, 9, 33}) {
       CAPTURE(variant.spec.text(), budget);
-      Recording seen{.has_sink = !unit.sink_logit.empty()};
+      // As a sink does, a step that selects nothing of the cache leaves its tokens less than 1.
+      Recording seen{.has_sink = !unit.sink_logit.empty() || unit.selected};
       const Outcome outcome = replay_one(unit, spied(variant.spec, seen), budget, mode);
       CHECK(seen.complaints == "");
       REQUIRE(seen.tokens.size() == static_cast<std::size_t>(unit.num_tokens()));

@@ -105,6 +105,11 @@ TEST_CASE("a sample of all steps measures what the full reference does") {
   check_all_steps(random_units(shape, 91), mode);
 }
 
+TEST_CASE("a sample of all steps measures what the full reference does where tokens are selected") {
+  const UnitShape shape{.tokens = 80, .group = 2, .prompt_length = 20, .selected = 6};
+  check_all_steps(random_units(shape, 94), Mode::stream);
+}
+
 TEST_CASE("a sample of all steps measures what the full reference does in windows and soft caps") {
   std::vector<Unit> units = random_units({.tokens = 80, .spread = 3, .prompt_length = 20}, 92);
   for (Unit& unit : units) {

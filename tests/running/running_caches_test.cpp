@@ -92,8 +92,7 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
   CHECK(compared > 100);
 }
 
-TEST_CASE("caches in a running model have its sinks and chunks") {
-  const Text text(GENERATE(-1.F, 3.F));
+void check_some_policies(const Text& text) {
   const auto backend = make_cpu_backend();
   for (const char* name : {"h2o", "tova", "scissorhands", "lookback", "sink:positions=slot",
                            "h2o+quant:bits=4", "subgen"}) {
@@ -109,6 +108,27 @@ TEST_CASE("caches in a running model have its sinks and chunks") {
       CHECK(are_close(errors, outcomes[i].trajectory.output_error));
     }
   }
+}
+
+TEST_CASE("caches in a running model keep within what it selects") {
+  const Text text = Text::selecting(GENERATE(2, 20));
+  check_some_policies(text);
+  const auto start = [&](const char* policy, const Text& fed) {
+    RunningCaches caches = caches_of(fed, {Spec(policy), 9}, {});
+    Rows rows(std::span(fed.units).first(2), 0, 5);
+    caches.advance(fed.units[0].name.layer, rows.rows, nullptr);
+    Rows more(std::span(text.units).first(2), 5, 3);
+    caches.advance(text.units[0].name.layer, more.rows, nullptr);
+  };
+  CHECK_NOTHROW(start("h2o", text));
+  CHECK_THROWS_WITH(start("h2o+rest", text), Catch::Contains("which +rest cannot follow"));
+  CHECK_THROWS_WITH(start("h2o", Text()),
+                    Catch::Contains("expected what 0 steps select, found that of 3"));
+}
+
+TEST_CASE("caches in a running model have its sinks and chunks") {
+  const Text text(GENERATE(-1.F, 3.F));
+  check_some_policies(text);
   CHECK_THROWS_WITH(caches_of(text, {Spec("h2o+rest"), 9}, {}),
                     Catch::Contains("has chunks of attention, which evicted tokens would leave"));
 }

@@ -24,6 +24,16 @@ struct Text {
     }
   }
 
+  /// In which each layer selects so many tokens at a step.
+  static Text selecting(int count) {
+    Text text;
+    for (std::size_t i = 0; i < text.units.size(); ++i) {
+      const test_support::UnitShape shape{.tokens = kTokens, .selected = count};
+      text.units[i].selected = test_support::random_unit(shape, i / 2).selected;
+    }
+    return text;
+  }
+
   std::vector<Unit> units = test_support::random_units(
       {.tokens = kTokens, .head_dim = 8, .value_dim = 6, .group = 2, .prompt_length = kPrompt}, 5);
 
@@ -60,6 +70,7 @@ inline RunningCaches caches_of(const Text& text, const Configuration& configurat
 /// Rows first .. first + count - 1 of both heads of a layer.
 struct Rows {
   std::vector<float> query, key, value;
+  SelectedTokens selected;
   LayerRows rows;
 
   Rows(std::span<const Unit> heads, int first, int count) {
@@ -82,6 +93,11 @@ struct Rows {
             stride(heads[0].query[0]),
             stride(heads[0].key),
             stride(heads[0].value)};
+    if (!heads[0].selected) return;
+    for (int step = first; step < first + count; ++step) {
+      selected.add(heads[0].selected->at(step));
+    }
+    rows.selected = &selected;
   }
 };
 

@@ -56,6 +56,8 @@ inline std::vector<NestingCase> nesting_cases() {
   add("learned sinks", {.tokens = 70, .group = 2, .sink_logit = 2.F});
   add("sinks with most of the attention", {.tokens = 66, .sink_logit = 9.F});
   add("chunks", {.tokens = 70, .sink_logit = 0.F, .attention_chunk = 29});
+  add("selected tokens", {.tokens = 70, .group = 2, .selected = 5});
+  add("one selected token and a sink", {.tokens = 66, .sink_logit = 0.F, .selected = 1});
   add("soft cap", {.tokens = 66, .spread = 4})->logit_softcap = 2;
   add("peaked", {.tokens = 70, .spread = 40});
   add("one token", {.tokens = 1});

@@ -11,6 +11,7 @@ constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
 double logit_of(const Unit& unit, int head, int t, int j) {
   if (unit.sliding_window && t - j >= *unit.sliding_window) return kHidden;
+  if (unit.selected && !unit.selected->contains(t, j)) return kHidden;
   if (unit.attention_chunk && t / *unit.attention_chunk != j / *unit.attention_chunk) {
     return kHidden;
   }
@@ -30,6 +31,7 @@ std::vector<double> softmax(const std::vector<double>& logit, const std::vector<
                             double sink) {
   double highest = sink;
   for (const int j : tokens) highest = std::max(highest, logit[static_cast<std::size_t>(j)]);
+  if (highest == kHidden) return std::vector<double>(tokens.size(), 0);  // it selects none of them
   std::vector<double> weight;
   double sum = std::exp(sink - highest);
   for (const int j : tokens) {

@@ -18,7 +18,7 @@ struct ReferenceAttention {
   ReferenceAttention(const Unit& unit, int head);
 
   double sink;  ///< logit of the learned sink; minus infinity: none
-  Rows logit;   ///< [t][j], j <= t; minus infinity where the sliding window or the chunk hides j
+  Rows logit;   ///< [t][j], j <= t; minus infinity where j is hidden or not selected
   Rows full;    ///< a[t][j]
   Rows output;
 };
@@ -33,6 +33,7 @@ struct ReferenceUnit {
 };
 
 /// Softmax of `logit` over `tokens`, parallel to them. A sink of this logit takes its share of 1.
+/// All 0 if nothing is visible.
 std::vector<double> softmax(const std::vector<double>& logit, const std::vector<int>& tokens,
                             double sink = -std::numeric_limits<double>::infinity());
 

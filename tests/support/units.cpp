@@ -1,7 +1,9 @@
 #include "tests/support/units.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 namespace kvsim::test_support {
 namespace {
@@ -17,6 +19,20 @@ Matrix normal_matrix(int rows, int cols, double deviation, std::mt19937_64& bits
     }
   }
   return matrix;
+}
+
+std::shared_ptr<const SelectedTokens> random_selection(int num_tokens, int count,
+                                                       std::mt19937_64& bits) {
+  auto selected = std::make_shared<SelectedTokens>();
+  for (int step = 0; step < num_tokens; ++step) {
+    std::set<std::int32_t> tokens;
+    const auto wanted = static_cast<std::size_t>(std::min(count, step + 1));
+    while (tokens.size() < wanted) {
+      tokens.insert(static_cast<std::int32_t>(bits() % static_cast<std::uint64_t>(step + 1)));
+    }
+    selected->add(std::vector(tokens.begin(), tokens.end()));
+  }
+  return selected;
 }
 
 }  // namespace
@@ -51,6 +67,7 @@ Unit random_unit(const UnitShape& shape, std::uint64_t seed) {
       heads.push_back(normal_matrix(shape.tokens, shape.value_dim, 0.1, bits));
     }
   }
+  if (shape.selected) unit.selected = random_selection(shape.tokens, *shape.selected, bits);
   return unit;
 }
 

@@ -21,6 +21,7 @@ struct UnitShape {
   std::vector<Span> spans = {};
   std::optional<float> sink_logit = {};  ///< of the first query head; each next one has 1 more
   std::optional<int> attention_chunk = {};
+  std::optional<int> selected = {};  ///< each step selects so many tokens by chance, itself or not
 };
 
 /// A unit of normally distributed vectors, rotated by two frequencies where the dimension allows;

@@ -23,6 +23,17 @@ inline Matrix numbered_residual() { return numbered_heads(1, kSmallTokens, kHidd
 /// One logit per query head.
 inline std::vector<float> numbered_sinks() { return {-1.5F, 0, 2, 0.1F}; }
 
+/// Each step selects all tokens up to itself.
+inline SelectedTokens all_selected() {
+  SelectedTokens selected;
+  std::vector<std::int32_t> tokens;
+  for (int step = 0; step < kSmallTokens; ++step) {
+    tokens.push_back(step);
+    selected.add(tokens);
+  }
+  return selected;
+}
+
 /// Of a width of its own: nothing else of the layer has to be as wide.
 inline Matrix numbered_activation() { return numbered_heads(1, kSmallTokens, 9, -20).front(); }
 
@@ -44,6 +55,7 @@ inline void write_full_trace(const std::filesystem::path& file) {
                        {.attention_chunk = layer > 0 ? std::nullopt : std::optional<int>(2)});
     if (layer > 0) continue;
     writer.write_sink_logit(numbered_sinks());
+    writer.write_selected(all_selected());
     writer.write_projection(layer, numbered_projection());
     for (const DatasetInfo& info : datasets()) {
       if (info.level != Level::layer || !info.is_whole()) continue;

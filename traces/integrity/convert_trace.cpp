@@ -23,10 +23,11 @@ namespace {
 
 using Report = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Whole lists, which are small.
+/// Whole lists and matrices without heads.
 struct List {
   std::string path;
   H5::DataType type;
+  std::vector<hsize_t> shape;
   std::vector<unsigned char> elements;
 };
 
@@ -43,6 +44,13 @@ H5::DataType little_endian(const H5::DataSet& dataset, const Place& place, const
   }
   H5Tset_order(type.getId(), H5T_ORDER_LE);
   return type;
+}
+
+std::vector<hsize_t> shape_of(const H5::DataSet& dataset) {
+  const H5::DataSpace space = dataset.getSpace();
+  std::vector<hsize_t> shape(static_cast<std::size_t>(space.getSimpleExtentNdims()));
+  space.getSimpleExtentDims(shape.data());
+  return shape;
 }
 
 /// The number of strings, which version 1 has as one dataset.
@@ -126,7 +134,7 @@ class Conversion {
         return;
       }
       const H5::DataSet from = group.dataset(dataset.name());
-      list.reset(new List{place.path, little_endian(from, place, group.fix()),
+      list.reset(new List{place.path, little_endian(from, place, group.fix()), shape_of(from),
                           read_elements(from, place, group.fix())});
     });
     const std::size_t bytes = list ? list->elements.size() : 0;
@@ -134,8 +142,7 @@ class Conversion {
       if (text) {
         write_texts(h5, text->path, text->texts);
       } else {
-        write_list(h5, list->path, list->type, list->elements.data(),
-                   list->elements.size() / list->type.getSize());
+        write_list(h5, list->path, list->type, list->elements.data(), list->shape);
       }
     });
   }

@@ -46,22 +46,27 @@ json describe_matrices(const GroupReader& group, const DatasetInfo& info) {
   return found;
 }
 
-json describe_list(const GroupReader& group, const std::string& name) {
+json describe_list(const GroupReader& group, const DatasetInfo& info) {
+  const std::string name(info.name);
   const H5::DataSet dataset = group.dataset(name);
   const Place place = group.place().child(name);
   const H5::DataSpace space = dataset.getSpace();
-  if (space.getSimpleExtentNdims() != 1) place.fail("a list", shape_name(space), group.fix());
+  if (space.getSimpleExtentNdims() != info.num_axes()) {
+    place.fail(info.num_axes() == 1 ? "a list" : "a matrix", shape_name(space), group.fix());
+  }
+  std::vector<hsize_t> shape(static_cast<std::size_t>(info.num_axes()));
+  space.getSimpleExtentDims(shape.data());
   const auto digests = read_digests(dataset, 1, place, group.fix());
   require_digests(digests, place);
   return {{"type", type_name(dataset.getDataType())},
-          {"shape", json::array({space.getSimpleExtentNpoints()})},
+          {"shape", shape},
           {"digests", json::array({digest_name(digests.front())})}};
 }
 
 json describe_file(const GroupReader& root) {
   return format_tree(root, [](const GroupReader& group, const DatasetInfo& dataset) {
     return dataset.is_matrices() ? describe_matrices(group, dataset)
-                                 : describe_list(group, std::string(dataset.name));
+                                 : describe_list(group, dataset);
   });
 }
 

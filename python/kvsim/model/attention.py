@@ -13,6 +13,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..errors import RecordError, RecordWarning
+from .selection import selects_by_mask, take_selection
 
 PREFIX = "kvsim_"  # of the registered name; the name of the attention that computes follows
 SOFTCAP = "attn_logit_softcapping"
@@ -30,9 +31,12 @@ class Call:
     query: torch.Tensor
     key: torch.Tensor  # of the cache, too; the new tokens are the last
     value: torch.Tensor
-    mask: torch.Tensor | None
+    mask: torch.Tensor | None  # of what the model selects, too
     options: dict[str, Any]
     attention: Attention  # what computes it
+    # Of a module that may select what it sees: that of the whole call, [batch, queries, keys].
+    selected: torch.Tensor | None = None
+    outer_mask: torch.Tensor | None = None  # before the selection, where that is known
 
     def attend(self) -> Result:
         """Computes what the model would."""
@@ -56,12 +60,15 @@ class Call:
         """The same to what `visible` shows, and not to what the model's own mask shows.
 
         `visible` is boolean, [batch, KV heads, queries, keys]: the query heads of a KV head see the
-        same. Each query has to see a key.
+        same. Each query has to see a key, but where the module may select: one that sees none has
+        the output 0.
 
         KV heads stand in the place of the batch, and the query heads of each in that of the heads,
         so that a mask is made once for the heads that share it; unless the module has a learned
         sink for each of its query heads.
         """
+        if self.selected is not None:
+            return self._attend_where_any(visible)
         batch, num_kv_heads = visible.shape[:2]
         if self.options.get("s_aux") is not None:
             mask = visible.repeat_interleave(self.query.shape[1] // num_kv_heads, dim=1)
@@ -76,12 +83,32 @@ class Call:
             weights = weights.unflatten(0, (batch, num_kv_heads)).flatten(1, 2)
         return output, weights
 
+    def _attend_where_any(self, visible: torch.Tensor) -> Result:
+        sees = visible.any(-1, keepdim=True)
+        output, weights = replace(self, selected=None).attend_to(visible | ~sees)
+        sees = sees.repeat_interleave(self.query.shape[1] // visible.shape[1], dim=1)
+        output = output * sees.transpose(1, 2)
+        return output, None if weights is None else weights * sees
+
     def _added(self, mask: torch.Tensor) -> torch.Tensor:
         """A boolean mask as the attention takes it: eager attention adds it to the logits."""
         if self.module.config._attn_implementation != PREFIX + "eager":
             return mask
         hidden = torch.finfo(self.query.dtype).min
         return torch.zeros_like(mask, dtype=self.query.dtype).masked_fill_(~mask, hidden)
+
+
+def _selecting(call: Call, selected: torch.Tensor) -> Call:
+    """The call that sees only what is selected, boolean [batch, queries, keys]."""
+    queries, keys = call.query.shape[2], call.key.shape[2]
+    shown = shown_by(call.mask, keys)
+    if shown is None:
+        shown = torch.ones(queries, keys, dtype=torch.bool, device=selected.device)
+        if is_causal(call.module, call.options):
+            shown = shown.tril(keys - queries)
+        shown = shown[None, None]
+    shown = shown & selected[:, None]
+    return replace(call, mask=call._added(shown), selected=shown[:, 0], outer_mask=call.mask)
 
 
 # Stands in for the attention of the model.
@@ -210,7 +237,13 @@ def _intercepted(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention])
         **options: Any,
     ) -> Result:
         attention = choose(module, options)
+        selected = take_selection(module, options, key)
         call = Call(module, query, key, value, attention_mask, options, attention)
+        if selected is not None:
+            call = _selecting(call, selected)
+        elif attention_mask is not None and selects_by_mask(module):
+            shown = shown_by(attention_mask, key.shape[2])[:, 0]
+            call = replace(call, selected=shown, outer_mask=attention_mask)
         if _intercept is None:
             return call.attend()
         output, weights = _intercept(call)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ..errors import RecordError
-from .attention import is_causal
+from .attention import Call, is_causal
 from .masks import Reach
 from .steps import Step
 
@@ -26,6 +26,8 @@ class Consistency:
         # Of each layer, what agrees with all masks so far.
         self._reaches: dict[int, list[Reach]] = {}
         self._last_keys: dict[int, torch.Tensor] = {}
+        self.may_select: set[int] = set()  # layers
+        self.selecting: set[int] = set()  # those that have not seen all that their reach shows
 
     @property
     def layers(self) -> set[int]:
@@ -44,20 +46,24 @@ class Consistency:
         """Begins new sequences, which have no earlier keys."""
         self._last_keys.clear()
 
-    def check_mask(
-        self,
-        layer: int,
-        module: torch.nn.Module,
-        step: Step,
-        num_keys: int,
-        mask: torch.Tensor | None,
-        options: dict[str, Any],
-    ) -> None:
-        """Raises RecordError unless the mask is causal, with the layer's reach and padding."""
-        declared = _declared(layer, module, options)
+    def check_mask(self, layer: int, call: Call, step: Step) -> None:
+        """Raises RecordError unless the mask is causal, with the layer's reach and padding.
+
+        What is selected besides may be any part of that.
+        """
+        declared = _declared(layer, call.module, call.options)
         possible = self._reaches.get(layer, list(dict.fromkeys([declared, Reach()])))
-        causal = is_causal(module, options)
+        causal = is_causal(call.module, call.options)
+        mask = call.mask if call.selected is None else call.outer_mask
+        num_keys = call.key.shape[2]
         fitting = [reach for reach in possible if step.expresses(mask, num_keys, reach, causal)]
+        if not fitting and call.selected is not None and step.is_selection(call.selected):
+            fitting = [Reach()]
+            self.selecting.add(layer)
+        if call.selected is not None:
+            self.may_select.add(layer)
+            if call.outer_mask is not call.mask:
+                self.selecting.add(layer)
         if not fitting:
             reach = f", with {declared}," if str(declared) else ""
             raise RecordError(

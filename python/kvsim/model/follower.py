@@ -194,8 +194,13 @@ class Follower(ABC):
 
     def _check_cache(self, layer: int, call: Call, step: Step) -> None:
         """Raises RecordError for a mask that a trace cannot express and a cache that changed."""
-        num_keys = call.key.shape[2]
-        self._consistency.check_mask(layer, call.module, step, num_keys, call.mask, call.options)
+        self._consistency.check_mask(layer, call, step)
+        cache = self._caches.cache_of(layer)
+        if {layer, cache} & self._consistency.selecting and cache != layer:
+            raise RecordError(
+                f"layer {layer} reads the cache of layer {cache}, and one of them selects tokens; "
+                "a trace expresses no shared cache of which layers see other tokens"
+            )
         self._consistency.check_past(layer, call.key, step.new)
 
 

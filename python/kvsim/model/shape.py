@@ -10,8 +10,6 @@ from ..errors import RecordError
 UNKNOWN_TO_A_TRACE = {  # options of attention functions that change the result
     "position_bias": "a bias by position",
     "head_mask": "a mask of heads",
-    "indices": "a selection of keys",
-    "block_indices": "a selection of keys",
     "cache": "a paged cache",
 }
 

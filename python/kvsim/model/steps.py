@@ -46,6 +46,18 @@ class Step:
         return self.checked[key]
 
 
+    def is_selection(self, selected: torch.Tensor) -> bool:
+        """Whether these, boolean [batch, new, keys], are tokens up to each step, one at least."""
+        keys = self.real.shape[1]
+        if selected.shape[1:] != (self.new, keys):
+            return False
+        shown = selected.cpu()
+        visible = torch.ones(self.new, keys, dtype=torch.bool).tril(self.seen)
+        allowed = visible & self.real[:, None]
+        wrong = (shown & ~allowed).any(-1) | ~shown.any(-1)
+        return not bool((wrong & self.real_new).any())
+
+
 def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step:
     """Reads the step of `model(*args, **kwargs)`. Raises RecordError if it cannot be followed."""
     arguments = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments

@@ -161,6 +161,8 @@ class Recorder(Follower):
         new["output"] = output.transpose(1, 2)
         for index, sequence in enumerate(self._batch):
             sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
+            if layer in self._consistency.selecting:
+                sequence.select(layer, call.selected[index], step.real[index])
         return result
 
     def _end_sequences(self, failed: bool) -> None:
@@ -192,7 +194,7 @@ class Recorder(Follower):
             types_of_layers: dict[int, dict[str, str]] = {}
             for owner in sequence.layers_with_cache:
                 together = {
-                    layer: (sequence.spooled[layer], self._attention_of(layer))
+                    layer: (sequence.spooled[layer], self._attention_of(layer, sequence))
                     for layer in (owner, *self._caches.readers_of(owner))
                 }
                 place = f"sequence {sequence.name}"
@@ -202,6 +204,9 @@ class Recorder(Follower):
                 for name, rows in sequence.spooled[layer].items():
                     if name != "output" or not self._no_output:
                         self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
+                selected = sequence.selected_by(layer)
+                if selected is not None:
+                    self._file.write_list(f"{group.name}/{layer}/selected", selected)
             self._reading.write(sequence, group)
             sequence.seen = None
         except BaseException:
@@ -211,12 +216,13 @@ class Recorder(Follower):
         self._types |= kinds
         self._done.append(sequence)
 
-    def _attention_of(self, layer: int) -> Attention:
+    def _attention_of(self, layer: int, sequence: Sequence) -> Attention:
         sinks = self._sinks.get(layer)
         return Attention(
             self._shapes[layer],
             self._consistency.reach(layer),
             None if sinks is None else sinks.numpy(),
+            sequence.selected_by(layer),
         )
 
     def _leave_out(self, batch: list[Sequence]) -> None:

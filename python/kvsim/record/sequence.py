@@ -10,6 +10,7 @@ import torch
 from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
 from ..model.rope import Ropes
+from ..model.selection import padded, selected_tokens
 from ..trace.spans import Span
 from .spool import Spool, SpooledRows
 
@@ -45,6 +46,7 @@ class Sequence(Member):
         self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
         self.seen: Seen | None = None  # of a text that was read whole
         self.ropes: Ropes = {}
+        self._selected: dict[int, list[np.ndarray]] = {}  # by layer, of each token: see select()
         self._spool = spool
 
     @property
@@ -83,6 +85,23 @@ class Sequence(Member):
                         f"sequence {self.name}, layer {layer}, {name}: the model computed a number "
                         "that is not finite"
                     )
+
+    def select(self, layer: int, selected: torch.Tensor, real: torch.Tensor) -> None:
+        """Adds what a layer selects at the step's new tokens.
+
+        `selected` is boolean [new, columns], `real` [columns] false for padding. Tokens before the
+        first selection saw all up to themselves.
+        """
+        rows = selected_tokens(selected, real, self.new_rows)
+        if layer not in self._selected:
+            before = range(1, self.num_tokens - len(rows) + 1)
+            self._selected[layer] = [np.arange(count, dtype=np.int32) for count in before]
+        self._selected[layer] += rows
+
+    def selected_by(self, layer: int) -> np.ndarray | None:
+        """What each token of a layer selects, int32 [n, K], -1 behind; None: it sees all."""
+        rows = self._selected.get(layer)
+        return None if rows is None else padded(rows)
 
     def close(self) -> None:
         """No row follows. Raises RecordError without a token, or if a layer has not seen every one.

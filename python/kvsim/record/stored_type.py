@@ -29,6 +29,7 @@ class Attention:
     shape: Shape
     reach: Reach
     sinks: np.ndarray | None  # learned logits [query heads]
+    selected: np.ndarray | None = None  # int32 [n, K]: what each step sees alone, -1 behind
 
 
 def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> dict[str, str]:
@@ -99,6 +100,7 @@ def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) ->
             scale=shape.scale, logit_softcap=shape.logit_softcap or None,
             sliding_window=reach.window, attention_chunk=reach.chunk,
             sink_logit=[] if attention.sinks is None else attention.sinks[heads].tolist(),
+            selected=attention.selected,
         )  # fmt: skip
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:

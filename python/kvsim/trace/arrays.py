@@ -34,6 +34,7 @@ def trace_of_arrays(
     masks: Mapping[str, int | Mapping[int, int] | None],
     sink_logit: ArrayLike | Mapping[int, ArrayLike] | None,
     kv_from: Mapping[int, int],
+    selected: ArrayLike | Mapping[int, ArrayLike] | None,
     num_layers: int | None,
     spans: Iterable[tuple[int, int, str]] | None,
     also: Mapping[str, ArrayLike | Mapping[int, ArrayLike] | None],
@@ -75,6 +76,8 @@ def trace_of_arrays(
     masked = [_by_layer(what, mask, arrays) for what, mask in masks.items()]
     sinks = _by_layer("sink_logit", sink_logit, arrays)
     sinks = {layer: _sinks(layer, each, shapes[layer][0][0]) for layer, each in sinks.items()}
+    chosen = _by_layer("selected", selected, arrays)
+    chosen = {layer: _selected(layer, each, tokens) for layer, each in chosen.items()}
     if not hasattr(label_seed, "__index__") or not 0 <= label_seed < 2**31:
         raise UsageError(f"label_seed: expected one in 0..{2**31 - 1}, found {label_seed}")
     from .. import _engine
@@ -89,7 +92,7 @@ def trace_of_arrays(
     per_layer = [
         (layer, *_float32(triple),
          *(mask.get(layer) for mask in masked), sinks.get(layer), others[layer],
-         float(scales[layer]), ropes.get(layer), kv_from.get(layer))
+         float(scales[layer]), ropes.get(layer), kv_from.get(layer), chosen.get(layer))
         for layer, triple in sorted(arrays.items())
     ]  # fmt: skip
     parts = [] if spans is None else list(checked_spans(spans, tokens))
@@ -116,6 +119,18 @@ def _sinks(layer: int, values: ArrayLike, heads: int) -> list[float]:
             f"{sinks.dtype} {list(sinks.shape)}"
         )
     return sinks.astype(np.float32).tolist()
+
+
+def _selected(layer: int, values: ArrayLike, tokens: int) -> np.ndarray:
+    rows = np.asarray(_on_host(values))
+    most = np.iinfo(np.int32).max
+    is_matrix = rows.ndim == 2 and len(rows) == tokens and rows.size > 0
+    if not is_matrix or rows.dtype.kind not in "iu" or (np.abs(rows) > most).any():
+        raise UsageError(
+            f"selected: layer {layer}: expected whole numbers of 32 bits [{tokens}, K], found "
+            f"{rows.dtype} {list(rows.shape)}"
+        )
+    return np.ascontiguousarray(rows, np.int32)
 
 
 def _other(

@@ -45,6 +45,11 @@ class Layer(NamedTuple):
         return "sink_logit" in self.recorded
 
     @property
+    def has_selected(self) -> bool:
+        """Whether the model itself selects what each step sees."""
+        return "selected" in self.recorded
+
+    @property
     def has_residual(self) -> bool:
         """Whether the residual stream was recorded."""
         return "residual" in self.recorded
@@ -97,6 +102,7 @@ class Unit:
     output_score_grad: np.ndarray | None = None  # float32 [S, G, n, value_dim]
     attention_chunk: int | None = None  # token j is visible at t while j // chunk == t // chunk
     sink_logit: np.ndarray | None = None  # float32 [G]: takes attention and gives no value
+    selected: np.ndarray | None = None  # int32 [n, K]: what each step sees alone, -1 behind
 
     @property
     def num_tokens(self) -> int:
@@ -160,6 +166,7 @@ class Trace:
         attention_chunk: int | Mapping[int, int] | None = None,
         sink_logit: ArrayLike | Mapping[int, ArrayLike] | None = None,
         kv_from: Mapping[int, int] | None = None,
+        selected: ArrayLike | Mapping[int, ArrayLike] | None = None,
         num_layers: int | None = None,
         spans: Iterable[tuple[int, int, str]] | None = None,
         label_seed: int = 0,
@@ -189,6 +196,8 @@ class Trace:
             of every layer, or a dict from layer to that.
           kv_from: for layers that read the keys and values of another layer, a dict from layer to
             that; they have None in place of key and value, and their queries are in its units.
+          selected: tokens that the model itself selected at each step, which sees no others, [n, K]
+            of every layer, or a dict from layer to that: ascending, -1 behind.
           num_layers: of the model; None: the highest given layer + 1.
           spans: labelled parts of the text, (first token, token after the last, label) each.
           label_seed: of the draws for output_score_grad.
@@ -212,7 +221,7 @@ class Trace:
             trace_of_arrays(
                 layers, scale, prompt_length, name, token_ids, model, rope, logit_softcap,
                 {"sliding_window": sliding_window, "attention_chunk": attention_chunk},
-                sink_logit, kv_from or {}, num_layers, spans,
+                sink_logit, kv_from or {}, selected, num_layers, spans,
                 also, label_seed,
             )
         )  # fmt: skip

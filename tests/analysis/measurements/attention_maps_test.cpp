@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <memory>
 #include <random>
 #include <set>
 
@@ -181,6 +182,23 @@ TEST_CASE("under a sliding window repetition looks at what both steps see", "[an
   const Row near = analyse("repetition:positions=30/35", unit).at(0);
   CHECK(near.integer("significant") == 5);
   CHECK(near.integer("shared") == 5);
+}
+
+TEST_CASE("where the model selects, repetition looks at what both steps select", "[analysis]") {
+  Unit unit = test_support::uniform_unit({.tokens = 60});
+  const auto selected = std::make_shared<SelectedTokens>();
+  for (std::int32_t step = 0; step < 60; ++step) {
+    std::vector<std::int32_t> tokens{step};
+    if (step == 30) tokens = {2, 3, 5, 7, 11};
+    if (step == 50) tokens = {3, 4, 5, 6, 11, 40};
+    selected->add(tokens);
+  }
+  unit.selected = selected;
+  const Row row = analyse("repetition:positions=30/50", unit).at(0);
+  CHECK(row.integer("significant") == 3);
+  CHECK(row.integer("other_significant") == 3);
+  CHECK(row.integer("shared") == 3);
+  CHECK(row.real("jaccard") == 1);
 }
 
 TEST_CASE("more positions than the second half has are all of it", "[analysis]") {

@@ -88,6 +88,8 @@ TEST_CASE("persistence is what the paper's sets say", "[analysis]") {
   Unit unit = random_unit({.tokens = 101, .group = 3}, 11);
   if (GENERATE(false, true)) unit.sliding_window = 17;
   if (GENERATE(false, true)) unit.sink_logit = {-1.F, 2.F, 8.F};
+  if (GENERATE(false, true))
+    unit.selected = random_unit({.tokens = 101, .selected = 60}, 3).selected;
   const auto threshold = GENERATE(values<Threshold>(
       {{"1/t", 1, true}, {"2/t", 2, true}, {"0.5/t", 0.5, true}, {"0.02", 0.02, false}}));
   const auto [asked, split] = GENERATE(table<std::string, int>(

@@ -77,6 +77,9 @@ TEST_CASE("residual-similarity: scores carry over as rank correlations and pivot
           "[analysis]") {
   Unit unit = test_support::random_unit({.tokens = 24, .group = 2}, 12);
   if (GENERATE(false, true)) unit.sliding_window = 9;
+  if (GENERATE(false, true)) {
+    unit.selected = test_support::random_unit({.tokens = 24, .selected = 12}, 3).selected;
+  }
   const std::vector<Row> rows = analyse("residual-similarity", unit);
   REQUIRE(rows.size() == 2);
   for (const Row& row : rows) {
@@ -90,7 +93,8 @@ TEST_CASE("residual-similarity: scores carry over as rank correlations and pivot
     for (int t = 1; t + 1 < 24; ++t) {
       std::vector<double> here;
       std::vector<double> there;
-      for (int j = first_visible(unit, t + 1); j < t; ++j) {
+      for (int j = 0; j < t; ++j) {
+        if (!is_visible(unit, t, j) || !is_visible(unit, t + 1, j)) continue;
         here.push_back(reference.full[t][j]);
         there.push_back(reference.full[t + 1][j]);
         const bool is_pivotal = here.back() > 1.0 / (t + 1);

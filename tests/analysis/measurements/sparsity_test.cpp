@@ -34,6 +34,8 @@ TEST_CASE("sparsity is what its definition says", "[analysis]") {
   Unit unit = random_unit({.tokens = 101, .group = 3}, 8);
   if (GENERATE(false, true)) unit.sliding_window = 17;
   if (GENERATE(false, true)) unit.sink_logit = {-1.F, 2.F, 8.F};
+  if (GENERATE(false, true))
+    unit.selected = random_unit({.tokens = 101, .selected = 9}, 8).selected;
   const auto [text, threshold] =
       GENERATE(table<std::string, double>({{"0.01", 0.01}, {"0.1", 0.1}, {"0.7", 0.7}}));
   CAPTURE(unit.sliding_window.has_value(), text);

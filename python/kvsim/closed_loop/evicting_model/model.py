@@ -16,6 +16,7 @@ from ...model.follower import Follower
 from ...model.masks import Reach
 from ...model.member import Member
 from ...model.rope import NOT_ROTATED, rotations_of
+from ...model.selection import padded, selected_tokens
 from ...model.steps import Step
 from .dropping import Dropper
 from .geometry import Geometry
@@ -164,10 +165,10 @@ class EvictingModel(Follower):
         plain = [index for index, each in enumerate(self.batch) if each.caches.is_plain]
         others = [index for index, each in enumerate(self.batch) if not each.caches.is_plain]
         if plain:
-            self._advance(layer, vectors, plain, False)
+            self._advance(layer, call, vectors, plain, False)
         output, weights = self._attend_to_kept(layer, call, plain, dropped)
         if others:
-            computed = torch.tensor(self._advance(layer, vectors, others, True))
+            computed = torch.tensor(self._advance(layer, call, vectors, others, True))
             weights, output = None, output.clone()
             for index, rows in zip(others, computed):
                 new = self._new_after_prompt(self.batch[index])
@@ -195,7 +196,12 @@ class EvictingModel(Follower):
         return self._protocol.first_measured(sequence.prompt_length or 0)
 
     def _advance(
-        self, layer: int, vectors: list[np.ndarray], members: list[int], want_outputs: bool
+        self,
+        layer: int,
+        call: Call,
+        vectors: list[np.ndarray],
+        members: list[int],
+        want_outputs: bool,
     ) -> np.ndarray | None:
         """Replays the new tokens of some members of the batch; their outputs, if wanted."""
         from ... import _engine
@@ -205,7 +211,16 @@ class EvictingModel(Follower):
         counts = [len(sequence.new_rows) for sequence in sequences]
         firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in sequences]
         caches = [sequence.caches for sequence in sequences]
-        return _engine.advance(caches, layer, *some, firsts, counts, want_outputs)
+        selected = None
+        if call.selected is not None:
+            of_members = zip(members, sequences)
+            selected = [self._selected(call, index, each) for index, each in of_members]
+        return _engine.advance(caches, layer, *some, firsts, counts, want_outputs, selected)
+
+    def _selected(self, call: Call, index: int, sequence: Sequence) -> np.ndarray:
+        """What the new tokens of a member of the batch select, int32 [tokens, K], -1 behind."""
+        real = torch.from_numpy(self._columns[index] != PADDING)
+        return padded(selected_tokens(call.selected[index], real, sequence.new_rows))
 
     def _add_queries(self, layer: int, call: Call) -> None:
         """Lets the policies see what a layer that reads another one's cache attends with."""
@@ -287,7 +302,7 @@ class EvictingModel(Follower):
         if not all(sequence.caches.is_plain for sequence in self.batch):
             return
         for layer in self.geometry.layers:
-            if self.geometry.reaches[layer] != Reach():
+            if self.geometry.reaches[layer] != Reach() or layer in self._consistency.may_select:
                 continue  # the model's own mask goes by the rows of its cache
             if self._dropper.has_dropped(layer):
                 new = self._columns[:, -step.new :]

@@ -28,6 +28,7 @@ class Head:
     prompt_length: int
     chunk: int | None = None  # and while j // chunk == t // chunk
     sink: float | None = None  # learned logit that takes attention and is no token
+    selected: np.ndarray | None = None  # [n, K]: tokens that each step sees alone, -1 behind
 
     def hidden(self, first: int, count: int) -> np.ndarray:
         """Which tokens the steps from `first` on do not see, [count, n]."""
@@ -37,6 +38,11 @@ class Head:
             hidden |= steps - tokens >= self.window
         if self.chunk is not None:
             hidden |= steps // self.chunk != tokens // self.chunk
+        if self.selected is not None:
+            rows = self.selected[first : first + count]
+            shown = np.zeros((count, len(tokens) + 1), bool)  # a column for -1
+            np.put_along_axis(shown, rows, True, axis=1)
+            hidden |= ~shown[:, :-1]
         return hidden
 
     def attention(self) -> Iterator[tuple[int, np.ndarray]]:
@@ -88,6 +94,7 @@ def read_head(path: Path, sequence: str, layer: int, query_head: int) -> Head:
         window=unit.sliding_window,
         prompt_length=unit.prompt_length,
         chunk=unit.attention_chunk,
+        selected=unit.selected,
         sink=None if sinks is None else float(sinks[query_head % share]),
     )
 

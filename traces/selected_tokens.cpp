@@ -1,0 +1,16 @@
+#include "traces/selected_tokens.h"
+
+#include <algorithm>
+
+namespace kvsim {
+
+void SelectedTokens::add(std::span<const std::int32_t> tokens) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  ends_.push_back(tokens_.size());
+}
+
+bool SelectedTokens::contains(int step, std::int32_t token) const {
+  return std::ranges::binary_search(at(step), token);
+}
+
+}  // namespace kvsim
