@@ -24,7 +24,8 @@ nanobind::object array_or_none(const std::shared_ptr<const SelectedTokens>& sele
   std::vector<std::int32_t> rows = padded_rows(*selected);
   const std::int32_t* data = rows.data();
   const auto steps = static_cast<std::size_t>(selected->num_steps());
-  return array_over(data, {steps, rows.size() / steps}, std::move(rows));
+  const std::vector<std::size_t> shape{steps, rows.size() / steps};
+  return array_over(data, shape, std::move(rows));
 }
 
 }  // namespace kvsim::python

@@ -45,7 +45,6 @@ class Step:
             self.checked[key] = is_expressible(mask, self.real, self.new, num_keys, reach, causal)
         return self.checked[key]
 
-
     def is_selection(self, selected: torch.Tensor) -> bool:
         """Whether these, boolean [batch, new, keys], are tokens up to each step, one at least."""
         keys = self.real.shape[1]

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as Several
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,24 +17,14 @@ from ..model.shape import Shape
 from ..model.steps import Step
 from ..model.tokens import token_texts
 from ..trace.names import NAME_FORM, is_name
-from ..trace.spans import Span, checked_spans
 from .also import Reading
+from .label import Label, checked_prompt, spans_of_one
 from .ropes import write_ropes
 from .sequence import Sequence
 from .stored_type import Attention, types_of_shared
 from .trace_file import Attribute, TraceFile
 
 MIXED = "mixed"  # the types of a trace whose layers differ
-
-
-@dataclass(frozen=True)
-class Label:
-    """What the caller says about a sequence before it begins."""
-
-    name: str
-    source: str
-    prompt_length: int | None  # None: what `generate` reads, else nothing
-    spans: tuple[Span, ...] = ()  # of tokens
 
 
 class Recorder(Follower):
@@ -63,7 +52,7 @@ class Recorder(Follower):
         self._no_output = no_output
         self._dtype, self._ends = dtype, ends
         # of sequences whose label has none
-        self._source, self._prompt_length = source, _checked(prompt_length)
+        self._source, self._prompt_length = source, checked_prompt(prompt_length)
         self._model_name = type(model).__name__
         self._labels: list[Label] = []
         self._names: set[str] = set()  # of all sequences that have begun
@@ -105,11 +94,11 @@ class Recorder(Follower):
         `recorder.label(["one"], spans=[[(12, 14, "needle"), (90, 91, "answer")]])`. A span that
         ends after its sequence is a UsageError.
         """
-        prompt_length = _checked(prompt_length)
+        prompt_length = checked_prompt(prompt_length)
         if isinstance(names, str):
             raise UsageError(f"names: expected a list of names, found the text {names!r}")
         names = list(names)
-        parts = [()] * len(names) if spans is None else [_spans_of_one(each) for each in spans]
+        parts = [()] * len(names) if spans is None else [spans_of_one(each) for each in spans]
         if len(parts) != len(names):
             raise UsageError(
                 f"spans: expected a list for each of {len(names)} names, found {len(parts)}"
@@ -204,9 +193,7 @@ class Recorder(Follower):
                 for name, rows in sequence.spooled[layer].items():
                     if name != "output" or not self._no_output:
                         self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
-                selected = sequence.selected_by(layer)
-                if selected is not None:
-                    self._file.write_list(f"{group.name}/{layer}/selected", selected)
+            sequence.write_selected(self._file)
             self._reading.write(sequence, group)
             sequence.seen = None
         except BaseException:
@@ -309,17 +296,3 @@ class Recorder(Follower):
             self._file.write_list(f"{path}/token_ids", np.array(sequence.ids, np.int32))
             if tokenizer is not None:
                 self._file.write_texts(f"{path}/token_text", token_texts(tokenizer, sequence.ids))
-
-
-def _spans_of_one(spans: Iterable[tuple[int, int, str]]) -> tuple[Span, ...]:
-    if not isinstance(spans, Iterable) or isinstance(spans, str):
-        raise UsageError(
-            f"spans: expected for each name a list of (start, end, label), found {spans!r}"
-        )
-    return checked_spans(spans, None)
-
-
-def _checked(prompt_length: int | None) -> int | None:
-    if prompt_length is not None and prompt_length < 0:
-        raise UsageError(f"prompt_length: expected 0 (none) or more tokens, found {prompt_length}")
-    return prompt_length

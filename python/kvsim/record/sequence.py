@@ -13,6 +13,7 @@ from ..model.rope import Ropes
 from ..model.selection import padded, selected_tokens
 from ..trace.spans import Span
 from .spool import Spool, SpooledRows
+from .trace_file import TraceFile
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
 
@@ -102,6 +103,14 @@ class Sequence(Member):
         """What each token of a layer selects, int32 [n, K], -1 behind; None: it sees all."""
         rows = self._selected.get(layer)
         return None if rows is None else padded(rows)
+
+    def write_selected(self, file: TraceFile) -> None:
+        """Writes what each layer selects, and forgets it."""
+        for layer in self._selected:
+            file.write_list(
+                f"sequences/{self.name}/layers/{layer}/selected", self.selected_by(layer)
+            )
+        self._selected = {}
 
     def close(self) -> None:
         """No row follows. Raises RecordError without a token, or if a layer has not seen every one.

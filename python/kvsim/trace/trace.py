@@ -6,9 +6,10 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..errors import DataError, UsageError
+from .contents import Layer, Sequence
 from .spans import Span
 
 if TYPE_CHECKING:
@@ -16,69 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from .. import _engine
-
-
-class Layer(NamedTuple):
-    """A recorded layer of a sequence."""
-
-    index: int
-    kv_heads: tuple[int, ...]  # the recorded ones
-    sliding_window: int | None
-    attention_chunk: int | None  # a token sees its own chunk of so many
-    recorded: dict[str, tuple[int, ...]]  # the shapes of the optional datasets that it has, by name
-    shape: dict[str, Any]  # num_query_heads, num_kv_heads, head_dim, value_dim, scale, rope
-    kv_from: int | None  # the layer whose keys and values it reads; it then has no kv_heads
-
-    @property
-    def cache(self) -> int:
-        """The layer whose keys and values it reads: itself, or another one."""
-        return self.index if self.kv_from is None else self.kv_from
-
-    @property
-    def has_output(self) -> bool:
-        """Whether the head outputs of the model were recorded."""
-        return "output" in self.recorded
-
-    @property
-    def has_sink_logit(self) -> bool:
-        """Whether a learned sink takes attention."""
-        return "sink_logit" in self.recorded
-
-    @property
-    def has_selected(self) -> bool:
-        """Whether the model itself selects what each step sees."""
-        return "selected" in self.recorded
-
-    @property
-    def has_residual(self) -> bool:
-        """Whether the residual stream was recorded."""
-        return "residual" in self.recorded
-
-    @property
-    def hidden(self) -> int:
-        """The columns of the output projection; 0: not recorded."""
-        return self.recorded.get("output_projection", (0,))[-1]
-
-    @property
-    def gradient_samples(self) -> int:
-        """Of the gradients of the head outputs; 0: not recorded."""
-        return self.recorded.get("output_score_grad", (0,))[0]
-
-    @property
-    def mlp_width(self) -> int:
-        """The neurons of the MLP whose activations were recorded; 0: not recorded."""
-        return self.recorded.get("mlp_activation", (0,))[-1]
-
-
-class Sequence(NamedTuple):
-    """A recorded text."""
-
-    name: str
-    num_tokens: int
-    prompt_length: int  # 0: it has no prompt
-    source: str
-    layers: tuple[Layer, ...]
-    spans: tuple[Span, ...]  # as in the file; they may overlap
 
 
 @dataclass(frozen=True, eq=False)

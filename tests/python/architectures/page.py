@@ -41,7 +41,7 @@ MEANING = {
     "The model does not use": "Attention is written out in the model, or in a part of it, so "
     "nothing can stand in for it and see queries, keys and values.",
     "The model has no attention": "State-space models have no keys and values.",
-    "A layer attends with a selection": "The model itself chooses which keys a query sees.",
+    "A layer selects other tokens": "The model itself chooses which keys a query sees.",
     "A layer attends twice": "A layer has two attentions, or runs in a loop.",
 }
 NOTES = {
