@@ -24,7 +24,7 @@ void read_all(const GroupReader& root, const std::vector<SequenceInfo>& sequence
     for (const LayerInfo& layer : sequence.layers) {
       const auto data = [&] {
         const Hdf5Lock lock;
-        read_selected(layer_group(root, sequence, layer), sequence.num_tokens);
+        read_selected(layer_group(root, sequence, layer), layer, sequence.num_tokens);
         return ClosedUnderLock<LayerData>(new LayerData(open_layer(root, sequence, layer)));
       }();
       for (const auto& [id, dataset] : data->matrices) dataset.try_library();

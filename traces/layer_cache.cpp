@@ -6,7 +6,9 @@
 namespace kvsim {
 namespace {
 
-constexpr std::size_t kMostKept = 16;  // layers
+// Layers. Selections may be as large as queries and keys.
+constexpr std::size_t kMostSquares = 16;
+constexpr std::size_t kMostSelections = 2;
 
 }  // namespace
 
@@ -17,7 +19,7 @@ std::vector<double> LayerCache::residual_square(const std::string& sequence, int
     if (kept.sequence == sequence && kept.layer == layer) return kept.squares;
   }
   residual_squares_.push_front({sequence, layer, residual_squares(residual)});
-  if (residual_squares_.size() > kMostKept) residual_squares_.pop_back();
+  if (residual_squares_.size() > kMostSquares) residual_squares_.pop_back();
   return residual_squares_.front().squares;
 }
 
@@ -29,7 +31,7 @@ std::shared_ptr<const SelectedTokens> LayerCache::selection(
     if (kept.sequence == sequence && kept.layer == layer) return kept.selection;
   }
   selections_.push_front({sequence, layer, read()});
-  if (selections_.size() > kMostKept) selections_.pop_back();
+  if (selections_.size() > kMostSelections) selections_.pop_back();
   return selections_.front().selection;
 }
 

@@ -60,7 +60,8 @@ std::optional<std::vector<int>> shape_of_selected(const GroupReader& layer, int 
   return std::vector<int>{tokens, static_cast<int>(sizes[1])};
 }
 
-std::shared_ptr<const SelectedTokens> read_selected(const GroupReader& layer, int tokens) {
+std::shared_ptr<const SelectedTokens> read_selected(const GroupReader& layer, const LayerInfo& info,
+                                                    int tokens) {
   const auto shape = shape_of_selected(layer, tokens);
   if (!shape) return nullptr;
   const auto numbers = read_list<std::int32_t>(layer.dataset(kSelected),
@@ -68,8 +69,20 @@ std::shared_ptr<const SelectedTokens> read_selected(const GroupReader& layer, in
   const Fail fail = [&](const std::string& expected, const std::string& found) {
     layer.place().child(kSelected).fail(expected, found, layer.fix());
   };
-  return std::make_shared<SelectedTokens>(
+  const auto selected = std::make_shared<SelectedTokens>(
       selected_of_rows(numbers, static_cast<std::size_t>(shape->back()), fail));
+  for (int step = 0; step < tokens; ++step) {
+    const std::int32_t last = selected->at(step).back();
+    if (info.sliding_window && step - last >= *info.sliding_window) {
+      fail(fmt::format("a token in the sliding window of {}", *info.sliding_window),
+           fmt::format("{} at most at [{}]", last, step));
+    }
+    if (info.attention_chunk && last / *info.attention_chunk != step / *info.attention_chunk) {
+      fail(fmt::format("a token in the chunk of {}", *info.attention_chunk),
+           fmt::format("{} at most at [{}]", last, step));
+    }
+  }
+  return selected;
 }
 
 SelectedTokens selected_of_rows(std::span<const std::int32_t> rows, std::size_t width,

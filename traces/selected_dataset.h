@@ -9,6 +9,7 @@
 
 #include "traces/hdf5/group_reader.h"
 #include "traces/selected_tokens.h"
+#include "traces/trace.h"
 
 namespace kvsim {
 
@@ -19,8 +20,9 @@ namespace kvsim {
 std::optional<std::vector<int>> shape_of_selected(const GroupReader& layer, int tokens);
 
 /// Null if it is not there. Throws DataError unless each step selects at least one token, ascending
-/// and none later than itself.
-std::shared_ptr<const SelectedTokens> read_selected(const GroupReader& layer, int tokens);
+/// and none later than itself, the last one inside the window and the chunk of the layer.
+std::shared_ptr<const SelectedTokens> read_selected(const GroupReader& layer, const LayerInfo& info,
+                                                    int tokens);
 
 /// The same of rows of so many numbers. Calls `fail`, which throws, with what was expected and what
 /// was found; the steps begin at `first_step`.

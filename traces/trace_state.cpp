@@ -72,8 +72,9 @@ std::shared_ptr<const SelectedTokens> Trace::File::selection(const SequenceInfo&
                                                              const LayerInfo& layer) {
   if (!layer.has(Dataset::selected)) return nullptr;
   return cache.selection(sequence.name, layer.index, [&] {
-    return with_hdf5(
-        [&] { return read_selected(layer_group(*root, sequence, layer), sequence.num_tokens); });
+    return with_hdf5([&] {
+      return read_selected(layer_group(*root, sequence, layer), layer, sequence.num_tokens);
+    });
   });
 }
 

@@ -84,11 +84,11 @@ std::size_t num_tables(const ReplayShape& shape) {
   return (shape.losses ? 1 : 0) + (shape.oracles ? 3 : 0);
 }
 
-/// Tokens, and so many rows of the vectors.
+/// Tokens, those that the model selects, and so many rows of the vectors.
 std::size_t recorded_memory(const ReplayShape& shape, std::size_t rows) {
   const std::size_t values = shape.reads_values ? shape.value_dim : 0;
   return rows * ((shape.group_size + 1) * shape.head_dim + values) * kNumber +
-         shape.num_tokens * sizeof(std::int32_t);
+         shape.num_tokens * (1 + shape.most_selected) * sizeof(std::int32_t);
 }
 
 }  // namespace
@@ -98,7 +98,8 @@ ReplayShape shape_of(const SelectedUnit& unit) {
   return {.num_tokens = size(unit.num_tokens),
           .group_size = size(unit.shape.group_size()),
           .head_dim = size(unit.shape.head_dim),
-          .value_dim = size(unit.shape.value_dim)};
+          .value_dim = size(unit.shape.value_dim),
+          .most_selected = size(unit.most_selected)};
 }
 
 std::size_t read_memory(const ReplayShape& shape) {

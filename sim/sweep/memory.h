@@ -21,6 +21,7 @@ struct ReplayShape {
   std::size_t stored_forms = 0;      ///< different quantisations among the configurations
   std::size_t gradient_samples = 0;  ///< recorded gradients
   std::size_t hidden = 0;            ///< columns of a recorded output projection
+  std::size_t most_selected = 0;     ///< tokens that the model selects at a step
   std::size_t error_stride = 1;      ///< see Protocol
   std::size_t samples = 0;           ///< the same; above 0 without has_reference
   bool has_reference = true;

@@ -68,7 +68,7 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
                          .shape = shape_of_units(sequence, layer),
                          .sliding_window = layer.sliding_window,
                          .attention_chunk = layer.attention_chunk,
-                         .has_selected_tokens = layer.has(Dataset::selected)});
+                         .most_selected = layer.width(Dataset::selected)});
       }
     }
   }

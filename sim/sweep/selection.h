@@ -23,7 +23,7 @@ struct SelectedUnit {
   LayerShape shape = {};  ///< with the query heads of all layers that read the unit
   std::optional<int> sliding_window = {};
   std::optional<int> attention_chunk = {};
-  bool has_selected_tokens = false;  ///< SelectedTokens
+  int most_selected = 0;  ///< tokens that the model selects at a step; 0: it sees all
 };
 
 /// The selected units, ordered by sequence, layer and KV head. A layer or head that is missing in

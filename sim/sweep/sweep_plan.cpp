@@ -42,7 +42,7 @@ void check_rotation(const Spec& policy, const Trace& trace, const SelectedUnit& 
 void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
                   const Rules& rules) {
   if (!rules.rest) return;
-  if (unit.has_selected_tokens) {
+  if (unit.most_selected > 0) {
     throw DataError(fmt::format(
         "{}: sequence '{}', layer {}: expected a layer that sees all tokens for {}, since evicted "
         "ones have one entry together, found one that selects; leave +rest out, or select other "

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import kvsim
-from kvsim.model.selection import padded, take_selection
+from kvsim.model.selection import padded, selection_of_mask, take_selection
 from kvsim.report.numbers.attention import read_head
 from record_zoo import GROUPED, _config, generate, tokens, verify_with_program
 from record_zoo import padded as padded_texts
@@ -187,12 +187,25 @@ def test_a_text_that_outgrows_the_selection_has_all_tokens_before(make, model, t
 
 def test_one_selection_of_blocks_is_of_all_heads():
     module = types.SimpleNamespace(layer_idx=3, indexer=types.SimpleNamespace(block_size=2))
-    key = torch.zeros(1, 2, 5, 4)
     blocks = torch.tensor([[[[2, 0]], [[0, 2]]]])  # of the one step of two KV heads
-    found = take_selection(module, {"block_indices": blocks}, key)
+    found = take_selection(module, {"block_indices": blocks}, 5)
     assert found.tolist() == [[[True, True, False, False, True]]]
     with pytest.raises(kvsim.RecordError, match="layer 3 selects other tokens for each KV head"):
-        take_selection(module, {"block_indices": torch.tensor([[[[2, 0]], [[1, 0]]]])}, key)
+        take_selection(module, {"block_indices": torch.tensor([[[[2, 0]], [[1, 0]]]])}, 5)
+    with pytest.raises(kvsim.RecordError, match="layer 3 selects number 5 of 5"):
+        take_selection(module, {"indices": torch.tensor([[[2, 5]]])}, 5)
+
+
+def test_a_mask_of_other_numbers_or_by_head_is_no_selection():
+    module = types.SimpleNamespace(indexer=None)
+    mask = torch.ones(1, 2, 3, 3).tril().bool()
+    assert selection_of_mask(module, mask, 3).tolist() == mask[:, 0].tolist()
+    by_head = mask.clone()
+    by_head[0, 1, 2, 0] = False
+    bias = torch.zeros(1, 1, 3, 3) - 2
+    for other in (by_head, bias, None):
+        assert selection_of_mask(module, other, 3) is None
+    assert selection_of_mask(types.SimpleNamespace(), mask, 3) is None
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])

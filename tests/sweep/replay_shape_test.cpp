@@ -42,4 +42,11 @@ TEST_CASE("values are in the estimate of memory if the reference or a policy rea
   CHECK(with_values - replay_memory(shape) == shape.num_tokens * shape.value_dim * sizeof(float));
 }
 
+TEST_CASE("what the model selects is in the estimate of memory") {
+  ReplayShape shape = shape_of("h2o");
+  const std::size_t without = replay_memory(shape);
+  shape.most_selected = 8;
+  CHECK(replay_memory(shape) - without == shape.num_tokens * 8 * sizeof(std::int32_t));
+}
+
 }  // namespace kvsim::replay_shape_test

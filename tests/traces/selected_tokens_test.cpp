@@ -35,11 +35,10 @@ void write_selecting(const std::filesystem::path& file, const LayerAttributes& a
   writer.begin_sequence("a", kSmallTokens, 0, "", {});
   for (const int layer : {0, 1}) {
     const LayerNumbers numbers = numbered_layer(small_header(), kSmallTokens, layer);
-    if (layer == 1 && attributes.kv_from) {
-      writer.write_layer(layer, numbers.query, {}, {}, numbers.output, attributes);
-    } else {
-      writer.write_layer(layer, numbers.query, numbers.key, numbers.value, numbers.output);
-    }
+    const bool has_cache = layer == 0 || !attributes.kv_from;
+    writer.write_layer(layer, numbers.query, has_cache ? numbers.key : std::vector<Matrix>(),
+                       has_cache ? numbers.value : std::vector<Matrix>(), numbers.output,
+                       layer == 0 ? LayerAttributes() : attributes);
     if (layer == 1) writer.write_selected(halves());
   }
   writer.close();
@@ -110,6 +109,21 @@ TEST_CASE("a selection that no model makes is refused with its place") {
   refused(3, 2, 2, "ascending tokens", "2, then 2 at [3]");
   refused(1, -1, 0, "a token that the step selects", "-1 alone at [1]");
   refused(1, -1, -1, "a token that the step selects", "-1 alone at [1]");
+}
+
+TEST_CASE("a step selects a token inside its window and its chunk") {
+  const TemporaryFolder folder;
+  std::vector<std::int32_t> rows;
+  for (int step = 0; step < kSmallTokens; ++step) rows.insert(rows.end(), {step / 2, -1});
+  write_selecting(folder / "t.h5", {.sliding_window = 2});
+  replace_selected(folder / "t.h5", rows);
+  CHECK_THROWS_WITH(
+      Trace(folder / "t.h5"),
+      Contains("expected a token in the sliding window of 2, found 1 at most at [3]"));
+  write_selecting(folder / "t.h5", {.attention_chunk = 3});
+  replace_selected(folder / "t.h5", rows);
+  CHECK_THROWS_WITH(Trace(folder / "t.h5"),
+                    Contains("expected a token in the chunk of 3, found 1 at most at [3]"));
 }
 
 TEST_CASE("a selection of another type or length is refused") {

@@ -13,7 +13,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ..errors import RecordError, RecordWarning
-from .selection import selects_by_mask, take_selection
+from .selection import selection_of_mask, take_selection
 
 PREFIX = "kvsim_"  # of the registered name; the name of the attention that computes follows
 SOFTCAP = "attn_logit_softcapping"
@@ -237,12 +237,13 @@ def _intercepted(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention])
         **options: Any,
     ) -> Result:
         attention = choose(module, options)
-        selected = take_selection(module, options, key)
+        selected = take_selection(module, options, key.shape[2])
+        shown = selection_of_mask(module, attention_mask, key.shape[2])
         call = Call(module, query, key, value, attention_mask, options, attention)
         if selected is not None:
             call = _selecting(call, selected)
-        elif attention_mask is not None and selects_by_mask(module):
-            shown = shown_by(attention_mask, key.shape[2])[:, 0]
+        elif shown is not None:
+            shown = shown.expand(query.shape[0], -1, -1)
             call = replace(call, selected=shown, outer_mask=attention_mask)
         if _intercept is None:
             return call.attend()

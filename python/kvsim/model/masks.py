@@ -70,7 +70,7 @@ def is_expressible(
         queries = torch.arange(first_query + start, first_query + end, device=mask.device)
         first = padding + reach.first_of((queries - padding).clamp(min=0))
         expected = (keys <= queries[:, None]) & (keys >= first[..., None])
-        visible = _visible(mask[:, 0, start:end, :num_keys])
+        visible = booleans_of(mask[:, 0, start:end, :num_keys])
         if visible is None:
             return False
         wrong = visible != (expected & real[:, None, first_key:])
@@ -79,8 +79,11 @@ def is_expressible(
     return True
 
 
-def _visible(rows: torch.Tensor) -> torch.Tensor | None:
-    """The mask as booleans. None if it holds other numbers, such as a bias by distance."""
+def booleans_of(rows: torch.Tensor) -> torch.Tensor | None:
+    """The mask as booleans, true for what it shows.
+
+    None if it holds other numbers, such as a bias by distance.
+    """
     if rows.dtype == torch.bool:
         return rows
     visible = rows == 0

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from ..errors import RecordError
+from .masks import booleans_of
 
 TOKENS, BLOCKS = "indices", "block_indices"  # options of attention that hold a selection
 
 
 def take_selection(
-    module: torch.nn.Module, options: dict[str, Any], key: torch.Tensor
+    module: torch.nn.Module, options: dict[str, Any], num_keys: int
 ) -> torch.Tensor | None:
     """Takes the selection out of the options of an attention call.
 
@@ -21,9 +22,8 @@ def take_selection(
     the options hold none. Raises RecordError if KV heads select differently.
     """
     tokens, blocks = options.pop(TOKENS, None), options.pop(BLOCKS, None)
-    num_keys = key.shape[2]
     if tokens is not None:
-        return _marked(tokens, num_keys)
+        return _marked(module, tokens, num_keys)
     if blocks is None:
         return None
     if not bool((blocks.sort(-1).values == blocks[:, :1].sort(-1).values).all()):
@@ -32,19 +32,34 @@ def take_selection(
             "selection per layer"
         )
     size = module.indexer.block_size
-    marked = _marked(blocks[:, 0], -(-num_keys // size))
+    marked = _marked(module, blocks[:, 0], -(-num_keys // size))
     return marked.repeat_interleave(size, dim=-1)[..., :num_keys]
 
 
-def selects_by_mask(module: torch.nn.Module) -> bool:
-    """Whether the mask that the module attends with may be of tokens that it selects."""
-    return hasattr(module, "indexer")
+def selection_of_mask(
+    module: torch.nn.Module, mask: torch.Tensor | None, num_keys: int
+) -> torch.Tensor | None:
+    """What a module that has an indexer sees by a mask, which may be what it selects.
+
+    Boolean [batch or 1, queries, keys]; None: it has no indexer, or the mask is none of booleans
+    that is the same for all heads.
+    """
+    if not hasattr(module, "indexer") or mask is None or mask.dim() != 4:
+        return None
+    if mask.shape[1] > 1 and not bool((mask == mask[:, :1]).all()):
+        return None
+    return booleans_of(mask[:, 0, :, :num_keys])
 
 
-def _marked(places: torch.Tensor, count: int) -> torch.Tensor:
+def _marked(module: torch.nn.Module, places: torch.Tensor, count: int) -> torch.Tensor:
     """Boolean [.., count], true at these places [.., K]; -1 is none."""
+    if bool((places >= count).any()):
+        raise RecordError(
+            f"layer {module.layer_idx} selects number {int(places.max())} of {count}; does its "
+            "cache hold other tokens than it selects from?"
+        )
     marked = torch.zeros(*places.shape[:-1], count + 1, dtype=torch.bool, device=places.device)
-    marked.scatter_(-1, places.long().remainder(count + 1), True)  # -1 is the last
+    marked.scatter_(-1, places.long().masked_fill(places < 0, count), True)
     return marked[..., :count]
 
 

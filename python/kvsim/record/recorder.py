@@ -151,7 +151,8 @@ class Recorder(Follower):
         for index, sequence in enumerate(self._batch):
             sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
             if layer in self._consistency.selecting:
-                sequence.select(layer, call.selected[index], step.real[index])
+                selected = None if call.selected is None else call.selected[index]
+                sequence.select(layer, selected, step.real[index])
         return result
 
     def _end_sequences(self, failed: bool) -> None:

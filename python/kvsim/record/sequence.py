@@ -87,17 +87,17 @@ class Sequence(Member):
                         "that is not finite"
                     )
 
-    def select(self, layer: int, selected: torch.Tensor, real: torch.Tensor) -> None:
+    def select(self, layer: int, selected: torch.Tensor | None, real: torch.Tensor) -> None:
         """Adds what a layer selects at the step's new tokens.
 
-        `selected` is boolean [new, columns], `real` [columns] false for padding. Tokens before the
-        first selection saw all up to themselves.
+        `selected` is boolean [new, columns], `real` [columns] false for padding. None: all tokens,
+        as those did that came before the first selection.
         """
-        rows = selected_tokens(selected, real, self.new_rows)
-        if layer not in self._selected:
-            before = range(1, self.num_tokens - len(rows) + 1)
-            self._selected[layer] = [np.arange(count, dtype=np.int32) for count in before]
-        self._selected[layer] += rows
+        rows = self._selected.setdefault(layer, [])
+        chosen = [] if selected is None else selected_tokens(selected, real, self.new_rows)
+        for token in range(len(rows), self.num_tokens - len(chosen)):
+            rows.append(np.arange(token + 1, dtype=np.int32))
+        rows += chosen
 
     def selected_by(self, layer: int) -> np.ndarray | None:
         """What each token of a layer selects, int32 [n, K], -1 behind; None: it sees all."""
