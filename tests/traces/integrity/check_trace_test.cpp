@@ -24,8 +24,8 @@ TEST_CASE("a check reads all heads of all datasets") {
   int calls = 0;
   const TraceCheck check = check_trace(Trace(full.file), [&] { ++calls; });
   CHECK(check.version == 2);
-  // Two layers of 4; sinks, selected tokens, residual, gradients, activations; the projection; 4 of spans, 3 of
-  // tokens; rope.
+  // Two layers of 4; sinks, selected tokens, residual, gradients, activations; the projection; 4 of
+  // spans, 3 of tokens; rope.
   CHECK(check.datasets == 2 * 4 + 5 + 1 + 4 + 3 + 1);
   CHECK(check.heads == 2 * (4 + 2 + 2 + 4) + (1 + 1 + 1 + 8 + 1) + 1 + 4 + 3 + 1);
   CHECK(calls == check.heads);
