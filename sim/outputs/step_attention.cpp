@@ -29,12 +29,12 @@ void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> t
 
 // Tokens that the step does not see cannot be missing.
 bool MeasuredAttention::is_missing_any() const {
-  const auto held =
-      std::ranges::subrange(std::ranges::lower_bound(tokens_, first_visible_), tokens_.end());
-  if (selected_.empty()) return std::ssize(held) < step_ + 1 - first_visible_;
-  const auto visible =
-      std::ranges::subrange(std::ranges::lower_bound(selected_, first_visible_), selected_.end());
-  return !std::ranges::includes(held, visible);
+  const auto visible_of = [&](std::span<const std::int32_t> tokens) {
+    return tokens.end() - std::ranges::lower_bound(tokens, first_visible_);
+  };
+  if (selected_.empty()) return visible_of(tokens_) < step_ + 1 - first_visible_;
+  return !std::includes(tokens_.begin(), tokens_.end(), selected_.end() - visible_of(selected_),
+                        selected_.end());
 }
 
 Measurement MeasuredAttention::measure_recall() const {
