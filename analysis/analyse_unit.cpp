@@ -56,6 +56,11 @@ std::vector<std::vector<AnalysisRow>> analyse_unit(const Unit& unit,
       std::copy_if(runs.begin(), runs.end(), std::back_inserter(subject->runs),
                    [&](const PolicyRun& run) { return spec.info->accepts(run.policy); });
     }
+    if (spec.info->spans_heads) {
+      std::copy_if(options.layer_runs.begin(), options.layer_runs.end(),
+                   std::back_inserter(subject->layer_runs),
+                   [&](const LayerRun& run) { return spec.info->accepts(run.front()->policy); });
+    }
     running.push_back(spec.info->make(spec.params, *subject));
   }
   if (std::any_of(analyses.begin(), analyses.end(), reads_blocks)) {

@@ -12,9 +12,10 @@ struct AnalysisOptions {
   Protocol protocol = {};
   std::int64_t seed = 0;
   const std::atomic<bool>* interrupted =
-      nullptr;                          ///< checked once per block; true: throw Interrupted
-  const LayerStream* stream = nullptr;  ///< of Subject
-  ReadRows read_rows = {};              ///< of Subject
+      nullptr;                            ///< checked once per block; true: throw Interrupted
+  const LayerStream* stream = nullptr;    ///< of Subject
+  ReadRows read_rows = {};                ///< of Subject
+  std::vector<LayerRun> layer_runs = {};  ///< of Subject, of all policies
 };
 
 /// Runs the analyses on one unit and returns their rows, parallel to `analyses`. `runs` are replays

@@ -31,6 +31,9 @@ struct PolicyRun {
   Amounts amounts = {};  ///< of an estimator: Outcome::amounts
 };
 
+/// The replays of all KV heads of a layer under one policy at one budget, head by head.
+using LayerRun = std::vector<const PolicyRun*>;
+
 /// What an analysis of one unit may read in addition to the attention blocks.
 struct Subject {
   const Unit& unit;
@@ -53,6 +56,10 @@ struct Subject {
   /// Shows a dataset of the layer as a whole. Set for an analysis with AnalysisInfo::of_layer at
   /// the one unit that stands for its layer, the first recorded KV head; else null.
   ReadRows read_rows = {};
+
+  /// The replays of the whole layer, in the order of `runs`. Set for an analysis with
+  /// AnalysisInfo::spans_heads at the one unit that stands for its layer; else empty.
+  std::vector<LayerRun> layer_runs = {};
 
   /// The first step that a replay measures.
   int first_measured() const { return protocol.first_measured(unit.prompt_length); }
@@ -112,6 +119,7 @@ struct AnalysisInfo {
   bool reads_attention = true;
   std::vector<Dataset> needs = {};  ///< what the trace must hold
   bool of_layer = false;            ///< needs Subject::read_rows
+  bool spans_heads = false;         ///< its rows are of layers: needs Subject::layer_runs
   bool needs_stream = false;        ///< needs Subject::stream, so the trace must hold all heads
   bool needs_spans = false;         ///< the trace must hold needles, and answers to predict
   bool reads_selections = false;    ///< needs Trajectory::selected
@@ -169,7 +177,7 @@ bool replays_policies(const AnalysisInfo& info);
 
 /// The table of an analysis: trace_id, sequence, layer, query_head and its own key columns are the
 /// key; kv_head, its other columns, trace, kvsim_version and, if it replays_policies(), policy_code
-/// follow.
+/// follow. With AnalysisInfo::spans_heads there are no query_head and kv_head.
 TableSchema schema_of(const AnalysisInfo& info);
 
 }  // namespace kvsim

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -93,6 +94,26 @@ void check_layers(const AnalysisInfo& info, const SweepPlan& plan) {
   }
 }
 
+/// A row of a whole layer needs all its heads among those of the plan.
+void check_whole_layers(const AnalysisInfo& info, const SweepPlan& plan) {
+  if (!info.spans_heads) return;
+  using Layer = std::tuple<std::size_t, std::string, int>;
+  std::map<Layer, int> heads;
+  for (const PlannedUnit& unit : plan.units) {
+    ++heads[{unit.trace, unit.unit.name.sequence, unit.unit.name.layer}];
+  }
+  for (const PlannedUnit& unit : plan.units) {
+    const UnitName& name = unit.unit.name;
+    const int found = heads.at({unit.trace, name.sequence, name.layer});
+    const int expected = unit.unit.shape.num_kv_heads;
+    if (found == expected) continue;
+    throw UsageError(fmt::format(
+        "analysis {}: expected all {} KV heads of layer {} of sequence {}, which its rows are of, "
+        "found {}; leave --heads out, or the analysis",
+        info.name, expected, name.layer, name.sequence, found));
+  }
+}
+
 void check_stream(const AnalysisInfo& info, const SweepPlan& plan) {
   if (!info.needs_stream) return;
   for (const PlannedUnit& unit : plan.units) {
@@ -124,6 +145,7 @@ void check_traces(const AnalysisInfo& info, const SweepPlan& plan) {
   check_datasets(info, plan);
   check_spans(info, plan);
   check_layers(info, plan);
+  check_whole_layers(info, plan);
   check_stream(info, plan);
 }
 

@@ -4,15 +4,6 @@
 #include <span>
 
 namespace kvsim {
-namespace {
-
-/// How many of the tokens that a step sees stand before it.
-std::size_t num_before(const std::vector<std::int32_t>& visible, int step) {
-  return visible.size() - (!visible.empty() && visible.back() == step ? 1 : 0);
-}
-
-}  // namespace
-
 AttentionSample::AttentionSample(const Subject& subject, int size, int first_step)
     : seed_(random_bits(unit_seed(static_cast<std::uint64_t>(subject.seed), subject.unit.name),
                         "attention sample")),
@@ -20,7 +11,7 @@ AttentionSample::AttentionSample(const Subject& subject, int size, int first_ste
       heads_(subject.unit.query.size()) {
   double entries = 0;
   for (int step = first_step_; step < subject.unit.num_tokens(); ++step) {
-    entries += static_cast<double>(num_before(visible_tokens(subject.unit, step), step));
+    entries += num_visible(subject.unit, step) - is_visible(subject.unit, step, step);
   }
   rate_ = entries == 0 ? 0 : std::min(1.0, size / entries);
 }
@@ -31,7 +22,8 @@ void AttentionSample::add(const AttentionRow& row) {
   if (sum == 0) return;  // token t, or a sink, has all of the attention
   const std::uint64_t of_row = random_bits(random_bits(seed_, static_cast<std::uint64_t>(row.head)),
                                            static_cast<std::uint64_t>(row.step));
-  const auto before = std::span(row.visible).first(num_before(row.visible, row.step));
+  std::span<const std::int32_t> before = row.visible;
+  if (!before.empty() && before.back() == row.step) before = before.first(before.size() - 1);
   for (const std::int32_t j : before) {
     const std::uint64_t bits = random_bits(of_row, static_cast<std::uint64_t>(j));
     if (static_cast<double>(bits) >= rate_ * 0x1p64) continue;

@@ -38,6 +38,7 @@ namespace kvsim {
   ANALYSIS(evictions)            \
   ANALYSIS(anatomy)              \
   ANALYSIS(overlap)              \
+  ANALYSIS(fragmentation)        \
   ANALYSIS(predicted_kl_steps)   \
   ANALYSIS(span_retention)       \
   ANALYSIS(regression)
@@ -176,12 +177,16 @@ TableSchema schema_of(const AnalysisInfo& info) {
   if (!info.notes.empty()) schema.shows += "; " + info.notes;
   schema.columns = {
       text_column("trace_id", "the trace: its trace_id, or the SHA-256 of the file").key(),
-      text_column("sequence", "the recorded text").key(), integer_column("layer", "0-based").key(),
-      integer_column("query_head", "0-based within the layer").key()};
+      text_column("sequence", "the recorded text").key(), integer_column("layer", "0-based").key()};
+  if (!info.spans_heads) {
+    schema.columns.push_back(integer_column("query_head", "0-based within the layer").key());
+  }
   const auto first_other = info.columns.begin() + num_keys(info);
   schema.columns.insert(schema.columns.end(), info.columns.begin(), first_other);
-  schema.columns.push_back(
-      integer_column("kv_head", "the KV head that the query head reads, 0-based"));
+  if (!info.spans_heads) {
+    schema.columns.push_back(
+        integer_column("kv_head", "the KV head that the query head reads, 0-based"));
+  }
   schema.columns.insert(schema.columns.end(), first_other, info.columns.end());
   schema.columns.push_back(text_column("trace", "the file, as it was named"));
   schema.columns.push_back(text_column("kvsim_version", "the version that wrote the row"));

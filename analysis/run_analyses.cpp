@@ -48,9 +48,25 @@ UnitRuns replay_all(const SweepPlan& plan, const Backend& backend,
   return runs;
 }
 
-bool looks_at_streams(const std::vector<AnalysisSpec>& analyses) {
+bool any_of(const std::vector<AnalysisSpec>& analyses, bool AnalysisInfo::*trait) {
   return std::any_of(analyses.begin(), analyses.end(),
-                     [](const AnalysisSpec& spec) { return spec.info->needs_stream; });
+                     [&](const AnalysisSpec& spec) { return spec.info->*trait; });
+}
+
+bool looks_at_streams(const std::vector<AnalysisSpec>& analyses) {
+  return any_of(analyses, &AnalysisInfo::needs_stream);
+}
+
+/// The replays of the layer of `unit`, whose heads stand one after the other. All heads have the
+/// same ones in the same order.
+std::vector<LayerRun> layer_runs_of(const UnitRuns& runs, const PlannedUnit& unit) {
+  std::vector<LayerRun> of_layer;
+  for (const auto& [planned, of_unit] : runs) {
+    if (planned->unit.name.layer != unit.unit.name.layer) continue;
+    of_layer.resize(of_unit.size());
+    for (std::size_t run = 0; run < of_unit.size(); ++run) of_layer[run].push_back(&of_unit[run]);
+  }
+  return of_layer;
 }
 
 bool looks_at_replays(const AnalysisPlan& plan) {
@@ -70,9 +86,12 @@ std::size_t stream_bytes(const AnalysisPlan& plan) {
   return largest * std::max(1, plan.sweep.request.threads);
 }
 
-/// What is analysed together: units whose replays or whose layer's stream are computed together.
+/// What is analysed together: units whose replays or whose layer's stream are computed together,
+/// and those of a layer of which a row is.
 Grain grain_of(const AnalysisPlan& plan) {
-  Grain grain = looks_at_streams(plan.analyses) ? Grain::layer : Grain::head;
+  const bool by_layer =
+      looks_at_streams(plan.analyses) || any_of(plan.analyses, &AnalysisInfo::spans_heads);
+  Grain grain = by_layer ? Grain::layer : Grain::head;
   if (!looks_at_replays(plan)) return grain;
   for (const SweepJob& job : jobs_of(plan.sweep)) {
     if (job.units.size() == 1 && !job.needs_profiles) continue;
@@ -109,14 +128,16 @@ std::string code_of(const PolicyCodes& codes, const AnalysisInfo& info, const An
 std::vector<Value> full_row(const Trace& trace, const Unit& unit, const AnalysisInfo& info,
                             const AnalysisRow& row, const PolicyCodes& codes) {
   const UnitName& name = unit.name;
-  constexpr std::size_t kCommonColumns = 8;
+  constexpr std::size_t kCommonColumns = 8;  // at most
   std::vector<Value> values;
   values.reserve(kCommonColumns + row.values.size());
-  values.insert(values.end(), {Value(trace.id()), name.sequence, std::int64_t{name.layer},
-                               std::int64_t{name.kv_head * unit.group_size() + row.head}});
+  values.insert(values.end(), {Value(trace.id()), name.sequence, std::int64_t{name.layer}});
+  if (!info.spans_heads) {
+    values.emplace_back(std::int64_t{name.kv_head * unit.group_size() + row.head});
+  }
   const auto first_other = row.values.begin() + num_keys(info);
   values.insert(values.end(), row.values.begin(), first_other);
-  values.emplace_back(std::int64_t{name.kv_head});
+  if (!info.spans_heads) values.emplace_back(std::int64_t{name.kv_head});
   values.insert(values.end(), first_other, row.values.end());
   values.emplace_back(trace.file().string());
   values.emplace_back(version());
@@ -126,9 +147,8 @@ std::vector<Value> full_row(const Trace& trace, const Unit& unit, const Analysis
 
 /// The tables of one unit.
 std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& planned,
-                               const Unit& unit, const std::vector<PolicyRun>& runs,
-                               const Backend& backend, LayerStreams& streams,
-                               const std::atomic<bool>& interrupted) {
+                               const Unit& unit, const UnitRuns& runs, const Backend& backend,
+                               LayerStreams& streams, const std::atomic<bool>& interrupted) {
   const Trace& trace = plan.sweep.traces[planned.trace];
   AnalysisOptions options{.protocol = plan.sweep.request.protocol,
                           .seed = plan.sweep.request.seed,
@@ -137,11 +157,12 @@ std::vector<TableRows> analyse(const AnalysisPlan& plan, const PlannedUnit& plan
     options.read_rows = [&](Dataset dataset, const SeeRows& see) {
       trace.read_rows(dataset, unit.name.sequence, unit.name.layer, see);
     };
+    options.layer_runs = layer_runs_of(runs, planned);
   }
   if (looks_at_streams(plan.analyses)) {
     options.stream = &streams.at(unit.name.sequence, unit.name.layer);
   }
-  auto results = analyse_unit(unit, plan.analyses, runs, options, backend);
+  auto results = analyse_unit(unit, plan.analyses, runs.at(&planned), options, backend);
   PolicyCodes codes;
   for (const Spec& policy : plan.sweep.request.policies) codes[policy.text()] = policy_code(policy);
   std::vector<TableRows> tables;
@@ -255,8 +276,7 @@ void run_analyses(AnalysisPlan& plan, const Backend& backend, const std::atomic<
     };
     const auto look = [&](std::size_t i, const Unit& unit) {
       const PlannedUnit& planned = planned_of(i);
-      const auto tables =
-          analyse(plan, planned, unit, runs.at(&planned), backend, streams, interrupted);
+      const auto tables = analyse(plan, planned, unit, runs, backend, streams, interrupted);
       const std::lock_guard<std::mutex> lock(reporting);
       finished(planned, tables);
     };

@@ -22,7 +22,10 @@ TableSchema unit_schema() {
        integer_column("attention_chunk",
                       "and while floor(j / chunk) = floor(t / chunk); NULL: none"),
        integer_column("has_sink_logit",
-                      "1 if a learned sink takes attention and gives no value, else 0")}};
+                      "1 if a learned sink takes attention and gives no value, else 0"),
+       integer_column("most_selected",
+                      "the most tokens that the model itself selects at a step, which sees no "
+                      "others; NULL: it sees all")}};
 }
 
 std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
@@ -32,6 +35,8 @@ std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
   if (unit.sliding_window) window = *unit.sliding_window;
   std::optional<std::int64_t> chunk;
   if (unit.attention_chunk) chunk = *unit.attention_chunk;
+  std::optional<std::int64_t> most_selected;
+  if (unit.selected) most_selected = unit.selected->most();
   return {trace.id(),
           unit.name.sequence,
           std::int64_t{unit.name.layer},
@@ -45,7 +50,8 @@ std::vector<Value> unit_row(const Trace& trace, const Unit& unit) {
           value_of(softcap),
           value_of(window),
           value_of(chunk),
-          std::int64_t{!unit.sink_logit.empty()}};
+          std::int64_t{!unit.sink_logit.empty()},
+          value_of(most_selected)};
 }
 
 }  // namespace kvsim

@@ -96,10 +96,7 @@ SelectedTokens selected_of_rows(std::span<const std::int32_t> rows, std::size_t 
 }
 
 std::vector<std::int32_t> padded_rows(const SelectedTokens& selection) {
-  std::size_t width = 0;
-  for (int step = 0; step < selection.num_steps(); ++step) {
-    width = std::max(width, selection.at(step).size());
-  }
+  const auto width = static_cast<std::size_t>(selection.most());
   std::vector<std::int32_t> rows(width * static_cast<std::size_t>(selection.num_steps()), kNone);
   for (int step = 0; step < selection.num_steps(); ++step) {
     std::ranges::copy(selection.at(step), rows.begin() + static_cast<std::ptrdiff_t>(width) * step);

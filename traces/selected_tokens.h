@@ -23,6 +23,9 @@ class SelectedTokens {
 
   bool contains(int step, std::int32_t token) const;
 
+  /// The most that a step selects.
+  int most() const;
+
  private:
   std::vector<std::int32_t> tokens_;  // of all steps, one after the other
   std::vector<std::size_t> ends_;     // per step

@@ -102,6 +102,7 @@ class SubGenBound final : public RowAnalysis {
     if (unit().logit_softcap) broken.emplace_back("logits are capped");
     if (unit().sliding_window) broken.emplace_back("a window hides tokens");
     if (unit().attention_chunk) broken.emplace_back("chunks hide tokens");
+    if (unit().selected) broken.emplace_back("the model selects tokens");
     const Rules rules = run.policy.rules({.budget = run.budget});
     if (rules.protect_first + rules.protect_newest > 0) broken.emplace_back("tokens are protected");
     const auto within = std::upper_bound(errors.begin(), errors.end(), epsilon_) - errors.begin();

@@ -36,7 +36,7 @@ class Sparsity final : public RowAnalysis {
     for (std::size_t head = 0; head < heads_.size(); ++head) {
       heads_[head].small = small[head];
       for (int step = 0; step < unit().num_tokens(); ++step) {
-        heads_[head].visible += step + 1 - first_visible(unit(), step);
+        heads_[head].visible += num_visible(unit(), step);
       }
     }
   }

@@ -37,7 +37,7 @@ class StepFunctions {
                 bool accumulates)
       : unit_(unit), row_(row), score_(score), accumulates_(accumulates) {
     TokenSums all = nothing();
-    for (int j = row.first_visible; j <= row.step; ++j) add(j, all);
+    for (const std::int32_t j : row.visible) add(j, all);
     output_ = all.weighted_value / row.weight_sum();
     of_all_ = values(all);
   }

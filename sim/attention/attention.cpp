@@ -173,6 +173,13 @@ bool is_visible(const Unit& unit, int step, int token) {
   return !unit.selected || unit.selected->contains(step, token);
 }
 
+int num_visible(const Unit& unit, int step) {
+  const int begin = first_visible(unit, step);
+  if (!unit.selected) return step + 1 - begin;
+  const auto tokens = unit.selected->at(step);
+  return static_cast<int>(tokens.end() - std::ranges::lower_bound(tokens, begin));
+}
+
 std::vector<std::int32_t> visible_tokens(const Unit& unit, int step) {
   const int begin = first_visible(unit, step);
   if (unit.selected) {

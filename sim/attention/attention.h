@@ -87,6 +87,9 @@ int first_visible(const Unit& unit, int step);
 /// layer and, where the model selects, selected.
 bool is_visible(const Unit& unit, int step, int token);
 
+/// How many tokens a step sees.
+int num_visible(const Unit& unit, int step);
+
 /// The tokens that a step sees, ascending.
 std::vector<std::int32_t> visible_tokens(const Unit& unit, int step);
 

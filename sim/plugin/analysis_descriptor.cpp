@@ -7,6 +7,7 @@
 #include "sim/base/errors.h"
 #include "sim/plugin/declared_parameters.h"
 #include "sim/plugin/descriptors.h"
+#include "traces/selected_dataset.h"
 
 /// What kvsim_add_row() adds to.
 struct kvsim_rows {
@@ -94,6 +95,12 @@ class CAnalysis final : public Analysis {
     unit.token_ids = unit_.token_ids.empty() ? nullptr : unit_.token_ids.data();
     unit.attention_chunk = unit_.attention_chunk.value_or(0);
     unit.sink_logits = unit_.sink_logit.empty() ? nullptr : unit_.sink_logit.data();
+    std::vector<std::int32_t> selected;
+    if (unit_.selected) {
+      selected = padded_rows(*unit_.selected);
+      unit.selected = selected.data();
+      unit.most_selected = unit_.selected->most();
+    }
     const std::int32_t result =
         function_.analyze(&unit, numbers_.data(), add_row_or_keep_error, &rows);
     if (!rows.error.empty()) fail(fmt::format("a row is wrong: {}", rows.error));

@@ -56,6 +56,8 @@ void CPolicy::update(const Step& step, std::span<double> scores) {
     seen.num_queries = size(step.queries.size());
     seen.queries = rows_of(step.queries, queries_);
   }
+  if (!step.selected.empty()) seen.selected = step.selected.data();
+  seen.num_selected = size(step.selected.size());
   if (const std::int32_t result = function_.update(&seen, scores.data(), state_.get());
       result != 0) {
     throw DataError(

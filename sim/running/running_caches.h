@@ -97,6 +97,7 @@ class RunningCaches {
   std::span<const std::unique_ptr<RunningUnit>> units_of(std::size_t layer) const;
   void check_shape(const Rules& rules) const;
   void require_whole() const;
+  void check_selects(const ModelLayer& layer, const LayerRows& rows) const;
   void add_selected(std::size_t layer, int first, const LayerRows& rows);
   void read_schedules(int num_tokens);
   void split_budget();

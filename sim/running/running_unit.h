@@ -32,7 +32,7 @@ class RunningUnit {
   /// Adds the queries of a reader of the layer for the tokens that append() added last.
   void append_queries(std::size_t reader, const LayerRows& rows);
 
-  /// Each step sees these tokens alone, which grow with the unit. Before its first token.
+  /// Each step sees these tokens alone, which are those of as many steps as the unit has tokens.
   void select(std::shared_ptr<const SelectedTokens> selected) {
     unit_.selected = std::move(selected);
   }

@@ -168,11 +168,15 @@ UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Ba
   }
   std::vector<Persistence> persistence(unit.query.size(), Persistence(steps));
   for_each_block(unit, steps, backend, [&](const AttentionBlock& block) {
+    std::vector<std::vector<std::int32_t>> visible;
+    for (int row = 0; row < block.num_steps; ++row) {
+      visible.push_back(visible_tokens(unit, block.first_step + row));
+    }
     for (std::size_t head = 0; head < block.heads.size(); ++head) {
       const HeadAttention& attention = block.heads[head];
       for (int row = 0; row < block.num_steps; ++row) {
         const int step = block.first_step + row;
-        persistence[head].add(attention, step, row, visible_tokens(unit, step));
+        persistence[head].add(attention, step, row, visible[row]);
         for (auto& [count, sums] : profile.attention_of_last) {
           if (step < steps - count) continue;
           for (int token = 0; token <= step; ++token) {

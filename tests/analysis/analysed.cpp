@@ -60,7 +60,9 @@ const Value& Row::at(std::string_view column) const {
 
 std::vector<Row> analyse(std::string_view spec, const Unit& unit,
                          const std::vector<PolicyRun>& runs, Mode mode, std::int64_t seed) {
-  return rows_of(spec, unit, runs, options_with(some_activation(unit.num_tokens()), mode, seed));
+  AnalysisOptions options = options_with(some_activation(unit.num_tokens()), mode, seed);
+  for (const PolicyRun& run : runs) options.layer_runs.push_back({&run});
+  return rows_of(spec, unit, runs, options);
 }
 
 std::vector<Row> analyse(std::string_view spec, const Unit& unit, const Matrix& of_layer) {

@@ -26,7 +26,8 @@ struct Row {
   }
 };
 
-/// One analysis, as a user names it ("sparsity:threshold=0.1"), of one unit with the CPU back-end.
+/// One analysis, as a user names it ("sparsity:threshold=0.1"), of one unit with the CPU back-end,
+/// which is all of its layer.
 std::vector<Row> analyse(std::string_view spec, const Unit& unit,
                          const std::vector<PolicyRun>& runs = {}, Mode mode = Mode::stream,
                          std::int64_t seed = 0);

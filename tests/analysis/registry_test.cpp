@@ -63,6 +63,7 @@ const std::map<std::string, std::string> kOther = {
     {"cluster-growth delta", "0.2r"},
     {"score-change bins", "7"},
     {"overlap intervals", "3"},
+    {"fragmentation sizes", "2/7"},
     {"predicted-kl-steps intervals", "3"},
     {"regression steps", "3"},
     {"regression l", "10"},

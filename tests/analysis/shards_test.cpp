@@ -36,7 +36,8 @@ TEST_CASE("shards of analyses are units, each once, those together that are repl
   const Case wanted =
       GENERATE(Case{"sparsity", "", 1}, Case{"evictions", "h2o;lru@pyramid", 1},
                Case{"evictions", "h2o;tova:scope=layer", 2}, Case{"residual-similarity", "", 2},
-               Case{"evictions", "spatten", 4}, Case{"evictions", "h2o@persistence", 4});
+               Case{"fragmentation", "h2o", 2}, Case{"evictions", "spatten", 4},
+               Case{"evictions", "h2o@persistence", 4});
   // Residual streams make every layer one that is replayed as a whole.
   const bool has_stream = wanted.what == "residual-similarity";
   write_random_trace(folder / "t.h5", 1, kPrompt, has_stream ? 9 : 0);

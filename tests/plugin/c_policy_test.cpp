@@ -22,6 +22,7 @@ struct SomeStep {
   std::vector<float> first_query{5, 6};
   std::vector<float> second_query{7, 8};
   std::vector<std::span<const float>> queries{first_query, second_query};
+  std::vector<std::int32_t> selected;
   std::vector<double> scores{3, 2, 1};
 
   void run(CPolicy& policy) {
@@ -31,6 +32,7 @@ struct SomeStep {
                    .keys = {keys.data(), kDim, tokens},
                    .values = {values.data(), 1, tokens},
                    .queries = queries,
+                   .selected = selected,
                    .overflow = 1},
                   scores);
   }
@@ -105,6 +107,19 @@ TEST_CASE("a function of C sees vectors of the cache alone, and only those that 
   CHECK(last_seen.head_dim == 2);
   CHECK(last_seen.value_dim == 1);
   CHECK(last_seen.num_queries == 2);
+}
+
+TEST_CASE("a function of C sees what the model selected") {
+  SomeStep step;
+  CPolicy policy({.owner = "policy mine", .update = look});
+  step.run(policy);
+  CHECK(last_seen.selected == nullptr);
+  CHECK(last_seen.num_selected == 0);
+  step.selected = {1, 3};
+  step.run(policy);
+  REQUIRE(last_seen.num_selected == 2);
+  CHECK(last_seen.selected[0] == 1);
+  CHECK(last_seen.selected[1] == 3);
 }
 
 TEST_CASE("what a function of C returns but 0 is an error that names policy, number and step") {

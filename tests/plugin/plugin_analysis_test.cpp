@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "analysis/run_analyses.h"
 #include "sim/base/errors.h"
 #include "tests/plugin/plugin_files.h"
+#include "tests/support/small_trace.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
@@ -60,6 +62,32 @@ TEST_CASE("plugin: NaN from an analysis is NULL, and its rows say which query he
     CHECK(std::get<std::int64_t>(row[3]) % 2 == 1);
     CHECK(std::holds_alternative<std::monostate>(row[6]));
   }
+}
+
+TEST_CASE("plugin: an analysis sees what the model selects") {
+  load_plugin(plugin_file("probe"));
+  const TemporaryFolder folder;
+  const auto file = folder / "trace.h5";
+  const TraceHeader header = traces_test::small_header();
+  constexpr int kTokens = traces_test::kSmallTokens;
+  {
+    TraceWriter writer(file, header, ElementType::float32);
+    writer.begin_sequence("a", kTokens, 0, "", {});
+    const auto numbers = traces_test::numbered_layer(header, kTokens, 0);
+    writer.write_layer(0, numbers.query, numbers.key, numbers.value, numbers.output);
+    SelectedTokens selected;
+    for (std::int32_t step = 0; step < kTokens; ++step) {
+      selected.add(std::vector{std::max(0, step - 1)});
+    }
+    writer.write_selected(selected);
+    writer.close();
+  }
+  const auto tables = analysed(file, "probe-rows");
+  for (const std::vector<Value>& row : tables.at("probe_rows")) {
+    CHECK(std::get<double>(row[6]) == kTokens - 2);
+  }
+  for (const std::vector<Value>& row : tables.at("unit"))
+    CHECK(row.back() == Value(std::int64_t{1}));
 }
 
 TEST_CASE("plugin: what an analysis adds wrongly is one error that names the unit") {

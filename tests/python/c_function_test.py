@@ -126,7 +126,7 @@ def test_the_struct_is_that_of_the_header():
     declared = [name.lstrip("*") for name in declared if name.isidentifier() or name[0] == "*"]
     names = [name for name, _ in kvsim.StepStruct._fields_]
     assert [name for name in declared if name in names] == names
-    assert ctypes.sizeof(kvsim.StepStruct) == 72
+    assert ctypes.sizeof(kvsim.StepStruct) == 88
 
 
 def test_a_function_that_returns_another_number_than_0_ends_the_sweep():

@@ -135,6 +135,39 @@ def qwen4():
     return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
+def dots3():
+    """A layer that selects 8 tokens, and one with a window of 8 that does not select."""
+    torch.manual_seed(7)
+    latent = dict(
+        q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16
+    )
+    config = _config(
+        "Dots3NoteTextConfig", num_hidden_layers=2, num_key_value_heads=4, **latent,
+        **{f"swa_{name}": size for name, size in latent.items() if "rope_head" not in name},
+        swa_num_attention_heads=4, swa_num_key_value_heads=4,
+        swa_head_dim=32, sliding_window=8, layer_types=["indexed_attention", "sliding_attention"],
+        mlp_layer_types=["dense", "sparse"], n_routed_experts=4, n_shared_experts=1,
+        num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=32, head_dim=16,
+        index_topk=8, index_n_heads=4, index_head_dim=16, attention_dropout=0.0,
+    )  # fmt: skip
+    return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.mark.parametrize("mode", ["stream", "prefill"])
+def test_a_layer_that_does_not_select_keeps_its_window_where_others_select(mode, tmp_path):
+    model, ids = dots3(), tokens(5)  # which outgrow the window while they are generated
+    with kvsim.recording(model, tmp_path / "t.h5"):
+        found = generate(model, ids, 14)
+    layers = kvsim.Trace(tmp_path / "t.h5").sequences[0].layers
+    assert [layer.has_selected for layer in layers] == [True, False]
+    assert [layer.sliding_window for layer in layers] == [None, 8]
+    with kvsim.evicting(model, "full", 10, mode=mode):
+        assert torch.equal(generate(model, ids, 14), found)
+    with kvsim.evicting(model, "h2o", 5, mode=mode) as cache:
+        generate(model, ids, 14)
+    assert {len(cache.kept(layer, 0)[0]) for layer in range(2)} <= {5, 6}
+
+
 # The first hands its selection to the attention function, the second hides all else by its mask.
 NUM_SELECTED = {deepseek: lambda n: min(n, 8), qwen4: lambda n: 4 * min(n // 4, 2) + n % 4}
 
@@ -197,7 +230,7 @@ def test_one_selection_of_blocks_is_of_all_heads():
 
 
 def test_a_mask_of_other_numbers_or_by_head_is_no_selection():
-    module = types.SimpleNamespace(indexer=None)
+    module = types.SimpleNamespace(indexer=torch.nn.Identity())
     mask = torch.ones(1, 2, 3, 3).tril().bool()
     assert selection_of_mask(module, mask, 3).tolist() == mask[:, 0].tolist()
     by_head = mask.clone()
@@ -205,7 +238,7 @@ def test_a_mask_of_other_numbers_or_by_head_is_no_selection():
     bias = torch.zeros(1, 1, 3, 3) - 2
     for other in (by_head, bias, None):
         assert selection_of_mask(module, other, 3) is None
-    assert selection_of_mask(types.SimpleNamespace(), mask, 3) is None
+    assert selection_of_mask(types.SimpleNamespace(indexer=None), mask, 3) is None
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])
@@ -248,7 +281,7 @@ def test_generating_under_eviction_selects_among_what_is_kept(model, drop):
 
 
 def test_what_cannot_follow_a_selection_is_refused(model):
-    refused = pytest.raises(kvsim.UsageError, match=r"which \+rest cannot follow")
+    refused = pytest.raises(kvsim.UsageError, match=r"leave \+rest out")
     with refused, kvsim.evicting(model, "h2o+rest", 9), torch.no_grad():
         model(tokens(20))
     with pytest.raises(kvsim.DataError, match=r"found one that selects; leave \+rest out"):

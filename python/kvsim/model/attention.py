@@ -238,11 +238,10 @@ def _intercepted(choose: Callable[[torch.nn.Module, dict[str, Any]], Attention])
     ) -> Result:
         attention = choose(module, options)
         selected = take_selection(module, options, key.shape[2])
-        shown = selection_of_mask(module, attention_mask, key.shape[2])
         call = Call(module, query, key, value, attention_mask, options, attention)
         if selected is not None:
             call = _selecting(call, selected)
-        elif shown is not None:
+        elif (shown := selection_of_mask(module, attention_mask, key.shape[2])) is not None:
             shown = shown.expand(query.shape[0], -1, -1)
             call = replace(call, selected=shown, outer_mask=attention_mask)
         if _intercept is None:

@@ -44,7 +44,7 @@ def selection_of_mask(
     Boolean [batch or 1, queries, keys]; None: it has no indexer, or the mask is none of booleans
     that is the same for all heads.
     """
-    if not hasattr(module, "indexer") or mask is None or mask.dim() != 4:
+    if getattr(module, "indexer", None) is None or mask is None or mask.dim() != 4:
         return None
     if mask.shape[1] > 1 and not bool((mask == mask[:, :1]).all()):
         return None

@@ -13,6 +13,7 @@ class StepStruct(ctypes.Structure):
 
     `attention` and the other arrays are pointers: [num_tokens], keys [num_tokens, head_dim], values
     [num_tokens, value_dim], queries [num_queries, head_dim]. NULL unless the rules ask for them.
+    `selected` [num_selected] are the tokens that the model itself selected; NULL: it sees all.
 
     >>> @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(kvsim.StepStruct),
     ...                   ctypes.POINTER(ctypes.c_double), ctypes.c_void_p)
@@ -35,6 +36,8 @@ class StepStruct(ctypes.Structure):
         ("keys", ctypes.POINTER(ctypes.c_float)),
         ("values", ctypes.POINTER(ctypes.c_float)),
         ("queries", ctypes.POINTER(ctypes.c_float)),
+        ("selected", ctypes.POINTER(ctypes.c_int32)),
+        ("num_selected", ctypes.c_int32),
     )
 
 

@@ -12,7 +12,7 @@ from ..model.member import Member
 from ..model.rope import Ropes
 from ..model.selection import padded, selected_tokens
 from ..trace.spans import Span
-from .spool import Spool, SpooledRows
+from .spool import Spool, SpooledLists, SpooledRows
 from .trace_file import TraceFile
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
@@ -47,7 +47,7 @@ class Sequence(Member):
         self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
         self.seen: Seen | None = None  # of a text that was read whole
         self.ropes: Ropes = {}
-        self._selected: dict[int, list[np.ndarray]] = {}  # by layer, of each token: see select()
+        self._selected: dict[int, SpooledLists] = {}  # by layer, of each token: see select()
         self._spool = spool
 
     @property
@@ -93,16 +93,17 @@ class Sequence(Member):
         `selected` is boolean [new, columns], `real` [columns] false for padding. None: all tokens,
         as those did that came before the first selection.
         """
-        rows = self._selected.setdefault(layer, [])
+        if layer not in self._selected:
+            self._selected[layer] = SpooledLists(self._spool)
+        rows = self._selected[layer]
         chosen = [] if selected is None else selected_tokens(selected, real, self.new_rows)
-        for token in range(len(rows), self.num_tokens - len(chosen)):
-            rows.append(np.arange(token + 1, dtype=np.int32))
-        rows += chosen
+        seeing_all = range(len(rows), self.num_tokens - len(chosen))
+        rows.extend([np.arange(token + 1, dtype=np.int32) for token in seeing_all] + chosen)
 
     def selected_by(self, layer: int) -> np.ndarray | None:
         """What each token of a layer selects, int32 [n, K], -1 behind; None: it sees all."""
         rows = self._selected.get(layer)
-        return None if rows is None else padded(rows)
+        return None if rows is None else padded(rows.read())
 
     def write_selected(self, file: TraceFile) -> None:
         """Writes what each layer selects, and forgets it."""

@@ -55,6 +55,33 @@ class Spool:
         return KvsimError(f"{self._trace}: cannot be written: {error.strerror}")
 
 
+class SpooledLists:
+    """Lists of int32, one after the other."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._lengths: list[int] = []
+        self._blocks: list[tuple[int, int]] = []  # where each begins, and its numbers
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def extend(self, lists: list[np.ndarray]) -> None:
+        numbers = np.concatenate([np.empty(0, np.int32), *lists])
+        self._lengths += map(len, lists)
+        if len(numbers):
+            self._blocks.append((self._spool.write(numbers), len(numbers)))
+
+    def read(self) -> list[np.ndarray]:
+        """All of them."""
+        numbers = np.empty(sum(self._lengths), np.int32)
+        begin = 0
+        for start, count in self._blocks:
+            self._spool.read(start, numbers[begin : begin + count])
+            begin += count
+        return np.split(numbers, np.cumsum(self._lengths)[:-1])
+
+
 class SpooledRows:
     """Vectors [heads, n, dim] of a layer whose n grows, as float32."""
 

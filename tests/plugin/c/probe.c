@@ -107,7 +107,9 @@ static const kvsim_column columns[] = {
 static int32_t analyze(const kvsim_unit* unit, const double* values, kvsim_add_row add_row,
                        kvsim_rows* rows) {
   const int32_t wrong = (int32_t)values[0];
-  const double row[] = {wrong == 2 ? 0.5 : wrong == 3 ? NAN : unit->num_tokens, NAN};
+  const int32_t last_step = (unit->num_tokens - 1) * unit->most_selected;
+  const double selected = unit->selected == NULL ? NAN : unit->selected[last_step];
+  const double row[] = {wrong == 2 ? 0.5 : wrong == 3 ? NAN : unit->num_tokens, selected};
   add_row(rows, wrong == 1 ? unit->num_queries : unit->num_queries - 1, row);
   if (wrong == 4) add_row(rows, unit->num_queries - 1, row);
   return wrong == 5 ? 12 : 0;

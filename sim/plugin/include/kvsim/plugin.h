@@ -37,6 +37,9 @@ typedef struct kvsim_step {
   const float* keys;           /* [num_tokens, head_dim]; NULL unless sees_keys */
   const float* values;         /* [num_tokens, value_dim]; NULL unless sees_values */
   const float* queries;        /* [num_queries, head_dim], of step t; NULL unless sees_queries */
+  const int32_t* selected;     /* [num_selected], the tokens up to t that the model itself selected,
+                                * ascending: it attends to no others; NULL: it does not select */
+  int32_t num_selected;
 } kvsim_step;
 
 /* Updates the scores after the attention of one step; the engine then evicts the tokens with the
@@ -142,6 +145,10 @@ typedef struct kvsim_unit {
   const int32_t* token_ids;    /* [num_tokens]; NULL if the trace has none */
   int32_t attention_chunk;     /* and while j / chunk == t / chunk; 0: none */
   const float* sink_logits;    /* [num_queries]: takes attention, gives no value; NULL: none */
+  const int32_t* selected;     /* [num_tokens, most_selected]: per step the tokens that the model
+                                * itself selected, ascending, -1 behind; the step attends to no
+                                * others; NULL: to all that are visible */
+  int32_t most_selected;
 } kvsim_unit;
 
 typedef struct kvsim_rows kvsim_rows;
