@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <random>
+#include <set>
 
 #include "analysis/analyse_unit.h"
 #include "analysis/run_analyses.h"
