@@ -71,6 +71,13 @@ TEST_CASE("subgen-bound: where its assumptions hold, so does the theorem", "[ana
                               {run_of("subgen:delta=0,t=8,s=2", 209, unit)})
                           .at(0);
   CHECK(chunked.text("broken_assumptions") == "s is too small; chunks hide tokens");
+  unit.attention_chunk.reset();
+  const int tokens = unit.num_tokens();
+  unit.selected = random_unit({.tokens = tokens, .selected = 50}, 1).selected;
+  const Row selecting = analyse("subgen-bound:epsilon=0.9,constant=1", unit,
+                                {run_of("subgen:delta=0,t=8,s=2", 209, unit)})
+                            .at(0);
+  CHECK(selecting.text("broken_assumptions") == "s is too small; the model selects tokens");
   CHECK(analyse("subgen-bound", unit, {run_of("subgen+quant", 209, unit)}).empty());
 }
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <memory>
 
 #include "tests/analysis/analysed.h"
 #include "tests/support/reference_replay.h"
@@ -63,6 +64,21 @@ TEST_CASE("submodularity: with equal values the output is submodular", "[analysi
     CHECK(row_of_function(rows, function).integer("violations") == 0);
     CHECK(row_of_function(rows, function).integer("decreases") == 0);
   }
+}
+
+TEST_CASE("submodularity: all that a step sees is what it selects", "[analysis]") {
+  // Step 3 sees tokens 2 and 3, which have collected 1.5 and 0.5 of the attention of all steps, 4.
+  Unit unit = unit_of_logits(4, [](int, int) { return 0.0; });
+  const auto selected = std::make_shared<SelectedTokens>();
+  for (const std::vector<std::int32_t>& tokens :
+       std::vector<std::vector<std::int32_t>>{{0}, {1}, {2}, {2, 3}}) {
+    selected->add(tokens);
+  }
+  unit.selected = selected;
+  const std::vector<Row> rows = analyse("submodularity:steps=1", unit);
+  const double of_all = std::sqrt(2.0);
+  CHECK(row_of_function(rows, "sqrt").real("diminished_mean") ==
+        Approx((std::sqrt(1.5) + std::sqrt(0.5) - of_all) / of_all));
 }
 
 /// f of every subset of the tokens of one step, by its definition; a bit per token.
