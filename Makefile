@@ -102,10 +102,10 @@ nightly: build
 	  $(ALONE) cmake --build --preset $$preset -j $(JOBS); ctest --preset $$preset -j $(JOBS) --timeout 86400; done
 
 notebooks test-notebooks: export KVSIM_PROGRAM = $(CURDIR)/build/venv/bin/kvsim
-# By sockets of files: kernels that start at the same time may choose the same TCP port.
-EXECUTE_NOTEBOOKS = printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 $(CURDIR)/build/venv/bin/python -m nbconvert \
-  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --KernelManager.transport=ipc \
-  --log-level WARN
+# Kernels talk through files: two that start at the same time may choose the same TCP port.
+EXECUTE_NOTEBOOKS = printf '%s\n' *.ipynb | xargs -P $(JOBS) -n 1 sh -c '$(CURDIR)/build/venv/bin/python -m nbconvert \
+  --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level WARN \
+  --KernelManager.transport=ipc --KernelManager.ip="$$(mktemp -u)" "$$0"'
 
 # Copies, so that those of the repository keep their outputs.
 test-notebooks: venv
