@@ -26,8 +26,8 @@ class Consistency:
         # Of each layer, what agrees with all masks so far.
         self._reaches: dict[int, list[Reach]] = {}
         self._last_keys: dict[int, torch.Tensor] = {}
-        self.may_select: set[int] = set()  # layers
-        self.selecting: set[int] = set()  # those that have not seen all that their reach shows
+        self.may_select: set[int] = set()  # layers that attend by what may be a selection
+        self.selecting: set[int] = set()  # of these, those of which a trace holds it
 
     @property
     def layers(self) -> set[int]:
