@@ -27,7 +27,8 @@ const Folders kBelowReplay =
     kPolicies + kTraces + Folders{"sim/outputs/",   "sim/results/", "sim/results/sinks/",
                                   "sim/attention/", "sim/cache/",   "sim/kernels/",
                                   "sim/protocol/"};
-const Folders kEngine = kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/sweep/"};
+const Folders kEngine =
+    kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/tiers/", "sim/sweep/"};
 
 constexpr std::string_view kBase = "sim/base/";  // which every room may include
 
@@ -59,7 +60,9 @@ const std::vector<Room> kRooms = {
                          kTraces},
     {"sim/replay/", kBelowReplay},
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
-    {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/"}},
+    {"sim/tiers/",
+     {"policies/parameters/", "sim/attention/", "sim/kernels/", "sim/outputs/", "sim/protocol/"}},
+    {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/tiers/"}},
     {"sim/sweep/request/", kEngine},
     {"sim/running/", kEngine},
     {"oracle/lookahead/", kBelowReplay + Folders{"sim/replay/"}},

@@ -1,0 +1,75 @@
+#include "sim/tiers/resident_sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/errors.h"
+
+namespace kvsim {
+namespace {
+
+void check_pages(const Amount& amount, const SelectorSpec& selector) {
+  const int page = selector.page();
+  if (amount.of(1) % page == 0) return;
+  throw UsageError(fmt::format(
+      "--resident {}: expected a multiple of the page of {} tokens of {}; write {} or {}",
+      amount.written(), page, selector.text(), amount.of(1) / page * page,
+      (amount.of(1) / page + 1) * page));
+}
+
+[[noreturn]] void refuse(const Amount& amount, const SelectorSpec& selector, int attended,
+                         const std::string& where) {
+  throw UsageError(fmt::format(
+      "--resident {}: {} attends to up to {} older tokens{}, which have to be resident together "
+      "with the step's own page; expected at least {}",
+      amount.written(), selector.text(), attended, where, attended + selector.page()));
+}
+
+}  // namespace
+
+void check_resident(const Amount& amount, const SelectorSpec& selector) {
+  if (amount.is_share()) return;
+  check_pages(amount, selector);
+  const std::optional<int> attended = selector.attended();
+  if (attended && amount.of(1) < *attended + selector.page()) {
+    refuse(amount, selector, *attended, "");
+  }
+}
+
+std::vector<ResidentSize> resident_sizes(const std::vector<Amount>& amounts,
+                                         const SelectorSpec& selector, int attended, int base,
+                                         const std::string& unit) {
+  const int page = selector.page();
+  const int least = attended + page;
+  std::vector<ResidentSize> sizes;
+  for (const Amount& amount : amounts) {
+    int tokens = 0;
+    if (amount.is_share()) {
+      const double pages = std::floor(amount.value() * base / page + 0.5);
+      tokens = std::max(static_cast<int>(pages) * page, least);
+    } else {
+      check_pages(amount, selector);
+      tokens = amount.of(1);
+      if (tokens < least) refuse(amount, selector, attended, " of " + unit);
+    }
+    const auto same = [&](const ResidentSize& other) { return other.tokens == tokens; };
+    if (std::any_of(sizes.begin(), sizes.end(), same)) continue;
+    sizes.push_back({tokens, amount.written()});
+  }
+  std::sort(sizes.begin(), sizes.end(),
+            [](const ResidentSize& a, const ResidentSize& b) { return a.tokens < b.tokens; });
+  return sizes;
+}
+
+std::vector<ResidentSize> all_resident_sizes(int page, int attended, int num_tokens) {
+  const int most = ((num_tokens - 1) / page + 1) * page;
+  std::vector<ResidentSize> sizes;
+  for (int tokens = attended + page; sizes.empty() || tokens <= most; tokens += page) {
+    sizes.push_back({tokens, ""});
+  }
+  return sizes;
+}
+
+}  // namespace kvsim

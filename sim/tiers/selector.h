@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policies/parameters/params.h"
+#include "sim/attention/attention.h"
+
+namespace kvsim {
+
+/// One step, as a selector sees it. Pages are numbered from the start of the text.
+struct SelectorStep {
+  int step = 0;
+  int row = 0;  ///< of the block
+  /// The pages that it may choose, ascending: complete, and the step sees a token of each.
+  std::span<const std::int32_t> candidates;
+  /// The full attention to each page before that of the step, group mean: for exact selectors.
+  std::span<const double> attention;
+  double always = 0;  ///< the attention to what is there in any case: the step's page and the sink
+};
+
+/// Chooses, at every step of one unit, the older pages that the step attends to.
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  /// Called before the steps of a block, which choose() is then asked for in order.
+  virtual void begin_block(const AttentionBlock&) {}
+
+  /// Writes the chosen candidates to `chosen`, ascending.
+  virtual void choose(const SelectorStep& step, std::vector<std::int32_t>& chosen) = 0;
+};
+
+/// What the table of selectors (selectors.cpp) knows of one of them.
+struct SelectorInfo {
+  std::string name;
+  std::string chooses;           ///< continues "at each step: ..."
+  std::string source;            ///< paper, section, equation
+  std::string differences = {};  ///< from the paper; empty: none
+  /// `page` is among them, in tokens, and `k`, in tokens, if the number of pages is fixed.
+  std::vector<Param> params;
+
+  /// `unit` has to outlive the selector.
+  std::unique_ptr<Selector> (*make)(const Params& params, const Unit& unit);
+
+  /// What the device holds of a KV head at the end of the text in order to choose, at the trace's
+  /// element size; null: nothing, as it needs all keys and is no method for a device.
+  std::int64_t (*summary_bytes)(const Params& params, const Unit& unit) = nullptr;
+};
+
+template <class T>
+std::unique_ptr<Selector> make_selector(const Params& params, const Unit& unit) {
+  return std::make_unique<T>(params, unit);
+}
+
+/// The parameters that selectors share.
+Param number_param();               ///< k
+Param page_param(int initial = 1);  ///< page
+
+/// The pages that `k` tokens come to: they are rounded up.
+int pages_of(const Params& params);
+
+}  // namespace kvsim

@@ -1,0 +1,158 @@
+#include "sim/tiers/fetch.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "sim/base/errors.h"
+#include "sim/replay/replay.h"
+#include "tests/support/compare.h"
+#include "tests/support/reference_replay.h"
+#include "tests/support/units.h"
+
+namespace kvsim::tiers_test::fetch_test {
+
+using test_support::close;
+using test_support::random_unit;
+using test_support::ReferenceUnit;
+
+const std::vector<Replacement> kAll = parse_replacements("all", "--replace");
+
+std::vector<Fetches> fetches(const Unit& unit, const std::string& selectors, FetchOptions options) {
+  const std::vector<std::string> lists{selectors};
+  return fetches_of(unit, parse_selectors(lists), options, *make_cpu_backend());
+}
+
+std::vector<Amount> sizes(const std::vector<std::string>& texts) {
+  std::vector<Amount> amounts;
+  for (const std::string& text : texts) amounts.push_back(Amount::parse(text, "--resident"));
+  return amounts;
+}
+
+const Unit kUnit = random_unit({.tokens = 90, .head_dim = 6, .group = 2, .prompt_length = 30}, 5);
+
+TEST_CASE("tiers: topk of single tokens loses what the policy topk loses at this budget") {
+  for (const Mode mode : {Mode::stream, Mode::prefill}) {
+    const auto found = fetches(
+        kUnit, "topk:k=7",
+        {.protocol = {.mode = mode}, .resident = sizes({"20"}), .replace = {Replacement::lru}});
+    const Result row =
+        replay(kUnit, {{Spec("topk"), 7}}, {.protocol = {.mode = mode}}, *make_cpu_backend())[0]
+            .result;
+    CHECK(found[0].quality.steps == row.steps);
+    CHECK(close(found[0].quality.attention_recall, *row.attention_recall, 1e-9));
+    CHECK(close(found[0].quality.output_error_sq, *row.output_error_sq, 1e-9));
+    CHECK(found[0].quality.topk_overlap == 1);
+  }
+}
+
+TEST_CASE("tiers: recall, error, overlaps and bytes are what their definitions say") {
+  const ReferenceUnit reference(kUnit);
+  const auto found = fetches(kUnit, "quest:k=8,page=4",
+                             {.resident = sizes({"16"}), .replace = {Replacement::belady}})[0];
+  // The choice itself is tested with the selectors: here topk stands for it.
+  const auto exact = fetches(kUnit, "topk:k=8,page=4",
+                             {.resident = sizes({"16"}), .replace = {Replacement::belady}})[0];
+  double recall = 0;
+  double error = 0;
+  double attended = 0;
+  double overlap = 0;
+  std::vector<int> before;
+  for (int step = 0; step < 90; ++step) {
+    const int own = step / 4;
+    std::vector<double> score(static_cast<std::size_t>(own));
+    for (const auto& head : reference.heads) {
+      for (int j = 0; j < own * 4; ++j) score[j / 4] += head.full[step][j];
+    }
+    std::vector<int> pages(static_cast<std::size_t>(own));
+    for (int page = 0; page < own; ++page) pages[page] = page;
+    std::sort(pages.begin(), pages.end(), [&](int a, int b) { return score[a] > score[b]; });
+    pages.resize(std::min(own, 2));
+    int again = 0;
+    for (const int page : pages)
+      again += static_cast<int>(std::count(before.begin(), before.end(), page));
+    if (!before.empty()) overlap += static_cast<double>(again) / std::ssize(before);
+    before = pages;
+    std::vector<int> tokens;
+    std::sort(pages.begin(), pages.end());
+    for (const int page : pages) {
+      for (int i = 0; i < 4; ++i) tokens.push_back(page * 4 + i);
+    }
+    for (int j = own * 4; j <= step; ++j) tokens.push_back(j);
+    attended += static_cast<double>(tokens.size());
+    for (const auto& head : reference.heads) {
+      for (const int j : tokens) recall += head.full[step][j] / 2;
+      const auto weight = test_support::softmax(head.logit[step], tokens);
+      const auto output = test_support::weighted_value(kUnit, tokens, weight);
+      for (std::size_t d = 0; d < output.size(); ++d) {
+        error += (output[d] - head.output[step][d]) * (output[d] - head.output[step][d]) / 2;
+      }
+    }
+  }
+  CHECK(close(exact.quality.attention_recall, recall / 90, 1e-6));
+  CHECK(close(exact.quality.output_error_sq, error / 90, 1e-4));
+  CHECK(exact.quality.attended_mean == Approx(attended / 90));
+  CHECK(*exact.quality.step_overlap == Approx(overlap / 85));  // steps 5 .. 89
+  CHECK(exact.quality.topk_overlap == 1);
+  CHECK(exact.quality.summary_bytes == 0);
+  CHECK(exact.quality.accesses == 4 * 1 + 82 * 2);
+  CHECK(exact.page_bytes == 4 * (6 + 4) * 4);
+  CHECK(found.quality.accesses == exact.quality.accesses);
+  CHECK(found.quality.attention_recall < exact.quality.attention_recall);
+  CHECK(*found.quality.topk_overlap < 1);
+  CHECK(found.quality.summary_bytes == 22 * 2 * 6 * 4);
+}
+
+TEST_CASE("tiers: top-p attends to its share at every step") {
+  const auto found = fetches(kUnit, "top-p:p=0.9;top-p:p=1", {.replace = kAll, .curve = true});
+  CHECK(found[0].quality.attention_recall >= 0.9);
+  CHECK(found[0].quality.attended_mean < found[1].quality.attended_mean);
+  CHECK(found[1].quality.attention_recall == Approx(1));
+}
+
+TEST_CASE("tiers: a curve has every size, and its rows are those of single sizes") {
+  for (const char* selector : {"topk:k=5", "quest:k=8,page=4", "top-p:p=0.6,page=2"}) {
+    const auto curve = fetches(kUnit, selector, {.replace = kAll, .curve = true})[0];
+    const int page = SelectorSpec(selector).page();
+    CHECK(curve.caches.back().resident.tokens == (90 + page - 1) / page * page);
+    CHECK(curve.caches.back().misses.sum == 0);
+    for (std::size_t i = 0; i < curve.caches.size(); i += 7) {
+      const FetchedAt& at = curve.caches[i];
+      const auto one = fetches(
+          kUnit, selector,
+          {.resident = sizes({std::to_string(at.resident.tokens)}), .replace = {at.replace}})[0];
+      CHECK(one.caches[0].misses.sum == at.misses.sum);
+      CHECK(one.caches[0].misses.p95 == at.misses.p95);
+    }
+  }
+}
+
+TEST_CASE("tiers: selectors together are as alone") {
+  const FetchOptions options{.resident = sizes({"40"}), .replace = kAll};
+  const auto together = fetches(kUnit, "topk:k=5;quest:k=8,page=4;sparq:k=8,page=4", options);
+  const auto alone = fetches(kUnit, "sparq:k=8,page=4", options);
+  CHECK(together[2].quality.output_error_sq == alone[0].quality.output_error_sq);
+  for (std::size_t i = 0; i < kAll.size(); ++i) {
+    CHECK(together[2].caches[i].misses.sum == alone[0].caches[i].misses.sum);
+  }
+}
+
+TEST_CASE("tiers: shares become the nearest size that is enough, numbers have to be one") {
+  const SelectorSpec quest("quest:k=20,page=8");
+  std::vector<std::pair<int, std::string>> found;
+  for (const ResidentSize& size :
+       resident_sizes(sizes({"50%", "0.44", "1%", "40", "32"}), quest, 24, 100, "a")) {
+    found.emplace_back(size.tokens, size.request);
+  }
+  CHECK(found == std::vector<std::pair<int, std::string>>{{32, "1%"}, {40, "40"}, {48, "50%"}});
+  using Catch::Contains;
+  CHECK_THROWS_WITH(check_resident(sizes({"44"})[0], quest),
+                    Contains("multiple of the page of 8") && Contains("write 40 or 48"));
+  CHECK_THROWS_WITH(check_resident(sizes({"24"})[0], quest), Contains("expected at least 32"));
+  CHECK_NOTHROW(check_resident(sizes({"32"})[0], quest));
+  CHECK_NOTHROW(check_resident(sizes({"8"})[0], SelectorSpec("top-p:page=8")));
+  CHECK_THROWS_WITH(
+      fetches(kUnit, "top-p:p=1", {.resident = sizes({"12"}), .replace = kAll}),
+      Contains("up to 89 older tokens of sequence") && Contains("expected at least 90"));
+}
+
+}  // namespace kvsim::tiers_test::fetch_test
