@@ -39,6 +39,8 @@ std::span<const Verb> verbs() {
        "replay policies times budgets and keep the results", run_sweep},
       {"curve", "TRACE... --policies SPEC;SPEC -o RESULTS.sqlite",
        "every budget at once, for policies whose caches nest", run_curve},
+      {"fetch", "TRACE... --select SPEC;SPEC --resident R,R -o RESULTS.sqlite",
+       "what a device that holds some of the pages fetches from the host", run_fetch},
       {"analyze", "TRACE... --what NAME,NAME -o RESULTS.sqlite",
        "measure what the papers measure of attention, keys and replays", run_analyze},
       {"labels", "TRACE -o FILE.npz|FILE.parquet", "write what learned policies train on",

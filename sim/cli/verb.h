@@ -26,6 +26,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments);
 int run_replay(const Verb& verb, const std::vector<std::string>& arguments);
 int run_sweep(const Verb& verb, const std::vector<std::string>& arguments);
 int run_curve(const Verb& verb, const std::vector<std::string>& arguments);
+int run_fetch(const Verb& verb, const std::vector<std::string>& arguments);
 int run_analyze(const Verb& verb, const std::vector<std::string>& arguments);
 int run_labels(const Verb& verb, const std::vector<std::string>& arguments);
 int run_cost(const Verb& verb, const std::vector<std::string>& arguments);

@@ -2,7 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "sim/results/integrity/table_shape.h"
+#include "sim/results/table_schema.h"
+
 namespace kvsim {
+namespace {
+
+/// Quoted where SQL has the word, as `select`.
+std::string name_in_sql(const std::string& name) {
+  return is_sql_word(name) ? sql_name(name) : name;
+}
+
+}  // namespace
 
 ColumnSchema integer_column(std::string name, std::string meaning) {
   return {std::move(name), ColumnSchema::Type::integer, std::move(meaning)};
@@ -41,9 +52,9 @@ std::string create_statement(const TableSchema& schema) {
   std::vector<std::string> lines;
   std::vector<std::string> keys;
   for (const ColumnSchema& column : schema.stored_columns()) {
-    lines.push_back(fmt::format("{} {}{}", column.name, sql_type(column.type),
+    lines.push_back(fmt::format("{} {}{}", name_in_sql(column.name), sql_type(column.type),
                                 column.can_be_null() ? "" : " NOT NULL"));
-    if (column.is_key) keys.push_back(column.name);
+    if (column.is_key) keys.push_back(name_in_sql(column.name));
   }
   if (keys.size() == 1) {
     lines.front() += " PRIMARY KEY";

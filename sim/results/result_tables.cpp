@@ -2,6 +2,7 @@
 
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/curve_schema.h"
+#include "sim/results/fetch_schema.h"
 #include "sim/results/integrity/kept_digests.h"
 #include "sim/results/layer_error_table.h"
 #include "sim/results/regret.h"
@@ -18,6 +19,7 @@ const std::vector<TableSchema>& result_tables() {
                                                layer_error_schema(),
                                                sampled_interval_schema(),
                                                curve_schema(),
+                                               fetch_schema(),
                                                closed_loop_schema(),
                                                closed_loop_kind_schema(),
                                                closed_loop_step_schema(),

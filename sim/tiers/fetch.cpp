@@ -79,6 +79,11 @@ std::vector<FetchedAt> replace_all(const PageChoices& choices,
 
 }  // namespace
 
+double hit_rate(const SelectionQuality& quality, const Misses& misses) {
+  if (quality.accesses == 0) return 1;
+  return static_cast<double>(quality.accesses - misses.sum) / static_cast<double>(quality.accesses);
+}
+
 std::vector<Fetches> fetches_of(const Unit& unit, std::span<const SelectorSpec> selectors,
                                 const FetchOptions& options, const Backend& backend) {
   const InterruptScope scope(options.interrupted);

@@ -33,6 +33,9 @@ struct Fetches {
   std::vector<FetchedAt> caches;  ///< by size, then in the order of FetchOptions::replace
 };
 
+/// The share of the accesses that hit; 1 without any.
+double hit_rate(const SelectionQuality& quality, const Misses& misses);
+
 /// What a device with some of the pages fetches from the host (design, section 17), parallel to
 /// `selectors`. The full attention is computed once for all of them; what a selector chooses, and
 /// its errors, once for all sizes and replacements. Takes O(n²) time per selector. Throws

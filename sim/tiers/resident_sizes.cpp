@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policies/parameters/split.h"
+#include "sim/base/amount_list.h"
 #include "sim/base/errors.h"
 
 namespace kvsim {
@@ -28,6 +30,17 @@ void check_pages(const Amount& amount, const SelectorSpec& selector) {
 }
 
 }  // namespace
+
+std::vector<Amount> parse_residents(std::span<const std::string> lists) {
+  std::vector<Amount> residents;
+  for (const std::string& list : lists) {
+    for (const std::string_view part : split(list, ',')) {
+      if (part.empty()) throw UsageError("--resident: an entry of the list is empty");
+      for (const Amount& amount : parse_amounts(part, "--resident")) residents.push_back(amount);
+    }
+  }
+  return residents;
+}
 
 void check_resident(const Amount& amount, const SelectorSpec& selector) {
   if (amount.is_share()) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct ResidentSize {
   /// The pages of them that are left for older ones.
   int places(int page) const { return tokens / page - 1; }
 };
+
+/// The sizes of all lists, separated by commas, ranges with a step among them: "5%..50%:5%,256".
+/// Throws UsageError, starting with "--resident".
+std::vector<Amount> parse_residents(std::span<const std::string> lists);
 
 /// Throws UsageError for a number of tokens that is no multiple of the selector's page or, if the
 /// number of pages that it chooses is fixed, too few for a step.

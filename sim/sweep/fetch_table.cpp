@@ -1,0 +1,59 @@
+#include "sim/sweep/fetch_table.h"
+
+#include <fmt/format.h>
+
+#include "sim/results/version.h"
+#include "traces/sha256.h"
+
+namespace kvsim {
+namespace {
+
+std::string engine_code() {
+  constexpr std::size_t kDigits = 16;
+  return sha256(fmt::format("{} fetch", kResultsVersion)).substr(0, kDigits);
+}
+
+}  // namespace
+
+std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLabels& labels) {
+  const SelectionQuality& quality = fetches.quality;
+  const auto page_bytes = static_cast<double>(fetches.page_bytes);
+  const std::string code = engine_code();
+  std::vector<std::vector<Value>> rows;
+  rows.reserve(fetches.caches.size());
+  for (const FetchedAt& cache : fetches.caches) {
+    const Misses& misses = cache.misses;
+    const std::string& request = cache.resident.request;
+    rows.push_back({labels.trace_id,
+                    labels.unit.sequence,
+                    std::int64_t{labels.unit.layer},
+                    std::int64_t{labels.unit.kv_head},
+                    labels.select,
+                    std::int64_t{cache.resident.tokens},
+                    name_of(cache.replace),
+                    labels.mode,
+                    labels.seed,
+                    quality.steps,
+                    quality.accesses,
+                    quality.accesses - misses.sum,
+                    misses.sum,
+                    hit_rate(quality, misses),
+                    misses.mean * page_bytes,
+                    misses.p95 * page_bytes,
+                    misses.max * fetches.page_bytes,
+                    quality.summary_bytes,
+                    quality.attended_mean,
+                    quality.attention_recall,
+                    quality.output_error_sq,
+                    value_of(quality.topk_overlap),
+                    value_of(quality.step_overlap),
+                    labels.trace,
+                    request.empty() ? Value(std::monostate()) : Value(request),
+                    labels.device,
+                    version(),
+                    code});
+  }
+  return rows;
+}
+
+}  // namespace kvsim

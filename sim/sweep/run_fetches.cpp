@@ -1,0 +1,164 @@
+#include "sim/sweep/run_fetches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "sim/base/errors.h"
+#include "sim/sweep/fetch_table.h"
+#include "sim/sweep/memory.h"
+#include "sim/sweep/read_ahead.h"
+#include "sim/sweep/shards/sharding.h"
+#include "sim/sweep/shards/unit_cost.h"
+
+namespace kvsim {
+namespace {
+
+/// What decides the rows of a unit, for the study that shards belong to.
+std::string described(const FetchRequest& fetch) {
+  std::string text = fetch.curve ? "fetch curve" : "fetch";
+  for (const SelectorSpec& selector : fetch.selectors) text += ' ' + selector.text();
+  for (const Amount& amount : fetch.resident) text += ' ' + amount.text();
+  for (const Replacement replacement : fetch.replace) text += ' ' + name_of(replacement);
+  return text;
+}
+
+void check_request(const FetchRequest& fetch) {
+  if (fetch.curve == !fetch.resident.empty()) {
+    throw UsageError("fetch takes either --resident or --curve, which is every size");
+  }
+  for (const Replacement replacement : fetch.replace) {
+    if (!fetch.curve || replacement == Replacement::lru || replacement == Replacement::belady) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "--curve: expected replacements whose caches nest, lru or belady, found {}; list sizes "
+        "with --resident for it",
+        name_of(replacement)));
+  }
+  for (const SelectorSpec& selector : fetch.selectors) {
+    for (const Amount& amount : fetch.resident) check_resident(amount, selector);
+  }
+}
+
+/// The most pages that the steps of a unit choose together.
+std::size_t most_accesses(const SelectorSpec& selector, const PlannedUnit& planned) {
+  const auto tokens = static_cast<std::size_t>(planned.unit.num_tokens);
+  const auto page = static_cast<std::size_t>(selector.page());
+  const std::size_t all = tokens * (tokens / page + 1) / 2;
+  if (!selector.attended()) return all;
+  return std::min(all, tokens * (static_cast<std::size_t>(*selector.attended()) / page));
+}
+
+std::size_t unit_memory(const FetchPlan& plan, const PlannedUnit& planned) {
+  ReplayShape shape = shape_of(planned.unit);
+  shape.needs_outputs = true;
+  std::size_t memory = replay_memory(shape);
+  for (const SelectorSpec& selector : plan.fetch.selectors) {
+    // Pages, their next accesses and masses; page sums of each step of a block; keys by component.
+    memory += 3 * sizeof(float) * most_accesses(selector, planned);
+    const std::size_t pages = shape.num_tokens / static_cast<std::size_t>(selector.page()) + 1;
+    const std::size_t sizes = plan.fetch.curve ? pages : plan.fetch.resident.size();
+    memory += 32 * pages * (sizeof(double) + sizeof(float));
+    memory += shape.num_tokens * shape.head_dim * sizeof(float);
+    const std::size_t chosen =
+        selector.attended() ? static_cast<std::size_t>(*selector.attended() / selector.page())
+                            : pages / 2;
+    constexpr std::size_t kBytesPerRow = 1600;
+    memory += sizes * (std::min(chosen, pages) * sizeof(std::int64_t) +
+                       plan.fetch.replace.size() * kBytesPerRow);
+  }
+  return memory;
+}
+
+/// An estimate of the time that a unit takes on one core; see shards/README.md.
+std::int64_t fetch_nanoseconds(const FetchPlan& plan, const PlannedUnit& planned) {
+  const UnitSizes unit = unit_sizes(plan.sweep, planned);
+  std::int64_t sum = reading_nanoseconds(unit) + reference_nanoseconds(unit, unit.pairs());
+  for (const SelectorSpec& selector : plan.fetch.selectors) {
+    sum += unit.pairs() * (2 + 2 * unit.group + 20 / selector.page());
+    sum += unit.steps * unit.group * 4 *
+           std::min<std::int64_t>(selector.attended().value_or(unit.tokens / 4), unit.tokens / 2);
+  }
+  return sum;
+}
+
+std::vector<std::vector<Value>> rows_of(const FetchPlan& plan, const PlannedUnit& planned,
+                                        const std::vector<Fetches>& found,
+                                        const std::string& device) {
+  const Trace& trace = plan.sweep.traces[planned.trace];
+  FetchLabels labels{.trace_id = trace.id(),
+                     .unit = planned.unit.name,
+                     .select = {},
+                     .mode = plan.sweep.mode(),
+                     .seed = plan.sweep.request.seed,
+                     .trace = trace.file().string(),
+                     .device = device};
+  std::vector<std::vector<Value>> rows;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    labels.select = plan.fetch.selectors[i].text();
+    auto of_selector = fetch_rows(found[i], labels);
+    std::move(of_selector.begin(), of_selector.end(), std::back_inserter(rows));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::size_t FetchPlan::memory_bytes() const {
+  std::size_t largest = 0;
+  std::size_t ahead = 0;
+  for (const PlannedUnit& unit : sweep.units) {
+    largest = std::max(largest, unit_memory(*this, unit));
+    ahead = std::max(ahead, read_memory(shape_of(unit.unit)));
+  }
+  const int threads = sweep.request.threads;
+  return largest * std::min(static_cast<std::size_t>(threads), sweep.units.size()) +
+         read_ahead_memory(sweep.units.size(), threads, ahead);
+}
+
+FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch) {
+  check_request(fetch);
+  check_evicts_every_step(request.protocol, "a device fetches at every step");
+  // A sweep has a policy and a budget; this one keeps everything, and is not replayed.
+  request.policies = {Spec("full")};
+  request.budgets = {Amount::parse("1.0", "budget")};
+  const Shard shard = std::exchange(request.shard, {});
+  FetchPlan plan{plan_sweep(std::move(request)), std::move(fetch)};
+  keep_shard_of_units(
+      plan.sweep, shard,
+      {.what = described(plan.fetch), .grain = Grain::head, .cost = [&](const PlannedUnit& unit) {
+         return fetch_nanoseconds(plan, unit);
+       }});
+  return plan;
+}
+
+void run_fetches(const FetchPlan& plan, const Backend& backend,
+                 const std::atomic<bool>& interrupted, const FetchesFinished& finished) {
+  const SweepRequest& request = plan.sweep.request;
+  const TableSchema schema = fetch_schema();
+  const FetchOptions options{.protocol = request.protocol,
+                             .resident = plan.fetch.resident,
+                             .replace = plan.fetch.replace,
+                             .curve = plan.fetch.curve,
+                             .interrupted = &interrupted};
+  std::mutex reporting;
+  const auto read = [&](std::size_t i) {
+    const PlannedUnit& planned = plan.sweep.units[i];
+    return plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+  };
+  const auto follow = [&](std::size_t i, const Unit& unit) {
+    const PlannedUnit& planned = plan.sweep.units[i];
+    const std::vector<Fetches> found = fetches_of(unit, plan.fetch.selectors, options, backend);
+    std::vector<TableRows> tables;
+    tables.push_back({&schema, rows_of(plan, planned, found, backend.device())});
+    const std::lock_guard<std::mutex> lock(reporting);
+    finished(planned, found, tables);
+  };
+  in_parallel_with_read(plan.sweep.units.size(), request.threads, interrupted, read, follow);
+}
+
+}  // namespace kvsim

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+
+#include "sim/results/table_schema.h"
+#include "sim/sweep/sweep_plan.h"
+#include "sim/tiers/fetch.h"
+
+namespace kvsim {
+
+/// What `kvsim fetch` is asked for in addition to what every verb is.
+struct FetchRequest {
+  std::vector<SelectorSpec> selectors;
+  std::vector<Amount> resident;  ///< shares are of the sequence in stream mode, else of the prompt
+  std::vector<Replacement> replace;
+  bool curve = false;  ///< every size, in place of `resident`; only `lru` and `belady`
+};
+
+/// Selectors, sizes and replacements on the selected units of some traces.
+struct FetchPlan {
+  SweepPlan sweep;  ///< its policies and budgets are not used
+  FetchRequest fetch;
+
+  /// An estimate of the memory that running it takes, in bytes.
+  std::size_t memory_bytes() const;
+};
+
+/// Opens the traces and lists the units. Throws UsageError for an empty list, for sizes together
+/// with a curve or neither of them, for a replacement without a curve, for a size that
+/// check_resident() refuses, and what plan_sweep() throws.
+FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch);
+
+/// Called with what was found on one unit, parallel to the selectors, and its rows in the table
+/// `fetch`, by one thread at a time.
+using FetchesFinished = std::function<void(const PlannedUnit&, const std::vector<Fetches>&,
+                                           const std::vector<TableRows>&)>;
+
+/// Computes the rows, those of fetch_schema(), units in parallel. After a failure or an
+/// interruption no further unit begins; finished units have been reported. Then throws the failure
+/// of the first such unit, or Interrupted.
+void run_fetches(const FetchPlan& plan, const Backend& backend,
+                 const std::atomic<bool>& interrupted, const FetchesFinished& finished);
+
+}  // namespace kvsim
