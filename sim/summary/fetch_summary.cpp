@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <ostream>
 
 #include "sim/results/table.h"
@@ -34,16 +36,14 @@ class Mean {
 /// Of a curve: the size that is nearest to this share of the text.
 const FetchedAt& at_percent(const Fetches& fetches, Replacement replacement, int percent,
                             int num_tokens) {
-  const FetchedAt* nearest = nullptr;
   const double wanted = percent * 0.01 * num_tokens;
-  for (const FetchedAt& cache : fetches.caches) {
-    if (cache.replace != replacement) continue;
-    const auto distance = [&](const FetchedAt& at) {
-      return std::abs(at.resident.tokens - wanted);
-    };
-    if (nearest == nullptr || distance(cache) < distance(*nearest)) nearest = &cache;
-  }
-  return *nearest;
+  const auto distance = [&](const FetchedAt& at) {
+    constexpr double kOther = std::numeric_limits<double>::max();
+    return at.replace == replacement ? std::abs(at.resident.tokens - wanted) : kOther;
+  };
+  return *std::min_element(
+      fetches.caches.begin(), fetches.caches.end(),
+      [&](const FetchedAt& a, const FetchedAt& b) { return distance(a) < distance(b); });
 }
 
 }  // namespace

@@ -144,6 +144,7 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
                              .resident = plan.fetch.resident,
                              .replace = plan.fetch.replace,
                              .curve = plan.fetch.curve,
+                             .seed = static_cast<std::uint64_t>(request.seed),
                              .interrupted = &interrupted};
   std::mutex reporting;
   const auto read = [&](std::size_t i) {

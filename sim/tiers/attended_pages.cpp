@@ -6,12 +6,14 @@
 
 namespace kvsim {
 
-AttendedPages::AttendedPages(const SelectorSpec& selector, ReplayedUnit& unit, bool sums_mass)
+AttendedPages::AttendedPages(const SelectorSpec& selector, ReplayedUnit& unit, bool sums_mass,
+                             std::uint64_t seed)
     : replayed_(unit),
       unit_(unit.unit()),
       sums_mass_(sums_mass),
-      selector_(selector.make(unit.unit())),
+      selector_(selector.make({unit.unit(), unit.steps().first(), seed})),
       attention_(unit),
+      estimate_(unit, Rules(), 0),
       deltas_(unit.unit()) {
   unit.require_outputs();
   choices_.page = selector.page();
@@ -56,6 +58,7 @@ void AttendedPages::add_step(int row, const PageAttention& attention) {
   ++sums_.steps;
   sums_.accesses += std::ssize(chosen_);
   attend(row);
+  if (sums_mass_) add_masses(attention, step);
 }
 
 void AttendedPages::compare(const PageAttention& attention, int step) {
@@ -84,30 +87,49 @@ void AttendedPages::attend(int row) {
     add_tokens(page * choices_.page, (page + 1) * choices_.page);
   }
   add_tokens(step / choices_.page * choices_.page, step + 1);
-  sums_.attended_mean += static_cast<double>(
-      unit_.selected ? std::count_if(tokens_.begin(), tokens_.end(),
-                                     [&](int token) { return is_visible(unit_, step, token); })
-                     : std::ssize(tokens_));
   const auto num_heads = static_cast<double>(unit_.group_size());
-  mean_.assign(tokens_.size(), 0);
+  double attended = 0;
   double loss = 0;
   double squared = 0;
+  mean_.assign(tokens_.size(), 0);
   for (int head = 0; head < unit_.group_size(); ++head) {
-    attention_.attend(head, row, tokens_);
-    if (sums_mass_) attention_.add_to_mean(num_heads, mean_);
-    const Measurement measured = attention_.measure(deltas_);
+    const Measurement measured = measure(head, row);
+    const auto sample = selector_->sample(head);
+    attended += static_cast<double>(
+        !sample.empty()  ? std::ssize(sample)
+        : unit_.selected ? std::count_if(tokens_.begin(), tokens_.end(),
+                                         [&](int token) { return is_visible(unit_, step, token); })
+                         : std::ssize(tokens_));
     loss += measured.attention_loss;
     squared += measured.squared;
   }
+  sums_.attended_mean += attended / num_heads;
   sums_.attention_recall += 1 - loss / num_heads;
   sums_.output_error_sq += squared / num_heads;
-  if (sums_mass_) add_masses(step);
 }
 
-void AttendedPages::add_masses(int step) {
+Measurement AttendedPages::measure(int head, int row) {
+  if (const auto sample = selector_->sample(head); !sample.empty()) {
+    estimate_.estimate(head, row, sample);
+    return estimate_.measure(deltas_);
+  }
+  attention_.attend(head, row, tokens_);
+  if (sums_mass_) attention_.add_to_mean(unit_.group_size(), mean_);
+  return attention_.measure(deltas_);
+}
+
+// An estimate has no attention among what it attends to: the full attention stands for it.
+void AttendedPages::add_masses(const PageAttention& attention, int step) {
   const int own_page = step / choices_.page;
-  double own = 0;
   std::vector<float>& masses = choices_.mass;
+  if (!selector_->sample(0).empty()) {
+    for (const std::int32_t page : chosen_) {
+      masses.push_back(static_cast<float>(attention.older()[page]));
+    }
+    choices_.own_mass.push_back(static_cast<float>(attention.own()));
+    return;
+  }
+  double own = 0;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const int page = tokens_[i] / choices_.page;
     if (page == own_page) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "sim/outputs/altered_attention.h"
 #include "sim/outputs/cached_attention.h"
 #include "sim/tiers/page_attention.h"
 #include "sim/tiers/page_choices.h"
@@ -13,10 +14,12 @@ namespace kvsim {
 /// How well what a selector chooses stands for the full attention: means over the measured steps,
 /// and over query heads where these differ.
 struct SelectionQuality {
-  std::int64_t steps = 0;       ///< measured
-  std::int64_t accesses = 0;    ///< chosen pages, summed over steps
-  double attended_mean = 0;     ///< tokens, those of the step's own page included
-  double attention_recall = 0;  ///< share of the full attention on these
+  std::int64_t steps = 0;     ///< measured
+  std::int64_t accesses = 0;  ///< chosen pages, summed over steps
+  /// Tokens, those of the step's own page included; of a selector that samples, of its sample, mean
+  /// over query heads.
+  double attended_mean = 0;
+  double attention_recall = 0;  ///< share of the full attention on these tokens
   double output_error_sq = 0;   ///< |o - o'|²
   /// Share of the exact choice of as many pages that is chosen; mean over the steps that choose.
   std::optional<double> topk_overlap;
@@ -30,7 +33,9 @@ struct SelectionQuality {
 class AttendedPages {
  public:
   /// `unit` has to outlive the object. `sums_mass`: fill PageChoices::mass and what belongs to it.
-  AttendedPages(const SelectorSpec& selector, ReplayedUnit& unit, bool sums_mass);
+  /// `seed` is that of the unit.
+  AttendedPages(const SelectorSpec& selector, ReplayedUnit& unit, bool sums_mass,
+                std::uint64_t seed);
 
   /// Takes the block of the unit. `attention` is that of each row, by row, at this page size.
   void add_block(const std::vector<PageAttention>& attention);
@@ -44,13 +49,15 @@ class AttendedPages {
   void add_step(int row, const PageAttention& attention);
   void compare(const PageAttention& attention, int step);
   void attend(int row);
-  void add_masses(int step);
+  Measurement measure(int head, int row);
+  void add_masses(const PageAttention& attention, int step);
 
   const ReplayedUnit& replayed_;
   const Unit& unit_;
   bool sums_mass_;
   std::unique_ptr<Selector> selector_;
   CachedAttention attention_;
+  AlteredAttention estimate_;  // of a selector that samples
   OutputDeltas deltas_;
   PageChoices choices_;
   SelectionQuality sums_;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "sim/base/interrupt.h"
+#include "sim/base/random_bits.h"
 #include "sim/protocol/budget.h"
 #include "sim/tiers/replace_pages.h"
 
@@ -17,11 +18,12 @@ namespace {
 using Followed = std::vector<std::unique_ptr<AttendedPages>>;
 
 // Selectors with pages of one size share the sums over them.
-Followed follow(ReplayedUnit& unit, std::span<const SelectorSpec> selectors, bool sums_mass) {
+Followed follow(ReplayedUnit& unit, std::span<const SelectorSpec> selectors, bool sums_mass,
+                std::uint64_t seed) {
   Followed followed;
   std::map<int, std::vector<PageAttention>> attention;  // by page
   for (const SelectorSpec& selector : selectors) {
-    followed.push_back(std::make_unique<AttendedPages>(selector, unit, sums_mass));
+    followed.push_back(std::make_unique<AttendedPages>(selector, unit, sums_mass, seed));
     attention.try_emplace(selector.page(), kBlockSteps,
                           PageAttention(unit.unit(), selector.page()));
   }
@@ -48,6 +50,14 @@ void check_bound(const FetchedAt& cache, const Misses& least, const std::string&
       "{}: expected {} to miss no less than belady with {} tokens resident, found {} misses "
       "against {}; please report this, with the trace",
       where, name_of(cache.replace), cache.resident.tokens, cache.misses.sum, least.sum));
+}
+
+/// As of replays (unit_seed(), which stands above this room): it depends on the unit alone.
+std::uint64_t seed_of(const Unit& unit, std::uint64_t seed) {
+  const std::uint64_t of_sequence = random_bits(seed, unit.name.sequence);
+  const std::uint64_t of_layer =
+      random_bits(of_sequence, static_cast<std::uint64_t>(unit.name.layer));
+  return random_bits(of_layer, static_cast<std::uint64_t>(unit.name.kv_head));
 }
 
 std::string described(const UnitName& name) {
@@ -91,7 +101,7 @@ std::vector<Fetches> fetches_of(const Unit& unit, std::span<const SelectorSpec> 
                                    Replacement::mass) != options.replace.end();
   const Protocol protocol{.mode = options.protocol.mode};
   ReplayedUnit replayed(unit, backend, protocol);
-  const Followed followed = follow(replayed, selectors, sums_mass);
+  const Followed followed = follow(replayed, selectors, sums_mass, seed_of(unit, options.seed));
   std::vector<Fetches> fetches;
   for (std::size_t i = 0; i < selectors.size(); ++i) {
     const PageChoices& choices = followed[i]->choices();

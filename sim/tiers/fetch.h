@@ -16,6 +16,7 @@ struct FetchOptions {
   std::vector<Amount> resident = {};      ///< see resident_sizes()
   std::vector<Replacement> replace = {};  ///< `belady` is followed in any case, as the bound
   bool curve = false;                     ///< all_resident_sizes() in place of `resident`
+  std::uint64_t seed = 0;                 ///< of selectors that draw
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the work
 };
 

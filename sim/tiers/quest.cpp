@@ -13,15 +13,15 @@ namespace {
 // block are products of [q+, q-] and [max, min].
 class Quest final : public Selector {
  public:
-  Quest(const Params& params, const Unit& unit)
-      : unit_(unit),
+  Quest(const Params& params, const SelectorContext& context)
+      : unit_(context.unit),
         page_(params.integer("page")),
         count_(static_cast<std::size_t>(pages_of(params))),
-        extremes_(2 * static_cast<int>(unit.key.cols()), 1) {
-    const Eigen::Index dims = unit.key.cols();
+        extremes_(2 * static_cast<int>(unit_.key.cols()), 1) {
+    const Eigen::Index dims = unit_.key.cols();
     Matrix row(1, 2 * dims);
-    for (int page = 0; page < unit.num_tokens() / page_; ++page) {
-      const auto keys = unit.key.middleRows(Eigen::Index{page} * page_, page_);
+    for (int page = 0; page < unit_.num_tokens() / page_; ++page) {
+      const auto keys = unit_.key.middleRows(Eigen::Index{page} * page_, page_);
       row.leftCols(dims) = keys.colwise().maxCoeff();
       row.rightCols(dims) = keys.colwise().minCoeff();
       extremes_.put(page, row.data());

@@ -6,10 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "policies/interface/estimator.h"
 #include "policies/parameters/params.h"
 #include "sim/attention/attention.h"
 
 namespace kvsim {
+
+/// What a selector is made for.
+struct SelectorContext {
+  const Unit& unit;        ///< has to outlive the selector
+  int first_step = 0;      ///< the first that chooses: the length of the prompt in prefill mode
+  std::uint64_t seed = 0;  ///< of this unit
+};
 
 /// One step, as a selector sees it. Pages are numbered from the start of the text.
 struct SelectorStep {
@@ -32,6 +40,11 @@ class Selector {
 
   /// Writes the chosen candidates to `chosen`, ascending.
   virtual void choose(const SelectorStep& step, std::vector<std::int32_t>& chosen) = 0;
+
+  /// Of a selector that samples: what a query head estimates its output from at the step of the
+  /// last choose(), ascending; tokens of the chosen pages and of the step's own. Empty: its
+  /// attention to all tokens of these pages.
+  virtual std::span<const Entry> sample(int) const { return {}; }
 };
 
 /// What the table of selectors (selectors.cpp) knows of one of them.
@@ -43,8 +56,7 @@ struct SelectorInfo {
   /// `page` is among them, in tokens, and `k`, in tokens, if the number of pages is fixed.
   std::vector<Param> params;
 
-  /// `unit` has to outlive the selector.
-  std::unique_ptr<Selector> (*make)(const Params& params, const Unit& unit);
+  std::unique_ptr<Selector> (*make)(const Params& params, const SelectorContext& context);
 
   /// What the device holds of a KV head at the end of the text in order to choose, at the trace's
   /// element size; null: nothing, as it needs all keys and is no method for a device.
@@ -52,8 +64,8 @@ struct SelectorInfo {
 };
 
 template <class T>
-std::unique_ptr<Selector> make_selector(const Params& params, const Unit& unit) {
-  return std::make_unique<T>(params, unit);
+std::unique_ptr<Selector> make_selector(const Params& params, const SelectorContext& context) {
+  return std::make_unique<T>(params, context);
 }
 
 /// The parameters that selectors share.

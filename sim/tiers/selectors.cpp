@@ -16,7 +16,9 @@ namespace kvsim {
   SELECTOR(topk)                  \
   SELECTOR(top_p)                 \
   SELECTOR(quest)                 \
-  SELECTOR(sparq)
+  SELECTOR(sparq)                 \
+  SELECTOR(pq)                    \
+  SELECTOR(magicpig)
 
 #define KVSIM_DECLARE_SELECTOR(name) SelectorInfo name##_selector();
 KVSIM_SELECTORS(KVSIM_DECLARE_SELECTOR)

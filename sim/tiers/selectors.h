@@ -31,7 +31,9 @@ class SelectorSpec {
   /// text.
   std::optional<int> attended() const;
 
-  std::unique_ptr<Selector> make(const Unit& unit) const { return info_->make(params_, unit); }
+  std::unique_ptr<Selector> make(const SelectorContext& context) const {
+    return info_->make(params_, context);
+  }
 
   std::int64_t summary_bytes(const Unit& unit) const;
 

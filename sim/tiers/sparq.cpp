@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "sim/kernels/attention_kernels.h"
+#include "sim/tiers/approximate_attention.h"
 #include "sim/tiers/page_attention.h"
 #include "sim/tiers/selector.h"
 
@@ -14,18 +13,21 @@ namespace {
 
 class SparQ final : public Selector {
  public:
-  SparQ(const Params& params, const Unit& unit)
-      : unit_(unit),
-        page_(params.integer("page")),
+  SparQ(const Params& params, const SelectorContext& context)
+      : unit_(context.unit),
         count_(static_cast<std::size_t>(pages_of(params))),
-        rank_(std::min<Eigen::Index>(params.integer("rank"), unit.key.cols())),
-        by_component_(unit.key.transpose()) {}
+        rank_(std::min<Eigen::Index>(params.integer("rank"), unit_.key.cols())),
+        by_component_(unit_.key.transpose()),
+        attention_(unit_, params.integer("page")) {}
 
   void choose(const SelectorStep& step, std::vector<std::int32_t>& chosen) override {
     find_components(step.step);
-    score_.assign(step.attention.size(), 0);
-    for (int head = 0; head < unit_.group_size(); ++head) add_attention(head, step.step);
-    choose_best(step.candidates, score_, count_, chosen);
+    attention_.begin(step.step);
+    for (int head = 0; head < unit_.group_size(); ++head) {
+      set_logits(unit_.query[head].row(step.step), attention_.logits());
+      attention_.add(head);
+    }
+    choose_best(step.candidates, attention_.pages(), count_, chosen);
   }
 
  private:
@@ -41,53 +43,27 @@ class SparQ final : public Selector {
     std::sort(components_.begin(), components_.end());
   }
 
-  // Adds the approximate attention of a query head, too: logits of these components, whose scale
-  // grows as the share of |q| that they have shrinks.
-  void add_attention(int head, int step) {
-    const auto query = unit_.query[head].row(step);
+  // Algorithm 1, step 1, too: logits of these components, whose scale grows as the share of |q|
+  // that they have shrinks.
+  void set_logits(const Eigen::Ref<const Eigen::RowVectorXf>& query, std::vector<float>& logits) {
     double kept = 0;
     for (const Eigen::Index component : components_) kept += std::abs(query[component]);
     const double whole = query.cwiseAbs().cast<double>().sum();
     const double scale = kept > 0 ? unit_.scale * std::sqrt(whole / kept) : 0;
-    const int begin = first_visible(unit_, step);
-    const Eigen::Index count = step + 1 - begin;
-    logit_.setZero(count);
+    Eigen::Map<Eigen::RowVectorXf> sum(logits.data(), std::ssize(logits));
+    sum.setZero();
     for (const Eigen::Index component : components_) {
       const auto factor = static_cast<float>(scale * query[component]);
-      logit_ += factor * by_component_.row(component).segment(begin, count).array();
-    }
-    if (unit_.logit_softcap) {
-      logit_ = *unit_.logit_softcap * (logit_ / *unit_.logit_softcap).tanh();
-    }
-    if (unit_.selected) hide_unselected(step, begin);
-    weight_.resize(static_cast<std::size_t>(count));
-    float offset = unit_.sink(head);
-    const double sum = exponentials({logit_.data(), weight_.size()}, weight_.data(), offset) +
-                       sink_weight(unit_, head, offset);
-    if (sum <= 0) return;
-    const int end = static_cast<int>(score_.size()) * page_;
-    for (int token = begin; token < end; ++token) {
-      score_[token / page_] += weight_[token - begin] / sum;
-    }
-  }
-
-  void hide_unselected(int step, int begin) {
-    for (int token = begin; token <= step; ++token) {
-      if (!is_visible(unit_, step, token)) {
-        logit_[token - begin] = -std::numeric_limits<float>::infinity();
-      }
+      sum += factor * by_component_.row(component).segment(attention_.first(), sum.size());
     }
   }
 
   const Unit& unit_;
-  int page_;
   std::size_t count_;
   Eigen::Index rank_;
   Matrix by_component_;  // keys, [head_dim, tokens]
+  ApproximateAttention attention_;
   std::vector<Eigen::Index> components_;
-  Eigen::Array<float, 1, Eigen::Dynamic> logit_;  // of the tokens that the step sees
-  std::vector<float> weight_;
-  std::vector<double> score_;  // per page
 };
 
 /// The keys, whose components are read where the query is large; the query decides which.

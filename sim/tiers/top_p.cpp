@@ -9,7 +9,7 @@ namespace {
 
 class TopP final : public Selector {
  public:
-  TopP(const Params& params, const Unit&) : share_(params.real("p")) {}
+  TopP(const Params& params, const SelectorContext&) : share_(params.real("p")) {}
 
   // A heap, as few of many pages are taken.
   void choose(const SelectorStep& step, std::vector<std::int32_t>& chosen) override {

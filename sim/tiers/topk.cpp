@@ -8,7 +8,8 @@ namespace {
 
 class TopK final : public Selector {
  public:
-  TopK(const Params& params, const Unit&) : count_(static_cast<std::size_t>(pages_of(params))) {}
+  TopK(const Params& params, const SelectorContext&)
+      : count_(static_cast<std::size_t>(pages_of(params))) {}
 
   void choose(const SelectorStep& step, std::vector<std::int32_t>& chosen) override {
     choose_best(step.candidates, step.attention, count_, chosen);

@@ -4,6 +4,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/tiers/fetch.h"
+#include "sim/tiers/key_codebooks.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 
@@ -17,7 +18,7 @@ using test_support::UnitShape;
 PageChoices chosen_by(const SelectorSpec& selector, const Unit& unit, Mode mode = Mode::stream) {
   const auto backend = make_cpu_backend();
   ReplayedUnit replayed(unit, *backend, {.mode = mode});
-  AttendedPages pages(selector, replayed, false);
+  AttendedPages pages(selector, replayed, false, 0);
   std::vector<PageAttention> attention(kBlockSteps, PageAttention(unit, selector.page()));
   for (int step = 0; step < unit.num_tokens(); step += kBlockSteps) {
     const int count = std::min(kBlockSteps, unit.num_tokens() - step);
@@ -131,6 +132,53 @@ TEST_CASE("tiers: sparq chooses by the attention that the largest components of 
   }
   CHECK(chosen_by(SelectorSpec("sparq:k=5,rank=32"), kUnit).pages ==
         chosen_by(SelectorSpec("topk:k=5"), kUnit).pages);
+}
+
+TEST_CASE("tiers: pq chooses by the keys as coded, and with a code per key as topk does") {
+  // Keys in four places far apart: two bits name them, so the codes lose nothing.
+  Unit unit = random_unit({.tokens = 60, .head_dim = 6, .group = 2, .prompt_length = 20}, 4);
+  for (int token = 0; token < 60; ++token) {
+    for (int d = 0; d < 6; ++d) {
+      unit.key(token, d) = static_cast<float>((token * 7 % 4 == d % 4 ? 2 : -1) * (d < 3 ? 1 : 2));
+    }
+  }
+  const ReferenceUnit reference(unit);
+  for (const Mode mode : {Mode::stream, Mode::prefill}) {
+    const auto coded = chosen_by(SelectorSpec("pq:k=16,groups=2,bits=2,page=4"), unit, mode);
+    for (int step = mode == Mode::stream ? 0 : 20; step < 60; ++step) {
+      // Pages that differ in attention by rounding alone may stand for one another.
+      const Scores scores = attention_to_pages(reference, step, 4);
+      double found = 0;
+      double most = 0;
+      for (const int page : coded.at(step)) found += scores[page];
+      for (const int page : best(scores, 4)) most += scores[page];
+      CHECK(found == Approx(most).epsilon(1e-5));
+    }
+  }
+  CHECK(chosen_by(SelectorSpec("pq:k=5,groups=3,bits=8"), kUnit).pages ==
+        chosen_by(SelectorSpec("topk:k=5"), kUnit).pages);
+  CHECK_THROWS_WITH(chosen_by(SelectorSpec("pq:groups=4"), kUnit),
+                    Catch::Contains("a divisor of the 6 dimensions"));
+}
+
+TEST_CASE("tiers: codebooks have less error with more bits, and depend on the seed alone") {
+  const auto error = [&](int bits, std::uint64_t seed) {
+    const KeyCodebooks books(kUnit.key, 75, 2, bits, seed);
+    std::vector<float> product;
+    double sum = 0;
+    for (int step = 0; step < 75; ++step) {
+      books.multiply(kUnit.query[0].row(step).data(), 10, 75, product);
+      for (int j = 10; j < 75; ++j) {
+        sum += std::abs(product[j - 10] - kUnit.query[0].row(step).dot(kUnit.key.row(j)));
+      }
+    }
+    return sum;
+  };
+  CHECK(error(5, 1) < 0.7 * error(3, 1));
+  CHECK(error(3, 1) < 0.9 * error(1, 1));
+  CHECK(error(7, 1) < 1e-2);
+  CHECK(error(3, 1) == error(3, 1));
+  CHECK(error(3, 1) != error(3, 2));
 }
 
 TEST_CASE("tiers: in prefill mode nothing is chosen while the prompt attends in full") {
