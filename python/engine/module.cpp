@@ -18,6 +18,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_replay_part(module);
   kvsim::python::bind_schedules(module);
   kvsim::python::bind_curve(module);
+  kvsim::python::bind_fetch(module);
   kvsim::python::bind_analyze(module);
   kvsim::python::bind_labels(module);
   kvsim::python::bind_running_caches(module);

@@ -28,6 +28,7 @@ from .verbs.analyze import analyze
 from .verbs.check import check
 from .verbs.convert import convert
 from .verbs.curve import curve
+from .verbs.fetch import fetch
 from .verbs.merge import merge
 from .verbs.options import Options
 from .verbs.replay import Replay, replay
@@ -62,6 +63,7 @@ __all__ = [
     "compare",
     "convert",
     "curve",
+    "fetch",
     "from_kvpress",
     "get_include",
     "head_budgets",

@@ -101,6 +101,7 @@ def test_schema_is_that_of_the_program(program, tmp_path):
     program("sweep", SAMPLE, *replays, *common, cwd=tmp_path)
     what = ["--what", "persistence,sparsity,evictions", "--policies", "window", "--budgets", "8"]
     program("analyze", SAMPLE, *what, *common, cwd=tmp_path)
+    program("fetch", SAMPLE, "--select", "topk:k=8", "--resident", "9", *common, cwd=tmp_path)
 
     def schema(connection):
         return dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))

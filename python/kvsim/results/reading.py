@@ -97,6 +97,9 @@ class Results:
             )
         if table == "curve":
             return f"What would write one: kvsim curve TRACE --policies SPECS -o {self.path}"
+        if table == "fetch":
+            command = f"kvsim fetch TRACE --select SPECS --resident LIST -o {self.path}"
+            return f"What would write one: {command}"
         if table in tables():
             command = f"kvsim sweep TRACE --policies SPECS --budgets LIST -o {self.path}"
             return f"What would write one: {command}"
