@@ -30,20 +30,20 @@ class NextAccess {
       }
     }
     for (std::size_t page = 0; page < first.size(); ++page) {
-      keys_.push_back(key_of(first[page], static_cast<std::int32_t>(page)));
+      first_.push_back(key_of(first[page], static_cast<std::int32_t>(page)));
     }
   }
 
-  Key of(std::int32_t page) const { return keys_[page]; }
+  /// Of a page that has not been chosen yet.
+  Key first(std::int32_t page) const { return first_[page]; }
 
-  static std::int32_t page_of(Key key) { return ~static_cast<std::int32_t>(key); }
-
-  /// After the accesses of a step.
-  void advance(const PageChoices& choices, int step) {
-    for (std::int64_t i = choices.end[step]; i < choices.end[step + 1]; ++i) {
-      keys_[choices.pages[i]] = key_of(next_[i], choices.pages[i]);
-    }
+  /// Of the page with this place among those of all steps, after it was chosen there.
+  Key after(const PageChoices& choices, std::int64_t place) const {
+    return key_of(next_[place], choices.pages[place]);
   }
+
+  /// The step of the access: only pages that a step chooses have their next one there.
+  static int step_of(Key key) { return static_cast<int>(key >> 32); }
 
  private:
   static constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
@@ -53,7 +53,7 @@ class NextAccess {
   }
 
   std::vector<std::uint32_t> next_;  // parallel to the pages of the choices
-  std::vector<Key> keys_;            // per page
+  std::vector<Key> first_;           // per page
 };
 
 /// The pages that leave the cache of the size at hand; the best of them stays in the next one.
@@ -127,43 +127,41 @@ MissCounts lru_misses(const PageChoices& choices, std::vector<int> sizes) {
 // which is compared with those that leave, or, where that page is chosen, the best of those.
 MissCounts belady_misses(const PageChoices& choices, std::vector<int> sizes) {
   MissCounts counts(std::move(sizes));
-  PageMarks chosen(choices.num_pages());
-  NextAccess next(choices);
+  const NextAccess next(choices);
   Leaving leaving;
-  std::vector<std::int32_t> stack;
+  std::vector<NextAccess::Key> stack;
   std::vector<int> needed;
   for (int step = 0; step < choices.num_tokens; ++step) {
     poll_interrupt();
     const int completed = completed_page(choices, step);
-    const auto pages = choices.at(step);
-    chosen.set(pages);
+    const std::int64_t begin = choices.end[step];
+    const auto num_chosen = static_cast<std::size_t>(choices.end[step + 1] - begin);
     needed.clear();
     if (completed >= 0) {
-      if (chosen[completed]) {
+      if (NextAccess::step_of(next.first(completed)) == step) {
         needed.push_back(0);
       } else {
-        leaving.add(next.of(completed));
+        leaving.add(next.first(completed));
       }
     }
     std::size_t place = 0;
     for (; place < stack.size(); ++place) {
-      if (leaving.empty() && needed.size() == pages.size() && place >= pages.size()) break;
-      const std::int32_t page = stack[place];
-      const bool is_chosen = chosen[page];
+      if (leaving.empty() && needed.size() == num_chosen && place >= num_chosen) break;
+      const NextAccess::Key key = stack[place];
+      const bool is_chosen = NextAccess::step_of(key) == step;
       if (is_chosen) needed.push_back(static_cast<int>(place) + 1);
-      if (place < pages.size()) {
-        if (!is_chosen) leaving.add(next.of(page));
-        stack[place] = pages[place];
+      if (place < num_chosen) {
+        if (!is_chosen) leaving.add(key);
+        stack[place] = next.after(choices, begin + static_cast<std::int64_t>(place));
       } else {
-        stack[place] =
-            NextAccess::page_of(is_chosen ? leaving.take() : leaving.exchange(next.of(page)));
+        stack[place] = is_chosen ? leaving.take() : leaving.exchange(key);
       }
     }
     if (completed >= 0) {
-      stack.push_back(place < pages.size() ? pages[place] : NextAccess::page_of(leaving.take()));
+      stack.push_back(place < num_chosen
+                          ? next.after(choices, begin + static_cast<std::int64_t>(place))
+                          : leaving.take());
     }
-    chosen.clear(pages);
-    next.advance(choices, step);
     counts.add_nested(needed);
   }
   return counts;
