@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "sim/base/errors.h"
+#include "sim/cli/fetch_cost.h"
 #include "sim/cli/print_csv.h"
 #include "sim/cli/session.h"
 #include "sim/results/table.h"
@@ -61,6 +62,9 @@ po::options_description cost_options() {
   add("batch", po::value<double>(), "sequences at once; the largest that fits, if not given");
   add("budget", po::value<std::string>()->default_value("100%"),
       "what a cache may keep: tokens (256), shares of prompt + generate (20%), or several");
+  add("fetch", po::value<std::string>(),
+      "a result file of kvsim fetch, in place of --budget: the cache lies in host memory, and a "
+      "step fetches what the file's rows say, of each selector, size and replacement");
   add("kv-bits", number(16), "of a key's or value's element; 4.5: 4 bits, and scales for every 64");
   add("weight-bits", number(16), "of a parameter");
   add("weights", po::value<std::string>(), "size of the weights instead, as in 352GiB or 352GB");
@@ -163,18 +167,6 @@ std::int64_t batch_from(const po::variables_map& values, const Deployment& at,
       at.model.name, weight_bytes(at) / kGiB, at.devices, at.device.name, at.device.memory / kGiB));
 }
 
-/// One quantity: a column in CSV and JSON, a row of the aligned table.
-struct Quantity {
-  const char* name;
-  Value value;
-};
-
-/// As an integer, if it fits in 64 bits.
-Value whole(double value) {
-  if (value < 0x1p63) return static_cast<std::int64_t>(std::llround(value));
-  return value;
-}
-
 /// The quantities at one budget.
 std::vector<Quantity> answer(const po::variables_map& values, const Deployment& at, Workload work,
                              const Amount& budget) {
@@ -243,6 +235,18 @@ Table to_columns(const Table& rows) {
   return table;
 }
 
+int print(const std::vector<std::vector<Quantity>>& answers, const std::string& format) {
+  const Table rows = to_rows(answers);
+  if (format == "csv") {
+    print_csv(rows);
+  } else if (format == "json") {
+    write_json(std::cout, rows);
+  } else {
+    write_aligned(std::cout, to_columns(rows));
+  }
+  return 0;
+}
+
 }  // namespace
 
 int run_cost(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -253,18 +257,25 @@ int run_cost(const Verb& verb, const std::vector<std::string>& arguments) {
   const Workload workload{.prompt = whole_from(*values, "prompt", kMostTokens),
                           .generate = whole_from(*values, "generate", kMostTokens)};
   std::vector<std::vector<Quantity>> answers;
+  if (values->count("fetch") > 0) {
+    for (const char* option : {"budget", "offload-cache"}) {
+      if ((*values)[option].defaulted()) continue;
+      throw UsageError(
+          fmt::format("--fetch and --{}: the file says what is on the device", option));
+    }
+    for (const FetchMean& mean : fetch_means((*values)["fetch"].as<std::string>())) {
+      const auto largest =
+          largest_batch(deployment, mean.tiers, workload.prompt + workload.generate);
+      Workload work = workload;
+      work.batch = batch_from(*values, deployment, largest);
+      answers.push_back(fetch_quantities(deployment, work, mean, largest));
+    }
+    return print(answers, format);
+  }
   for (const Amount& budget : parse_budgets((*values)["budget"].as<std::string>())) {
     answers.push_back(answer(*values, deployment, workload, budget));
   }
-  const Table rows = to_rows(answers);
-  if (format == "csv") {
-    print_csv(rows);
-  } else if (format == "json") {
-    write_json(std::cout, rows);
-  } else {
-    write_aligned(std::cout, to_columns(rows));
-  }
-  return 0;
+  return print(answers, format);
 }
 
 }  // namespace kvsim::cli

@@ -94,6 +94,50 @@ TEST_CASE("cli: cost prints units for people and plain numbers for programs") {
              Catch::StartsWith("budget_request,model,device") && Contains("1236950581248"));
 }
 
+TEST_CASE("cli: cost takes rows of fetch: what is on the device, and what comes over the link") {
+  const TemporaryFolder folder;
+  REQUIRE(run(folder.path(), {"fetch", sample_trace(), "--layers", "0", "--heads", "0", "-q",
+                              "--select", "quest:k=32;topk:k=32,page=16", "--resident", "128",
+                              "--replace", "lru,belady", "-o", "r.sqlite"})
+              .status == 0);
+  const Ended exported =
+      run(folder.path(), {"export", "r.sqlite", "--table", "fetch", "--format", "json"});
+  double misses = 0;
+  for (const auto& row : nlohmann::json::parse(exported.out)) {
+    if (row["select"] == "quest:k=32,page=16" && row["replace"] == "lru") {
+      misses += row["misses"].get<double>();
+    }
+  }
+  const auto costs = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"cost",    "--model",    "llama-3-8b", "--batch", "16",
+                                       "--fetch", "r.sqlite",   "--prompt",   "8192",    "--format",
+                                       "json",    "--generate", "1024"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(folder.path(), arguments);
+  };
+  const Ended ended = costs({});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  const auto found = nlohmann::json::parse(ended.out);
+  REQUIRE(found.size() == 4);
+  const auto& quest = found[1];  // by name: belady before lru, quest before topk
+  CHECK(quest["select"] == "quest:k=32,page=16");
+  CHECK(quest["replace"] == "lru");
+  CHECK(quest["resident_tokens"] == 128);
+  CHECK(quest["fetched_tokens"].get<double>() == Approx(misses * 16 / 1024));
+  CHECK(quest["fetched_bytes"].get<double>() ==
+        Approx(16 * misses * 16 / 1024 * 128 * 1024).margin(1));
+  // 32 layers of 8 heads: minima and maxima of 32 pages of keys of 16 numbers of 2 bytes.
+  CHECK(quest["device_bytes"] == 16LL * (128 * 128 * 1024 + 32 * 8 * (32 * 2 * 16 * 2)));
+  CHECK(quest["host_bytes"] == 16LL * 9216 * 128 * 1024);
+  CHECK(found[0]["decode_seconds"] <= quest["decode_seconds"]);
+  const Ended both = costs({"--budget", "20%"});
+  CHECK(both.status == 2);
+  CHECK_THAT(both.err, Contains("--fetch and --budget"));
+  const Ended none = cost({"--model", "llama-3-8b", "--fetch", "none.sqlite"});
+  CHECK(none.status == 3);
+}
+
 TEST_CASE("cli: cost says what is wrong with its arguments") {
   const auto refuses = [](const std::vector<std::string>& options, const std::string& message) {
     const Ended ended = cost(options);
