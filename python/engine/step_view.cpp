@@ -35,6 +35,7 @@ const nb::object& TokenArray<T>::first(std::size_t rows) {
 }
 
 template class TokenArray<double>;
+template class TokenArray<const float>;
 
 void StepView::show(const Step* step) {
   step_ = step;

@@ -15,7 +15,7 @@ from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
 from .kvpress import from_kvpress
 from .labels import labels
-from .policy import Policy, Rotation, Rules, TokenKind
+from .policy import Policy, Rotation, Rules, Selector, SelectorStep, TokenKind
 from .policy.c_function import StepStruct
 from .policy.plugin import get_include, load_plugin
 from .policy.registry import policies
@@ -52,6 +52,8 @@ __all__ = [
     "ResultsError",
     "Rotation",
     "Rules",
+    "Selector",
+    "SelectorStep",
     "StepStruct",
     "TokenKind",
     "Trace",

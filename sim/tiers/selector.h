@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,11 +57,15 @@ struct SelectorInfo {
   /// `page` is among them, in tokens, and `k`, in tokens, if the number of pages is fixed.
   std::vector<Param> params;
 
-  std::unique_ptr<Selector> (*make)(const Params& params, const SelectorContext& context);
+  std::function<std::unique_ptr<Selector>(const Params& params, const SelectorContext& context)>
+      make;
 
   /// What the device holds of a KV head at the end of the text in order to choose, at the trace's
   /// element size; null: nothing, as it needs all keys and is no method for a device.
-  std::int64_t (*summary_bytes)(const Params& params, const Unit& unit) = nullptr;
+  std::function<std::int64_t(const Params& params, const Unit& unit)> summary_bytes = {};
+
+  /// What defines it, if that is not the program: "Python".
+  std::string origin = {};
 };
 
 template <class T>

@@ -27,6 +27,21 @@ namespace {
 
 constexpr int kMostTokens = 1'000'000'000;
 
+std::list<SelectorInfo>& selector_table() {
+#define KVSIM_CALL_SELECTOR(name) name##_selector(),
+  static std::list<SelectorInfo> table{KVSIM_SELECTORS(KVSIM_CALL_SELECTOR)};
+#undef KVSIM_CALL_SELECTOR
+  return table;
+}
+
+bool is_name(std::string_view name) {
+  const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !name.empty() && is_lower(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return is_lower(c) || (c >= '0' && c <= '9') || c == '-' || c == '_';
+         });
+}
+
 const SelectorInfo& find_selector(std::string_view name) {
   std::vector<std::string> names;
   for (const SelectorInfo& info : selectors()) {
@@ -46,11 +61,35 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-std::span<const SelectorInfo> selectors() {
-#define KVSIM_CALL_SELECTOR(name) name##_selector(),
-  static const std::vector<SelectorInfo> table{KVSIM_SELECTORS(KVSIM_CALL_SELECTOR)};
-#undef KVSIM_CALL_SELECTOR
-  return table;
+const std::list<SelectorInfo>& selectors() { return selector_table(); }
+
+void register_selector(SelectorInfo selector) {
+  if (!is_name(selector.name)) {
+    throw UsageError(fmt::format(
+        "selector '{}' of {}: expected a name of lower-case letters, digits, '-' and '_' that "
+        "begins with a letter; choose another",
+        selector.name, selector.origin));
+  }
+  const auto has_name = [](const char* name) {
+    return [name](const Param& param) { return param.name == name; };
+  };
+  if (std::none_of(selector.params.begin(), selector.params.end(), has_name("page"))) {
+    selector.params.push_back(page_param());
+  }
+  std::list<SelectorInfo>& table = selector_table();
+  static std::list<SelectorInfo> replaced;  // specs refer to them
+  const auto earlier = std::find_if(table.begin(), table.end(), [&](const SelectorInfo& known) {
+    return known.name == selector.name;
+  });
+  if (earlier != table.end()) {
+    if (earlier->origin != selector.origin) {
+      throw UsageError(fmt::format(
+          "selector '{}' of {}: a selector that is built in has this name; choose another",
+          selector.name, selector.origin));
+    }
+    replaced.splice(replaced.end(), table, earlier);
+  }
+  table.push_back(std::move(selector));
 }
 
 Param number_param() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,8 +11,15 @@
 
 namespace kvsim {
 
-/// All selectors in the order in which help shows them.
-std::span<const SelectorInfo> selectors();
+/// All selectors in the order in which help shows them, then those that were added. References to
+/// entries stay valid.
+const std::list<SelectorInfo>& selectors();
+
+/// Adds a selector, whose `origin` the caller fills in, in place of an earlier one of that name and
+/// origin; specs made of that one keep it. Adds the parameter `page` if it has none. Not while
+/// another thread uses the table. Throws UsageError for a name that is none, or that the program
+/// has.
+void register_selector(SelectorInfo selector);
 
 /// A selector with its parameters, as a user names it: `name` or `name:key=value,key=value`.
 class SelectorSpec {

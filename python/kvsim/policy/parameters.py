@@ -39,6 +39,16 @@ def parameters_of(cls: type) -> list[Parameter]:
     ]
 
 
+def parameters_of_keywords(cls: type) -> list[Parameter]:
+    """The same of a class whose `__init__` has parameters alone, and perhaps the seed."""
+    hints = _hints(cls)
+    return [
+        _parameter(cls, argument, hints.get(argument.name, inspect.Parameter.empty))
+        for argument in (_arguments(cls) if cls.__init__ is not object.__init__ else [])
+        if argument.name != "seed"
+    ]
+
+
 def is_given_seed(cls: type) -> bool:
     """Whether `cls.__init__` asks for the seed."""
     return any(argument.name == "seed" for argument in _arguments(cls))

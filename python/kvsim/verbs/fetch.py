@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..policy import selector_name
 from ..results.frames import frame_of
 from .options import Options, check_scratch, engine_traces, listed, warn_of
 from .progress import Progress, reporter
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def fetch(
     trace: Traces,
-    select: str | Sequence[str],
+    select: str | type | Sequence[str | type],
     resident: str | float | Sequence[str | float] | None = None,
     replace: str | Sequence[str] = ("lru", "belady"),
     mode: str = "stream",
@@ -41,7 +42,8 @@ def fetch(
       trace, mode, threads, progress: as for kvsim.sweep. In prefill mode the prompt attends in
         full, and only later steps choose pages and are measured.
       select: what chooses the older pages that a step attends to: specs in a list or separated by
-        ";": "topk:k=64", "top-p:p=0.95", "quest:k=64,page=16", "sparq:k=64,rank=32".
+        ";": "topk:k=64", "top-p:p=0.95", "quest:k=64,page=16", "sparq:k=64,rank=32",
+        "pq:groups=2,bits=6", "magicpig:tables=150,bits=10"; and classes below kvsim.Selector.
       resident: tokens that the device holds, the page of the step included (256), shares
         ("10%", 0.1), ranges ("5%..50%:5%"). A share becomes the nearest multiple of the page that
         is enough for a step.
@@ -54,9 +56,12 @@ def fetch(
 
     Returns a frame with the columns of the table `fetch`, ordered by its key. The numbers are those
     of `kvsim fetch`, bit for bit. Raises what kvsim.sweep raises, and UsageError for a size that is
-    too small for what a step attends to.
+    too small for what a step attends to. What a selector of Python raises is raised, with a note of
+    the selector, the unit and the step.
     """
-    selectors, replacements = listed(select), ",".join(listed(replace))
+    several = [select] if isinstance(select, (str, type)) else list(select)
+    selectors = [selector_name(each) if isinstance(each, type) else each for each in several]
+    replacements = ",".join(listed(replace))
     sizes = [] if resident is None else listed(resident)
     check_scratch(options.get("scratch"), output)
     absent = ("reference", "every", "eviction_interval", "allocate")
