@@ -86,7 +86,9 @@ int run_fetch(const Verb& verb, const std::vector<std::string>& arguments) {
     return 0;
   }
 
-  SweepRequest request = request_of(options_from(*values));
+  RequestOptions given = options_from(*values);
+  given.protocol = {.mode = given.protocol.mode};  // --page is that of selectors
+  SweepRequest request = request_of(given);
   for (const std::string& trace : positionals_from(verb, *values, "TRACE"))
     request.traces.emplace_back(trace);
   FetchRequest fetch = fetch_from(verb, *values);

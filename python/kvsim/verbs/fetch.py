@@ -64,7 +64,7 @@ def fetch(
     replacements = ",".join(listed(replace))
     sizes = [] if resident is None else listed(resident)
     check_scratch(options.get("scratch"), output)
-    absent = ("reference", "every", "eviction_interval", "allocate")
+    absent = ("reference", "every", "eviction_interval", "allocate", "page_score")
     settings = options_without(absent, {"mode": mode, "threads": threads, **options})
     own = {"select": selectors, "replace": replacements}
     own |= {"resident": sizes} if sizes else {}
