@@ -79,7 +79,8 @@ std::int64_t fetch_nanoseconds(const FetchPlan& plan, const PlannedUnit& planned
   const UnitSizes unit = unit_sizes(plan.sweep, planned);
   std::int64_t sum = reading_nanoseconds(unit) + reference_nanoseconds(unit, unit.pairs());
   for (const SelectorSpec& selector : plan.fetch.selectors) {
-    sum += unit.pairs() * (2 + 2 * unit.group + 20 / selector.page());
+    sum += unit.pairs() *
+           (2 + (2 + selector.info().pair_nanoseconds) * unit.group + 20 / selector.page());
     sum += unit.steps * unit.group * 4 *
            std::min<std::int64_t>(selector.attended().value_or(unit.tokens / 4), unit.tokens / 2);
   }

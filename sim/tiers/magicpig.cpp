@@ -97,7 +97,8 @@ SelectorInfo magicpig_selector() {
           .params = {Param::integer("tables", 150, 2, 4096, "hash tables"),
                      Param::integer("bits", 10, 1, 16, "of a hash"), page_param()},
           .make = make_selector<MagicPig>,
-          .summary_bytes = summary_bytes};
+          .summary_bytes = summary_bytes,
+          .pair_nanoseconds = 40};
 }
 
 }  // namespace kvsim

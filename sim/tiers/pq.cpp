@@ -71,7 +71,8 @@ SelectorInfo pq_selector() {
                      Param::integer("groups", 2, 1, 1024, "parts that keys are cut into"),
                      Param::integer("bits", 6, 1, 12, "of a part's code"), page_param()},
           .make = make_selector<PQ>,
-          .summary_bytes = summary_bytes};
+          .summary_bytes = summary_bytes,
+          .pair_nanoseconds = 14};
 }
 
 }  // namespace kvsim

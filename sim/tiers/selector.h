@@ -64,6 +64,10 @@ struct SelectorInfo {
   /// element size; null: nothing, as it needs all keys and is no method for a device.
   std::function<std::int64_t(const Params& params, const Unit& unit)> summary_bytes = {};
 
+  /// An estimate of the time that it takes per step, older token and query head, in nanoseconds of
+  /// one core: what is dealt out to shards goes by it.
+  std::int64_t pair_nanoseconds = 0;
+
   /// What defines it, if that is not the program: "Python".
   std::string origin = {};
 };

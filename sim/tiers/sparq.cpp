@@ -87,7 +87,8 @@ SelectorInfo sparq_selector() {
                                     "components of the query, or all that it has"),
                      page_param()},
           .make = make_selector<SparQ>,
-          .summary_bytes = summary_bytes};
+          .summary_bytes = summary_bytes,
+          .pair_nanoseconds = 14};
 }
 
 }  // namespace kvsim
