@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "sim/base/errors.h"
 #include "sim/replay/replay.h"
@@ -31,17 +32,67 @@ std::vector<Amount> sizes(const std::vector<std::string>& texts) {
 const Unit kUnit = random_unit({.tokens = 90, .head_dim = 6, .group = 2, .prompt_length = 30}, 5);
 
 TEST_CASE("tiers: topk of single tokens loses what the policy topk loses at this budget") {
-  for (const Mode mode : {Mode::stream, Mode::prefill}) {
-    const auto found = fetches(
-        kUnit, "topk:k=7",
-        {.protocol = {.mode = mode}, .resident = sizes({"20"}), .replace = {Replacement::lru}});
-    const Result row =
-        replay(kUnit, {{Spec("topk"), 7}}, {.protocol = {.mode = mode}}, *make_cpu_backend())[0]
-            .result;
-    CHECK(found[0].quality.steps == row.steps);
-    CHECK(close(found[0].quality.attention_recall, *row.attention_recall, 1e-9));
-    CHECK(close(found[0].quality.output_error_sq, *row.output_error_sq, 1e-9));
-    CHECK(found[0].quality.topk_overlap == 1);
+  const Unit with_sink =
+      random_unit({.tokens = 70, .group = 2, .prompt_length = 30, .sink_logit = 1.0F}, 2);
+  Unit with_window = random_unit({.tokens = 70, .group = 2, .prompt_length = 30}, 3);
+  with_window.sliding_window = 20;
+  with_window.logit_softcap = 2.0F;
+  const Unit selecting = random_unit({.tokens = 70, .prompt_length = 30, .selected = 12}, 4);
+  for (const Unit* unit :
+       std::vector{&kUnit, &with_sink, &std::as_const(with_window), &selecting}) {
+    for (const Mode mode : {Mode::stream, Mode::prefill}) {
+      const FetchOptions options{
+          .protocol = {.mode = mode}, .resident = sizes({"20"}), .replace = kAll};
+      const SelectionQuality found = fetches(*unit, "topk:k=7", options)[0].quality;
+      const Result row =
+          replay(*unit, {{Spec("topk"), 7}}, {.protocol = {.mode = mode}}, *make_cpu_backend())[0]
+              .result;
+      CHECK(found.steps == row.steps);
+      CHECK(close(found.attention_recall, *row.attention_recall, 1e-9));
+      CHECK(close(found.output_error_sq, *row.output_error_sq, 1e-9));
+      CHECK(found.topk_overlap == 1);
+    }
+  }
+}
+
+TEST_CASE(
+    "tiers: masses are the attention among what a step attends to, after all of the prompt's") {
+  const ReferenceUnit reference(kUnit);
+  const auto backend = make_cpu_backend();
+  ReplayedUnit replayed(kUnit, *backend, {.mode = Mode::prefill});
+  AttendedPages pages(SelectorSpec("quest:k=8,page=4"), replayed, true, 0);
+  std::vector<PageAttention> attention(kBlockSteps, PageAttention(kUnit, 4));
+  for (int step = 0; step < 90; step += kBlockSteps) {
+    const int count = std::min(kBlockSteps, 90 - step);
+    replayed.compute(step, count);
+    for (int row = 0; row < count; ++row) attention[row].sum(replayed.block(), row);
+    pages.add_block(attention);
+  }
+  const PageChoices& choices = pages.choices();
+  std::vector<double> of_prompt(23);
+  for (int step = 0; step < 30; ++step) {
+    for (int j = 0; j <= step; ++j) {
+      for (const auto& head : reference.heads) of_prompt[j / 4] += head.full[step][j] / 2;
+    }
+  }
+  for (int page = 0; page < 23; ++page) {
+    CHECK(choices.prompt_mass[page] == Approx(of_prompt[page]).epsilon(1e-5).margin(1e-9));
+  }
+  for (int step = 30; step < 90; ++step) {
+    std::vector<int> tokens;
+    for (const int page : choices.at(step)) {
+      for (int i = 0; i < 4; ++i) tokens.push_back(page * 4 + i);
+    }
+    for (int j = step / 4 * 4; j <= step; ++j) tokens.push_back(j);
+    std::vector<double> mass(23);
+    for (const auto& head : reference.heads) {
+      std::vector<double> weight = test_support::softmax(head.logit[step], tokens);
+      for (std::size_t i = 0; i < tokens.size(); ++i) mass[tokens[i] / 4] += weight[i] / 2;
+    }
+    for (std::int64_t i = choices.end[step]; i < choices.end[step + 1]; ++i) {
+      CHECK(choices.mass[i] == Approx(mass[choices.pages[i]]).epsilon(1e-4));
+    }
+    CHECK(choices.own_mass[step - 30] == Approx(mass[step / 4]).epsilon(1e-4));
   }
 }
 
