@@ -124,6 +124,7 @@ struct AnalysisInfo {
   bool needs_spans = false;         ///< the trace must hold needles, and answers to predict
   bool reads_selections = false;    ///< needs Trajectory::selected
   bool looks_ahead = false;         ///< needs Subject::total_attention
+  bool by_token = false;            ///< speaks of caches that evict one token at a time
   bool runs_on_device = false;      ///< can use Subject::device
 
   /// The policies whose replays it can read; null if it reads no replays.

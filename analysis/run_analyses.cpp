@@ -221,6 +221,13 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
     });
   };
   keep([&](const AnalysisInfo& info) { check_policies(info, request.policies); });
+  keep([&](const AnalysisInfo& info) {
+    if (!info.by_token) return;
+    check_evicts_by_token(request.protocol,
+                          fmt::format("{} speaks of caches that evict one token at a time; leave "
+                                      "one of them out",
+                                      info.name));
+  });
   check_evicts_every_step(request.protocol,
                           "the analyses speak of caches that hold their budget after every step; "
                           "leave it out, or use kvsim sweep");

@@ -189,7 +189,8 @@ std::vector<std::vector<Outcome>> replay_or_split(Device& device, Units units,
 
 }  // namespace
 
-bool can_replay(const Rules& rules) {
+bool can_replay(const Rules& rules, const Protocol& protocol) {
+  if (!protocol.has_reference() || !protocol.paging.is_by_token()) return false;
   if (!rules.score || rules.scope != Scope::head || !rules.is_exact() || rules.prunes) return false;
   if (!rules.selects) return rules.bounded;
   return rules.sees_full_attention && rules.score->kind == ScoreRule::Kind::attention;

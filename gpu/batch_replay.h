@@ -9,8 +9,9 @@
 namespace kvsim::gpu {
 
 /// Whether a device can replay a policy of these rules: it follows a score rule or selects by the
-/// full attention of each step, decides per KV head, and attends to recorded keys and values.
-bool can_replay(const Rules& rules);
+/// full attention of each step, decides per KV head, and attends to recorded keys and values. It
+/// measures against the full attention, and evicts token by token.
+bool can_replay(const Rules& rules, const Protocol& protocol);
 
 /// How many units of this shape, each with one replay per element of `rules`, keep a device busy;
 /// fewer if they do not fit in `free_bytes`, but at least one.

@@ -25,7 +25,9 @@ class DeviceBackend final : public Backend, public DeviceReplays, public DeviceS
   const DeviceReplays* replays() const override { return this; }
   const DeviceSummaries* summaries() const override { return this; }
 
-  bool can_replay(const Rules& rules) const override { return gpu::can_replay(rules); }
+  bool can_replay(const Rules& rules, const Protocol& protocol) const override {
+    return gpu::can_replay(rules, protocol);
+  }
 
   std::vector<std::int64_t> count_small(const Unit& unit, double threshold) const override {
     return gpu::count_small(*devices_->take(), unit, threshold);

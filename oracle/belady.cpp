@@ -1,6 +1,8 @@
 // Belady's algorithm (1966): evicts the token whose next access lies farthest in the future. An
 // access is more than an even share of the attention, as for lru and lfu on full attention.
 
+#include <algorithm>
+
 #include "oracle/simulation.h"
 #include "policies/interface/policy_info.h"
 #include "sim/base/interrupt.h"
@@ -25,6 +27,15 @@ class FarthestAccess final : public EvictionRule {
   }
 
   void arrive(int) override {}
+
+  // A page is accessed with any of its tokens.
+  double loss_of_page(int first, int count, int step) override {
+    double nearest = -never_;
+    for (int token = first; token < first + count; ++token) {
+      nearest = std::max(nearest, loss(token, step));
+    }
+    return nearest;
+  }
 
   double loss(int token, int step) override {
     const std::vector<int>& accesses = accesses_[token];
@@ -65,6 +76,7 @@ PolicyInfo belady_oracle() {
           .make_planner = [](const Params&) -> std::unique_ptr<Planner> {
             return std::make_unique<Belady>();
           },
+          .plans_pages = always_plans_pages,
           .make = make_scheduled};
 }
 

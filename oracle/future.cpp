@@ -45,6 +45,7 @@ PolicyInfo future_oracle() {
           .make_planner = [](const Params&) -> std::unique_ptr<Planner> {
             return std::make_unique<FutureOracle>();
           },
+          .plans_pages = always_plans_pages,
           .make = make_scheduled};
 }
 

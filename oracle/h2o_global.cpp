@@ -64,6 +64,7 @@ PolicyInfo h2o_global_oracle() {
           .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
             return std::make_unique<GlobalHeavyHitters>(params);
           },
+          .plans_pages = always_plans_pages,
           .make = make_scheduled};
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
+#include "oracle/page_schedule.h"
 #include "oracle/side_by_side.h"
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
@@ -58,18 +60,20 @@ CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
       cache.budget, steps.num_tokens(), plan->loss, plan->bound));
 }
 
-std::vector<CertifiedPlan> plan_few(const Future& head, const Costs& costs,
-                                    std::span<const CacheSize> caches) {
-  if (!by_auction(head)) return assignment_plans(head, costs, caches, true);
+/// `steps` are those of the head, or of its pages.
+std::vector<CertifiedPlan> plan_few(const Future& head, const EvictionSteps& steps,
+                                    const Costs& costs, std::span<const CacheSize> caches) {
+  if (!by_auction(steps)) return assignment_plans(steps, costs, caches, true);
   std::vector<CertifiedPlan> plans(caches.size());
   side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
-               [&](std::size_t i) { plans[i] = plan_by_auction(head, costs, caches[i]); });
+               [&](std::size_t i) { plans[i] = plan_by_auction(steps, costs, caches[i]); });
   return plans;
 }
 
-std::vector<CertifiedPlan> plan_all(const Future& head, const Costs& costs,
-                                    std::span<const CacheSize> caches) {
-  return assignment_plans(head, costs, caches, false);
+std::vector<CertifiedPlan> plan_all(const Future& head, const EvictionSteps& steps,
+                                    const Costs& costs, std::span<const CacheSize> caches) {
+  static_cast<void>(head);
+  return assignment_plans(steps, costs, caches, false);
 }
 
 class Optimal final : public HeadPlanner {
@@ -78,8 +82,7 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const StepLosses losses(head, loss_of(params_));
-    const Costs costs = std::make_shared<const RemainingSums>(losses.rows());
-    const std::vector<CertifiedPlan> found = plan_with(plan_few, head, costs, budgets);
+    const std::vector<CertifiedPlan> found = plan_losses(head, losses.rows(), budgets);
     std::vector<Plan> plans;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const bool of_every_policy = recent_of(budgets[i]) == 0;
@@ -87,6 +90,25 @@ class Optimal final : public HeadPlanner {
           {.schedule = found[i].schedule,
            .slot_price = found[i].slot_price,
            .proof = losses.proof(found[i].loss, found[i].bound * kUnrounded, of_every_policy)});
+    }
+    return plans;
+  }
+
+  // Without proofs, which are of one unit.
+  std::vector<Plan> plan_shared(std::span<const Future> layer,
+                                std::span<const int> budgets) const override {
+    StepRows sums(layer.front());
+    for (const Future& head : layer) {
+      const StepLosses losses(head, loss_of(params_));
+      for (int step = 0; step < sums.num_tokens(); ++step) {
+        const std::span<const float> row = losses.rows().row(step);
+        std::transform(row.begin(), row.end(), sums.row(step).begin(), sums.row(step).begin(),
+                       std::plus<>());
+      }
+    }
+    std::vector<Plan> plans;
+    for (CertifiedPlan& plan : plan_losses(layer.front(), sums, budgets)) {
+      plans.push_back({.schedule = std::move(plan.schedule)});
     }
     return plans;
   }
@@ -104,6 +126,28 @@ class Optimal final : public HeadPlanner {
   }
 
  private:
+  std::vector<CertifiedPlan> plan_losses(const Future& head, const StepRows& losses,
+                                         std::span<const int> budgets) const {
+    const Costs costs = std::make_shared<const RemainingSums>(losses);
+    const bool by_token = head.protocol().paging.is_by_token();
+    return by_token ? plan_with(plan_few, head, costs, budgets) : plan_pages(head, *costs, budgets);
+  }
+
+  // The pages of a text are the tokens of a shorter one, whose newest never leaves.
+  static std::vector<CertifiedPlan> plan_pages(const Future& head, const RemainingSums& of_tokens,
+                                               std::span<const int> budgets) {
+    const PageSteps pages(head);
+    const Costs costs = std::make_shared<const RemainingSums>(of_tokens, pages);
+    std::vector<CacheSize> caches;
+    for (const int budget : budgets) caches.push_back({budget / pages.page_size(), 1});
+    std::vector<CertifiedPlan> plans = plan_few(head, pages.steps(), costs, caches);
+    for (CertifiedPlan& plan : plans) {
+      plan.schedule = page_schedule(plan.schedule, pages, head.num_tokens());
+      plan.slot_price.clear();  // a slot alone is no page
+    }
+    return plans;
+  }
+
   int recent_of(int budget) const { return params_.amount("recent", budget); }
 
   template <class Solve>
@@ -121,7 +165,7 @@ class Optimal final : public HeadPlanner {
         places.push_back(i);
       }
     }
-    std::vector<CertifiedPlan> solved = solve(head, costs, caches);
+    std::vector<CertifiedPlan> solved = solve(head, head, costs, caches);
     for (std::size_t i = 0; i < places.size(); ++i) plans[places[i]] = std::move(solved[i]);
     return plans;
   }
@@ -152,6 +196,8 @@ PolicyInfo optimal_oracle() {
                 return params.amount("recent", 1) == 0 && loss_of(params).bounds_recall();
               },
           .plans_every_budget = [](const Params& params) { return !params.is_share("recent"); },
+          .plans_pages = [](const Params& params) { return params.amount("recent", 1) == 0; },
+          .plans_shared = true,
           .auction_from = kAuctionFrom,
           .joint_planning_cost =
               [](const Params&, const UnitSizes& unit, std::int64_t budget) {

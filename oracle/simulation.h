@@ -18,12 +18,15 @@ class EvictionRule {
   /// the lower text position first among equals.
   virtual double loss(int token, int step) = 0;
 
+  /// The same of tokens first .. first + count - 1, which leave together.
+  virtual double loss_of_page(int first, int count, int step);
+
   /// Called when `token` has been evicted.
   virtual void leave(int token) { static_cast<void>(token); }
 };
 
-/// The schedule of a cache that evicts one token at a time until the budget holds, at the steps at
-/// which the protocol evicts.
+/// The schedule of a cache that evicts one token or page at a time until the budget holds, at the
+/// steps at which the protocol evicts.
 Schedule simulate(const EvictionSteps& steps, int budget, EvictionRule& rule);
 
 }  // namespace kvsim

@@ -13,7 +13,7 @@ namespace {
 
 void keep_rest(Rules& rules, const Params&, const Context&) { rules.rest = true; }
 
-std::string why_not(const PolicyInfo& policy, const Rules& rules) {
+std::string why_not(const PolicyInfo& policy, const Rules& rules, const Params&) {
   if (policy.make_estimator != nullptr) return "an estimator has entries of its own";
   if (rules.selects) return "it evicts nothing, it selects";
   if (!rules.bounded && !rules.prunes) return "it evicts nothing";

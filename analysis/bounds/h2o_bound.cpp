@@ -242,6 +242,7 @@ AnalysisInfo h2o_bound_analysis() {
       .summary = {"ratio_mean", "ratio_min", "alpha", "beta", "guaranteed_ratio", "induction_bound",
                   "greedy_share", "assumptions_hold"},
       .summary_by = {"policy", "budget"},
+      .by_token = true,
       .accepts = evicts_exactly,
       .make = make_analysis<H2oBound>};
 }

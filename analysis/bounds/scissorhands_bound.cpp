@@ -281,6 +281,7 @@ AnalysisInfo scissorhands_bound_analysis() {
                   "error_bound", "output_error", "probability", "lambda", "assumptions_hold",
                   "holds", "proven_holds"},
       .summary_by = {"policy", "budget"},
+      .by_token = true,
       .accepts = evicts_exactly,
       .make = make_analysis<ScissorhandsBound>};
 }

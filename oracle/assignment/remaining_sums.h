@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sim/attention/step_rows.h"
+#include "sim/protocol/page_steps.h"
 
 namespace kvsim {
 
@@ -12,6 +13,9 @@ namespace kvsim {
 class RemainingSums {
  public:
   explicit RemainingSums(const StepRows& rows);
+
+  /// Of pages, where row q is of the step that evicts once page q has begun: their tokens' sums.
+  RemainingSums(const RemainingSums& of_tokens, const PageSteps& pages);
 
   /// Of step t, for j = 0 .. t.
   const float* row(int step) const { return sums_.data() + offset(step); }

@@ -81,6 +81,11 @@ enum class Scope {
           ///< a token that leaves one layer leaves all later ones too (SpAtten's cascade)
 };
 
+/// How the scores that the KV heads of a layer give a token become the one by which it stays in all
+/// of them or leaves all. A rank is the place of the token among the head's candidates, 1 for the
+/// lowest score; equal scores share the mean of their places.
+enum class JoinedScores { mean, max, mean_rank };
+
 /// Memory that a policy needs in addition to its scores: `bytes_per_token` for each token that was
 /// in the cache at each of the last `steps` steps, and `covariances` matrices of doubles,
 /// [head_dim, head_dim], for each query head of a KV head.
@@ -107,6 +112,8 @@ struct Rules {
   bool prunes = false;       ///< candidates scored minus infinity leave even while the budget holds
   bool ignores_interval = false;  ///< prunes after every step, whatever the eviction interval
   Scope scope = Scope::head;
+  std::optional<JoinedScores> joined = {};  ///< with Scope::layer: each KV head scores by an object
+                                            ///< of its own, and their scores are joined
   bool slot_positions = false;  ///< rotate keys to their slot in the cache, as if evicted tokens
                                 ///< had never existed; needs a trace that has `/rope`
   std::optional<Quantization> stored = {};  ///< keys and values are kept quantised

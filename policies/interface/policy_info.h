@@ -62,6 +62,9 @@ struct TraceNeeds {
 /// PolicyInfo::nests of a policy whose caches nest with any parameters.
 inline bool always_nests(const Params&) { return true; }
 
+/// PolicyInfo::plans_pages of an oracle that plans them with any parameters.
+inline bool always_plans_pages(const Params&) { return true; }
+
 /// Estimates the time of a policy on a unit, whose cache holds at most `held` tokens, in
 /// nanoseconds of one core: sim/sweep/shards/README.md. Whole numbers, for every machine to
 /// estimate alike.
@@ -94,6 +97,10 @@ struct PolicyInfo {
   bool (*bounds_recall)(const Params& params) = nullptr;
   /// Whether its planner finds the plans of all budgets in about the time of one. Null: no.
   bool (*plans_every_budget)(const Params& params) = nullptr;
+  /// Whether its planner plans the evictions of whole pages, where the protocol has them. Null: no.
+  bool (*plans_pages)(const Params& params) = nullptr;
+  /// Whether its planner plans for heads that share a cache (Planner::plan_shared()).
+  bool plans_shared = false;
   /// Its planner solves an auction per budget for texts of at least this many tokens, which takes
   /// less time than its other way. Empty: it has no auction.
   std::optional<int> auction_from = {};
@@ -151,9 +158,10 @@ struct CombinatorInfo {
   /// Whether one token of the budget is an entry of the combinator's own: the policy has the
   /// others.
   bool adds_entry = false;
-  /// Why it cannot change this policy, whose rules all combinators have changed; empty: it can.
-  /// Null: it can change any.
-  std::string (*why_not)(const PolicyInfo& policy, const Rules& rules) = nullptr;
+  /// Why it cannot change this policy, whose rules all other combinators have changed; empty: it
+  /// can. Null: it can change any.
+  std::string (*why_not)(const PolicyInfo& policy, const Rules& rules,
+                         const Params& params) = nullptr;
 
   std::string code = {};  ///< as PolicyInfo::code
 };

@@ -48,7 +48,8 @@ namespace kvsim {
 #define KVSIM_COMBINATORS(COMBINATOR) \
   COMBINATOR(protect)                 \
   COMBINATOR(quant)                   \
-  COMBINATOR(rest)
+  COMBINATOR(rest)                    \
+  COMBINATOR(shared)
 
 #define KVSIM_DECLARE_POLICY(name, place) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();

@@ -200,16 +200,23 @@ bool Spec::plans_every_budget() const {
          policy_->plans_every_budget(params_);
 }
 
+bool Spec::plans_pages() const {
+  return policy_->plans_pages != nullptr && policy_->plans_pages(params_);
+}
+
 bool Spec::bounds_recall() const {
   return policy_->bounds_recall != nullptr && policy_->bounds_recall(params_) &&
          combinators_.empty();
 }
 
-Rules Spec::rules(const Context& context) const {
+Rules Spec::rules(const Context& context) const { return rules_without(nullptr, context); }
+
+// As if `left_out` were not there.
+Rules Spec::rules_without(const Params* left_out, const Context& context) const {
   Rules rules;
   if (const auto policy = make(context)) rules = policy->rules();
   for (const auto& [combinator, params] : combinators_) {
-    combinator->change(rules, params, within(context));
+    if (&params != left_out) combinator->change(rules, params, within(context));
   }
   return rules;
 }
@@ -229,13 +236,13 @@ Context Spec::within(Context context) const {
 void Spec::check_combinators() const {
   for (const auto& [combinator, params] : combinators_) {
     const auto same = [&, wanted = combinator](const auto& other) { return other.first == wanted; };
-    if (combinator->adds_entry &&
+    if (combinator->why_not != nullptr &&
         std::count_if(combinators_.begin(), combinators_.end(), same) > 1) {
       throw UsageError(
           fmt::format("{}: +{} stands twice; leave one out", text(), combinator->name));
     }
     if (combinator->why_not == nullptr) continue;
-    const std::string reason = combinator->why_not(*policy_, rules({}));
+    const std::string reason = combinator->why_not(*policy_, rules_without(&params, {}), params);
     if (reason.empty()) continue;
     throw UsageError(
         fmt::format("+{} cannot change {}: {}; leave it out", combinator->name, text(), reason));

@@ -76,9 +76,11 @@ class Spec {
   bool bounds_recall() const;
   /// PolicyInfo::plans_every_budget. False with a combinator or an allocation.
   bool plans_every_budget() const;
+  bool plans_pages() const;  ///< PolicyInfo::plans_pages
 
  private:
   bool is_bare() const;
+  Rules rules_without(const Params* left_out, const Context& context) const;
   void check_combinators() const;
   Context within(Context context) const;
 

@@ -22,11 +22,11 @@ std::int64_t num_tied(const std::vector<double>& scores, const std::vector<std::
 
 }  // namespace
 
-Cache::Cache(int num_tokens, int budget, const Rules& rules)
+Cache::Cache(int num_tokens, int budget, const Rules& rules, const Paging& paging)
     : num_tokens_(num_tokens),
       budget_(rules.bounded ? std::min(budget, num_tokens) : num_tokens),
-      protect_first_(std::min(rules.protect_first, budget_)),
-      protect_newest_(std::min(rules.protect_newest, budget_ - protect_first_)),
+      paging_(paging),
+      protection_(Protection::of(rules, rules.bounded ? budget : num_tokens, paging)),
       drop_(rules.drop),
       prunes_(rules.prunes) {}
 
@@ -40,12 +40,24 @@ int Cache::overflow(int most_held, int leaving) const {
   const int held = static_cast<int>(tokens_.size()) - leaving;
   const int excess = held - budget_;
   if (held <= most_held || excess <= 0) return 0;
+  if (!paging_.is_by_token()) return overflow_of_pages(excess);
   const int drops = (excess + drop_ - 1) / drop_;
   const auto candidates = static_cast<int>(candidates_end() - candidates_begin());
   return std::min(drops * drop_, candidates - leaving);
 }
 
+int Cache::overflow_of_pages(int excess) const {
+  const int dropped = (excess + drop_ - 1) / drop_ * drop_ / paging_.size;
+  const int leaving = std::max(dropped, paging_.pages_for(excess));
+  return std::min(leaving, static_cast<int>(pages().size())) * paging_.size;
+}
+
+std::vector<PageCandidate> Cache::pages() const {
+  return page_candidates(tokens_, scores_, paging_, protection_, prunes_);
+}
+
 void Cache::evict(int count, int step) {
+  if (!paging_.is_by_token()) return evict_pages(count, step);
   if (prunes_) count = std::max(count, num_pruned());
   if (count == 1) {
     evict_lowest(step);
@@ -54,8 +66,23 @@ void Cache::evict(int count, int step) {
   }
 }
 
+std::vector<std::size_t> Cache::candidates() const {
+  std::vector<std::size_t> slots;
+  if (paging_.is_by_token()) {
+    for (std::size_t slot = candidates_begin(); slot + protection_.newest < tokens_.size();
+         ++slot) {
+      slots.push_back(slot);
+    }
+    return slots;
+  }
+  for (const PageCandidate& page : pages()) {
+    for (std::size_t slot = page.begin; slot < page.end; ++slot) slots.push_back(slot);
+  }
+  return slots;
+}
+
 int Cache::num_pruned() const {
-  if (tokens_.size() <= static_cast<std::size_t>(protect_first_) + protect_newest_) return 0;
+  if (std::ssize(tokens_) <= protection_.first + protection_.newest) return 0;
   return static_cast<int>(std::count(scores_.begin() + candidates_begin(),
                                      scores_.begin() + candidates_end(),
                                      -std::numeric_limits<double>::infinity()));
@@ -97,6 +124,24 @@ void Cache::evict_several(int count, int step) {
                     });
   num_ties_ += num_tied(scores_, slots, count);
   for (int i = 0; i < count; ++i) record_eviction(tokens_[slots[i]], step);
+  close_gaps(step);
+}
+
+void Cache::evict_pages(int count, int step) {
+  if (count == 0 && !prunes_) return;
+  std::vector<PageCandidate> leaving = pages();
+  const auto num_pages = static_cast<std::size_t>(count / paging_.size);
+  num_ties_ += paging_.size * static_cast<std::int64_t>(take_lowest(leaving, num_pages));
+  for (const PageCandidate& page : leaving) {
+    for (std::size_t slot = page.begin; slot < page.end; ++slot) {
+      record_eviction(tokens_[slot], step);
+    }
+  }
+  if (!leaving.empty()) close_gaps(step);
+}
+
+// Of the tokens evicted after `step`.
+void Cache::close_gaps(int step) {
   std::size_t kept = 0;
   for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
     if (evicted_after_[tokens_[slot]] == step) continue;
@@ -110,9 +155,9 @@ void Cache::evict_several(int count, int step) {
 std::vector<std::int32_t> Cache::select(int count) const {
   const std::size_t num_older = tokens_.size() - 1;
   const std::size_t chosen = std::min(static_cast<std::size_t>(count), num_older);
-  const std::size_t first = std::min(static_cast<std::size_t>(protect_first_), chosen);
+  const std::size_t first = std::min(static_cast<std::size_t>(protection_.first), chosen);
   // The protected window includes the newest token.
-  const auto window = static_cast<std::size_t>(std::max(0, protect_newest_ - 1));
+  const auto window = static_cast<std::size_t>(std::max(0, protection_.newest - 1));
   const std::size_t newest = std::min({window, chosen - first, num_older - first});
   const std::span<const double> scores(scores_.data() + first, num_older - first - newest);
   std::size_t places = chosen - first - newest;

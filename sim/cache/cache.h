@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policies/interface/policy.h"
+#include "sim/cache/page_candidates.h"
 
 namespace kvsim {
 
@@ -22,21 +23,26 @@ inline constexpr int kUnknownLength = std::numeric_limits<int>::max();
 /// in text order, so an evicted token cannot return.
 class Cache {
  public:
-  /// A cache of at most `budget` tokens over a sequence of `num_tokens`, or kUnknownLength.
-  Cache(int num_tokens, int budget, const Rules& rules);
+  /// A cache of at most `budget` tokens over a sequence of `num_tokens`, or kUnknownLength. With
+  /// pages of several tokens whole pages leave.
+  Cache(int num_tokens, int budget, const Rules& rules, const Paging& paging = {});
 
   /// Adds `token`, which is later in the text than all before, with score 0.
   void admit(std::int32_t token);
 
   /// The number of tokens to evict now: 0 while at most `most_held` tokens are held, else the
-  /// smallest multiple of the policy's drop that leaves the budget, limited to the candidates.
+  /// smallest multiple of the policy's drop that leaves the budget, limited to the candidates. Of
+  /// pages, those that fit in such a multiple, and as many as leave the budget.
   /// `leaving` tokens, which are removed in any case, do not count.
   int overflow(int most_held = 0, int leaving = 0) const;
 
   /// Evicts the `count` candidates with the lowest scores after step `step`, the lower text
   /// position first among equals. If the policy prunes, evicts at least all candidates with
-  /// score -infinity.
+  /// score -infinity; a page, if all its tokens have it.
   void evict(int count, int step);
+
+  /// The slots whose tokens may be evicted, ascending.
+  std::vector<std::size_t> candidates() const;
 
   /// Evicts those of `tokens` that the cache holds, protected or not, after step `step`.
   void remove(const std::vector<std::int32_t>& tokens, int step);
@@ -61,15 +67,19 @@ class Cache {
  private:
   void evict_lowest(int step);
   void evict_several(int count, int step);
+  void evict_pages(int count, int step);
+  int overflow_of_pages(int excess) const;
+  std::vector<PageCandidate> pages() const;
+  void close_gaps(int step);
   int num_pruned() const;
   void record_eviction(std::int32_t token, int step);
-  std::size_t candidates_begin() const { return protect_first_; }
-  std::size_t candidates_end() const { return tokens_.size() - protect_newest_; }
+  std::size_t candidates_begin() const { return protection_.first; }
+  std::size_t candidates_end() const { return tokens_.size() - protection_.newest; }
 
   int num_tokens_;
   int budget_;
-  int protect_first_;
-  int protect_newest_;
+  Paging paging_;
+  Protection protection_;
   int drop_;
   bool prunes_;
   std::vector<std::int32_t> tokens_;

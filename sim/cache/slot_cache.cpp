@@ -4,13 +4,13 @@
 
 namespace kvsim {
 
-SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules)
+SlotCache::SlotCache(int num_tokens, int budget, const Rules& rules, const Paging& paging)
     : budget_(std::min(budget, num_tokens)),
       rule_(*rules.score),
-      protect_first_(std::min(rules.protect_first, budget_)),
-      protect_newest_(std::min(rules.protect_newest, budget_ - static_cast<int>(protect_first_))),
+      paging_(paging),
+      protection_(Protection::of(rules, budget, paging)),
       held_(num_tokens),
-      next_queued_(protect_first_),
+      next_queued_(static_cast<std::size_t>(protection_.first)),
       evicted_after_(num_tokens, num_tokens) {}
 
 void SlotCache::begin_block(std::int32_t first, int count) {
@@ -37,7 +37,8 @@ void SlotCache::admit() {
 
 void SlotCache::score(const ScoredStep& step, std::span<const float> weight, float scale) {
   // Scores of the rule `attention` are not read again, unless they are compared to evict several.
-  if (rule_.kind == ScoreRule::Kind::attention && num_held_ == budget_ + 1) {
+  const bool one_leaves = num_held_ == budget_ + 1 && paging_.is_by_token();
+  if (rule_.kind == ScoreRule::Kind::attention && one_leaves) {
     lowest_ = least_attention(weight, scale, gaps_, candidates_begin(), candidates_end());
     return;
   }
@@ -48,6 +49,7 @@ void SlotCache::score(const ScoredStep& step, std::span<const float> weight, flo
 void SlotCache::evict(int step, int most_held) {
   const int count = num_held_ > most_held ? num_held_ - budget_ : 0;
   if (count < 1) return;
+  if (!paging_.is_by_token()) return evict_pages(count, step);
   if (has_fixed_scores()) return evict_queued(count, step);
   if (count > 1) return evict_several(count, step);
   if (lowest_.is_tied) ++num_ties_;
@@ -90,6 +92,19 @@ void SlotCache::evict_several(int count, int step) {
     num_ties_ += std::count_if(candidates.begin(), last, is_highest);
   }
   for (auto slot = candidates.begin(); slot != last; ++slot) remove(*slot, step);
+}
+
+void SlotCache::evict_pages(int count, int step) {
+  std::vector<PageCandidate> leaving =
+      page_candidates(tokens(), {scores_.data(), num_slots_}, paging_, protection_, false);
+  std::erase_if(leaving, [&](const PageCandidate& page) {
+    return !held_.contains(tokens_[page.begin]);  // a gap
+  });
+  const auto num_pages = static_cast<std::size_t>(paging_.pages_for(count));
+  num_ties_ += paging_.size * static_cast<std::int64_t>(take_lowest(leaving, num_pages));
+  for (const PageCandidate& page : leaving) {
+    for (std::size_t slot = page.begin; slot < page.end; ++slot) remove(slot, step);
+  }
 }
 
 void SlotCache::remove(std::size_t slot, int step) {

@@ -8,6 +8,7 @@
 #include "policies/interface/policy.h"
 #include "sim/cache/cache.h"
 #include "sim/cache/candidate_queue.h"
+#include "sim/cache/page_candidates.h"
 #include "sim/cache/token_set.h"
 #include "sim/kernels/score_kernels.h"
 
@@ -19,7 +20,7 @@ namespace kvsim {
 /// arrival need no kernels: a queue has their order.
 class SlotCache {
  public:
-  SlotCache(int num_tokens, int budget, const Rules& rules);
+  SlotCache(int num_tokens, int budget, const Rules& rules, const Paging& paging = {});
 
   /// Appends slots for tokens first .. first + count - 1; admit() puts them in use one by one.
   void begin_block(std::int32_t first, int count);
@@ -36,7 +37,7 @@ class SlotCache {
   std::span<double> newest_score() { return {scores_.data() + num_slots_ - 1, 1}; }
 
   /// If more than `most_held` tokens are held, evicts down to the budget after step `step`: the
-  /// lowest scores first, the lower text position first among equals.
+  /// lowest scores first, the lower text position first among equals. Of pages, as many as needed.
   void evict(int step, int most_held = 0);
 
   int num_held() const { return num_held_; }
@@ -59,9 +60,12 @@ class SlotCache {
   std::int64_t num_ties() const { return num_ties_; }
 
  private:
-  std::size_t candidates_begin() const { return std::min(protect_first_, num_slots_); }
+  std::size_t candidates_begin() const {
+    return std::min(static_cast<std::size_t>(protection_.first), num_slots_);
+  }
   std::size_t candidates_end() const {
-    return std::max(candidates_begin(), num_slots_ - std::min(protect_newest_, num_slots_));
+    const std::size_t newest = std::min(static_cast<std::size_t>(protection_.newest), num_slots_);
+    return std::max(candidates_begin(), num_slots_ - newest);
   }
   std::size_t most_slots() const;
   void close_gaps();
@@ -69,12 +73,13 @@ class SlotCache {
   bool marks_gaps() const { return rule_.kind == ScoreRule::Kind::attention; }
   void evict_queued(int count, int step);
   void evict_several(int count, int step);
+  void evict_pages(int count, int step);
   void remove(std::size_t slot, int step);
 
   int budget_;
   ScoreRule rule_;
-  std::size_t protect_first_;
-  std::size_t protect_newest_;
+  Paging paging_;
+  Protection protection_;
   int num_held_ = 0;
   std::size_t num_slots_ = 0;
   bool slots_are_tokens_ = true;

@@ -42,6 +42,9 @@ po::options_description compare_options() {
       "All where none is named")(
       "mode", word(),
       "as rows name it: stream, stream:every=10, prefill:interval=never. All where none is named")(
+      "mode-b", word(),
+      "B's rows are of this mode, A's of --mode: optimal optimal --mode stream --mode-b "
+      "stream:page=16 is the price of pages")(
       "seed", po::value<std::int64_t>(),
       "of random choices; the mean over all where none is named")(
       "trace-id", word(), "rows of this trace; its first characters are enough")(
@@ -89,6 +92,19 @@ std::string trace_id_from(const std::string& start,
                     : fmt::format("which begins {} of them", found.size())));
 }
 
+/// Leaves A the rows of one mode and all B those of another, which pair as if it were A's.
+void select_modes(std::vector<std::vector<MeasuredRow>>& rows, const std::string& mode,
+                  const std::string& mode_b) {
+  std::vector<std::vector<MeasuredRow>> first = {std::move(rows.front())};
+  rows.erase(rows.begin());
+  select_rows(first, "mode", {mode}, &MeasuredRow::mode);
+  select_rows(rows, "mode-b", {mode_b}, &MeasuredRow::mode);
+  for (std::vector<MeasuredRow>& of_policy : rows) {
+    for (MeasuredRow& row : of_policy) row.mode = mode;
+  }
+  rows.insert(rows.begin(), std::move(first.front()));
+}
+
 void select_rows(std::vector<std::vector<MeasuredRow>>& rows, const po::variables_map& values) {
   if (values.count("trace-id") > 0) {
     select_rows(rows, "trace-id", {trace_id_from(values["trace-id"].as<std::string>(), rows)},
@@ -98,7 +114,12 @@ void select_rows(std::vector<std::vector<MeasuredRow>>& rows, const po::variable
     select_rows(rows, "sequences", parse_list(values["sequences"].as<std::string>(), "--sequences"),
                 &MeasuredRow::sequence);
   }
-  if (values.count("mode") > 0) {
+  if (values.count("mode-b") > 0) {
+    if (values.count("mode") == 0) {
+      throw UsageError("--mode-b: expected --mode, the mode of A's rows, found none; name both");
+    }
+    select_modes(rows, values["mode"].as<std::string>(), values["mode-b"].as<std::string>());
+  } else if (values.count("mode") > 0) {
     select_rows(rows, "mode", {values["mode"].as<std::string>()}, &MeasuredRow::mode);
   }
   if (values.count("seed") > 0) {
@@ -139,12 +160,15 @@ std::string verdict_on(const Difference& difference, Preferred better) {
 
 class ComparisonTable {
  public:
-  ComparisonTable(bool names_b, bool has_verdict, Preferred better)
-      : names_b_(names_b), has_verdict_(has_verdict), better_(better) {
+  /// `mode_b`: of B's rows, where it is not A's; else empty.
+  ComparisonTable(bool names_b, const std::string& mode_b, bool has_verdict, Preferred better)
+      : names_b_(names_b), mode_b_(mode_b), has_verdict_(has_verdict), better_(better) {
     if (names_b) table_.columns.emplace_back("b");
     for (const char* column :
-         {"budget", "mode", "difference", "low", "high", "samples", "sampled"}) {
-      table_.columns.emplace_back(column);
+         {"budget", "mode", "mode_b", "difference", "low", "high", "samples", "sampled"}) {
+      if (!mode_b.empty() || column != std::string_view("mode_b")) {
+        table_.columns.emplace_back(column);
+      }
     }
     if (has_verdict) table_.columns.emplace_back("verdict");
   }
@@ -155,6 +179,7 @@ class ComparisonTable {
     const auto& interval = difference.estimate.interval;
     row.push_back(difference.budget);
     row.emplace_back(difference.mode);
+    if (!mode_b_.empty()) row.emplace_back(mode_b_);
     row.emplace_back(difference.estimate.value);
     row.push_back(value_of(interval ? std::optional(interval->low) : std::nullopt));
     row.push_back(value_of(interval ? std::optional(interval->high) : std::nullopt));
@@ -169,6 +194,7 @@ class ComparisonTable {
 
  private:
   bool names_b_;
+  std::string mode_b_;
   bool has_verdict_;
   Preferred better_;
   Table table_;
@@ -247,7 +273,9 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
           fmt::format("{} has no rows of {} with all that the options ask for", file, policies[i]));
     }
   }
-  ComparisonTable comparison(policies.size() > 2, format == "table", metric.declared.preferred);
+  const std::string mode_b =
+      values->count("mode-b") > 0 ? (*values)["mode-b"].as<std::string>() : "";
+  ComparisonTable comparison(policies.size() > 2, mode_b, format == "table", metric.declared.preferred);
   for (std::size_t b = 1; b < policies.size(); ++b) {
     const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);
     note_unpaired(compared.only_first, policies.front(), policies[b]);

@@ -6,9 +6,12 @@
 namespace kvsim {
 
 int EvictionSteps::most_attended(int budget, int step) const {
-  if (!protocol_.evicts_once()) return protocol_.most_held(budget);
-  const std::int64_t held = std::int64_t{budget} + step - first_measured_;
-  return static_cast<int>(std::min<std::int64_t>(held, step));
+  const std::int64_t size = protocol_.paging.size;
+  std::int64_t held = protocol_.most_held(budget);
+  if (protocol_.evicts_once()) held = std::int64_t{budget} + step - first_measured_;
+  if (held >= step) return step;
+  // The missing tokens are whole pages.
+  return static_cast<int>(step - (step - held + size - 1) / size * size);
 }
 
 std::vector<int> EvictionSteps::num_evictions(int budget) const {
@@ -17,8 +20,8 @@ std::vector<int> EvictionSteps::num_evictions(int budget) const {
   for (int step = first_eviction(); step < num_tokens_; ++step) {
     ++held;
     if (held <= most_held(budget, step)) continue;
-    evictions[step] = held - budget;
-    held = budget;
+    evictions[step] = protocol_.paging.pages_for(held - budget) * protocol_.paging.size;
+    held -= evictions[step];
   }
   return evictions;
 }

@@ -37,8 +37,8 @@ class EvictionSteps {
   /// hold before it.
   int most_attended(int budget, int step) const;
 
-  /// Per step, the evictions of a cache of `budget` tokens that drops one token at a time: 0 before
-  /// first_eviction() and between the evictions of an interval.
+  /// Per step, the evictions of a cache of `budget` tokens that drops one token or page at a time:
+  /// 0 before first_eviction() and between the evictions of an interval.
   std::vector<int> num_evictions(int budget) const;
 
  private:

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@ namespace kvsim {
 namespace {
 
 constexpr int kMostInterval = 1'000'000;
+constexpr int kMostPage = 1'000'000;
 constexpr std::string_view kNever = "never";
 constexpr std::string_view kSample = "sample:";
 
@@ -51,9 +53,28 @@ void parse_reference(const std::string& text, Protocol& protocol) {
   protocol.samples = *samples;
 }
 
+constexpr std::array kPageScores = {"mean", "max", "min"};  // in the order of PageScore
+
+Paging paging_of(const ProtocolOptions& options) {
+  if (options.page < 1 || options.page > kMostPage) {
+    throw UsageError(
+        fmt::format("--page: expected 1..{} tokens, found {}", kMostPage, options.page));
+  }
+  check_choice("--page-score", options.page_score, {kPageScores.begin(), kPageScores.end()});
+  const auto score = std::ranges::find(kPageScores, options.page_score) - kPageScores.begin();
+  if (options.page == 1 && score != 0) {
+    throw UsageError(
+        fmt::format("--page-score {}: a page of one token has the score of the token; give --page, "
+                    "or leave it out",
+                    options.page_score));
+  }
+  return {.size = options.page, .score = static_cast<PageScore>(score)};
+}
+
 /// The key of an option in a name.
-std::string_view key_of(std::string_view option) {
-  return option == "eviction_interval" ? "interval" : option;
+std::string key_of(std::string_view option) {
+  if (option == "eviction_interval") return "interval";
+  return option == "page_score" ? "page-score" : std::string(option);
 }
 
 /// "key=value" for each option that a name shows, the defaults among them.
@@ -112,6 +133,8 @@ std::string Protocol::name() const {
 ProtocolOptions Protocol::options() const {
   ProtocolOptions options{.mode = mode == Mode::stream ? "stream" : "prefill",
                           .eviction_interval = std::to_string(eviction_interval),
+                          .page = paging.size,
+                          .page_score = kPageScores[static_cast<std::size_t>(paging.score)],
                           .every = error_stride};
   if (evicts_once()) options.eviction_interval = kNever;
   if (reference == Reference::none) options.reference = "none";
@@ -128,6 +151,7 @@ Protocol protocol_of(const ProtocolOptions& options) {
   check_choice("--mode", options.mode, {"stream", "prefill"});
   Protocol protocol{.mode = options.mode == "stream" ? Mode::stream : Mode::prefill,
                     .eviction_interval = parse_interval(options.eviction_interval),
+                    .paging = paging_of(options),
                     .error_stride = options.every};
   parse_reference(options.reference, protocol);
   if (options.every < 1) {
@@ -145,6 +169,11 @@ Protocol protocol_of(const ProtocolOptions& options) {
 void check_evicts_every_step(const Protocol& protocol, std::string_view why) {
   if (protocol.evicts_every_step()) return;
   throw UsageError(fmt::format("--eviction-interval: {}", why));
+}
+
+void check_evicts_by_token(const Protocol& protocol, std::string_view why) {
+  if (protocol.paging.is_by_token()) return;
+  throw UsageError(fmt::format("--page {}: {}", protocol.paging.size, why));
 }
 
 }  // namespace kvsim

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "sim/protocol/paging.h"
+
 namespace kvsim {
 
 struct ProtocolOptions;
@@ -28,6 +30,7 @@ enum class Reference {
 struct Protocol {
   Mode mode = Mode::stream;
   int eviction_interval = 1;  ///< see most_held(); kNeverEvict in prefill mode only
+  Paging paging = {};         ///< whole pages leave, where their size is above 1
   int error_stride = 1;       ///< steps between measured output errors, counted back from the last
   Reference reference = Reference::full;
   int samples = 0;  ///< of Reference::sample: the number of measured steps
@@ -74,6 +77,8 @@ struct Protocol {
 struct ProtocolOptions {
   std::string mode = "stream";
   std::string eviction_interval = "1";  ///< tokens, or "never"
+  int page = 1;                         ///< tokens
+  std::string page_score = "mean";      ///< or "max", "min"
   int every = 1;
   std::string reference = "full";  ///< or "none", "sample:N"
 
@@ -89,6 +94,11 @@ struct ProtocolOptions {
          "K: the cache may grow by K - 1 tokens beyond its budget before a step evicts again; "
          "never: with --mode prefill, the prompt is cut once and every later token stays, as in "
          "SnapKV and kvpress (sweep and replay only)");
+    take("page", page,
+         "P: caches evict whole pages of P tokens, as a paged engine can; budgets are multiples of "
+         "P, of at least 2 P");
+    take("page_score", page_score,
+         "the score of a page from those of its tokens: mean, max or min; the lowest page goes");
   }
 
   /// The same for each that says what is measured.
@@ -114,5 +124,8 @@ Protocol protocol_of(const ProtocolOptions& options);
 
 /// Throws UsageError, which says why, unless caches evict at every step.
 void check_evicts_every_step(const Protocol& protocol, std::string_view why);
+
+/// The same unless they evict token by token.
+void check_evicts_by_token(const Protocol& protocol, std::string_view why);
 
 }  // namespace kvsim

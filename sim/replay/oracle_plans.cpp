@@ -12,7 +12,12 @@ namespace {
 struct Oracle {
   std::unique_ptr<Planner> planner;
   std::vector<std::size_t> members;  // configurations, one per budget
+  bool is_shared = false;            // one plan for all units of a layer
 };
+
+bool plans_jointly(const Oracle& oracle) {
+  return oracle.is_shared || oracle.planner->plans_jointly();
+}
 
 std::vector<Oracle> oracles_of(const std::vector<Configuration>& configurations) {
   std::map<std::string, Oracle> by_spec;
@@ -20,7 +25,10 @@ std::vector<Oracle> oracles_of(const std::vector<Configuration>& configurations)
     const Spec& policy = configurations[i].policy;
     if (!policy.is_oracle()) continue;
     Oracle& oracle = by_spec[policy.text()];
-    if (oracle.members.empty()) oracle.planner = policy.policy().make_planner(policy.params());
+    if (oracle.members.empty()) {
+      oracle.planner = policy.policy().make_planner(policy.params());
+      oracle.is_shared = policy.rules({.budget = configurations[i].budget}).joined.has_value();
+    }
     oracle.members.push_back(i);
   }
   std::vector<Oracle> oracles;
@@ -53,7 +61,13 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
         budgets[unit].push_back(std::max(1, tokens));
       }
     }
-    for (std::vector<Plan>& of_unit : oracle.planner->plan(layer, budgets)) {
+    std::vector<std::vector<Plan>> plans;
+    if (oracle.is_shared) {
+      plans.assign(layer.size(), oracle.planner->plan_shared(layer, budgets.front()));
+    } else {
+      plans = oracle.planner->plan(layer, budgets);
+    }
+    for (std::vector<Plan>& of_unit : plans) {
       for (std::size_t m = 0; m < oracle.members.size(); ++m) {
         plans_[oracle.members[m]].push_back(std::move(of_unit[m]));
       }
@@ -68,12 +82,12 @@ OraclePlans::OraclePlans(std::span<const Unit> units,
     // One unit's attention is in memory at a time, unless an oracle needs that of several.
     for (std::size_t unit = 0; unit < layer.size(); ++unit) {
       for (const Oracle& oracle : oracles) {
-        if (!oracle.planner->plans_jointly()) plan(oracle, first + unit, {&layer[unit], 1});
+        if (!plans_jointly(oracle)) plan(oracle, first + unit, {&layer[unit], 1});
       }
       layer[unit].forget_attention();
     }
     for (const Oracle& oracle : oracles) {
-      if (oracle.planner->plans_jointly()) plan(oracle, first, layer);
+      if (plans_jointly(oracle)) plan(oracle, first, layer);
     }
   }
 }

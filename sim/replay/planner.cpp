@@ -1,6 +1,7 @@
 #include "sim/replay/planner.h"
 
 #include <numeric>
+#include <stdexcept>
 
 namespace kvsim {
 
@@ -8,6 +9,10 @@ std::vector<Plan> Planner::plan_every_budget(const Future& head) const {
   std::vector<int> budgets(head.num_tokens());
   std::iota(budgets.begin(), budgets.end(), 1);
   return plan({&head, 1}, {&budgets, 1}).front();
+}
+
+std::vector<Plan> Planner::plan_shared(std::span<const Future>, std::span<const int>) const {
+  throw std::logic_error("this oracle plans no cache that several heads share");
 }
 
 std::vector<std::vector<Plan>> HeadPlanner::plan(std::span<const Future> layer,

@@ -35,6 +35,12 @@ class Planner {
   /// The plans of budgets 1 .. n for a unit alone; proofs may be left out.
   virtual std::vector<Plan> plan_every_budget(const Future& head) const;
 
+  /// One plan per budget for all units of a layer together, which keep the same tokens: the least
+  /// sum of costs over the units. Throws std::logic_error
+  /// unless PolicyInfo::plans_shared.
+  virtual std::vector<Plan> plan_shared(std::span<const Future> layer,
+                                        std::span<const int> budgets) const;
+
   /// Whether what it plans for a unit depends on the other units of the layer.
   virtual bool plans_jointly() const { return true; }
 };

@@ -21,10 +21,13 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
     }
     layers.back().push_back(units[i].get());
   }
-  const Context context = context_of(configuration, first, options);
-  if (configuration.policy.rules(context).sees_kinds) kinds_ = token_kinds(first);
+  std::vector<Context> contexts;
+  for (std::size_t i = 0; i < layers.front().size(); ++i) {
+    contexts.push_back(context_of(configuration, layers.front()[i]->unit(), options, i));
+  }
+  if (configuration.policy.rules(contexts.front()).sees_kinds) kinds_ = token_kinds(first);
   const EvictionSteps evictions(first.num_tokens(), first.prompt_length, options.protocol);
-  steps_.emplace(configuration.policy, context, budgets, evictions, &kinds_);
+  steps_.emplace(configuration.policy, contexts, budgets, evictions, &kinds_);
   reads_mean_ = options.protocol.has_reference() || steps_->reads_attention();
   for (const std::vector<ReplayedUnit*>& members : layers) {
     layers_.emplace_back();
@@ -105,13 +108,15 @@ std::vector<const OutputDeltas*> PolicyReplay::deltas() const {
 }
 
 void PolicyReplay::attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
-                          std::vector<float>& mean) {
-  mean.assign(reads_mean_ ? tokens.size() : 0, 0);
+                          std::span<std::vector<float>> means) {
+  for (std::vector<float>& mean : means) mean.assign(reads_mean_ ? tokens.size() : 0, 0);
   const int row = step - block().first_step;
   Layer& members = layers_[layer];
-  for (Member& member : members) {
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    Member& member = members[m];
+    std::vector<float>& mean = mean_of(means, m);
     const int group_size = member.replayed.unit().group_size();
-    const auto heads = static_cast<double>(group_size) * static_cast<double>(members.size());
+    const double heads = num_averaged(member.replayed.unit(), members.size(), means);
     const bool is_measured = member.replayed.steps().measures(step);
     if (steps_->rules().selects) member.record.add_selected(step, tokens);
     if (member.resident != nullptr && member.resident->keeps_vectors()) {
@@ -142,14 +147,14 @@ void PolicyReplay::measure(Member& member) {
 
 void PolicyReplay::average_full_attention(std::size_t layer, int step,
                                           std::span<const std::int32_t> tokens,
-                                          std::vector<float>& mean) {
-  mean.assign(tokens.size(), 0);
+                                          std::span<std::vector<float>> means) {
+  for (std::vector<float>& mean : means) mean.assign(tokens.size(), 0);
   const int row = step - block().first_step;
   const Layer& members = layers_[layer];
-  for (const Member& member : members) {
-    const auto heads = static_cast<double>(member.replayed.unit().group_size()) *
-                       static_cast<double>(members.size());
-    for (const HeadAttention& head : member.replayed.block().heads) {
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    std::vector<float>& mean = mean_of(means, m);
+    const double heads = num_averaged(members[m].replayed.unit(), members.size(), means);
+    for (const HeadAttention& head : members[m].replayed.block().heads) {
       const float* weight = head.weight.row(row).data();
       const float scale = attention_scale(head.weight_sum[row], heads);
       for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
@@ -159,30 +164,30 @@ void PolicyReplay::average_full_attention(std::size_t layer, int step,
   }
 }
 
-ResidentVectors PolicyReplay::keys(std::size_t layer, std::span<const std::int32_t> tokens) const {
-  const Member& first = layers_[layer].front();
-  const Unit& unit = first.replayed.unit();
-  return unit.rows ? first.resident->keys() : resident_vectors(unit.key, tokens);
+ResidentVectors PolicyReplay::keys(std::size_t layer, std::size_t head,
+                                   std::span<const std::int32_t> tokens) const {
+  const Member& member = layers_[layer][head];
+  const Unit& unit = member.replayed.unit();
+  return unit.rows ? member.resident->keys() : resident_vectors(unit.key, tokens);
 }
 
-ResidentVectors PolicyReplay::values(std::size_t layer,
+ResidentVectors PolicyReplay::values(std::size_t layer, std::size_t head,
                                      std::span<const std::int32_t> tokens) const {
-  const Member& first = layers_[layer].front();
-  const Unit& unit = first.replayed.unit();
-  return unit.rows ? first.resident->values() : resident_vectors(unit.value, tokens);
+  const Member& member = layers_[layer][head];
+  const Unit& unit = member.replayed.unit();
+  return unit.rows ? member.resident->values() : resident_vectors(unit.value, tokens);
 }
 
 std::span<const std::int32_t> PolicyReplay::selected(std::size_t layer, int step) const {
   return selected_at(layers_[layer].front().replayed.unit(), step);
 }
 
-void PolicyReplay::set_queries(std::size_t layer, int step,
+void PolicyReplay::set_queries(std::size_t layer, std::size_t head, int step,
                                std::vector<std::span<const float>>& queries) const {
-  const ReplayedUnit& first = layers_[layer].front().replayed;
+  const ReplayedUnit& unit = layers_[layer][head].replayed;
   queries.clear();
-  for (int head = 0; head < first.unit().group_size(); ++head) {
-    queries.emplace_back(first.query(head, step),
-                         static_cast<std::size_t>(first.unit().key.cols()));
+  for (int query = 0; query < unit.unit().group_size(); ++query) {
+    queries.emplace_back(unit.query(query, step), static_cast<std::size_t>(unit.unit().key.cols()));
   }
 }
 

@@ -42,13 +42,15 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
   const AttentionBlock& block() const { return layers_.front().front().replayed.block(); }
 
   void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
-              std::vector<float>& mean) override;
+              std::span<std::vector<float>> means) override;
   void average_full_attention(std::size_t layer, int step, std::span<const std::int32_t> tokens,
-                              std::vector<float>& mean) override;
-  ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const override;
-  ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const override;
+                              std::span<std::vector<float>> means) override;
+  ResidentVectors keys(std::size_t layer, std::size_t head,
+                       std::span<const std::int32_t> tokens) const override;
+  ResidentVectors values(std::size_t layer, std::size_t head,
+                         std::span<const std::int32_t> tokens) const override;
   std::span<const std::int32_t> selected(std::size_t layer, int step) const override;
-  void set_queries(std::size_t layer, int step,
+  void set_queries(std::size_t layer, std::size_t head, int step,
                    std::vector<std::span<const float>>& queries) const override;
 
   std::vector<TokenKind> kinds_;      // of all tokens, if the policy reads them

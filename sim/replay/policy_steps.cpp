@@ -10,19 +10,25 @@ bool reads_attention(const Rules& rules) {
   return !keeps_all && !(rules.score && rules.score->kind == ScoreRule::Kind::newest);
 }
 
-PolicySteps::PolicySteps(const Spec& policy, const Context& context, std::span<const int> budgets,
-                         const EvictionSteps& steps, const std::vector<TokenKind>* kinds)
-    : rules_(policy.rules(context)),
-      policy_(policy.make(context)),
+PolicySteps::PolicySteps(const Spec& policy, std::span<const Context> contexts,
+                         std::span<const int> budgets, const EvictionSteps& steps,
+                         const std::vector<TokenKind>* kinds)
+    : rules_(policy.rules(contexts.front())),
       steps_(steps),
       keeps_all_(!rules_.bounded && !rules_.prunes),
       kinds_(kinds) {
+  const std::size_t scorers = rules_.joined ? contexts.size() : 1;
+  for (const Context& context : contexts.first(scorers)) scorers_.push_back(policy.make(context));
+  attention_.resize(scorers);
+  full_attention_.resize(scorers);
+  if (rules_.joined) head_scores_ = HeadScores(scorers, *rules_.joined);
   reads_attention_ = kvsim::reads_attention(rules_);
   for (const int budget : budgets) {
-    Context of_layer = context;
+    Context of_layer = contexts.front();
     of_layer.budget = budget;
     const int tokens = policy.tokens_of(budget);
-    layers_.push_back({tokens, Cache(steps.num_tokens(), tokens, policy.rules(of_layer))});
+    const Paging& paging = steps.protocol().paging;
+    layers_.push_back({tokens, Cache(steps.num_tokens(), tokens, policy.rules(of_layer), paging)});
   }
 }
 
@@ -94,26 +100,36 @@ void PolicySteps::select(std::size_t layer, int step, StepSource& source) {
   }
 }
 
-void PolicySteps::update_scores(std::size_t layer, int step, std::span<const float> attention,
-                                int overflow, const StepSource& source) {
+void PolicySteps::update_scores(std::size_t layer, int step,
+                                std::span<const std::vector<float>> attention, int overflow,
+                                const StepSource& source) {
   Cache& cache = layers_[layer].cache;
-  const auto tokens = cache.tokens();
   resident_kinds_.clear();
   if (rules_.sees_kinds) {
-    for (const std::int32_t token : tokens) resident_kinds_.push_back((*kinds_)[token]);
+    for (const std::int32_t token : cache.tokens()) resident_kinds_.push_back((*kinds_)[token]);
   }
-  if (rules_.sees_queries) source.set_queries(layer, step, queries_);
-  policy_->update({.index = step,
-                   .tokens = tokens,
-                   .attention = attention,
-                   .full_attention = full_attention_,
-                   .keys = source.keys(layer, tokens),
-                   .values = rules_.sees_values ? source.values(layer, tokens) : ResidentVectors(),
-                   .queries = queries_,
-                   .kinds = resident_kinds_,
-                   .selected = source.selected(layer, step),
-                   .overflow = overflow},
-                  cache.scores());
+  const auto update = [&](std::size_t head, std::span<double> scores) {
+    const auto tokens = cache.tokens();
+    if (rules_.sees_queries) source.set_queries(layer, head, step, queries_);
+    scorers_[head]->update(
+        {.index = step,
+         .tokens = tokens,
+         .attention = attention[head],
+         .full_attention = full_attention_[head],
+         .keys = source.keys(layer, head, tokens),
+         .values = rules_.sees_values ? source.values(layer, head, tokens) : ResidentVectors(),
+         .queries = queries_,
+         .kinds = resident_kinds_,
+         .selected = source.selected(layer, step),
+         .overflow = overflow},
+        scores);
+  };
+  if (!rules_.joined) return update(0, cache.scores());
+  for (std::size_t head = 0; head < scorers_.size(); ++head) {
+    update(head, head_scores_.take(head, cache.tokens()));
+    head_scores_.store(head, cache.tokens());
+  }
+  head_scores_.join(cache);
 }
 
 }  // namespace kvsim

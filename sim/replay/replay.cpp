@@ -7,6 +7,7 @@
 #include "sim/base/interrupt.h"
 #include "sim/base/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
+#include "sim/protocol/budget.h"
 #include "sim/replay/configuration_replay.h"
 #include "sim/replay/layer_errors.h"
 #include "sim/replay/oracle_plans.h"
@@ -62,6 +63,9 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
   check_text(protocol, first.name.sequence, num_tokens, first.prompt_length);
   for (const Configuration& configuration : configurations) {
     check_protocol(protocol, configuration.policy, configuration.budget);
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      check_budget(protocol, configuration.budget_of(unit));
+    }
   }
   const MeasuredSteps steps(protocol, first.prompt_length, num_tokens);
   std::vector<std::unique_ptr<ReplayedUnit>> replayed;
@@ -118,9 +122,9 @@ std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& 
 }
 
 Context context_of(const Configuration& configuration, const Unit& unit,
-                   const ReplayOptions& options) {
+                   const ReplayOptions& options, std::size_t index) {
   Context context = context_of(unit, configuration.budget, options.seed);
-  if (!configuration.schedules.empty()) context.schedule = configuration.schedules.front();
+  if (!configuration.schedules.empty()) context.schedule = configuration.schedules[index];
   return context;
 }
 

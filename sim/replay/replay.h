@@ -76,9 +76,10 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
 std::vector<Outcome> replay(const Unit& unit, const std::vector<Configuration>& configurations,
                             const ReplayOptions& options, const Backend& backend);
 
-/// The context in which a policy is made for its replay on `unit`.
+/// The context in which a policy is made for its replay on `unit`, number `index` of those that the
+/// configuration is for.
 Context context_of(const Configuration& configuration, const Unit& unit,
-                   const ReplayOptions& options);
+                   const ReplayOptions& options, std::size_t index = 0);
 
 /// The same for a policy that follows no schedule. Keeps references to `unit`.
 Context context_of(const Unit& unit, int budget, std::uint64_t seed);

@@ -134,6 +134,28 @@ void check_interval(const Protocol& protocol, const Spec& policy, int budget) {
   }
 }
 
+/// Why caches of pages cannot be replayed under this policy; empty: they can.
+std::string why_by_token(const Spec& policy, const Rules& rules) {
+  if (policy.is_estimator()) return "an estimator holds samples and sums, which have no pages";
+  if (rules.rest) return "+rest takes one token of the budget, which leaves no whole pages";
+  if (rules.scope == Scope::model) {
+    return "a token that leaves a layer leaves all later ones too, whatever their pages";
+  }
+  if (policy.allocation() != Allocation::uniform) {
+    return "a split of the budget over heads does not come to whole pages";
+  }
+  if (policy.is_oracle() && !policy.plans_pages()) return "it plans token by token";
+  return "";
+}
+
+void check_pages(const Protocol& protocol, const Spec& policy, int budget) {
+  if (protocol.paging.is_by_token()) return;
+  const std::string reason = why_by_token(policy, policy.rules({.budget = budget}));
+  if (reason.empty()) return;
+  throw UsageError(fmt::format("--page {} cannot replay {}: {}; leave one of them out",
+                               protocol.paging.size, policy.text(), reason));
+}
+
 }  // namespace
 
 void check_text(const Protocol& protocol, const std::string& sequence, int num_tokens,
@@ -145,6 +167,7 @@ void check_text(const Protocol& protocol, const std::string& sequence, int num_t
 void check_protocol(const Protocol& protocol, const Spec& policy, int budget) {
   check_reference(protocol, policy, budget);
   check_interval(protocol, policy, budget);
+  check_pages(protocol, policy, budget);
 }
 
 }  // namespace kvsim

@@ -26,7 +26,7 @@ ScoreReplay::ScoreReplay(const Configuration& configuration, ReplayedUnit& unit,
       policy_(configuration.policy.make(context_of(configuration, unit.unit(), options))),
       steps_(unit.unit().num_tokens(), unit.unit().prompt_length, options.protocol),
       budget_(configuration.budget),
-      cache_(unit.unit().num_tokens(), configuration.budget, rules_),
+      cache_(unit.unit().num_tokens(), configuration.budget, rules_, options.protocol.paging),
       record_(unit.unit(), options),
       contents_(unit.add_cache()),
       gathered_(unit.scratch()) {}

@@ -8,6 +8,19 @@
 
 namespace kvsim {
 
+/// Of the means that StepSource::attend() sets, the one that takes the attention of a KV head.
+inline std::vector<float>& mean_of(std::span<std::vector<float>> means, std::size_t head) {
+  return means.size() == 1 ? means.front() : means[head];
+}
+
+/// The number of query heads over which each mean is taken, of a layer of `num_units` KV heads like
+/// `unit`.
+inline double num_averaged(const Unit& unit, std::size_t num_units,
+                           std::span<const std::vector<float>> means) {
+  const std::size_t units = means.size() == 1 ? num_units : 1;
+  return static_cast<double>(unit.group_size()) * static_cast<double>(units);
+}
+
 /// The rows of `vectors`, [n, dim], that belong to `tokens`. Keeps references to both.
 inline ResidentVectors resident_vectors(const Matrix& vectors,
                                         std::span<const std::int32_t> tokens) {

@@ -91,13 +91,15 @@ std::span<const Column> result_columns() {
            .in(kFromOne, neither, "tokens")
            .key(),
        &Result::budget},
-      {column("mode",
-              "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
-              "interval=K: the cache may exceed its budget by K - 1 tokens; interval=never: the "
-              "prompt is cut once and every later token stays. Suffix every=K: output errors only "
-              "at the last step and every K-th step before it. Suffix reference=none: no "
-              "comparison with the full attention; reference=sample:N: at N steps alone, with "
-              "intervals in the table sampled_interval")
+      {column(
+           "mode",
+           "stream: every step is measured; prefill: only the steps after the prompt. Suffix "
+           "interval=K: the cache may exceed its budget by K - 1 tokens; interval=never: the "
+           "prompt is cut once and every later token stays. Suffix page=P: whole pages of P tokens "
+           "leave, the one with the lowest mean score first; page-score=max or min: by another "
+           "score. Suffix every=K: output errors only at the last step and every K-th step before "
+           "it. Suffix reference=none: no comparison with the full attention; reference=sample:N: "
+           "at N steps alone, with intervals in the table sampled_interval")
            .key(),
        &Result::mode},
       {column("seed", "of the policy's random choices").key(), &Result::seed},

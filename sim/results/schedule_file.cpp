@@ -46,6 +46,21 @@ void check_limits(const Place& place, const std::vector<std::int32_t>& evicted_a
   }
 }
 
+/// A page leaves whole, and not before it is complete.
+void check_pages(const Place& place, const std::vector<std::int32_t>& evicted_after, int page) {
+  const auto num_tokens = static_cast<std::int32_t>(evicted_after.size());
+  for (std::int32_t token = 0; token < num_tokens && page > 1; ++token) {
+    const std::int32_t first = token / page * page;
+    const std::int32_t leaves = evicted_after[token];
+    const bool leaves_whole = leaves == evicted_after[first];
+    if (leaves_whole && (leaves == num_tokens || leaves >= first + page)) continue;
+    place.fail(fmt::format("pages of {} tokens that leave whole, after later tokens", page),
+               fmt::format("tokens {} and {} that leave after steps {} and {}", first, token,
+                           evicted_after[first], leaves),
+               "give a schedule of this page, or leave --page out");
+  }
+}
+
 void try_numbers(const GroupReader& unit) {
   const std::string name = "evicted_after";
   if (!unit.contains(name)) return;
@@ -149,6 +164,7 @@ std::vector<std::int32_t> ScheduleFile::read(int budget, const UnitName& unit, i
   }
   check_steps(place, evicted_after);
   check_limits(place, evicted_after, limits);
+  check_pages(place, evicted_after, limits.page);
   return evicted_after;
 }
 

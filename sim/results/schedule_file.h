@@ -16,6 +16,7 @@ struct ScheduleLimits {
   int first_eviction = 0;  ///< the first step that may evict; what is kept before is not limited
   int budget = 1;          ///< after that step, and after any other that evicts
   int most_held = 1;       ///< at a later step that keeps more than the budget
+  int page = 1;            ///< tokens that leave together
 };
 
 /// Eviction schedules in the format of PerStepFile, one per unit: of each unit's group only

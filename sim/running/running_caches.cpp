@@ -120,11 +120,12 @@ void RunningCaches::read_schedules(int num_tokens) {
   const ScheduleFile file(policy.schedule_file());
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const int budget = policy.tokens_of(configuration_.budget_of(i));
-    configuration_.schedules.push_back(
-        file.read(policy.tokens_of(configuration_.budget), units_[i]->unit().name, num_tokens,
-                  {.first_eviction = std::max(0, prompt_ - 1),
-                   .budget = budget,
-                   .most_held = options_.protocol.most_held(budget)}));
+    configuration_.schedules.push_back(file.read(policy.tokens_of(configuration_.budget),
+                                                 units_[i]->unit().name, num_tokens,
+                                                 {.first_eviction = std::max(0, prompt_ - 1),
+                                                  .budget = budget,
+                                                  .most_held = options_.protocol.most_held(budget),
+                                                  .page = options_.protocol.paging.size}));
   }
 }
 

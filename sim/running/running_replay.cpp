@@ -27,7 +27,7 @@ class RunningPolicy final : public RunningReplay, private StepSource {
   RunningPolicy(const Configuration& configuration, std::span<RunningUnit* const> units,
                 const ReplayOptions& options, const std::vector<TokenKind>* kinds)
       : layers_(by_layer(units)),
-        steps_(configuration.policy, context_of(configuration, units.front()->unit(), options),
+        steps_(configuration.policy, contexts_of(configuration, layers_.front(), options),
                budgets_of(configuration, units),
                EvictionSteps(kUnknownLength, units.front()->unit().prompt_length, options.protocol),
                kinds) {
@@ -86,17 +86,27 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     return budgets;
   }
 
+  static std::vector<Context> contexts_of(const Configuration& configuration, const Layer& layer,
+                                          const ReplayOptions& options) {
+    std::vector<Context> contexts;
+    for (const Member& member : layer) {
+      contexts.push_back(context_of(configuration, member.unit->unit(), options, contexts.size()));
+    }
+    return contexts;
+  }
+
   void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
-              std::vector<float>& mean) override {
-    mean.clear();
-    if (outputs_ == nullptr && !steps_.reads_attention()) return;
-    mean.resize(tokens.size(), 0);
+              std::span<std::vector<float>> means) override {
+    const bool is_read = outputs_ != nullptr || steps_.reads_attention();
+    for (std::vector<float>& mean : means) mean.assign(is_read ? tokens.size() : 0, 0);
+    if (!is_read) return;
     Layer& members = layers_[layer];
-    for (Member& member : members) {
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      Member& member = members[m];
+      std::vector<float>& mean = mean_of(means, m);
       const Unit& unit = member.unit->unit();
       const int row = step - member.unit->replayed().block().first_step;
-      const auto heads =
-          static_cast<double>(unit.group_size()) * static_cast<double>(members.size());
+      const double heads = num_averaged(unit, members.size(), means);
       for (int head = 0; head < unit.group_size(); ++head) {
         member.attention->attend(head, row, tokens);
         member.attention->add_to_mean(heads, mean);
@@ -107,28 +117,32 @@ class RunningPolicy final : public RunningReplay, private StepSource {
   }
 
   void average_full_attention(std::size_t, int, std::span<const std::int32_t>,
-                              std::vector<float>&) override {
+                              std::span<std::vector<float>>) override {
     throw std::logic_error("a running model has no full attention");
   }
 
-  ResidentVectors keys(std::size_t layer, std::span<const std::int32_t> tokens) const override {
-    return resident_vectors(unit(layer).key, tokens);
+  ResidentVectors keys(std::size_t layer, std::size_t head,
+                       std::span<const std::int32_t> tokens) const override {
+    return resident_vectors(unit(layer, head).key, tokens);
   }
 
-  ResidentVectors values(std::size_t layer, std::span<const std::int32_t> tokens) const override {
-    return resident_vectors(unit(layer).value, tokens);
+  ResidentVectors values(std::size_t layer, std::size_t head,
+                         std::span<const std::int32_t> tokens) const override {
+    return resident_vectors(unit(layer, head).value, tokens);
   }
 
-  void set_queries(std::size_t layer, int step,
+  void set_queries(std::size_t layer, std::size_t head, int step,
                    std::vector<std::span<const float>>& queries) const override {
-    kvsim::set_queries(unit(layer), step, queries);
+    kvsim::set_queries(unit(layer, head), step, queries);
   }
 
   std::span<const std::int32_t> selected(std::size_t layer, int step) const override {
-    return selected_at(unit(layer), step);
+    return selected_at(unit(layer, 0), step);
   }
 
-  const Unit& unit(std::size_t layer) const { return layers_[layer].front().unit->unit(); }
+  const Unit& unit(std::size_t layer, std::size_t head) const {
+    return layers_[layer][head].unit->unit();
+  }
 
   std::vector<Layer> layers_;
   PolicySteps steps_;

@@ -20,9 +20,8 @@ class DeviceReplays {
  public:
   virtual ~DeviceReplays() = default;
 
-  /// Whether it can replay policies with these rules. It always measures against the full
-  /// attention.
-  virtual bool can_replay(const Rules& rules) const = 0;
+  /// Whether it can replay policies with these rules under a protocol.
+  virtual bool can_replay(const Rules& rules, const Protocol& protocol) const = 0;
 
   /// How many units of this shape, each with one replay per entry of `rules`, one call of replay()
   /// should get when `threads` threads call it: enough to use the device fully, within its memory.

@@ -95,7 +95,8 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
     const EvictionSteps steps(units[i].num_tokens(), units[i].prompt_length, protocol);
     const ScheduleLimits limits{.first_eviction = steps.first_eviction(),
                                 .budget = budget,
-                                .most_held = protocol.most_held(budget)};
+                                .most_held = protocol.most_held(budget),
+                                .page = protocol.paging.size};
     configuration.schedules.push_back(
         file.read(policy.tokens_of(replay.budget), units[i].name, units[i].num_tokens(), limits));
   }

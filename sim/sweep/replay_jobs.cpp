@@ -63,7 +63,7 @@ std::vector<JobOutcomes> replay_jobs(std::span<const ReplayJob> jobs, const Repl
       const Configuration own = configurations[c].part(0, 1);
       const Rules rules = own.policy.rules({.budget = own.budget});
       const bool tells_selection = options.selections && rules.selects;  // no device does
-      if (!on_cpu_alone && !tells_selection && device->can_replay(rules)) {
+      if (!on_cpu_alone && !tells_selection && device->can_replay(rules, options.protocol)) {
         on_device[i].add(own, c);
       } else {
         on_cpu[i].add(configurations[c], c);

@@ -128,6 +128,9 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   check_evicts_every_step(request.protocol,
                           "between its evictions a cache may hold tokens that a larger budget has "
                           "evicted, so budgets cannot be followed all at once; use kvsim sweep");
+  check_evicts_by_token(request.protocol,
+                        "a curve has a row per number of tokens, and caches of pages have few of "
+                        "these budgets; use kvsim sweep");
   for (const Spec& policy : request.policies) check_has_curve(policy);
   request.budgets = {Amount::parse("1.0", "budget")};
   const Shard shard = std::exchange(request.shard, {});

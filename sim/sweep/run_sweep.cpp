@@ -14,13 +14,11 @@ namespace {
 /// How many jobs like this one to replay at once on the device; 1 if it replays none of it.
 std::size_t jobs_at_once(const SweepPlan& plan, const SweepJob& job, const Backend& backend) {
   const DeviceReplays* device = backend.replays();
-  if (device == nullptr || job.units.size() > 1 || !plan.request.protocol.has_reference()) {
-    return 1;
-  }
+  if (device == nullptr || job.units.size() > 1) return 1;
   std::vector<Rules> rules;
   for (const PlannedReplay& replay : job.replays) {
     rules.push_back(*replay.rules);
-    if (!device->can_replay(rules.back())) rules.pop_back();
+    if (!device->can_replay(rules.back(), plan.request.protocol)) rules.pop_back();
   }
   if (rules.empty()) return 1;
   return device->units_at_once(replay_shape(plan, job), rules, plan.request.threads);
@@ -179,8 +177,8 @@ std::vector<std::string> policies_on_cpu(const SweepPlan& plan, const Backend& b
     for (const PlannedReplay& replay : unit.remaining) {
       const Spec& policy = plan.policy_of(replay);
       const LayerInfo& layer = layer_info(plan.traces[unit.trace], unit.unit.name);
-      const bool on_device = plan.request.protocol.has_reference() && layer.gradient_samples == 0 &&
-                             !unit.in_whole_layer && device->can_replay(*replay.rules);
+      const bool on_device = layer.gradient_samples == 0 && !unit.in_whole_layer &&
+                             device->can_replay(*replay.rules, plan.request.protocol);
       if (!on_device) names.insert(policy.text());
     }
   }

@@ -28,13 +28,14 @@ std::vector<float> by_slot(const SlotCache& cache, int step) {
 }
 
 TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
-  const int budget = GENERATE(1, 7, 60, kTokens);
+  const Paging paging{.size = GENERATE(1, 4)};
+  const int budget = paging.is_by_token() ? GENERATE(1, 7, 60, kTokens) : GENERATE(8, 60, kTokens);
   const int held = budget + GENERATE(0, 5);
   const Rules rules{.protect_first = GENERATE(0, 3),
                     .protect_newest = GENERATE(0, 5),
                     .score = ScoreRule{.kind = ScoreRule::Kind::sum}};
-  Cache tokens(kTokens, budget, rules);
-  SlotCache slots(kTokens, budget, rules);
+  Cache tokens(kTokens, budget, rules, paging);
+  SlotCache slots(kTokens, budget, rules, paging);
   for (int step = 0; step < kTokens; ++step) {
     if (step % kSteps == 0) slots.begin_block(step, std::min(kSteps, kTokens - step));
     tokens.admit(step);
@@ -52,12 +53,13 @@ TEST_CASE("a cache of slots evicts what a cache of tokens evicts", "[cache]") {
 
 TEST_CASE("a cache of slots with scores of arrival evicts what a cache of tokens evicts",
           "[cache]") {
-  const int budget = GENERATE(1, 60, 150);  // 150 slots are searched group by group
+  const Paging paging{.size = GENERATE(1, 4)};
+  const int budget = GENERATE(8, 60, 152);  // 152 slots are searched group by group
   const Rules rules{.protect_first = GENERATE(0, 3),
                     .protect_newest = GENERATE(0, 5),
                     .score = ScoreRule{.kind = ScoreRule::Kind::newest}};
-  Cache tokens(kTokens, budget, rules);
-  SlotCache slots(kTokens, budget, rules);
+  Cache tokens(kTokens, budget, rules, paging);
+  SlotCache slots(kTokens, budget, rules, paging);
   for (int step = 0; step < kTokens; ++step) {
     if (step % kSteps == 0) slots.begin_block(step, std::min(kSteps, kTokens - step));
     tokens.admit(step);

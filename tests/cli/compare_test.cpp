@@ -191,6 +191,30 @@ TEST_CASE("cli: compare selects rows, and refuses what the file does not hold wi
   CHECK(compare(folder, {"h2o"}).status == 2);
 }
 
+TEST_CASE("cli: compare pairs rows of two modes, which is the price of pages") {
+  const TemporaryFolder folder;
+  write_results(folder);
+  std::vector<Result> rows =
+      ResultStore(folder.path() / "r.sqlite", ResultStore::Access::read).policy_results("window");
+  for (Result& row : rows) {
+    row.mode = "stream:page=17";
+    *row.attention_recall -= 0.25;
+  }
+  ResultStore(folder.path() / "r.sqlite", ResultStore::Access::write).add(rows);
+  const Ended csv = compare(folder, {"window", "window", "--mode", "stream", "--mode-b",
+                                     "stream:page=17", "--format", "csv"});
+  CHECK(csv.status == 0);
+  CHECK_THAT(csv.out, Catch::StartsWith("budget,mode,mode_b,difference,low,high,samples,sampled\n"
+                                        "102,stream,stream:page=17,0.25"));
+  const Ended alone = compare(folder, {"window", "window", "--mode-b", "stream:page=17"});
+  CHECK(alone.status == 2);
+  CHECK_THAT(alone.err, Contains("--mode-b: expected --mode"));
+  const Ended wrong =
+      compare(folder, {"window", "h2o", "--mode", "stream", "--mode-b", "stream:page=16"});
+  CHECK(wrong.status == 2);
+  CHECK_THAT(wrong.err, Contains("--mode-b: no row of the policies has 'stream:page=16'"));
+}
+
 TEST_CASE("cli: compare needs a result file with rows") {
   const TemporaryFolder folder;
   CHECK(compare(folder, {"h2o", "window"}).status == 3);

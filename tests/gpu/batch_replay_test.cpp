@@ -31,7 +31,7 @@ std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& bud
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
     for (const int budget : budgets) {
       const Rules rules = variant.spec.rules({.budget = budget});
-      if (!gpu::can_replay(rules) || is_decided_by_rounding(rules, unit, budget)) continue;
+      if (!gpu::can_replay(rules, {}) || is_decided_by_rounding(rules, unit, budget)) continue;
       configurations.push_back({variant.spec, budget});
     }
   }

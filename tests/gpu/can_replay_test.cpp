@@ -11,14 +11,22 @@ TEST_CASE("device: score-based policies run there, at any of their parameters th
         "h2o:keep=light", "tova", "lru", "lfu", "scissorhands", "knorm", "keydiff", "snapkv",
         "strided", "fixed", "topk", "h2o+protect:first=4"}) {
     CAPTURE(spec);
-    CHECK(gpu::can_replay(Spec(spec).rules({.budget = 8})));
+    CHECK(gpu::can_replay(Spec(spec).rules({.budget = 8}), {}));
   }
   for (const std::string spec :
        {"h2o:overlap=yes", "scissorhands:rank=any", "strided:h2=0.5", "tova:scope=layer",
         "topk:h2=0.5", "h2o+quant:bits=4", "full", "spatten"}) {
     CAPTURE(spec);
-    CHECK_FALSE(gpu::can_replay(Spec(spec).rules({.budget = 8})));
+    CHECK_FALSE(gpu::can_replay(Spec(spec).rules({.budget = 8}), {}));
   }
+}
+
+TEST_CASE("device: caches of pages, heads that share and samples of steps run on the CPU") {
+  const Rules h2o = Spec("h2o").rules({.budget = 32});
+  CHECK(gpu::can_replay(h2o, {.eviction_interval = 4}));
+  CHECK_FALSE(gpu::can_replay(h2o, {.paging = {.size = 16}}));
+  CHECK_FALSE(gpu::can_replay(h2o, {.reference = Reference::none}));
+  CHECK_FALSE(gpu::can_replay(Spec("h2o+shared").rules({.budget = 32}), {}));
 }
 
 TEST_CASE("device: as many units at once as keep it busy and have room") {

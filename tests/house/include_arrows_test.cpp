@@ -48,7 +48,7 @@ const std::vector<Room> kRooms = {
     {"policies/", {"policies/interface/", "policies/parameters/", "policies/parts/"}},
     {"sim/kernels/", {"policies/interface/score_rule.h", "traces/unit.h"}},
     {"sim/attention/", Folders{"sim/kernels/", "sim/protocol/", "policies/interface/"} + kTraces},
-    {"sim/cache/", {"sim/kernels/", "policies/interface/"}},
+    {"sim/cache/", {"sim/kernels/", "sim/protocol/", "policies/interface/"}},
     {"sim/results/local_disk/", kTraces},
     {"sim/results/", Folders{"policies/registry/", "sim/protocol/", "sim/kernels/percentile.h",
                              "sim/results/local_disk/"} +

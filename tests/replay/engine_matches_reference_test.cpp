@@ -13,8 +13,8 @@ namespace kvsim::engine_matches_reference_test {
 using namespace test_support;
 
 // Every policy that the reference implements, with its settings, at one budget.
-std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode mode,
-                                                               int eviction_interval) {
+std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget,
+                                                               const Protocol& protocol) {
   const int half = std::max(1, static_cast<int>(std::floor(0.5 * budget + 0.5)));
   std::vector<std::pair<std::string, ReferenceSetting>> settings = {
       {"full", {.policy = "full"}},
@@ -39,8 +39,9 @@ std::vector<std::pair<std::string, ReferenceSetting>> settings(int budget, Mode 
        {.policy = "scissorhands", .recent = 2, .history = 5, .drop = 1}}};
   for (auto& [spec, setting] : settings) {
     setting.budget = budget;
-    setting.mode = mode;
-    setting.eviction_interval = eviction_interval;
+    setting.mode = protocol.mode;
+    setting.eviction_interval = protocol.eviction_interval;
+    setting.paging = protocol.paging;
   }
   return settings;
 }
@@ -55,19 +56,17 @@ std::string where_trajectories_differ(const Trajectory& a, const Trajectory& b) 
 }
 
 // `most_followed`: the most evictions of one replay that rounding may decide.
-void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode = Mode::stream,
-                  int most_followed = 2, int eviction_interval = 1) {
+void check_engine(const Unit& unit, const std::vector<int>& budgets, const Protocol& protocol,
+                  int most_followed = 2) {
   std::vector<Configuration> configurations;
   std::vector<ReferenceSetting> references;
   for (const int budget : budgets) {
-    for (const auto& [spec, setting] : settings(budget, mode, eviction_interval)) {
+    for (const auto& [spec, setting] : settings(budget, protocol)) {
       configurations.push_back({Spec(spec), budget});
       references.push_back(setting);
     }
   }
-  const ReplayOptions options{.protocol = {.mode = mode, .eviction_interval = eviction_interval},
-                              .seed = 7,
-                              .trajectories = true};
+  const ReplayOptions options{.protocol = protocol, .seed = 7, .trajectories = true};
   const std::vector<Outcome> outcomes = replay(unit, configurations, options, *make_cpu_backend());
   REQUIRE(outcomes.size() == references.size());
   const ReferenceUnit reference(unit);
@@ -80,6 +79,12 @@ void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode =
     CHECK(where_trajectories_differ(outcomes[i].trajectory, expected.outcome.trajectory) == "");
     CHECK(expected.followed <= most_followed);
   }
+}
+
+void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode = Mode::stream,
+                  int most_followed = 2, int eviction_interval = 1) {
+  check_engine(unit, budgets, {.mode = mode, .eviction_interval = eviction_interval},
+               most_followed);
 }
 
 TEST_CASE("the engine matches the definitions on units of odd shapes", "[reference]") {
@@ -162,6 +167,25 @@ TEST_CASE("the engine matches the definitions where caches evict at intervals", 
     check_engine(unit, budgets, Mode::stream, 2, interval);
     check_engine(unit, budgets, Mode::prefill, 2, interval);
   }
+}
+
+TEST_CASE("the engine matches the definitions where whole pages leave", "[reference]") {
+  const int page = GENERATE(2, 8, 16);
+  const PageScore score = GENERATE(PageScore::mean, PageScore::max, PageScore::min);
+  Protocol protocol{.paging = {page, score}};
+  const Unit unit = random_unit({.tokens = 130, .group = 2, .prompt_length = 50}, 23);
+  CAPTURE(page, static_cast<int>(score));
+  check_engine(unit, {2 * page, 3 * page, 64, 144}, protocol);
+  protocol.mode = Mode::prefill;
+  check_engine(unit, {2 * page, 48, 64}, protocol);
+  if (score != PageScore::mean) return;
+  for (const int interval : {3, page, page + 1, 40, kNeverEvict}) {
+    CAPTURE(interval);
+    protocol.eviction_interval = interval;
+    check_engine(unit, {2 * page, 48}, protocol);
+  }
+  protocol = {.eviction_interval = 21, .paging = {page, score}};
+  check_engine(unit, {2 * page, 48}, protocol);
 }
 
 TEST_CASE("the engine matches the definitions where only the prompt is cut", "[reference]") {

@@ -47,9 +47,8 @@ std::vector<Spec> policies_by_rule(int budget) {
   return specs;
 }
 
-void check_equal(const Unit& unit, Mode mode,
-                 const std::vector<int>& budgets = {1, 2, 7, 40, 90, 200}) {
-  const ReplayOptions options{.protocol = {.mode = mode}, .seed = 3, .trajectories = true};
+void check_equal(const Unit& unit, const Protocol& protocol, const std::vector<int>& budgets) {
+  const ReplayOptions options{.protocol = protocol, .seed = 3, .trajectories = true};
   for (const int budget : budgets) {
     for (const Spec& spec : policies_by_rule(budget)) {
       INFO(spec.text() << " at " << budget << " of " << unit.num_tokens());
@@ -61,6 +60,11 @@ void check_equal(const Unit& unit, Mode mode,
       CHECK((fast.trajectory.output_error - plain.trajectory.output_error).isZero(1e-5F));
     }
   }
+}
+
+void check_equal(const Unit& unit, Mode mode,
+                 const std::vector<int>& budgets = {1, 2, 7, 40, 90, 200}) {
+  check_equal(unit, {.mode = mode}, budgets);
 }
 
 TEST_CASE("the registry has policies by rule") {
@@ -78,6 +82,15 @@ TEST_CASE("the fast replay and the plain one evict and measure the same") {
   check_equal(random_unit({.tokens = tokens, .head_dim = dim, .value_dim = dim, .group = group},
                           tokens + group + dim),
               Mode::stream);
+}
+
+TEST_CASE("the fast replay and the plain one evict the same pages") {
+  const Unit unit = random_unit({.tokens = 150, .group = 2, .prompt_length = 45}, 9);
+  const int interval = GENERATE(1, 7, 40);
+  for (const Mode mode : {Mode::stream, Mode::prefill}) {
+    check_equal(unit, {.mode = mode, .eviction_interval = interval, .paging = {.size = 8}},
+                {16, 40, 96});
+  }
 }
 
 TEST_CASE("the fast replay and the plain one agree where a layer has a window or a soft cap") {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "tests/support/page_choice.h"
+
 namespace kvsim::test_support {
 namespace {
 
@@ -20,12 +22,6 @@ double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
-}
-
-// Scores closer than this are equal in the single precision in which policies see attention.
-bool indistinguishable(double a, double b) {
-  return std::abs(a - b) <=
-         1e-5 * std::max(std::abs(a), std::abs(b)) + double{std::numeric_limits<float>::min()};
 }
 
 class Replay {
@@ -95,7 +91,14 @@ class Replay {
     for (const auto& [attention, j] : older) attended_.insert(j);
   }
 
+  // As many as a cache of pages holds: it lacks whole pages.
   int num_selected(int t) const {
+    int most = most_selected(t);
+    while (most < t && (t - most) % setting_.paging.size != 0) --most;
+    return most;
+  }
+
+  int most_selected(int t) const {
     if (t < first_measured_) return t;
     if (setting_.eviction_interval == kNeverEvict) return setting_.budget + t - first_measured_;
     return setting_.budget + setting_.eviction_interval - 1;
@@ -142,6 +145,7 @@ class Replay {
   void evict(int t) {
     if (setting_.policy == "full" || setting_.policy == "topk") return;
     if (!is_time_to_evict(t)) return;
+    if (setting_.paging.size > 1) return evict_pages(t);
     while (static_cast<int>(attended_.size()) > setting_.budget) {
       for (int i = 0; i < setting_.drop && !candidates().empty(); ++i) {
         const int victim = setting_.policy == "random" ? others_victim(t) : choose(t);
@@ -149,6 +153,23 @@ class Replay {
         made_.outcome.trajectory.evicted_after[size(victim)] = t;
         ++made_.outcome.result.evictions;
       }
+    }
+  }
+
+  void evict_pages(int t) {
+    PageChoice choice{.paging = setting_.paging,
+                      .budget = setting_.budget,
+                      .drop = setting_.drop,
+                      .protected_first = setting_.policy == "sink" ? setting_.sinks : 0,
+                      .attended = attended_,
+                      .unprotected = candidates()};
+    if (setting_.policy != "random") {
+      for (const int j : attended_) choice.score[j] = score(j, t);
+    }
+    for (const int j : choice.leaving(t, other_, made_.followed)) {
+      attended_.erase(j);
+      made_.outcome.trajectory.evicted_after[size(j)] = t;
+      ++made_.outcome.result.evictions;
     }
   }
 

@@ -55,6 +55,7 @@ struct ReferenceSetting {
   int drop = 1;            ///< scissorhands, in tokens
   Mode mode = Mode::stream;
   int eviction_interval = 1;  ///< of tokens, or kNeverEvict
+  Paging paging = {};
 };
 
 struct ReferenceOutcome {

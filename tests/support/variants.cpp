@@ -56,9 +56,13 @@ Spec with(const PolicyInfo& policy, const std::string& param, const std::string&
 
 }  // namespace
 
-bool can_change(const CombinatorInfo& combinator, const Spec& policy) {
+bool can_change(const CombinatorInfo& combinator, const Params& params, const Spec& policy) {
   return combinator.why_not == nullptr ||
-         combinator.why_not(policy.policy(), policy.rules({})).empty();
+         combinator.why_not(policy.policy(), policy.rules({}), params).empty();
+}
+
+bool can_change(const CombinatorInfo& combinator, const Spec& policy) {
+  return can_change(combinator, Params(combinator.params), policy);
 }
 
 std::vector<std::string> alternatives(const Param& param) {

@@ -15,8 +15,9 @@ struct Variant {
   Spec spec;
 };
 
-/// Whether a spec may add the combinator to this policy.
+/// Whether a spec may add the combinator to this policy, at its defaults or with these parameters.
 bool can_change(const CombinatorInfo& combinator, const Spec& policy);
+bool can_change(const CombinatorInfo& combinator, const Params& params, const Spec& policy);
 
 /// Values other than the default that the declaration allows, as a user would write them.
 std::vector<std::string> alternatives(const Param& param);

@@ -15,7 +15,7 @@ class Device final : public Backend, public DeviceReplays {
   }
   const DeviceReplays* replays() const override { return this; }
 
-  bool can_replay(const Rules&) const override { return true; }
+  bool can_replay(const Rules&, const Protocol&) const override { return true; }
   std::size_t units_at_once(const ReplayShape&, std::span<const Rules>, int) const override {
     return 1;
   }

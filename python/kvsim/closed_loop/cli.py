@@ -54,6 +54,10 @@ def parser() -> Parser:
         help="as for kvsim sweep (default: stream)")  # fmt: skip
     add("--eviction-interval", default="1", metavar="K",
         help="as for kvsim sweep (default: 1)")  # fmt: skip
+    add("--page", type=positive, default=1, metavar="P",
+        help="caches evict whole pages of P tokens, as for kvsim sweep (default: 1)")  # fmt: skip
+    add("--page-score", choices=("mean", "max", "min"), default="mean",
+        help="as for kvsim sweep (default: mean)")  # fmt: skip
     add("--prompt-length", type=positive, metavar="N",
         help="the first N tokens of each text are its prompt, special tokens included")  # fmt: skip
     add("--trace", type=Path, metavar="TRACE.h5",

@@ -42,6 +42,8 @@ def evaluate(
     loop: str = "imposed",
     mode: str = "stream",
     eviction_interval: int | str = 1,
+    page: int = 1,
+    page_score: str = "mean",
     prompt_length: int | None = None,
     trace: str | Path | Trace | None = None,
     also: str | Sequence[str] | None = None,
@@ -74,7 +76,7 @@ def evaluate(
       loop: "imposed": what the policies keep in a replay of the text's trace is imposed on one
         forward pass for each configuration, per layer and KV head; oracles work. "adaptive": the
         policies decide while the model runs, fed with its own attention under eviction.
-      mode, eviction_interval, seed, allocate: as for kvsim.sweep.
+      mode, eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep.
       prompt_length: in tokens, of all texts; only steps after it are measured with mode="prefill".
       trace: of the same texts, recorded by this model; None: one is recorded in float32, and
         removed.

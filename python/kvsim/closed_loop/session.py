@@ -30,6 +30,8 @@ def evicting(
     mode: str = "stream",
     eviction_interval: int | str = 1,
     *,
+    page: int = 1,
+    page_score: str = "mean",
     prompt_length: int | None = None,
     seed: int = 0,
     allocate: str = "uniform",
@@ -49,14 +51,16 @@ def evicting(
     sequences, one per member of the batch, without its padding; the cache that the block receives
     speaks of the last ones: `kept`, `evicted_after`, `peak_tokens`, `cache_bytes`, `storage`.
 
-    policy, budget, mode, eviction_interval, seed, allocate: as for kvsim.sweep, one policy and one
-        budget. A share is of the prompt; in stream mode, where no length is known, it is refused.
+    policy, budget, mode, eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep,
+        one policy and one budget. A share is of the prompt; in stream mode, where no length is
+        known, it is refused.
     prompt_length: in prefill mode the first tokens of each sequence, which attend in full; by
         default the input of `generate`.
     names: of the sequences in their order, for policies that draw; sequence-0, ... by default.
     tokenizer: gives the text of each token to policies that ask for it.
     drop: removes the rows of evicted tokens from the model's own cache where all KV heads of a
-        layer, and all members of the batch, hold equally many; elsewhere, and in layers with a
+        layer, and all members of the batch, hold equally many, as they do under POLICY+shared;
+        elsewhere, and in layers with a
         sliding window or chunks, they are hidden by masks. `storage` says which. A forward pass
         over many tokens holds all of them until it ends. The engine, which decides, has the vectors
         of the whole text in float32 in the memory of the CPU.

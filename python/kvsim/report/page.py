@@ -21,6 +21,7 @@ from .figures import (
     closed_loop,
     curves,
     gap,
+    granularity,
     heat,
     keys_and_values,
     losses,
@@ -35,7 +36,10 @@ from .numbers.intervals import span
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
-_PLANS = (curves, gap, closed_loop, losses, prediction, heat, measured, keys_and_values, maps)
+_PLANS = (
+    *(curves, gap, granularity, closed_loop, losses),
+    *(prediction, heat, measured, keys_and_values, maps),
+)
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
     "calibrated_kl": ("calibrated KL", "nats"),
     "projected_error": ("projected error", "sum over layers"),

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _protocol(options: argparse.Namespace) -> dict[str, str]:
     """Those options of the protocol that the user gave."""
-    options_by_name = {name: getattr(options, name) for name in _engine.Protocol().evictions}
+    options_by_name = {name: vars(options).get(name) for name in _engine.Protocol().evictions}
     return {name: value for name, value in options_by_name.items() if value is not None}
 
 

@@ -30,6 +30,7 @@ def compare(
     budget: int | str | None = None,
     *,
     mode: str | None = None,
+    mode_b: str | None = None,
     trace_id: str | None = None,
     sequences: Sequence[str] | None = None,
     seed: int | None = None,
@@ -42,6 +43,10 @@ def compare(
     where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
     the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading
     column `b` holds the canonical spec of the row.
+
+    With `mode_b` the rows of `b` are of that mode and those of `a` of `mode`, and a column `mode_b`
+    follows `mode`: `compare(results, "optimal", "optimal", mode="stream", mode_b="stream:page=16")`
+    is the price of pages.
 
     `metric` is a number of the table `replay`; `predicted_kl` is summed over the units of a
     sequence. `projected_error`, of the table `layer_error`, is summed over layers, which then count
@@ -59,6 +64,7 @@ def compare(
     for option, value in (
         ("--budget", budget),
         ("--mode", mode),
+        ("--mode-b", mode_b),
         ("--trace-id", trace_id),
         ("--sequences", None if sequences is None else ",".join(sequences)),
         ("--seed", seed),
@@ -69,5 +75,7 @@ def compare(
     for note in notes:
         warnings.warn(note.removeprefix("kvsim: "), ComparisonWarning, stacklevel=2)
     columns = _COLUMNS if isinstance(b, str) else ["b", *_COLUMNS]
+    if mode_b is not None:
+        columns = [*columns[: columns.index("mode") + 1], "mode_b", *columns[-5:]]
     frame = pd.DataFrame(json.loads(printed), columns=columns)
     return frame.astype(dict.fromkeys(["difference", "low", "high"], float))

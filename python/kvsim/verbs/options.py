@@ -24,6 +24,11 @@ class ProtocolOptions(TypedDict, total=False):
     the budget, then every later token evicts one; only later steps are measured."""
     eviction_interval: int | str
     """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
+    page: int
+    """P: caches evict whole pages of P tokens; budgets are multiples of P, of at least 2 P. Not for
+    curve."""
+    page_score: str
+    """The score of a page from those of its tokens: mean, max or min."""
     every: int
     """Output errors at the last step and at every so many before it. For sweep and replay."""
     reference: str
