@@ -7,7 +7,7 @@ namespace kvsim {
 namespace {
 
 /// Sequences of so many bytes each next to the weights.
-double room(double memory, double weights, double per_sequence) {
+double room_for_sequences(double memory, double weights, double per_sequence) {
   if (weights > memory) return 0;
   return std::floor((memory - weights) / per_sequence);
 }
@@ -24,10 +24,11 @@ std::optional<std::int64_t> largest_batch(const Deployment& deployment, const Tw
                                           int tokens) {
   const double weights = weight_bytes(deployment);
   const double on_host = kv_bytes_per_token(deployment.model, deployment.kv_bits) * tokens;
-  const double batch =
-      std::min(room(deployment.devices * deployment.device.memory,
-                    (1 - deployment.offloaded_weights) * weights, device_bytes(deployment, tiers)),
-               room(deployment.host_memory, deployment.offloaded_weights * weights, on_host));
+  const double batch = std::min(
+      room_for_sequences(deployment.devices * deployment.device.memory,
+                         (1 - deployment.offloaded_weights) * weights,
+                         device_bytes(deployment, tiers)),
+      room_for_sequences(deployment.host_memory, deployment.offloaded_weights * weights, on_host));
   if (batch >= 0x1p63) return std::nullopt;
   return static_cast<std::int64_t>(batch);
 }

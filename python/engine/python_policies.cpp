@@ -5,11 +5,10 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
-#include <tuple>
 
 #include "policies/registry/registry.h"
 #include "python/engine/bindings.h"
+#include "python/engine/python_class.h"
 #include "python/engine/python_policy.h"
 #include "python/engine/step_view.h"
 #include "sim/plugin/c_policy.h"
@@ -18,25 +17,6 @@ namespace nb = nanobind;
 
 namespace kvsim::python {
 namespace {
-
-/// Name, kind, default and choices of a parameter: kvsim.policy_parameters.Parameter.
-using Declared = std::tuple<std::string, std::string, nb::object, std::vector<std::string>>;
-
-Param param_of(const Declared& declared) {
-  const auto& [name, kind, initial, choices] = declared;
-  if (kind == "real") {
-    constexpr double kMost = std::numeric_limits<double>::infinity();
-    return Param::real(name, nb::cast<double>(initial), -kMost, kMost, "");
-  }
-  if (kind == "integer") {
-    using Limits = std::numeric_limits<int>;
-    return Param::integer(name, nb::cast<int>(initial), Limits::min(), Limits::max(), "");
-  }
-  if (kind == "text") return Param::text(name, "", nb::cast<std::string>(initial));
-  Param param = Param::choice(name, choices, "");
-  param.initial = nb::cast<std::string>(initial);
-  return param;
-}
 
 /// All that were registered. They are never deleted: see PolicyClass.
 std::vector<PolicyClass*>& classes() {

@@ -7,33 +7,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "python/engine/python_class.h"
 #include "python/engine/step_view.h"
 
 namespace nb = nanobind;
 
 namespace kvsim::python {
 namespace {
-
-nb::object helper(const char* name) { return nb::module_::import_("kvsim.policy").attr(name); }
-
-nb::dict values_of(const Params& params, const std::vector<Param>& declared) {
-  nb::dict values;
-  for (const Param& param : declared) {
-    nb::object value;
-    switch (param.type) {
-      case Param::Type::integer:
-        value = nb::int_(params.integer(param.name));
-        break;
-      case Param::Type::real:
-        value = nb::float_(params.real(param.name));
-        break;
-      default:
-        value = nb::cast(params.text(param.name));
-    }
-    values[param.name.c_str()] = value;
-  }
-  return values;
-}
 
 nb::object rotation_of(const Context& context) {
   if (!context.rotation) return nb::none();
@@ -71,14 +51,9 @@ PythonRules rules_from(const nb::object& rules) {
           is("sees_keys")};
 }
 
-[[noreturn]] void raise_value_error(const std::string& message) {
-  PyErr_SetString(PyExc_ValueError, message.c_str());
-  throw nb::python_error();
-}
-
 void add_note(const nb::python_error& error, const std::string& note) {
   if (!error.matches(PyExc_Exception)) return;  // Ctrl-C is no fault of the policy
-  helper("add_note")(error.value(), note);
+  policy_helper("add_note")(error.value(), note);
 }
 
 /// Keeps the state that Python has of this thread from one step to the next. Otherwise each step
@@ -111,8 +86,8 @@ class ThreadState {
 }  // namespace
 
 nb::object PolicyClass::make(const Params& params, const Context& context) const {
-  return helper("make")(type_, context.budget, context.seed, values_of(params, params_),
-                        context.scale, rotation_of(context));
+  return policy_helper("make")(type_, context.budget, context.seed, values_of(params, params_),
+                               context.scale, rotation_of(context));
 }
 
 std::string PolicyClass::owner(const Params& params, const Context& context) const {
@@ -127,7 +102,7 @@ PythonRules PolicyClass::rules(const Params& params, const Context& context) {
   const auto known = rules_.find(key);
   if (known != rules_.end()) return known->second;
   try {
-    const PythonRules rules = rules_from(helper("rules_of")(make(params, context)));
+    const PythonRules rules = rules_from(policy_helper("rules_of")(make(params, context)));
     return rules_.emplace(key, rules).first->second;
   } catch (const nb::python_error& error) {
     add_note(error, owner(params, context) + ", made for its rules");

@@ -76,7 +76,7 @@ class MagicPig final : public Selector {
 };
 
 /// The codes of all keys, and the directions at the size of keys.
-std::int64_t summary_bytes(const Params& params, const Unit& unit) {
+std::int64_t magicpig_bytes(const Params& params, const Unit& unit) {
   const std::int64_t bits = std::int64_t{params.integer("tables")} * params.integer("bits");
   return (unit.num_tokens() * bits + 7) / 8 + bits * unit.key.cols() * unit.key_bytes;
 }
@@ -97,7 +97,7 @@ SelectorInfo magicpig_selector() {
           .params = {Param::integer("tables", 150, 2, 4096, "hash tables"),
                      Param::integer("bits", 10, 1, 16, "of a hash"), page_param()},
           .make = make_selector<MagicPig>,
-          .summary_bytes = summary_bytes,
+          .summary_bytes = magicpig_bytes,
           .pair_nanoseconds = 40};
 }
 

@@ -49,7 +49,7 @@ class PQ final : public Selector {
 };
 
 /// Codes of all tokens, and the centroids at the size of keys.
-std::int64_t summary_bytes(const Params& params, const Unit& unit) {
+std::int64_t pq_bytes(const Params& params, const Unit& unit) {
   const std::int64_t bits = params.integer("bits");
   const std::int64_t code_bits = std::int64_t{unit.num_tokens()} * params.integer("groups") * bits;
   return (code_bits + 7) / 8 + (std::int64_t{1} << bits) * unit.key.cols() * unit.key_bytes;
@@ -71,7 +71,7 @@ SelectorInfo pq_selector() {
                      Param::integer("groups", 2, 1, 1024, "parts that keys are cut into"),
                      Param::integer("bits", 6, 1, 12, "of a part's code"), page_param()},
           .make = make_selector<PQ>,
-          .summary_bytes = summary_bytes,
+          .summary_bytes = pq_bytes,
           .pair_nanoseconds = 14};
 }
 

@@ -59,7 +59,7 @@ class Quest final : public Selector {
   MatrixDouble bounds_;  // [steps, pages]: summed over the query heads
 };
 
-std::int64_t summary_bytes(const Params& params, const Unit& unit) {
+std::int64_t quest_bytes(const Params& params, const Unit& unit) {
   return std::int64_t{unit.num_tokens() / params.integer("page")} * 2 * unit.key.cols() *
          unit.key_bytes;
 }
@@ -77,7 +77,7 @@ SelectorInfo quest_selector() {
               "page is not among the k tokens",
           .params = {number_param(), page_param(16)},
           .make = make_selector<Quest>,
-          .summary_bytes = summary_bytes};
+          .summary_bytes = quest_bytes};
 }
 
 }  // namespace kvsim

@@ -67,7 +67,7 @@ class SparQ final : public Selector {
 };
 
 /// The keys, whose components are read where the query is large; the query decides which.
-std::int64_t summary_bytes(const Params&, const Unit& unit) {
+std::int64_t sparq_bytes(const Params&, const Unit& unit) {
   return std::int64_t{unit.num_tokens()} * unit.key.cols() * unit.key_bytes;
 }
 
@@ -87,7 +87,7 @@ SelectorInfo sparq_selector() {
                                     "components of the query, or all that it has"),
                      page_param()},
           .make = make_selector<SparQ>,
-          .summary_bytes = summary_bytes,
+          .summary_bytes = sparq_bytes,
           .pair_nanoseconds = 14};
 }
 
