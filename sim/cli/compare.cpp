@@ -275,7 +275,8 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   }
   const std::string mode_b =
       values->count("mode-b") > 0 ? (*values)["mode-b"].as<std::string>() : "";
-  ComparisonTable comparison(policies.size() > 2, mode_b, format == "table", metric.declared.preferred);
+  ComparisonTable comparison(policies.size() > 2, mode_b, format == "table",
+                             metric.declared.preferred);
   for (std::size_t b = 1; b < policies.size(); ++b) {
     const PairedComparison compared = compare_rows(rows.front(), rows[b], metric, budget);
     note_unpaired(compared.only_first, policies.front(), policies[b]);

@@ -58,7 +58,8 @@ TableSchema fetch_schema() {
        result_column("attention_recall",
                      "share of the full attention that falls on these, and on a learned sink; mean "
                      "over query heads, too"),
-       result_column("output_error_sq", "|o - o'|^2, in absolute terms, mean over query heads, too"),
+       result_column("output_error_sq",
+                     "|o - o'|^2, in absolute terms, mean over query heads, too"),
        real_column("topk_overlap",
                    "share of the pages that the exact topk chooses, as many, that are chosen; mean "
                    "over the steps that choose; NULL if none does")

@@ -39,7 +39,7 @@ def test_rows_of_pages_have_a_mode_of_their_own():
 
 def test_a_trajectory_loses_whole_pages():
     result = kvsim.replay(
-        SAMPLE, "tova", 64, sequence="copied-segment", kv_head=0, page=16, page_score="max"
+        SAMPLE, "tova", 64, sequence="copied-segment", layer=1, kv_head=0, page=16, page_score="max"
     )
     left = np.asarray(result.evicted_after)
     assert (left[:256].reshape(-1, 16) == left[:256:16, None]).all()
