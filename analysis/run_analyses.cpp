@@ -241,6 +241,10 @@ AnalysisPlan plan_analyses(std::vector<AnalysisSpec> analyses, SweepRequest requ
   keep([&](const AnalysisInfo& info) { check_traces(info, plan.sweep); });
   if (analyses.empty()) throw UsageError("there is no analysis left to do");
   plan.analyses = std::move(analyses);
+  if (!looks_at_replays(plan)) {
+    check_evicts_by_token(plan.sweep.request.protocol,
+                          "none of the analyses replays caches; leave it out");
+  }
   plan.sweep.request.selections =
       std::any_of(plan.analyses.begin(), plan.analyses.end(),
                   [](const AnalysisSpec& spec) { return spec.info->reads_selections; });

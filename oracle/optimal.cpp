@@ -70,9 +70,8 @@ std::vector<CertifiedPlan> plan_few(const Future& head, const EvictionSteps& ste
   return plans;
 }
 
-std::vector<CertifiedPlan> plan_all(const Future& head, const EvictionSteps& steps,
-                                    const Costs& costs, std::span<const CacheSize> caches) {
-  static_cast<void>(head);
+std::vector<CertifiedPlan> plan_all(const Future&, const EvictionSteps& steps, const Costs& costs,
+                                    std::span<const CacheSize> caches) {
   return assignment_plans(steps, costs, caches, false);
 }
 

@@ -25,6 +25,7 @@ std::string why_not_shared(const PolicyInfo& policy, const Rules& rules, const P
   if (!rules.bounded && !rules.prunes) return "it evicts nothing";
   if (rules.scope != Scope::head) return "its heads share one cache already";
   const JoinedScores joined = joined_scores(params);
+  if (policy.follows_schedule) return "a schedule says for each head what leaves it";
   if (policy.make_planner != nullptr && !policy.plans_shared) {
     return "it plans head by head, as optimal does not";
   }

@@ -27,7 +27,7 @@ Protection Protection::of(const Rules& rules, int budget, const Paging& paging) 
     return {first, std::min(rules.protect_newest, budget - first)};
   }
   const int pages = budget / paging.size - 1;
-  const int first = std::min(paging.pages_for(rules.protect_first), pages);
+  const int first = paging.pages_for(std::min(rules.protect_first, pages * paging.size));
   const int newest = (pages - first) * paging.size + 1;
   return {first * paging.size, std::min(rules.protect_newest, newest)};
 }

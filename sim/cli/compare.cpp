@@ -92,7 +92,7 @@ std::string trace_id_from(const std::string& start,
                     : fmt::format("which begins {} of them", found.size())));
 }
 
-/// Leaves A the rows of one mode and all B those of another, which pair as if it were A's.
+/// Leaves A the rows of one mode and all B those of another, which make pairs all the same.
 void select_modes(std::vector<std::vector<MeasuredRow>>& rows, const std::string& mode,
                   const std::string& mode_b) {
   std::vector<std::vector<MeasuredRow>> first = {std::move(rows.front())};
@@ -100,7 +100,7 @@ void select_modes(std::vector<std::vector<MeasuredRow>>& rows, const std::string
   select_rows(first, "mode", {mode}, &MeasuredRow::mode);
   select_rows(rows, "mode-b", {mode_b}, &MeasuredRow::mode);
   for (std::vector<MeasuredRow>& of_policy : rows) {
-    for (MeasuredRow& row : of_policy) row.mode = mode;
+    for (MeasuredRow& row : of_policy) row.pairs_as = mode;
   }
   rows.insert(rows.begin(), std::move(first.front()));
 }

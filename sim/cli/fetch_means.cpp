@@ -38,6 +38,18 @@ class Row {
   const std::vector<Value>& values_;
 };
 
+/// Of the spec of any selector, one of Python among them.
+double page_of(const std::string& select) {
+  static const std::string kPage = "page=";
+  std::size_t begin = select.find(":" + kPage);
+  if (begin == std::string::npos) begin = select.find("," + kPage);
+  if (begin == std::string::npos) {
+    throw DataError(
+        fmt::format("table fetch: expected a selector with its page, found '{}'", select));
+  }
+  return std::stod(select.substr(begin + 1 + kPage.size()));
+}
+
 }  // namespace
 
 std::vector<FetchMean> fetch_means(const std::string& file) {
@@ -60,8 +72,8 @@ std::vector<FetchMean> fetch_means(const std::string& file) {
     mean.mode = row.text("mode");
     mean.tiers.resident += resident;
     mean.tiers.attended += row.number("attended_mean");
-    mean.tiers.fetched += row.number("misses") * SelectorSpec(mean.select).page() /
-                          std::max(1.0, row.number("steps"));
+    mean.tiers.fetched +=
+        row.number("misses") * page_of(mean.select) / std::max(1.0, row.number("steps"));
     mean.tiers.summary_bytes += row.number("summary_bytes");
     ++count;
   }

@@ -36,8 +36,7 @@ class Planner {
   virtual std::vector<Plan> plan_every_budget(const Future& head) const;
 
   /// One plan per budget for all units of a layer together, which keep the same tokens: the least
-  /// sum of costs over the units. Throws std::logic_error
-  /// unless PolicyInfo::plans_shared.
+  /// sum of costs over the units. Throws std::logic_error unless PolicyInfo::plans_shared.
   virtual std::vector<Plan> plan_shared(std::span<const Future> layer,
                                         std::span<const int> budgets) const;
 

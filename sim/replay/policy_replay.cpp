@@ -16,10 +16,14 @@ PolicyReplay::PolicyReplay(const Configuration& configuration,
   std::vector<std::vector<ReplayedUnit*>> layers;
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (i == 0 || units[i]->unit().name.layer != units[i - 1]->unit().name.layer) {
-      budgets.push_back(configuration.budget_of(i));
       layers.emplace_back();
     }
     layers.back().push_back(units[i].get());
+  }
+  std::size_t begin = 0;
+  for (const std::vector<ReplayedUnit*>& members : layers) {
+    budgets.push_back(configuration.shared_budget(begin, members.size()));
+    begin += members.size();
   }
   std::vector<Context> contexts;
   for (std::size_t i = 0; i < layers.front().size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/errors.h"
 #include "sim/base/interrupt.h"
 #include "sim/base/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
@@ -46,6 +47,17 @@ Configuration Configuration::part(std::size_t begin, std::size_t count) const {
           .budget = is_for_model ? budget : budget_of(begin),
           .budgets = part_of(budgets, begin, count),
           .schedules = part_of(schedules, begin, count)};
+}
+
+int Configuration::shared_budget(std::size_t begin, std::size_t count) const {
+  for (std::size_t unit = begin + 1; unit < begin + count; ++unit) {
+    if (budget_of(unit) == budget_of(begin)) continue;
+    throw UsageError(fmt::format(
+        "{}: the KV heads of a layer share a cache; expected one budget for them, found {} and {}; "
+        "use another split",
+        policy.text(), budget_of(begin), budget_of(unit)));
+  }
+  return budget_of(begin);
 }
 
 void check_interrupted(const std::atomic<bool>* interrupted) {

@@ -28,6 +28,9 @@ struct Configuration {
 
   int budget_of(std::size_t unit) const { return budgets.empty() ? budget : budgets[unit]; }
 
+  /// Of `count` units from unit `begin` on, which share a cache. Throws UsageError if they differ.
+  int shared_budget(std::size_t begin, std::size_t count) const;
+
   /// The same policy for `count` units from unit `begin` on. A policy for the model keeps the
   /// model's budget.
   Configuration part(std::size_t begin, std::size_t count) const;

@@ -60,7 +60,7 @@ struct Pairs {
 Pairs pairs_of(const std::vector<MeasuredRow>& first, const std::vector<MeasuredRow>& second) {
   using Key = std::tuple<std::string, UnitKey, std::int64_t, std::int64_t>;
   const auto key_of = [](const MeasuredRow& row) {
-    return Key{row.mode, unit_of(row), row.budget, row.seed};
+    return Key{row.mode_of_pair(), unit_of(row), row.budget, row.seed};
   };
   std::map<Key, const MeasuredRow*> unpaired;
   for (const MeasuredRow& row : second) unpaired.emplace(key_of(row), &row);

@@ -36,6 +36,9 @@ struct MeasuredRow {
   std::string budget_request;
   std::int64_t steps = 0;
   std::optional<double> value;
+  std::string pairs_as = {};  ///< another mode, whose rows it makes pairs with; empty: its own
+
+  const std::string& mode_of_pair() const { return pairs_as.empty() ? mode : pairs_as; }
 };
 
 std::vector<MeasuredRow> measured(const std::vector<Result>& rows, const Metric& metric);

@@ -28,7 +28,7 @@ class RunningPolicy final : public RunningReplay, private StepSource {
                 const ReplayOptions& options, const std::vector<TokenKind>* kinds)
       : layers_(by_layer(units)),
         steps_(configuration.policy, contexts_of(configuration, layers_.front(), options),
-               budgets_of(configuration, units),
+               budgets_of(configuration, layers_),
                EvictionSteps(kUnknownLength, units.front()->unit().prompt_length, options.protocol),
                kinds) {
     const int prompt = options.protocol.first_measured(units.front()->unit().prompt_length);
@@ -77,11 +77,12 @@ class RunningPolicy final : public RunningReplay, private StepSource {
   }
 
   static std::vector<int> budgets_of(const Configuration& configuration,
-                                     std::span<RunningUnit* const> units) {
+                                     const std::vector<Layer>& layers) {
     std::vector<int> budgets;
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      if (i > 0 && units[i]->unit().name.layer == units[i - 1]->unit().name.layer) continue;
-      budgets.push_back(configuration.budget_of(i));
+    std::size_t begin = 0;
+    for (const Layer& layer : layers) {
+      budgets.push_back(configuration.shared_budget(begin, layer.size()));
+      begin += layer.size();
     }
     return budgets;
   }

@@ -133,6 +133,7 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     shape.remembered +=
         std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token +
         covariances * shape.group_size * shape.head_dim * shape.head_dim * sizeof(double);
+    if (rules.joined) shape.remembered += job.units.size() * shape.num_tokens * sizeof(double);
     shape.reads_values |= rules.sees_values;
     // Up to half of the slots are gaps.
     const std::size_t slots = std::min(2 * held, shape.num_tokens);

@@ -41,7 +41,7 @@ class MagicPig final : public Selector {
         }
       }
       for (int token = step.step / page_ * page_; token <= step.step; ++token) {
-        sample.push_back({token, true, 1, 1});
+        if (is_visible(unit_, step.step, token)) sample.push_back({token, true, 1, 1});
       }
     }
     std::sort(chosen.begin(), chosen.end());

@@ -7,6 +7,8 @@
 namespace kvsim {
 namespace {
 
+constexpr int kLargestInTable = 1 << 20;
+
 /// `with` is per number of misses: how many of the steps have it.
 Misses misses_of(const std::vector<std::int64_t>& with, std::int64_t steps) {
   Misses misses;
@@ -34,7 +36,9 @@ Misses misses_of(const std::vector<std::int64_t>& with, std::int64_t steps) {
 
 MissCounts::MissCounts(std::vector<int> sizes) : sizes_(std::move(sizes)) {
   std::size_t index = 0;
-  for (int size = 0; !sizes_.empty() && size <= sizes_.back(); ++size) {
+  // A table for the sizes of texts; larger ones are searched for.
+  const int largest = sizes_.empty() ? -1 : std::min(sizes_.back(), kLargestInTable);
+  for (int size = 0; size <= largest; ++size) {
     while (sizes_[index] < size) ++index;
     index_of_.push_back(index);
   }
@@ -42,7 +46,9 @@ MissCounts::MissCounts(std::vector<int> sizes) : sizes_(std::move(sizes)) {
 
 std::size_t MissCounts::first_of_at_least(int size) const {
   const auto place = static_cast<std::size_t>(size);
-  return place < index_of_.size() ? index_of_[place] : sizes_.size();
+  if (place < index_of_.size()) return index_of_[place];
+  return static_cast<std::size_t>(std::lower_bound(sizes_.begin(), sizes_.end(), size) -
+                                  sizes_.begin());
 }
 
 void MissCounts::add_range(std::size_t first, std::size_t end, std::size_t misses) {

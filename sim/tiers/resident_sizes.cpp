@@ -12,13 +12,19 @@
 namespace kvsim {
 namespace {
 
+constexpr int kMostTokens = 1'000'000'000;  // on a device
+
 void check_pages(const Amount& amount, const SelectorSpec& selector) {
   const int page = selector.page();
+  const int most = kMostTokens / page * page;
+  if (amount.of(1) > most) {
+    throw UsageError(fmt::format("--resident {}: expected at most {} tokens for {}",
+                                 amount.written(), most, selector.text()));
+  }
   if (amount.of(1) % page == 0) return;
-  throw UsageError(fmt::format(
-      "--resident {}: expected a multiple of the page of {} tokens of {}; write {} or {}",
-      amount.written(), page, selector.text(), amount.of(1) / page * page,
-      (amount.of(1) / page + 1) * page));
+  throw UsageError(
+      fmt::format("--resident {}: expected a multiple of the page of {} tokens of {}; write {}",
+                  amount.written(), page, selector.text(), (amount.of(1) / page + 1) * page));
 }
 
 [[noreturn]] void refuse(const Amount& amount, const SelectorSpec& selector, int attended,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "policies/parameters/grid.h"
 #include "policies/parameters/split.h"
@@ -25,7 +26,7 @@ KVSIM_SELECTORS(KVSIM_DECLARE_SELECTOR)
 
 namespace {
 
-constexpr int kMostTokens = 1'000'000'000;
+constexpr int kMostTokens = 100'000'000;
 
 std::list<SelectorInfo>& selector_table() {
 #define KVSIM_CALL_SELECTOR(name) name##_selector(),
@@ -110,12 +111,17 @@ SelectorSpec::SelectorSpec(std::string_view text, std::optional<int> page)
   const std::string owner = "selector " + info_->name;
   if (page) params_.set("page", fmt::format("{}", *page), "--page");
   if (text.size() == info_->name.size()) return;
+  std::set<std::string_view> seen;
   for (const std::string_view setting : split(text.substr(info_->name.size() + 1), ',')) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos) {
       throw UsageError(fmt::format("{}: expected key=value, found '{}'", owner, setting));
     }
-    params_.set(setting.substr(0, equals), setting.substr(equals + 1), owner);
+    const std::string_view name = setting.substr(0, equals);
+    if (!seen.insert(name).second) {
+      throw UsageError(fmt::format("{}: '{}' stands twice; leave one out", owner, name));
+    }
+    params_.set(name, setting.substr(equals + 1), owner);
   }
 }
 

@@ -60,10 +60,10 @@ def evicting(
     tokenizer: gives the text of each token to policies that ask for it.
     drop: removes the rows of evicted tokens from the model's own cache where all KV heads of a
         layer, and all members of the batch, hold equally many, as they do under POLICY+shared;
-        elsewhere, and in layers with a
-        sliding window or chunks, they are hidden by masks. `storage` says which. A forward pass
-        over many tokens holds all of them until it ends. The engine, which decides, has the vectors
-        of the whole text in float32 in the memory of the CPU.
+        elsewhere, and in layers with a sliding window or chunks, they are hidden by masks.
+        `storage` says which. A forward pass over many tokens holds all of them until it ends. The
+        engine, which decides, has the vectors of the whole text in float32 in the memory of the
+        CPU.
     end_tokens: the tokens that end a member of a batch when they are generated; the model's end
         tokens by default.
 

@@ -50,7 +50,7 @@ def labels(
       output: a file .npz with the same arrays, or .parquet (needs pyarrow) with a row per unit,
         token and budget. It appears when it is complete, and replaces earlier labels only.
       block: steps of a block of `future_attention_blocks`.
-      options: see kvsim.Options: sequences, layers, heads, eviction_interval.
+      options: see kvsim.Options: sequences, layers, heads, eviction_interval, page.
 
     Returns arrays by name. With n tokens, the group mean a[s,j] of the full attention, and the
     later steps of token j being the measured steps s > j:

@@ -48,7 +48,7 @@ class Selector:
     The arguments of `__init__` are the parameters of its spec: float, int, bool, str, or a Literal
     of words, each with a default. `page` is there in any case, in tokens; `k`, if it is one, is how
     many tokens a step attends to at most, rounded up to pages, and lets sizes be checked before the
-    work. `seed`, if it is one, is that of the unit. There is one object per KV head, which sees the
+    work. `seed`, if it is one, is that of the unit. For each KV head one object sees the
     steps in order, in prefill mode those after the prompt.
 
     Attributes:
