@@ -12,11 +12,11 @@
 namespace kvsim {
 namespace {
 
-constexpr int kMostTokens = 1'000'000'000;  // on a device
+constexpr int kMostResident = 1'000'000'000;  // on a device
 
 void check_pages(const Amount& amount, const SelectorSpec& selector) {
   const int page = selector.page();
-  const int most = kMostTokens / page * page;
+  const int most = kMostResident / page * page;
   if (amount.of(1) > most) {
     throw UsageError(fmt::format("--resident {}: expected at most {} tokens for {}",
                                  amount.written(), most, selector.text()));

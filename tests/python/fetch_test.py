@@ -25,7 +25,7 @@ def test_rows_are_those_of_the_program(program, tmp_path):
     )  # fmt: skip
     same(found, expected.fetch)
     same(found, kvsim.load(file).fetch)
-    assert set(found.select) == {"topk:k=32,page=8", "quest:k=32,page=8"}
+    assert set(found["select"]) == {"topk:k=32,page=8", "quest:k=32,page=8"}
     assert found.attrs["about"]["fetch" if "fetch" in found.attrs["about"] else "misses"]
     (command,) = kvsim.load(file).run.command
     assert command.startswith("kvsim.fetch(") and "page=8" in command

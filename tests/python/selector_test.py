@@ -52,7 +52,7 @@ class Bounds(kvsim.Selector):
 def test_the_same_choice_has_the_same_rows(trace, ours, theirs, mode):
     found = kvsim.fetch(trace, [ours], [12, "50%"], "all", mode)
     expected = kvsim.fetch(trace, theirs, [12, "50%"], "all", mode)
-    assert set(found.select) == {f"{ours.name}:k=8,page=4"}
+    assert set(found["select"]) == {f"{ours.name}:k=8,page=4"}
     same(found.assign(select=""), expected.assign(select=""))
 
 
@@ -68,12 +68,12 @@ def test_parameters_make_the_spec_and_the_page_is_one_in_any_case(trace):
             return list(step.pages[:: self.stride])
 
     frame = kvsim.fetch(trace, [Every, "every:stride=5,first=no"], curve=True, page=2)
-    assert set(frame.select) == {
+    assert set(frame["select"]) == {
         "every:stride=2,weight=0.5,first=yes,page=2", "every:stride=5,weight=0.5,first=no,page=2",
     }  # fmt: skip
     assert {(of[0], of[3]) for of in seen} == {(2, True), (5, False)}
     assert len({of[1] for of in seen}) == 3  # of two units, and of what only says its bytes
-    assert frame[frame.select.str.contains("stride=2")].attended_mean.min() > 15
+    assert frame[frame["select"].str.contains("stride=2")].attended_mean.min() > 15
 
 
 def test_a_step_shows_no_later_token_and_nothing_can_be_written(trace):
