@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kFetchPercents = {1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 80, 100};
 
 /// The mean of the numbers that there are; NULL if there are none.
-class FetchMean {
+class MeanOfKnown {
  public:
   void add(std::optional<double> number) {
     if (!number) return;
@@ -68,7 +68,7 @@ void FetchSummary::write_choices(std::ostream& out, const FetchPlan& plan) const
                "of step before", "summary bytes"},
               {}};
   for (std::size_t i = 0; i < plan.fetch.selectors.size(); ++i) {
-    std::array<FetchMean, 6> means;
+    std::array<MeanOfKnown, 6> means;
     for (const auto& [unit, found] : found_) {
       const SelectionQuality& quality = found[i].quality;
       means[0].add(quality.attended_mean);
@@ -80,7 +80,7 @@ void FetchSummary::write_choices(std::ostream& out, const FetchPlan& plan) const
     }
     std::vector<Value>& row = table.rows.emplace_back();
     row.emplace_back(plan.fetch.selectors[i].text());
-    for (const FetchMean& mean : means) row.push_back(mean.value());
+    for (const MeanOfKnown& mean : means) row.push_back(mean.value());
   }
   write_aligned(out, table);
 }
@@ -92,7 +92,7 @@ void FetchSummary::write_sizes(std::ostream& out, const FetchPlan& plan) const {
   for (std::size_t i = 0; i < plan.fetch.selectors.size(); ++i) {
     for (const Amount& amount : plan.fetch.resident) {
       for (const Replacement replacement : plan.fetch.replace) {
-        std::array<FetchMean, 5> means;
+        std::array<MeanOfKnown, 5> means;
         for (const auto& [unit, found] : found_) {
           const auto page_bytes = static_cast<double>(found[i].page_bytes);
           for (const FetchedAt& cache : found[i].caches) {
@@ -110,7 +110,7 @@ void FetchSummary::write_sizes(std::ostream& out, const FetchPlan& plan) const {
         std::vector<Value>& row = table.rows.emplace_back();
         row.insert(row.end(),
                    {Value(plan.fetch.selectors[i].text()), amount.written(), name_of(replacement)});
-        for (const FetchMean& mean : means) row.push_back(mean.value());
+        for (const MeanOfKnown& mean : means) row.push_back(mean.value());
       }
     }
   }
@@ -126,7 +126,7 @@ void FetchSummary::write_curves(std::ostream& out, const FetchPlan& plan) const 
       std::vector<Value>& row = table.rows.emplace_back();
       row.insert(row.end(), {Value(plan.fetch.selectors[i].text()), name_of(replacement)});
       for (const int percent : kFetchPercents) {
-        FetchMean mean;
+        MeanOfKnown mean;
         for (const auto& [unit, found] : found_) {
           const FetchedAt& at = at_percent(found[i], replacement, percent, unit->unit.num_tokens);
           mean.add(hit_rate(found[i].quality, at.misses));

@@ -22,9 +22,10 @@ void check_pages(const Amount& amount, const SelectorSpec& selector) {
                                  amount.written(), most, selector.text()));
   }
   if (amount.of(1) % page == 0) return;
-  throw UsageError(
-      fmt::format("--resident {}: expected a multiple of the page of {} tokens of {}; write {}",
-                  amount.written(), page, selector.text(), (amount.of(1) / page + 1) * page));
+  throw UsageError(fmt::format(
+      "--resident {}: expected a multiple of the page of {} tokens of {}; write {}",
+      amount.written(), page, selector.text(),
+      std::max((amount.of(1) / page + 1) * page, selector.attended().value_or(0) + page)));
 }
 
 [[noreturn]] void refuse(const Amount& amount, const SelectorSpec& selector, int attended,
