@@ -19,6 +19,7 @@ void bind_replay_part(nanobind::module_& module);
 void bind_schedules(nanobind::module_& module);
 void bind_curve(nanobind::module_& module);
 void bind_fetch(nanobind::module_& module);
+void bind_choices(nanobind::module_& module);
 void bind_python_selectors(nanobind::module_& module);
 void bind_analyze(nanobind::module_& module);
 void bind_labels(nanobind::module_& module);

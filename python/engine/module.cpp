@@ -19,6 +19,7 @@ NB_MODULE(_engine, module) {
   kvsim::python::bind_schedules(module);
   kvsim::python::bind_curve(module);
   kvsim::python::bind_fetch(module);
+  kvsim::python::bind_choices(module);
   kvsim::python::bind_python_selectors(module);
   kvsim::python::bind_analyze(module);
   kvsim::python::bind_labels(module);

@@ -115,6 +115,7 @@ nb::list specs(const Lists& lists, const std::string& allocate, int budget,
   RequestOptions options;
   options.allocate = allocate;
   const Allocation allocation = allocation_of(options);
+  if (lists.empty()) return {};
   const std::vector<Spec> written = written_in(lists, allocation);
   nb::list found;
   for (const Spec& spec : specs_in(lists, allocation, protocol)) {

@@ -41,8 +41,13 @@ void release_selectors() {
 
 void register_class_of_selectors(const nb::object& type, const std::string& name,
                                  const std::string& chooses, const std::string& source,
+                                 const std::string& code,
                                  const std::vector<Declared>& parameters) {
-  SelectorInfo info{.name = name, .chooses = chooses, .source = source, .origin = "Python"};
+  SelectorInfo info{.name = name,
+                    .chooses = chooses,
+                    .source = source,
+                    .origin = "Python",
+                    .code = code};
   for (const Declared& declared : parameters) info.params.push_back(selector_param_of(declared));
   auto* const of_type = new SelectorClass(type, name, info.params);
   selector_classes().push_back(of_type);
@@ -155,7 +160,7 @@ void PythonSelector::ask(const SelectorStep& step, std::vector<std::int32_t>& ch
 
 void bind_python_selectors(nb::module_& module) {
   module.def("register_python_selector", &register_class_of_selectors, "type"_a, "name"_a,
-             "chooses"_a, "source"_a, "parameters"_a);
+             "chooses"_a, "source"_a, "code"_a, "parameters"_a);
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&release_selectors));
 }
 

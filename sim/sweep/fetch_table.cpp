@@ -6,19 +6,17 @@
 #include "traces/sha256.h"
 
 namespace kvsim {
-namespace {
 
-std::string engine_code() {
+std::string selector_code(const SelectorSpec& selector) {
   constexpr std::size_t kDigits = 16;
-  return sha256(fmt::format("{} fetch", kResultsVersion)).substr(0, kDigits);
+  const std::string& own = selector.info().code;
+  return sha256(fmt::format("{} fetch{}{}", kResultsVersion, own.empty() ? "" : " ", own))
+      .substr(0, kDigits);
 }
-
-}  // namespace
 
 std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLabels& labels) {
   const SelectionQuality& quality = fetches.quality;
   const auto page_bytes = static_cast<double>(fetches.page_bytes);
-  const std::string code = engine_code();
   std::vector<std::vector<Value>> rows;
   rows.reserve(fetches.caches.size());
   for (const FetchedAt& cache : fetches.caches) {
@@ -51,7 +49,7 @@ std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLa
                     request.empty() ? Value(std::monostate()) : Value(request),
                     labels.device,
                     version(),
-                    code});
+                    labels.policy_code});
   }
   return rows;
 }

@@ -27,7 +27,7 @@ std::string described(const FetchRequest& fetch) {
 }
 
 void check_request(const FetchRequest& fetch) {
-  if (fetch.curve == !fetch.resident.empty()) {
+  if (!fetch.choices && fetch.curve == !fetch.resident.empty()) {
     throw UsageError("fetch takes either --resident or --curve, which is every size");
   }
   for (const Replacement replacement : fetch.replace) {
@@ -97,10 +97,12 @@ std::vector<std::vector<Value>> rows_of(const FetchPlan& plan, const PlannedUnit
                      .mode = plan.sweep.mode(),
                      .seed = plan.sweep.request.seed,
                      .trace = trace.file().string(),
-                     .device = device};
+                     .device = device,
+                     .policy_code = {}};
   std::vector<std::vector<Value>> rows;
   for (std::size_t i = 0; i < found.size(); ++i) {
     labels.select = plan.fetch.selectors[i].text();
+    labels.policy_code = selector_code(plan.fetch.selectors[i]);
     auto of_selector = fetch_rows(found[i], labels);
     std::move(of_selector.begin(), of_selector.end(), std::back_inserter(rows));
   }
@@ -145,6 +147,7 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
                              .resident = plan.fetch.resident,
                              .replace = plan.fetch.replace,
                              .curve = plan.fetch.curve,
+                             .keep_choices = plan.fetch.choices,
                              .seed = static_cast<std::uint64_t>(request.seed),
                              .interrupted = &interrupted};
   std::mutex reporting;

@@ -14,6 +14,7 @@ struct FetchRequest {
   std::vector<Amount> resident;  ///< shares are of the sequence in stream mode, else of the prompt
   std::vector<Replacement> replace;
   bool curve = false;  ///< every size, in place of `resident`; only `lru` and `belady`
+  bool choices = false;  ///< in place of sizes: what is chosen, Fetches::choices, without rows
 };
 
 /// Selectors, sizes and replacements on the selected units of some traces.
@@ -26,7 +27,7 @@ struct FetchPlan {
 };
 
 /// Opens the traces and lists the units. Throws UsageError for an empty list, for sizes together
-/// with a curve or neither of them, for a replacement without a curve, for a size that
+/// with a curve or, unless choices are asked for, neither of them, for a replacement without a curve, for a size that
 /// check_resident() refuses, and what plan_sweep() throws.
 FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch);
 

@@ -114,8 +114,10 @@ std::vector<Fetches> fetches_of(const Unit& unit, std::span<const SelectorSpec> 
                                        protocol.base(unit.num_tokens(), unit.prompt_length), where);
     const std::int64_t token_bytes =
         unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes;
-    fetches.push_back(
-        {followed[i]->quality(), page * token_bytes, replace_all(choices, sizes, options, where)});
+    fetches.push_back({.quality = followed[i]->quality(),
+                       .page_bytes = page * token_bytes,
+                       .caches = replace_all(choices, sizes, options, where),
+                       .choices = options.keep_choices ? choices : PageChoices()});
   }
   return fetches;
 }

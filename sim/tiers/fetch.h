@@ -16,6 +16,7 @@ struct FetchOptions {
   std::vector<Amount> resident = {};      ///< see resident_sizes()
   std::vector<Replacement> replace = {};  ///< `belady` is followed in any case, as the bound
   bool curve = false;                     ///< all_resident_sizes() in place of `resident`
+  bool keep_choices = false;              ///< fill Fetches::choices
   std::uint64_t seed = 0;                 ///< of selectors that draw
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the work
 };
@@ -32,6 +33,7 @@ struct Fetches {
   SelectionQuality quality;
   std::int64_t page_bytes = 0;    ///< K and V of a page at the trace's element size
   std::vector<FetchedAt> caches;  ///< by size, then in the order of FetchOptions::replace
+  PageChoices choices;            ///< empty unless FetchOptions::keep_choices
 };
 
 /// The share of the accesses that hit; 1 without any.

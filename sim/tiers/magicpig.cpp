@@ -98,7 +98,8 @@ SelectorInfo magicpig_selector() {
                      Param::integer("bits", 10, 1, 16, "of a hash"), page_param()},
           .make = make_selector<MagicPig>,
           .summary_bytes = magicpig_bytes,
-          .pair_nanoseconds = 40};
+          .pair_nanoseconds = 40,
+          .samples = true};
 }
 
 }  // namespace kvsim

@@ -68,8 +68,11 @@ struct SelectorInfo {
   /// one core: what is dealt out to shards goes by it.
   std::int64_t pair_nanoseconds = 0;
 
+  bool samples = false;  ///< query heads estimate their outputs: Selector::sample()
+
   /// What defines it, if that is not the program: "Python".
   std::string origin = {};
+  std::string code = {};  ///< a digest of its source text, if that is not the program's
 };
 
 template <class T>

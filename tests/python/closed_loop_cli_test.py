@@ -96,7 +96,7 @@ def test_a_file_is_one_text_named_after_it(folder, texts, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--text", "story.txt"], 2, "required: --policies"),
+        (["--text", "story.txt"], 2, "one policy and one budget, or a selector"),
         (["--policies", "window", "--budgets", "6"], 2, "--text --texts is required"),
         (["--text", "story.txt", "--policies", "windo", "--budgets", "6"], 2, "mean 'window'"),
         (["--text", "story.txt", "--policies", "subgen", "--budgets", "6"], 2, "loop=imposed"),

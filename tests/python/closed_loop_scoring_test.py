@@ -8,9 +8,9 @@ import torch
 
 from closed_loop_reference import scores
 from kvsim.closed_loop.loops import Job
-from kvsim.closed_loop.model_id import model_id
 from kvsim.closed_loop.overlap import overlap
 from kvsim.closed_loop.scoring import Scorer
+from kvsim.model.model_id import model_id
 from kvsim.model.spans import Span
 from record_zoo import build
 

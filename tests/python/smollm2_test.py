@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import kvsim
-from kvsim.closed_loop.model_id import model_id
 from kvsim.model.loading import load_model, load_tokenizer
+from kvsim.model.model_id import model_id
 from kvsim.record.__main__ import main as record
 from record_zoo import verify_with_program, worst_error
 from smollm2 import weights

@@ -18,6 +18,7 @@ from ..model.output_projection import has_projections
 from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
 from ..trace import Trace
 from ..verbs.options import listed
+from . import selected_pages
 from .choice import Refuse, refused_by_imposed, refused_policies
 from .loops import How, Job, Plan
 from .recorded import as_in_trace, checked_logits, recorded
@@ -36,6 +37,7 @@ class Asked:
     specs: list[str]
     amounts: list[str]  # the budgets
     refused: set[str]  # specs of lists that the loop does not run
+    selectors: list[dict[str, object]]  # what the engine says of each
     how: How
     also: Also  # what the traces that are recorded hold in addition to attention
 
@@ -45,7 +47,8 @@ class Asked:
 
     def plans(self, job: Job) -> list[Plan]:
         """The configurations of a text."""
-        return plans_of(self.specs, self.refused, self.amounts, job, self.how)
+        evicting = plans_of(self.specs, self.refused, self.amounts, job, self.how)
+        return evicting + selected_pages.plans_of(self.selectors, job, self.how)
 
     @contextmanager
     def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:
@@ -71,11 +74,15 @@ def prepare(
     trace: str | Path | Trace | None,
     also: str | Sequence[str] | None = None,
     gradient_samples: int = 1,
+    select: str | type | Sequence[str | type] | None = None,
 ) -> Asked:
     """Loads and checks what was asked for. Raises what kvsim.evaluate raises."""
     specs, amounts = listed(policies), listed(budgets)
-    if not any(specs) or not any(amounts):
-        raise UsageError("expected at least one policy and one budget, found none")
+    selectors = selected_pages.selectors(select, loop, how)
+    if any(specs) != any(amounts) or not (any(specs) or selectors):
+        raise UsageError(
+            "expected at least one policy and one budget, or a selector of pages, found none"
+        )
     refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
     inputs = input_texts(texts)
     has_text = any(isinstance(text.text, str) for text in inputs)
@@ -93,7 +100,9 @@ def prepare(
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         prompted = prompt_length is not None or any(text.prompt_length for text in inputs)
         jobs = as_in_trace(trace, jobs, prompted)
-    return Asked(model, tokenizer, jobs, trace, specs, amounts, refused, how, recorded_too)
+    return Asked(
+        model, tokenizer, jobs, trace, specs, amounts, refused, selectors, how, recorded_too
+    )
 
 
 def _also(

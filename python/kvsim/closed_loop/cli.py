@@ -43,10 +43,13 @@ def parser() -> Parser:
         'label], ...], "name": "...", "prompt_length": characters}; spans labelled answer are '
         "counted as right or wrong",
     )  # fmt: skip
-    add("--policies", required=True, action="append", metavar="SPECS",
+    add("--policies", action="append", default=[], metavar="SPECS",
         help="specs separated by ';', or the option again, as for kvsim sweep")  # fmt: skip
-    add("--budgets", required=True, action="append", metavar="LIST",
+    add("--budgets", action="append", default=[], metavar="LIST",
         help="budgets separated by commas, as for kvsim sweep: 10%%,20%%,64")  # fmt: skip
+    add("--select", action="append", metavar="SPECS",
+        help="selectors as for kvsim fetch, 'topk:k=64;quest:k=64,page=16': every token is kept, "
+        "and each step attends to what they choose; with or without policies")  # fmt: skip
     add("--loop", choices=("imposed", "adaptive"), default="imposed",
         help="imposed: what a replay of the text's trace keeps is imposed on one forward pass; "
         "adaptive: the policies decide while the model runs (default: imposed)")  # fmt: skip

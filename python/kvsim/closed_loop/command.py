@@ -55,6 +55,7 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
             options.text or read_lines(options.texts),
             options.policies,
             options.budgets,
+            select=options.select,
             tokenizer=tokenizer,
             loop=options.loop,
             protocol=protocol_from(vars(options)),

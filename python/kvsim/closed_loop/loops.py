@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """A configuration on one text: a policy at a budget."""
+    """A configuration on one text: a policy at a budget, or a selector of pages."""
 
     policy: str  # canonical
     policy_code: str
@@ -46,6 +46,7 @@ class Plan:
     budget: int  # in tokens
     budget_request: str
     mode: str  # the protocol, as in the table `replay`
+    selects_pages: bool = False  # it is a selector: nothing is evicted, and nothing replayed
 
 
 @dataclass

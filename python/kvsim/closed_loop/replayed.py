@@ -14,6 +14,7 @@ from ..results.frames import frame_of
 from ..verbs.options import engine_options
 from .kept_attention import Kept, Selected
 from .loops import How, Job, Plan
+from .selected_pages import choices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,8 +97,9 @@ def batches(trace: Trace, job: Job, plans: list[Plan], how: How) -> list[list[Pl
     found: list[list[Plan]] = []
     numbers = 0
     for policy, at_budgets in of_policy.items():
-        # A policy that selects has up to its budget per step.
-        width = 1 + (max(plan.budget for plan in at_budgets) if _selects(policy, how) else 0)
+        # A policy that selects has up to its budget per step, a selector its own page in addition.
+        most = max(plan.budget for plan in at_budgets)
+        width = 1 + (most if at_budgets[0].selects_pages or _selects(policy, how) else 0)
         more = len(at_budgets) * units * len(job.ids) * width
         if not found or numbers + more > MOST_NUMBERS:
             found.append([])
@@ -115,8 +117,11 @@ def kept_sets(
     for batch in batches(trace, job, plans, how):
         found = {plan: known.pop((plan.policy, plan.budget), None) for plan in batch}
         if lacking := [plan for plan, kept in found.items() if kept is None]:
-            replayed = _replay(trace, job, lacking, how)
-            found |= {plan: replayed[plan.policy, plan.budget] for plan in lacking}
+            if evicting := [plan for plan in lacking if not plan.selects_pages]:
+                replayed = _replay(trace, job, evicting, how)
+                found |= {plan: replayed[plan.policy, plan.budget] for plan in evicting}
+            if selecting := [plan for plan in lacking if plan.selects_pages]:
+                found |= choices(trace, job, selecting, how)
         yield found
 
 

@@ -12,14 +12,15 @@ import torch
 
 from ..errors import UsageError
 from ..model.decoder import model_name
+from ..model.model_id import model_id
 from ..trace import Trace
 from ..verbs.options import check_scratch, protocol_from, warn_of
 from ..verbs.progress import Tracker, Watch, reporter
 from .asked import Asked, prepare
 from .loops import How, Job, Plan
-from .model_id import model_id
 from .replayed import KeptSets, batches, sweep_text, with_rows
 from .rows import Rows
+from .selected_pages import units_of
 from .shares import Share, share_of
 from .work import RECORD, REPLAY, ROW, Work, guessed_seconds
 
@@ -34,9 +35,10 @@ LOOPS = ("imposed", "adaptive")
 def evaluate(
     model: Any,
     texts: object,
-    policies: str | type | Sequence[str | type],
-    budgets: str | float | Sequence[str | float],
+    policies: str | type | Sequence[str | type] = (),
+    budgets: str | float | Sequence[str | float] = (),
     *,
+    select: str | type | Sequence[str | type] | None = None,
     tokenizer: Any = None,
     names: Sequence[str] | None = None,
     loop: str = "imposed",
@@ -70,6 +72,9 @@ def evaluate(
         of such lines (.jsonl) or of one text, or a list of these. Spans labelled `answer` are
         counted as right where each of their tokens is the most likely one.
       policies, budgets: as for kvsim.sweep.
+      select: selectors as for kvsim.fetch, with or without policies: "quest:k=64,page=16". The
+        model keeps every token, and each step attends to what they choose in the text's trace. For
+        loop="imposed"; not for "magicpig", which estimates from samples.
       tokenizer: of the texts; None: the model's, from where it was loaded.
       names: of the texts, as sequences; by default that of the line of JSON or of the file, else
         `text-` and 12 digits of the SHA-256 of its token ids.
@@ -132,6 +137,7 @@ def evaluate_as(
     shard: str = "1/1",
     scratch: str | Path | None = None,
     per_step: bool = False,
+    select: str | type | Sequence[str | type] | None = None,
     announce: Callable[[str], object] | None = None,
     check: Callable[[], object] = lambda: None,
     watch: Watch | None = None,
@@ -153,7 +159,7 @@ def evaluate_as(
     asked = prepare(
         model, texts, policies, budgets, loop, how,
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
-        also=also, gradient_samples=gradient_samples,
+        also=also, gradient_samples=gradient_samples, select=select,
     )  # fmt: skip
     digest = model_id(asked.model)
     share = share_of(asked, shard, loop, digest)
@@ -178,6 +184,8 @@ def evaluate_as(
 
 def _command_of(asked: Asked, share: Share, loop: str, how: How, per_step: bool) -> str:
     words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
+    if asked.selectors:
+        words["select"] = [flags["text"] for flags in asked.selectors]
     if share.shard:
         words["shard"] = share.shard
     if per_step:
@@ -265,6 +273,13 @@ def _replayed(
     tracker: Tracker,
 ) -> tuple[dict[Plan, pd.DataFrame], KeptSets]:
     """The plans with their open-loop rows, and what those that were replayed for `missing` keep."""
+    selecting = [plan for plan in plans if plan.selects_pages]
+    there = dict.fromkeys(selecting, units_of(trace, job)) if selecting else {}
+    plans = [plan for plan in plans if not plan.selects_pages]
+    missing = [plan for plan in missing if not plan.selects_pages]
+    tracker.advance(REPLAY, len(job.ids) * len(selecting))
+    if not plans:
+        return there, {}
     specs, amounts, options = asked.sweep_of(job)
     batch = next(iter(batches(trace, job, missing, asked.how)), [])
     keeping = list(dict.fromkeys(plan.policy for plan in batch))
@@ -289,4 +304,4 @@ def _replayed(
     # A row does not say after which prompt it was measured but by its number of steps.
     if (found.steps != len(job.ids) - asked.how.first_step(job)).any():
         found, _, kept = rows(True)
-    return with_rows(plans, found), kept
+    return with_rows(plans, found) | there, kept

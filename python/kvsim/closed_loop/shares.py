@@ -59,7 +59,8 @@ def estimated_nanoseconds(asked: Asked, job: Job) -> int:
 
 def _configurations(asked: Asked) -> int:
     """About how many: a range of budgets counts once."""
-    return len(_specs(asked)) * sum(1 + each.count(",") for each in asked.amounts)
+    evicting = len(_specs(asked)) * sum(1 + each.count(",") for each in asked.amounts)
+    return evicting + len(asked.selectors)
 
 
 def _specs(asked: Asked) -> list[str]:
@@ -72,6 +73,7 @@ def _study(asked: Asked, shards: list[int], count: int, loop: str, model_id: str
     trace = "" if asked.trace is None else asked.trace.trace_id
     words: list[object] = ["evaluate", model_id, loop, *sorted(asked.how.options().items())]
     words += [*_specs(asked), ",".join(asked.amounts), trace, count]
+    words += [flags["text"] for flags in asked.selectors]
     words += [*sorted(asked.also.parts), asked.also.gradient_samples]
     for job, shard in zip(asked.jobs, shards):
         words += [job.name, job.text_id, job.prompt_length, job.spans_id, shard]

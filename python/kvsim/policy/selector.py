@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .code import code_of
 from .parameters import is_given_seed, parameters_of_keywords
 
 
@@ -92,6 +93,7 @@ def _register(cls: type[Selector]) -> None:
         name=cls.name,
         chooses=cls.chooses or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
         source=cls.source,
+        code=code_of(cls, Selector),
         parameters=[(p.name, p.kind, p.default, list(p.choices)) for p in cls._kvsim_parameters],
     )
     _registered[cls.name] = cls
