@@ -1,4 +1,5 @@
 #include "analysis/attention_sample.h"
+#include "traces/unit_seed.h"
 
 #include <algorithm>
 #include <span>

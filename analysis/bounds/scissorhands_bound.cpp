@@ -12,6 +12,7 @@
 #include "analysis/bounds/scissorhands_theorem.h"
 #include "analysis/fits/shifted_power_law_fit.h"
 #include "analysis/policy_runs.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "analysis/analysis.h"
 #include "analysis/fits/power_law_fit.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "analysis/attention_sample.h"
 #include "analysis/fits/shifted_power_law_fit.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {

@@ -9,6 +9,7 @@
 #include "analysis/fits/approximate_newton.h"
 #include "analysis/fits/softmax_regression.h"
 #include "analysis/row_analysis.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "analysis/row_analysis.h"
 #include "sim/base/random_bits.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {

@@ -41,7 +41,7 @@ nb::tuple fetch(const std::vector<Trace>& traces, const Lists& select, const Lis
                                         fetch_request(select, resident, replace, curve, page));
     const std::string empty = note_of_empty_shard(plan.sweep);
     if (!empty.empty()) notes.push_back(empty);
-    tables.emplace(output_of(output, command, given), std::vector{fetch_schema()},
+    tables.emplace(output_of(output, command, given), schemas_of(plan),
                    labels_of(plan.sweep, command, backend->device()));
     tables->keep_rows();
     state.total = plan.sweep.units.size();

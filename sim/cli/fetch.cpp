@@ -98,7 +98,7 @@ int run_fetch(const Verb& verb, const std::vector<std::string>& arguments) {
   const Output output{.file = file,
                       .scratch = scratch_from(*values),
                       .command = command_line(verb, arguments, *values)};
-  TableOutput tables(output, {fetch_schema()},
+  TableOutput tables(output, schemas_of(plan),
                      labels_of(plan.sweep, output.command, backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();

@@ -6,13 +6,13 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/interrupt.h"
-#include "sim/base/random_bits.h"
 #include "sim/kernels/attention_kernels.h"
+#include "sim/outputs/layer_errors.h"
 #include "sim/protocol/budget.h"
 #include "sim/replay/configuration_replay.h"
-#include "sim/replay/layer_errors.h"
 #include "sim/replay/oracle_plans.h"
 #include "sim/replay/replay_checks.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {
@@ -37,6 +37,28 @@ std::vector<std::vector<const OutputDeltas*>> deltas_of(const Replays& replays) 
     }
   }
   return deltas;
+}
+
+/// Gives each of the outcomes of a configuration, one per unit, the errors of its layer.
+void annotate(const LayerErrors& errors, std::size_t configuration,
+              std::span<Outcome> outcomes) {
+  std::size_t begin = 0;
+  for (std::size_t layer = 0; layer < errors.num_layers(); ++layer) {
+    const std::span<const Unit> units = errors.units(layer);
+    const std::span<Outcome> own = outcomes.subspan(begin, units.size());
+    begin += units.size();
+    LayerError error;
+    if (const auto projected = errors.error(configuration, layer)) {
+      error.projected_error = projected->mean;
+      error.projected_error_relative = projected->relative;
+    }
+    if (!units.front().output_score_grad.empty()) {
+      double sum = 0;
+      for (const Outcome& outcome : own) sum += outcome.result.predicted_kl.value_or(0);
+      error.predicted_kl = sum;
+    }
+    for (Outcome& outcome : own) outcome.layer_error = error;
+  }
 }
 
 }  // namespace
@@ -119,7 +141,7 @@ std::vector<std::vector<Outcome>> replay_together(std::span<const Unit> units,
         of_configuration.push_back(std::move(outcome));
       }
     }
-    if (layer_errors) layer_errors->annotate(i, of_configuration);
+    if (layer_errors) annotate(*layer_errors, i, of_configuration);
   }
   return outcomes;
 }
@@ -156,12 +178,6 @@ Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
                                 .attention_factor = unit.rope->attention_factor};
   }
   return context;
-}
-
-std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit) {
-  const std::uint64_t of_sequence = random_bits(seed, unit.sequence);
-  const std::uint64_t of_layer = random_bits(of_sequence, static_cast<std::uint64_t>(unit.layer));
-  return random_bits(of_layer, static_cast<std::uint64_t>(unit.kv_head));
 }
 
 }  // namespace kvsim

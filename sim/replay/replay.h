@@ -87,7 +87,4 @@ Context context_of(const Configuration& configuration, const Unit& unit,
 /// The same for a policy that follows no schedule. Keeps references to `unit`.
 Context context_of(const Unit& unit, int budget, std::uint64_t seed);
 
-/// The seed of a unit's random choices: a hash of the user's seed and the unit's name.
-std::uint64_t unit_seed(std::uint64_t seed, const UnitName& unit);
-
 }  // namespace kvsim

@@ -7,7 +7,22 @@
 namespace kvsim {
 namespace {
 
-std::vector<Value> values_of(const LayerErrorRow& row) {
+/// A condition for the rows of one layer, mode and seed, and the values of its places.
+constexpr const char* kOfLayer =
+    "trace_id = ? AND sequence = ? AND layer = ? AND mode = ? AND seed = ?";
+constexpr int kPlacesOfLayer = 5;
+
+void bind_layer(SQLite::Statement& statement, const Result& key) {
+  statement.bind(1, key.trace_id);
+  statement.bind(2, key.sequence);
+  statement.bind(3, key.layer);
+  statement.bind(4, key.mode);
+  statement.bind(kPlacesOfLayer, key.seed);
+}
+
+}  // namespace
+
+std::vector<Value> layer_error_values(const LayerErrorRow& row) {
   const Result& unit = row.row;
   return {unit.trace_id,
           unit.sequence,
@@ -27,21 +42,6 @@ std::vector<Value> values_of(const LayerErrorRow& row) {
           unit.kvsim_version,
           unit.policy_code};
 }
-
-/// A condition for the rows of one layer, mode and seed, and the values of its places.
-constexpr const char* kOfLayer =
-    "trace_id = ? AND sequence = ? AND layer = ? AND mode = ? AND seed = ?";
-constexpr int kPlacesOfLayer = 5;
-
-void bind_layer(SQLite::Statement& statement, const Result& key) {
-  statement.bind(1, key.trace_id);
-  statement.bind(2, key.sequence);
-  statement.bind(3, key.layer);
-  statement.bind(4, key.mode);
-  statement.bind(kPlacesOfLayer, key.seed);
-}
-
-}  // namespace
 
 std::string predicted_kl_view() {
   return fmt::format(
@@ -111,7 +111,7 @@ void insert_layer_errors(SQLite::Database& connection, const std::vector<LayerEr
   const TableSchema schema = layer_error_schema();
   create_table(connection, schema, file);
   renew_view(connection, "predicted_kl", predicted_kl_view());
-  insert_rows(connection, schema, rows, run, values_of);
+  insert_rows(connection, schema, rows, run, layer_error_values);
 }
 
 void remove_outdated_layer_errors(SQLite::Database& connection,

@@ -13,6 +13,8 @@
 namespace kvsim {
 
 TableSchema layer_error_schema();
+/// Values parallel to its columns.
+std::vector<Value> layer_error_values(const LayerErrorRow& row);
 /// The view `predicted_kl`.
 TableSchema predicted_kl_schema();
 

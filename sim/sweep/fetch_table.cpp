@@ -54,4 +54,29 @@ std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLa
   return rows;
 }
 
+std::vector<Value> selected_layer_row(const ProjectedError& error, const SelectorSpec& selector,
+                                      const FetchLabels& labels, std::int64_t steps,
+                                      int num_tokens, int num_layers) {
+  const std::optional<int> attended = selector.attended();
+  Result row;
+  row.trace_id = labels.trace_id;
+  row.sequence = labels.unit.sequence;
+  row.layer = labels.unit.layer;
+  row.policy = labels.select;
+  row.budget = attended.value_or(num_tokens);
+  row.budget_request = attended ? fmt::format("{}", *attended) : "1.0";
+  row.mode = labels.mode;
+  row.seed = labels.seed;
+  row.steps = steps;
+  row.trace = labels.trace;
+  row.device = labels.device;
+  row.kvsim_version = version();
+  row.policy_code = labels.policy_code;
+  return layer_error_values({.row = row,
+                             .error = {.projected_error = error.mean,
+                                       .projected_error_relative = error.relative,
+                                       .predicted_kl = {},
+                                       .num_layers = num_layers}});
+}
+
 }  // namespace kvsim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "sim/results/fetch_schema.h"
+#include "sim/results/layer_error_table.h"
 #include "sim/results/table_schema.h"
 #include "sim/tiers/fetch.h"
 
@@ -25,5 +26,12 @@ std::string selector_code(const SelectorSpec& selector);
 
 /// A row per size and replacement, values parallel to the columns of fetch_schema().
 std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLabels& labels);
+
+/// The row of the unit's layer in the table `layer_error`, values parallel to the columns of
+/// layer_error_schema(): `policy` is the selector, `budget` the most older tokens that a step
+/// attends to, those of the whole text if their number is not fixed.
+std::vector<Value> selected_layer_row(const ProjectedError& error, const SelectorSpec& selector,
+                                      const FetchLabels& labels, std::int64_t steps,
+                                      int num_tokens, int num_layers);
 
 }  // namespace kvsim

@@ -13,6 +13,7 @@
 #include "sim/sweep/read_ahead.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/shards/unit_cost.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace kvsim {
 namespace {
@@ -87,40 +88,81 @@ std::int64_t fetch_nanoseconds(const FetchPlan& plan, const PlannedUnit& planned
   return sum;
 }
 
+FetchLabels labels_of(const FetchPlan& plan, const PlannedUnit& planned, std::size_t selector,
+                      const std::string& device) {
+  const Trace& trace = plan.sweep.traces[planned.trace];
+  return {.trace_id = trace.id(),
+          .unit = planned.unit.name,
+          .select = plan.fetch.selectors[selector].text(),
+          .mode = plan.sweep.mode(),
+          .seed = plan.sweep.request.seed,
+          .trace = trace.file().string(),
+          .device = device,
+          .policy_code = selector_code(plan.fetch.selectors[selector])};
+}
+
 std::vector<std::vector<Value>> rows_of(const FetchPlan& plan, const PlannedUnit& planned,
                                         const std::vector<Fetches>& found,
                                         const std::string& device) {
-  const Trace& trace = plan.sweep.traces[planned.trace];
-  FetchLabels labels{.trace_id = trace.id(),
-                     .unit = planned.unit.name,
-                     .select = {},
-                     .mode = plan.sweep.mode(),
-                     .seed = plan.sweep.request.seed,
-                     .trace = trace.file().string(),
-                     .device = device,
-                     .policy_code = {}};
   std::vector<std::vector<Value>> rows;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    labels.select = plan.fetch.selectors[i].text();
-    labels.policy_code = selector_code(plan.fetch.selectors[i]);
-    auto of_selector = fetch_rows(found[i], labels);
+    auto of_selector = fetch_rows(found[i], labels_of(plan, planned, i, device));
     std::move(of_selector.begin(), of_selector.end(), std::back_inserter(rows));
   }
   return rows;
 }
 
+/// Of the layer whose last unit is `planned`.
+std::vector<std::vector<Value>> layer_rows(const FetchPlan& plan, const PlannedUnit& planned,
+                                           const LayerFetches& found, const std::string& device) {
+  const int num_layers = num_caches(plan.sweep.traces[planned.trace], planned.unit.name);
+  std::vector<std::vector<Value>> rows;
+  for (std::size_t i = 0; i < found.errors.size(); ++i) {
+    if (!found.errors[i]) continue;
+    rows.push_back(selected_layer_row(*found.errors[i], plan.fetch.selectors[i],
+                                      labels_of(plan, planned, i, device),
+                                      found.units.back()[i].quality.steps,
+                                      planned.unit.num_tokens, num_layers));
+  }
+  return rows;
+}
+
+/// Units that are worked on together: all of a layer with an error of its own, or one.
+std::vector<std::span<const PlannedUnit>> layers_of(const SweepPlan& plan) {
+  const std::span<const PlannedUnit> units(plan.units);
+  const auto is_same = [](const PlannedUnit& a, const PlannedUnit& b) {
+    return a.in_whole_layer && b.in_whole_layer && a.trace == b.trace &&
+           a.unit.name.layer == b.unit.name.layer && a.unit.name.sequence == b.unit.name.sequence;
+  };
+  std::vector<std::span<const PlannedUnit>> layers;
+  for (std::size_t begin = 0; begin < units.size();) {
+    std::size_t end = begin + 1;
+    while (end < units.size() && is_same(units[begin], units[end])) ++end;
+    layers.push_back(units.subspan(begin, end - begin));
+    begin = end;
+  }
+  return layers;
+}
+
 }  // namespace
 
 std::size_t FetchPlan::memory_bytes() const {
+  const std::vector<std::span<const PlannedUnit>> layers = layers_of(sweep);
   std::size_t largest = 0;
   std::size_t ahead = 0;
-  for (const PlannedUnit& unit : sweep.units) {
-    largest = std::max(largest, unit_memory(*this, unit));
-    ahead = std::max(ahead, read_memory(shape_of(unit.unit)));
+  for (const std::span<const PlannedUnit> layer : layers) {
+    std::size_t work = 0;
+    std::size_t read = 0;
+    for (const PlannedUnit& unit : layer) {
+      work += unit_memory(*this, unit);
+      read += read_memory(shape_of(unit.unit));
+    }
+    largest = std::max(largest, work);
+    ahead = std::max(ahead, read);
   }
   const int threads = sweep.request.threads;
-  return largest * std::min(static_cast<std::size_t>(threads), sweep.units.size()) +
-         read_ahead_memory(sweep.units.size(), threads, ahead);
+  return largest * std::min(static_cast<std::size_t>(threads), layers.size()) +
+         read_ahead_memory(layers.size(), threads, ahead);
 }
 
 FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch) {
@@ -133,16 +175,29 @@ FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch) {
   FetchPlan plan{plan_sweep(std::move(request)), std::move(fetch)};
   keep_shard_of_units(
       plan.sweep, shard,
-      {.what = described(plan.fetch), .grain = Grain::head, .cost = [&](const PlannedUnit& unit) {
+      {.what = described(plan.fetch), .grain = Grain::layer, .cost = [&](const PlannedUnit& unit) {
          return fetch_nanoseconds(plan, unit);
        }});
   return plan;
 }
 
+std::vector<TableSchema> schemas_of(const FetchPlan& plan) {
+  std::vector<TableSchema> schemas{fetch_schema()};
+  const auto has_error = [&](const PlannedUnit& unit) {
+    return unit.in_whole_layer &&
+           layer_info(plan.sweep.traces[unit.trace], unit.unit.name).hidden > 0;
+  };
+  if (std::any_of(plan.sweep.units.begin(), plan.sweep.units.end(), has_error)) {
+    schemas.push_back(layer_error_schema());
+  }
+  return schemas;
+}
+
 void run_fetches(const FetchPlan& plan, const Backend& backend,
                  const std::atomic<bool>& interrupted, const FetchesFinished& finished) {
   const SweepRequest& request = plan.sweep.request;
-  const TableSchema schema = fetch_schema();
+  const std::vector<TableSchema> schemas = schemas_of(plan);
+  const std::vector<std::span<const PlannedUnit>> layers = layers_of(plan.sweep);
   const FetchOptions options{.protocol = request.protocol,
                              .resident = plan.fetch.resident,
                              .replace = plan.fetch.replace,
@@ -152,18 +207,31 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
                              .interrupted = &interrupted};
   std::mutex reporting;
   const auto read = [&](std::size_t i) {
-    const PlannedUnit& planned = plan.sweep.units[i];
-    return plan.sweep.traces[planned.trace].read_unit(planned.unit.name);
+    std::vector<Unit> units;
+    for (const PlannedUnit& planned : layers[i]) {
+      units.push_back(plan.sweep.traces[planned.trace].read_unit(planned.unit.name));
+    }
+    return units;
   };
-  const auto follow = [&](std::size_t i, const Unit& unit) {
-    const PlannedUnit& planned = plan.sweep.units[i];
-    const std::vector<Fetches> found = fetches_of(unit, plan.fetch.selectors, options, backend);
-    std::vector<TableRows> tables;
-    tables.push_back({&schema, rows_of(plan, planned, found, backend.device())});
+  const auto follow = [&](std::size_t i, const std::vector<Unit>& units) {
+    const std::span<const PlannedUnit> layer = layers[i];
+    const LayerFetches found = fetches_of(units, layer.front().in_whole_layer,
+                                          plan.fetch.selectors, options, backend);
     const std::lock_guard<std::mutex> lock(reporting);
-    finished(planned, found, tables);
+    for (std::size_t unit = 0; unit < units.size(); ++unit) {
+      std::vector<TableRows> tables;
+      tables.push_back(
+          {&schemas[0], rows_of(plan, layer[unit], found.units[unit], backend.device())});
+      if (schemas.size() > 1) {
+        const bool is_last = unit + 1 == units.size();
+        tables.push_back(
+            {&schemas[1], is_last ? layer_rows(plan, layer[unit], found, backend.device())
+                                  : std::vector<std::vector<Value>>()});
+      }
+      finished(layer[unit], found.units[unit], tables);
+    }
   };
-  in_parallel_with_read(plan.sweep.units.size(), request.threads, interrupted, read, follow);
+  in_parallel_with_read(layers.size(), request.threads, interrupted, read, follow);
 }
 
 }  // namespace kvsim

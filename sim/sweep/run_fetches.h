@@ -31,14 +31,18 @@ struct FetchPlan {
 /// check_resident() refuses, and what plan_sweep() throws.
 FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch);
 
-/// Called with what was found on one unit, parallel to the selectors, and its rows in the table
-/// `fetch`, by one thread at a time.
+/// The tables of its rows: `fetch`, and `layer_error` if a layer has all its KV heads and a recorded
+/// output projection.
+std::vector<TableSchema> schemas_of(const FetchPlan& plan);
+
+/// Called with what was found on one unit, parallel to the selectors, and its rows, parallel to the
+/// schemas, by one thread at a time. The row of a layer comes with the last of its units.
 using FetchesFinished = std::function<void(const PlannedUnit&, const std::vector<Fetches>&,
                                            const std::vector<TableRows>&)>;
 
-/// Computes the rows, those of fetch_schema(), units in parallel. After a failure or an
+/// Computes the rows, layers in parallel. After a failure or an
 /// interruption no further unit begins; finished units have been reported. Then throws the failure
-/// of the first such unit, or Interrupted.
+/// of the first such layer, or Interrupted.
 void run_fetches(const FetchPlan& plan, const Backend& backend,
                  const std::atomic<bool>& interrupted, const FetchesFinished& finished);
 

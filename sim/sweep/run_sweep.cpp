@@ -7,6 +7,7 @@
 #include "sim/sweep/device_replays.h"
 #include "sim/sweep/load_jobs.h"
 #include "sim/sweep/read_ahead.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace kvsim {
 namespace {
@@ -58,14 +59,6 @@ bool is_last_of_layer(const SweepJob& job, std::size_t unit) {
                       [&](const JobUnit& later) {
                         return later.planned && later.name.layer == job.units[unit].name.layer;
                       });
-}
-
-/// The layers of the model whose keys and values are their own.
-int num_caches(const Trace& trace, const UnitName& unit) {
-  const std::vector<LayerInfo>& layers = sequence_info(trace, unit).layers;
-  const auto readers = std::ranges::count_if(
-      layers, [](const LayerInfo& layer) { return layer.kv_from.has_value(); });
-  return trace.header().num_layers - static_cast<int>(readers);
 }
 
 void report(const SweepPlan& plan, const SweepJob& job, JobOutcomes outcomes,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -22,6 +23,13 @@ void mark_whole_layers(SweepPlan& plan) {
     if (!is_whole) ++plan.num_cut_layers;
     for (PlannedUnit* unit : units) unit->in_whole_layer = is_whole;
   }
+}
+
+int num_caches(const Trace& trace, const UnitName& unit) {
+  const std::vector<LayerInfo>& layers = sequence_info(trace, unit).layers;
+  const auto readers = std::ranges::count_if(
+      layers, [](const LayerInfo& layer) { return layer.kv_from.has_value(); });
+  return trace.header().num_layers - static_cast<int>(readers);
 }
 
 std::string note_of_cut_layers(const SweepPlan& plan) {

@@ -9,6 +9,9 @@ namespace kvsim {
 /// selected, and there is a reference. Counts the layers that lack heads.
 void mark_whole_layers(SweepPlan& plan);
 
+/// The layers of the model whose keys and values are their own: LayerError::num_layers.
+int num_caches(const Trace& trace, const UnitName& unit);
+
 /// A note on those that lack heads; empty if there are none.
 std::string note_of_cut_layers(const SweepPlan& plan);
 

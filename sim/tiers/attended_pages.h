@@ -40,6 +40,9 @@ class AttendedPages {
   /// Takes the block of the unit. `attention` is that of each row, by row, at this page size.
   void add_block(const std::vector<PageAttention>& attention);
 
+  /// The differences of the outputs in the block.
+  const OutputDeltas& deltas() const { return deltas_; }
+
   /// After the last block.
   const PageChoices& choices() const { return choices_; }
   SelectionQuality quality() const;

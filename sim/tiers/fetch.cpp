@@ -8,40 +8,64 @@
 #include <stdexcept>
 
 #include "sim/base/interrupt.h"
-#include "sim/base/random_bits.h"
 #include "sim/protocol/budget.h"
 #include "sim/tiers/replace_pages.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 namespace {
 
-using Followed = std::vector<std::unique_ptr<AttendedPages>>;
+/// The selectors on one unit.
+class UnitChoices {
+ public:
+  UnitChoices(const Unit& unit, std::span<const SelectorSpec> selectors,
+              const FetchOptions& options, const Backend& backend)
+      : unit_(unit, backend, {.mode = options.protocol.mode}),
+        selectors_(selectors),
+        sums_mass_(std::count(options.replace.begin(), options.replace.end(),
+                              Replacement::mass) > 0) {
+    for (const SelectorSpec& selector : selectors) {
+      followed_.push_back(std::make_unique<AttendedPages>(selector, unit_, sums_mass_,
+                                                          unit_seed(options.seed, unit.name)));
+      attention_.try_emplace(selector.page(), kBlockSteps, PageAttention(unit, selector.page()));
+    }
+  }
 
-// Selectors with pages of one size share the sums over them.
-Followed follow(ReplayedUnit& unit, std::span<const SelectorSpec> selectors, bool sums_mass,
-                std::uint64_t seed) {
-  Followed followed;
-  std::map<int, std::vector<PageAttention>> attention;  // by page
-  for (const SelectorSpec& selector : selectors) {
-    followed.push_back(std::make_unique<AttendedPages>(selector, unit, sums_mass, seed));
-    attention.try_emplace(selector.page(), kBlockSteps,
-                          PageAttention(unit.unit(), selector.page()));
-  }
-  const int num_tokens = unit.unit().num_tokens();
-  for (int step = 0; step < num_tokens; step += kBlockSteps) {
-    const int num_steps = std::min(kBlockSteps, num_tokens - step);
+  void add_block(int step, int num_steps) {
     // A prompt attends in full, which only accumulated attention depends on.
-    if (!sums_mass && step + num_steps <= unit.steps().first()) continue;
+    if (!sums_mass_ && step + num_steps <= unit_.steps().first()) return;
     poll_interrupt();
-    unit.compute(step, num_steps);
-    for (auto& [page, rows] : attention) {
-      for (int row = 0; row < num_steps; ++row) rows[row].sum(unit.block(), row);
+    unit_.compute(step, num_steps);
+    for (auto& [page, rows] : attention_) {
+      for (int row = 0; row < num_steps; ++row) rows[row].sum(unit_.block(), row);
     }
-    for (std::size_t i = 0; i < selectors.size(); ++i) {
-      followed[i]->add_block(attention.at(selectors[i].page()));
+    for (std::size_t i = 0; i < selectors_.size(); ++i) {
+      followed_[i]->add_block(attention_.at(selectors_[i].page()));
     }
   }
-  return followed;
+
+  const MeasuredSteps& steps() const { return unit_.steps(); }
+  const AttendedPages& of(std::size_t selector) const { return *followed_[selector]; }
+
+ private:
+  ReplayedUnit unit_;
+  std::span<const SelectorSpec> selectors_;
+  bool sums_mass_;
+  std::vector<std::unique_ptr<AttendedPages>> followed_;
+  // By page: selectors with pages of one size share the sums over them.
+  std::map<int, std::vector<PageAttention>> attention_;
+};
+
+using LayerChoices = std::vector<std::unique_ptr<UnitChoices>>;
+
+/// Of the block: [selector][unit].
+std::vector<std::vector<const OutputDeltas*>> deltas_of(const LayerChoices& units,
+                                                        std::size_t num_selectors) {
+  std::vector<std::vector<const OutputDeltas*>> deltas(num_selectors);
+  for (std::size_t i = 0; i < num_selectors; ++i) {
+    for (const auto& unit : units) deltas[i].push_back(&unit->of(i).deltas());
+  }
+  return deltas;
 }
 
 void check_bound(const FetchedAt& cache, const Misses& least, const std::string& where) {
@@ -50,14 +74,6 @@ void check_bound(const FetchedAt& cache, const Misses& least, const std::string&
       "{}: expected {} to miss no less than belady with {} tokens resident, found {} misses "
       "against {}; please report this, with the trace",
       where, name_of(cache.replace), cache.resident.tokens, cache.misses.sum, least.sum));
-}
-
-/// As of replays (unit_seed(), which stands above this room): it depends on the unit alone.
-std::uint64_t seed_of(const Unit& unit, std::uint64_t seed) {
-  const std::uint64_t of_sequence = random_bits(seed, unit.name.sequence);
-  const std::uint64_t of_layer =
-      random_bits(of_sequence, static_cast<std::uint64_t>(unit.name.layer));
-  return random_bits(of_layer, static_cast<std::uint64_t>(unit.name.kv_head));
 }
 
 std::string described(const UnitName& name) {
@@ -87,6 +103,25 @@ std::vector<FetchedAt> replace_all(const PageChoices& choices,
   return caches;
 }
 
+Fetches fetches_of(const Unit& unit, const AttendedPages& followed, const SelectorSpec& selector,
+                   const FetchOptions& options) {
+  const PageChoices& choices = followed.choices();
+  const int page = choices.page;
+  const int attended = selector.attended().value_or(choices.most_chosen() * page);
+  const std::string where = described(unit.name);
+  const Protocol protocol{.mode = options.protocol.mode};
+  const std::vector<ResidentSize> sizes =
+      options.curve ? all_resident_sizes(page, attended, unit.num_tokens())
+                    : resident_sizes(options.resident, selector, attended,
+                                     protocol.base(unit.num_tokens(), unit.prompt_length), where);
+  const std::int64_t token_bytes =
+      unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes;
+  return {.quality = followed.quality(),
+          .page_bytes = page * token_bytes,
+          .caches = replace_all(choices, sizes, options, where),
+          .choices = options.keep_choices ? choices : PageChoices()};
+}
+
 }  // namespace
 
 double hit_rate(const SelectionQuality& quality, const Misses& misses) {
@@ -94,30 +129,31 @@ double hit_rate(const SelectionQuality& quality, const Misses& misses) {
   return static_cast<double>(quality.accesses - misses.sum) / static_cast<double>(quality.accesses);
 }
 
-std::vector<Fetches> fetches_of(const Unit& unit, std::span<const SelectorSpec> selectors,
-                                const FetchOptions& options, const Backend& backend) {
+LayerFetches fetches_of(std::span<const Unit> units, bool is_whole,
+                        std::span<const SelectorSpec> selectors, const FetchOptions& options,
+                        const Backend& backend) {
   const InterruptScope scope(options.interrupted);
-  const bool sums_mass = std::find(options.replace.begin(), options.replace.end(),
-                                   Replacement::mass) != options.replace.end();
-  const Protocol protocol{.mode = options.protocol.mode};
-  ReplayedUnit replayed(unit, backend, protocol);
-  const Followed followed = follow(replayed, selectors, sums_mass, seed_of(unit, options.seed));
-  std::vector<Fetches> fetches;
+  LayerChoices choices;
+  for (const Unit& unit : units) {
+    choices.push_back(std::make_unique<UnitChoices>(unit, selectors, options, backend));
+  }
+  std::optional<LayerErrors> errors;
+  if (is_whole) errors.emplace(units, selectors.size(), choices.front()->steps());
+  const int num_tokens = units.front().num_tokens();
+  for (int step = 0; step < num_tokens; step += kBlockSteps) {
+    const int num_steps = std::min(kBlockSteps, num_tokens - step);
+    for (const auto& unit : choices) unit->add_block(step, num_steps);
+    if (errors) errors->add_block(step, num_steps, deltas_of(choices, selectors.size()));
+  }
+  LayerFetches fetches;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    std::vector<Fetches>& of_unit = fetches.units.emplace_back();
+    for (std::size_t i = 0; i < selectors.size(); ++i) {
+      of_unit.push_back(fetches_of(units[unit], choices[unit]->of(i), selectors[i], options));
+    }
+  }
   for (std::size_t i = 0; i < selectors.size(); ++i) {
-    const PageChoices& choices = followed[i]->choices();
-    const int page = choices.page;
-    const int attended = selectors[i].attended().value_or(choices.most_chosen() * page);
-    const std::string where = described(unit.name);
-    const std::vector<ResidentSize> sizes =
-        options.curve ? all_resident_sizes(page, attended, unit.num_tokens())
-                      : resident_sizes(options.resident, selectors[i], attended,
-                                       protocol.base(unit.num_tokens(), unit.prompt_length), where);
-    const std::int64_t token_bytes =
-        unit.key.cols() * unit.key_bytes + unit.value.cols() * unit.value_bytes;
-    fetches.push_back({.quality = followed[i]->quality(),
-                       .page_bytes = page * token_bytes,
-                       .caches = replace_all(choices, sizes, options, where),
-                       .choices = options.keep_choices ? choices : PageChoices()});
+    fetches.errors.push_back(errors ? errors->error(i, 0) : std::nullopt);
   }
   return fetches;
 }

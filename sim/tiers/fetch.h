@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "sim/outputs/layer_errors.h"
 #include "sim/tiers/attended_pages.h"
 #include "sim/tiers/miss_counts.h"
 #include "sim/tiers/replacement.h"
@@ -39,12 +41,21 @@ struct Fetches {
 /// The share of the accesses that hit; 1 without any.
 double hit_rate(const SelectionQuality& quality, const Misses& misses);
 
-/// What a device with some of the pages fetches from the host (design, section 17), parallel to
-/// `selectors`. The full attention is computed once for all of them; what a selector chooses, and
-/// its errors, once for all sizes and replacements. Takes O(n²) time per selector. Throws
-/// UsageError for a size that is too small, what check_text() throws, and Interrupted;
-/// std::logic_error if a replacement has fewer misses than `belady`, which is a fault of kvsim.
-std::vector<Fetches> fetches_of(const Unit& unit, std::span<const SelectorSpec> selectors,
-                                const FetchOptions& options, const Backend& backend);
+/// Of the units of a layer.
+struct LayerFetches {
+  std::vector<std::vector<Fetches>> units;  ///< [unit][selector]
+  /// By selector; empty if a KV head is missing, or the projection.
+  std::vector<std::optional<ProjectedError>> errors;
+};
+
+/// What a device with some of the pages fetches from the host (design, section 17). The full
+/// attention is computed once for all selectors; what a selector chooses, and its errors, once for
+/// all sizes and replacements. `units` are of one layer; `is_whole`: all its KV heads. Takes O(n²)
+/// time per unit and selector. Throws UsageError for a size that is too small, what check_text()
+/// throws, and Interrupted; std::logic_error if a replacement has fewer misses than `belady`, which
+/// is a fault of kvsim.
+LayerFetches fetches_of(std::span<const Unit> units, bool is_whole,
+                        std::span<const SelectorSpec> selectors, const FetchOptions& options,
+                        const Backend& backend);
 
 }  // namespace kvsim

@@ -1,10 +1,12 @@
 """kvsim.fetch in process: the program's numbers, and sensible errors."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
 from conftest import SAMPLE, same
+from record_zoo import build, tokens
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +59,25 @@ def test_wrong_arguments_are_errors_of_one_line(trace):
     ]:
         with pytest.raises(kvsim.UsageError, match=message):
             kvsim.fetch(trace, **arguments)
+
+
+def test_the_error_of_a_layer_is_that_of_the_same_tokens_under_a_policy(tmp_path):
+    model, output = build("llama"), tmp_path / "r.sqlite"
+    with kvsim.recording(
+        model, tmp_path / "t.h5", dtype="float32", also="output_projection,residual"
+    ):
+        model(tokens(40))
+    kvsim.fetch(tmp_path / "t.h5", "topk:k=5", 8, output=output, heads=0)
+    assert "layer_error" not in kvsim.load(output)  # a head is missing
+    kvsim.fetch(tmp_path / "t.h5", ["topk:k=5", "top-p:p=1"], "100%", output=output, threads=2)
+    kvsim.sweep(tmp_path / "t.h5", "topk", 5, output=output, progress=False)
+    rows = kvsim.load(output).layer_error
+    numbers = ["layer", "steps", "budget", "projected_error", "projected_error_relative"]
+    of_policy = rows[rows["policy"] == "topk:h2=0"][[*numbers, "num_layers"]]
+    chosen = rows[rows["policy"] == "topk:k=5,page=1"][[*numbers, "num_layers"]]
+    assert len(chosen) == 3 and (chosen.projected_error > 0).all()
+    pd.testing.assert_frame_equal(
+        chosen.reset_index(drop=True), of_policy.reset_index(drop=True), rtol=1e-6
+    )
+    every = rows[rows["policy"] == "top-p:p=1,page=1"]
+    assert set(every.budget) == {40} and (every.projected_error < 1e-9).all()

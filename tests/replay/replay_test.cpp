@@ -6,6 +6,7 @@
 #include "sim/base/errors.h"
 #include "sim/replay/replay_checks.h"
 #include "tests/support/units.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim::replay_test {
 

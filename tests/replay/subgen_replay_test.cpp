@@ -4,6 +4,7 @@
 #include "sim/replay/replay.h"
 #include "tests/support/subgen_algorithm.h"
 #include "tests/support/units.h"
+#include "traces/unit_seed.h"
 
 namespace kvsim::subgen_replay_test {
 

@@ -1,4 +1,5 @@
 #include "tests/support/estimator_reference.h"
+#include "traces/unit_seed.h"
 
 #include <algorithm>
 #include <cmath>

@@ -20,7 +20,8 @@ const std::vector<Replacement> kAll = parse_replacements("all", "--replace");
 
 std::vector<Fetches> fetches(const Unit& unit, const std::string& selectors, FetchOptions options) {
   const std::vector<std::string> lists{selectors};
-  return fetches_of(unit, parse_selectors(lists), options, *make_cpu_backend());
+  return fetches_of({&unit, 1}, false, parse_selectors(lists), options, *make_cpu_backend())
+      .units.front();
 }
 
 std::vector<Amount> sizes(const std::vector<std::string>& texts) {

@@ -16,9 +16,10 @@ const Unit kUnit = random_unit({.tokens = 90, .head_dim = 6, .group = 2, .prompt
 
 Fetches fetch(const std::string& selector, const std::vector<Replacement>& replace = {}) {
   const std::vector<std::string> lists{selector};
-  return fetches_of(kUnit, parse_selectors(lists),
+  return fetches_of({&kUnit, 1}, false, parse_selectors(lists),
                     {.resident = {Amount::parse("1.0", "")}, .replace = replace},
                     *make_cpu_backend())
+      .units.front()
       .front();
 }
 

@@ -1,4 +1,4 @@
-#include "sim/replay/layer_errors.h"
+#include "sim/outputs/layer_errors.h"
 
 namespace kvsim {
 
@@ -85,24 +85,15 @@ void LayerErrors::flush(Layer& layer) {
   batch_.configurations.clear();
 }
 
-void LayerErrors::annotate(std::size_t configuration, std::span<Outcome> outcomes) const {
-  for (const Layer& layer : layers_) {
-    const Unit& first = layer.units.front();
-    const std::span<Outcome> own = outcomes.subspan(layer.begin, layer.units.size());
-    LayerError error;
-    if (layer.hidden > 0) {
-      error.projected_error = layer.square[configuration] / static_cast<double>(num_steps_);
-      if (!first.residual_square.empty() && layer.residual > 0) {
-        error.projected_error_relative = layer.square[configuration] / layer.residual;
-      }
-    }
-    if (!first.output_score_grad.empty()) {
-      double sum = 0;
-      for (const Outcome& outcome : own) sum += outcome.result.predicted_kl.value_or(0);
-      error.predicted_kl = sum;
-    }
-    for (Outcome& outcome : own) outcome.layer_error = error;
+std::optional<ProjectedError> LayerErrors::error(std::size_t configuration,
+                                                 std::size_t layer) const {
+  const Layer& of = layers_[layer];
+  if (of.hidden == 0) return {};
+  ProjectedError error{.mean = of.square[configuration] / static_cast<double>(num_steps_)};
+  if (!of.units.front().residual_square.empty() && of.residual > 0) {
+    error.relative = of.square[configuration] / of.residual;
   }
+  return error;
 }
 
 }  // namespace kvsim

@@ -1,14 +1,22 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sim/kernels/attention_kernels.h"
 #include "sim/outputs/output_deltas.h"
 #include "sim/protocol/measured_steps.h"
-#include "sim/replay/replay.h"
 
 namespace kvsim {
+
+/// The error of a layer's output after W_O, under one configuration.
+struct ProjectedError {
+  /// |sum over heads h of (o'_h - o_h) W_O,h|², mean over the measured steps.
+  double mean = 0;
+  /// mean over the mean of |residual|²; empty without a recorded residual stream.
+  std::optional<double> relative = {};
+};
 
 /// Sums the errors of the layers of some units, whose heads are all there, under every
 /// configuration.
@@ -22,8 +30,13 @@ class LayerErrors {
   void add_block(int first_step, int num_steps,
                  const std::vector<std::vector<const OutputDeltas*>>& deltas);
 
-  /// Gives each of the outcomes, one per unit, the errors of its layer.
-  void annotate(std::size_t configuration, std::span<Outcome> outcomes) const;
+  std::size_t num_layers() const { return layers_.size(); }
+
+  /// Of a layer: its units.
+  std::span<const Unit> units(std::size_t layer) const { return layers_[layer].units; }
+
+  /// Of a layer; empty without recorded projections.
+  std::optional<ProjectedError> error(std::size_t configuration, std::size_t layer) const;
 
  private:
   struct Layer {
