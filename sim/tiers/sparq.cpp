@@ -81,7 +81,8 @@ SelectorInfo sparq_selector() {
           .source = "SparQ Attention (Ribar et al. 2024), Algorithm 1, steps 1 and 2",
           .differences =
               "the mean value does not stand in for what is not attended to (step 3), "
-              "and the most recent tokens are there as the step's page",
+              "the most recent tokens are there as the step's page, and under grouped queries "
+              "the heads' attention is added up, in the code their logits",
           .params = {number_param(),
                      Param::integer("rank", 32, 1, 1'000'000,
                                     "components of the query, or all that it has"),

@@ -21,7 +21,7 @@ ROOMS = {
     "tasks": "closed_loop results trace files command errors",
     "report": "report.figures report.numbers report.style results files command errors",
     "report.figures": "report.numbers report.style closed_loop results trace errors",
-    "report.numbers": "report.style closed_loop results trace errors",
+    "report.numbers": "report.style closed_loop verbs results trace errors",
     "report.style": "policy",
     "closed_loop": "closed_loop.evicting_model record model verbs policy trace results files "
     "command errors",

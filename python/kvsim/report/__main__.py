@@ -23,7 +23,9 @@ def _parser() -> argparse.ArgumentParser:
         "default. The page can be explored in a browser, without a network, as long as "
         "plotly.min.js lies next to it; without that file or without scripts it shows pictures.",
     )
-    parser.add_argument("results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep")
+    parser.add_argument(
+        "results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep or fetch"
+    )
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="the folder to write to"
     )
@@ -109,12 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calibration=options.calibration,
     )
     try:
-        from .numbers.frames import Comparison
-        from .page import write_report
+        from .page import chosen, write_report
 
         with terminated_as_interrupted():
             written = write_report(
-                Comparison(load(options.results), choice),
+                chosen(load(options.results), choice),
                 Path(options.output),
                 command=shlex.join(["kvsim", "report", *arguments]),
                 progress=iter if options.quiet else announced,

@@ -9,6 +9,9 @@ _CALIBRATED = (
     "than the other numbers of a replay do, and not as surely as the model"
 )
 _MOST_NAMES = 4
+OPEN_LOOP = (
+    "These numbers are open loop: pages are chosen by the queries of a model that attended to all."
+)
 
 
 def open_loop(comparison: Comparison) -> str:

@@ -14,12 +14,14 @@ from plotly.offline import get_plotlyjs
 from .._engine import version as engine_version
 from ..bootstrap import DRAWS, FEWEST_SAMPLES
 from ..files.partial import folder_aside, put_in_place
+from ..results import Results
 from .figures import (
     Drawing,
     Missing,
     Plan,
     closed_loop,
     curves,
+    fetches,
     gap,
     granularity,
     heat,
@@ -29,8 +31,10 @@ from .figures import (
     measured,
     prediction,
 )
-from .headline import headline, open_loop
+from .headline import OPEN_LOOP, headline, open_loop
 from .numbers.averages import WITH_INTERVAL
+from .numbers.choice import Choice
+from .numbers.fetches import Fetches, has_fetches, refuse_options
 from .numbers.frames import Comparison
 from .numbers.intervals import span
 from .pictures import file_names, write_files
@@ -38,7 +42,7 @@ from .style import DARK, LIGHT, Style
 
 _PLANS = (
     *(curves, gap, granularity, closed_loop, losses),
-    *(prediction, heat, measured, keys_and_values, maps),
+    *(prediction, heat, measured, fetches, keys_and_values, maps),
 )
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
     "calibrated_kl": ("calibrated KL", "nats"),
@@ -49,13 +53,24 @@ _ABSOLUTE = {  # measures without a natural scale, with what their column is cal
 _LIBRARY = "plotly.min.js"  # next to the page: too large for each page, and no network is needed
 
 
-def plans(comparison: Comparison) -> list[Plan]:
+def plans(comparison: Comparison | Fetches) -> list[Plan]:
     """All figures of the report, in order."""
+    if isinstance(comparison, Fetches):
+        return fetches.plans_of(comparison)
     return [plan for module in _PLANS for plan in module.plan(comparison)]
 
 
+def chosen(results: Results, choice: Choice) -> Comparison | Fetches:
+    """What the report shows of a file: policies, or what is fetched where it has that alone."""
+    is_swept = "replay" in results and not results["replay"].empty
+    if is_swept or not has_fetches(results):
+        return Comparison(results, choice)
+    refuse_options(choice, results)
+    return Fetches(results, choice)
+
+
 def write_report(
-    comparison: Comparison,
+    comparison: Comparison | Fetches,
     folder: Path,
     command: str = "",
     progress: Callable[[list[Drawing]], Iterable[Drawing]] = iter,
@@ -86,7 +101,7 @@ def write_report(
 
 
 def _page(
-    comparison: Comparison,
+    comparison: Comparison | Fetches,
     shown: list[Plan],
     pictures: list[tuple[Drawing, dict[str, str]]],
     command: str,
@@ -102,12 +117,8 @@ def _page(
         file_names=file_names,
         library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
-        summary=headline(comparison),
-        open_loop=open_loop(comparison),
         intervals=_intervals(comparison),
-        absolute={name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
-        tables=[(p, _table(comparison, p)) for p in _points(comparison)],
-        legend=[(style, _sample(style)) for style in comparison.legend],
+        **(_of_fetches() if isinstance(comparison, Fetches) else _of_policies(comparison)),
         runs=_runs(comparison),
         command=command,
         # `kvsim report` knows its revision.
@@ -118,6 +129,24 @@ def _page(
     )
 
 
+def _of_policies(comparison: Comparison) -> dict[str, object]:
+    """What a page says of policies."""
+    return {
+        "heading": "Policies against budgets",
+        "summary": headline(comparison),
+        "open_loop": open_loop(comparison),
+        "absolute": {name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
+        "tables": [(p, _table(comparison, p)) for p in _points(comparison)],
+        "legend": [(style, _sample(style)) for style in comparison.legend],
+    }
+
+
+def _of_fetches() -> dict[str, object]:
+    """The same for a file without policies."""
+    nothing = {"summary": "", "absolute": {}, "tables": [], "legend": []}
+    return {"heading": "What steps fetch from the host", "open_loop": OPEN_LOOP, **nothing}
+
+
 def _date() -> str:
     """The time, or that of SOURCE_DATE_EPOCH, which makes a page reproducible."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
@@ -126,7 +155,7 @@ def _date() -> str:
     return now.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _intervals(comparison: Comparison) -> str:
+def _intervals(comparison: Comparison | Fetches) -> str:
     samples = comparison.intervals.samples
     if samples.count == 1:
         return "none, since there is one unit"
@@ -180,7 +209,7 @@ def _digits(value: float) -> str:
     return np.format_float_positional(value, 3, fractional=False, trim="-")
 
 
-def _runs(comparison: Comparison) -> list[dict[str, object]]:
+def _runs(comparison: Comparison | Fetches) -> list[dict[str, object]]:
     """The commands that wrote the shown rows. Empty if the file does not say."""
     if "run" not in comparison.results:
         return []

@@ -11,7 +11,7 @@ from ...results.points import with_points
 from ..style import Style, oracle_names, styles
 from ..style.labels import allocation_of, base_name, is_named
 from .averages import LATER, MEASURES, Averages
-from .choice import Choice, ChoiceError
+from .choice import Choice, ChoiceError, full_id, one_of
 from .intervals import Intervals
 from .ranking import RANKINGS, Ranking
 from .rows import (
@@ -66,7 +66,9 @@ class Comparison:
         self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
 
         first = first_traces(results, rows) if choice.trace_id is None else rows["trace_id"]
-        self.trace_id = self._one(rows.assign(trace_id=first), "trace_id", self._full_id(rows))
+        self.trace_id = self._one(
+            rows.assign(trace_id=first), "trace_id", full_id(rows, choice.trace_id)
+        )
         rows = rows[first == self.trace_id]
         self.trace_ids = sorted(rows["trace_id"].unique())
         self.mode = self._one(rows, "mode", choice.mode)
@@ -188,27 +190,7 @@ class Comparison:
         return str(named[0]) if len(named) == 1 else "TRACE"
 
     def _one(self, rows: pd.DataFrame, column: str, wanted: object) -> object:
-        counts = rows[column].value_counts().sort_index()
-        counts = counts.sort_values(ascending=False, kind="stable")
-        option = "--" + column.replace("_", "-")
-        there = ", ".join(str(value) for value in sorted(counts.index))
-        if wanted is not None and wanted not in counts.index:
-            raise ChoiceError(f"{option}: {self.results.path} has no {wanted}; it has {there}")
-        if wanted is None and len(counts) > 1:
-            length = 12 if column == "trace_id" else None  # a digest is long
-            shown, *others = (str(value)[:length] for value in counts.index)
-            self.notes.append(
-                f"{column} is {shown}, which has the most rows; there are also rows of "
-                f"{', '.join(others)} ({option})."
-            )
-        return counts.index[0] if wanted is None else wanted
-
-    def _full_id(self, rows: pd.DataFrame) -> str | None:
-        wanted = self.choice.trace_id
-        if wanted is None:
-            return None
-        found = [name for name in rows["trace_id"].unique() if name.startswith(wanted)]
-        return found[0] if len(found) == 1 else wanted
+        return one_of(rows, column, wanted, self.results.path, self.notes)
 
     def _of_sequences(self, rows: pd.DataFrame) -> pd.DataFrame:
         for name in self.choice.sequences:
