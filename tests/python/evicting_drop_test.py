@@ -102,6 +102,20 @@ def test_rows_stay_in_layers_that_hold_no_row_per_head_and_token(name, storage):
     assert list(cache.storage.values()) == storage
 
 
+@pytest.mark.parametrize("how", [{}, dict(page=2), dict(mode="prefill")])
+def test_latent_vectors_leave_when_all_heads_keep_the_same_tokens(how):
+    model, ids = build("deepseek_v3"), tokens(30)
+    how = dict(prompt_length=20, **how)
+    with evicting(model, "h2o+shared", 8, **how):
+        expected, cache = steps(model, ids, 20)
+        whole = bytes_of(cache)
+    with evicting(model, "h2o+shared", 8, drop=True, **how) as dropped:
+        found, cache = steps(model, ids, 20)
+        assert set(dropped.storage.values()) == {"dropped"}
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert bytes_of(cache) == whole * len(dropped.kept(0, 0)[0]) // 30
+
+
 def test_a_text_after_another_begins_with_all_rows():
     model, ids = build("llama"), tokens(30)
     with evicting(model, "window", 6, drop=True):

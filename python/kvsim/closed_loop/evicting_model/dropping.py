@@ -32,7 +32,7 @@ class DroppingLayer(DynamicLayer):
         return super().update(key_states, value_states, *args, **kwargs)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Keeps these rows, [batch, KV heads, rows]."""
+        """Keeps these rows, [batch, KV heads or 1, rows]."""
         at = rows.to(self.keys.device)[..., None]
         self.keys = self.keys.take_along_dim(at, dim=2)
         self.values = self.values.take_along_dim(at, dim=2)
@@ -97,8 +97,8 @@ class Dropper:
 
         `positions` are the tokens of the present rows, [batch, KV heads or 1, rows]; `held` are
         those of each member of the batch and KV head. A layer of another kind than DynamicLayer,
-        such as one with a sliding window, keeps its rows, and so does one that holds something else
-        than keys and values per head.
+        such as one with a sliding window, keeps its rows. One with a row for all heads, as of latent
+        vectors, keeps them unless the heads hold the same tokens.
         """
         layers = getattr(cache, "layers", ())  # some models have a cache of another form
         own = layers[layer] if layer < len(layers) else None
@@ -108,10 +108,10 @@ class Dropper:
         if layer in self._layers:
             self._positions[layer] = positions
         self.exact.discard(layer)
-        if len(counts) != 1:
+        if len(counts) != 1 or not _has_row_of_each(own, shape, held):
             return
         if layer not in self._layers:
-            if not _can_drop(own, shape) or counts == {shape[2]}:
+            if counts == {shape[2]}:
                 return
             own = cache.layers[layer] = self._layers[layer] = DroppingLayer(own)
         rows = [
@@ -119,10 +119,17 @@ class Dropper:
             for of_heads, member in zip(positions, held)
         ]
         kept = np.array(rows)
-        own.keep(torch.from_numpy(kept))
+        own.keep(torch.from_numpy(kept[:, : own.keys.shape[1]]))
         self._positions[layer] = np.take_along_axis(positions, kept, axis=2)
         self.exact.add(layer)
 
 
-def _can_drop(layer: Any, shape: tuple[int, int, int]) -> bool:
-    return type(layer) is DynamicLayer and tuple(layer.keys.shape[:3]) == shape
+def _has_row_of_each(layer: Any, shape: tuple[int, int, int], held: list) -> bool:
+    """Whether a row belongs to one token of one head, or to that of heads which hold the same."""
+    if type(layer) not in (DynamicLayer, DroppingLayer):
+        return False
+    batch, heads, rows = shape
+    if tuple(layer.keys.shape[:3]) == shape:
+        return True
+    is_same = all(np.array_equal(tokens, member[0]) for member in held for tokens in member)
+    return is_same and tuple(layer.keys.shape[:3]) == (batch, 1, rows)
