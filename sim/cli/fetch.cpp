@@ -111,7 +111,7 @@ int run_fetch(const Verb& verb, const std::vector<std::string>& arguments) {
                 [&](const PlannedUnit& unit, const std::vector<Fetches>& found,
                     const std::vector<TableRows>& rows) {
                   tables.add(rows);
-                  summary.add(unit, found);
+                  summary.add(plan, unit, found);
                   progress.advance(unit.unit.name);
                 });
   } catch (const Interrupted&) {

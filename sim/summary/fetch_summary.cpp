@@ -48,8 +48,21 @@ const FetchedAt& at_percent(const Fetches& fetches, Replacement replacement, int
 
 }  // namespace
 
-void FetchSummary::add(const PlannedUnit& unit, const std::vector<Fetches>& found) {
-  found_[&unit] = found;
+void FetchSummary::add(const FetchPlan& plan, const PlannedUnit& unit,
+                       const std::vector<Fetches>& found) {
+  std::vector<Fetches>& kept = found_[&unit];
+  for (const Fetches& of_selector : found) {
+    Fetches& own = kept.emplace_back(of_selector);
+    if (!plan.fetch.curve) continue;
+    // A curve has thousands of sizes, of which a few are shown.
+    own.caches.clear();
+    for (const Replacement replacement : plan.fetch.replace) {
+      for (const int percent : kFetchPercents) {
+        own.caches.push_back(
+            at_percent(of_selector, replacement, percent, unit.unit.num_tokens));
+      }
+    }
+  }
 }
 
 void FetchSummary::write(std::ostream& out, const FetchPlan& plan) const {

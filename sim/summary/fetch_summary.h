@@ -13,7 +13,7 @@ namespace kvsim {
 /// dozen sizes. Means over units.
 class FetchSummary {
  public:
-  void add(const PlannedUnit& unit, const std::vector<Fetches>& found);
+  void add(const FetchPlan& plan, const PlannedUnit& unit, const std::vector<Fetches>& found);
   void write(std::ostream& out, const FetchPlan& plan) const;
 
  private:

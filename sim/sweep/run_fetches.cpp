@@ -64,7 +64,7 @@ std::size_t unit_memory(const FetchPlan& plan, const PlannedUnit& planned) {
     const std::size_t pages = shape.num_tokens / static_cast<std::size_t>(selector.page()) + 1;
     const std::size_t sizes = plan.fetch.curve ? pages : plan.fetch.resident.size();
     memory += 32 * pages * (sizeof(double) + sizeof(float));
-    memory += shape.num_tokens * shape.head_dim * sizeof(float);
+    memory += shape.num_tokens * (shape.head_dim * sizeof(float) + selector.bytes_per_token());
     const std::size_t chosen =
         selector.attended() ? static_cast<std::size_t>(*selector.attended() / selector.page())
                             : pages / 2;

@@ -98,6 +98,10 @@ SelectorInfo magicpig_selector() {
                      Param::integer("bits", 10, 1, 16, "of a hash"), page_param()},
           .make = make_selector<MagicPig>,
           .summary_bytes = magicpig_bytes,
+          .bytes_per_token =
+              [](const Params& params) {
+                return static_cast<std::size_t>(params.integer("tables")) * sizeof(std::uint16_t);
+              },
           .pair_nanoseconds = 40,
           .samples = true};
 }

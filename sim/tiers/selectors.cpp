@@ -138,6 +138,10 @@ std::int64_t SelectorSpec::summary_bytes(const Unit& unit) const {
   return info_->summary_bytes == nullptr ? 0 : info_->summary_bytes(params_, unit);
 }
 
+std::size_t SelectorSpec::bytes_per_token() const {
+  return info_->bytes_per_token == nullptr ? 0 : info_->bytes_per_token(params_);
+}
+
 std::vector<SelectorSpec> parse_selectors(std::span<const std::string> lists,
                                           std::optional<int> page) {
   std::vector<SelectorSpec> specs;

@@ -45,6 +45,8 @@ class SelectorSpec {
 
   std::int64_t summary_bytes(const Unit& unit) const;
 
+  std::size_t bytes_per_token() const;  ///< SelectorInfo::bytes_per_token
+
  private:
   const SelectorInfo* info_;
   Params params_;

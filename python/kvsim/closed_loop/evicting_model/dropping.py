@@ -97,8 +97,8 @@ class Dropper:
 
         `positions` are the tokens of the present rows, [batch, KV heads or 1, rows]; `held` are
         those of each member of the batch and KV head. A layer of another kind than DynamicLayer,
-        such as one with a sliding window, keeps its rows. One with a row for all heads, as of latent
-        vectors, keeps them unless the heads hold the same tokens.
+        such as one with a sliding window, keeps its rows. One with a row for all heads, as of
+        latent vectors, keeps them unless the heads hold the same tokens.
         """
         layers = getattr(cache, "layers", ())  # some models have a cache of another form
         own = layers[layer] if layer < len(layers) else None
@@ -128,8 +128,7 @@ def _has_row_of_each(layer: Any, shape: tuple[int, int, int], held: list) -> boo
     """Whether a row belongs to one token of one head, or to that of heads which hold the same."""
     if type(layer) not in (DynamicLayer, DroppingLayer):
         return False
-    batch, heads, rows = shape
     if tuple(layer.keys.shape[:3]) == shape:
         return True
     is_same = all(np.array_equal(tokens, member[0]) for member in held for tokens in member)
-    return is_same and tuple(layer.keys.shape[:3]) == (batch, 1, rows)
+    return is_same and tuple(layer.keys.shape[:3]) == (shape[0], 1, shape[2])
