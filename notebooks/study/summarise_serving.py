@@ -6,6 +6,8 @@ FOLDER has pages.sqlite, selectors.sqlite and misses.sqlite, as `run` leaves the
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 import kvsim
 
 TABLES = Path(__file__).with_name("tables")
@@ -26,7 +28,7 @@ def selectors(results):
     """One row per text, selector, size of the device and replacement: means over KV heads, what
     the running model lost, and the projected error, the sum over layers."""
     key = ["sequence", "select"]
-    fetched = results.fetch.rename(columns={"resident_request": "point"})
+    fetched = with_every_point(results.fetch.rename(columns={"resident_request": "point"}))
     size = ["point", "replace"]
     rows = fetched.groupby([*key, *size])[[*OF_DEVICE, *OF_CHOICE]].mean().reset_index()
     lost = results.closed_loop.rename(columns={"policy": "select"})[[*key, *OF_MODEL]]
@@ -42,6 +44,17 @@ def misses(results):
     key = ["sequence", "select", "resident", "replace"]
     numbers = ["accesses", "misses", "hit_rate", "attention_recall"]
     return results.fetch.groupby(key)[numbers].mean().reset_index()
+
+
+def with_every_point(rows):
+    """The rows, and again those of a size that stands for two: of two shares of a text that come
+    to one size, as the least that is enough for a step, the first alone has a row."""
+    first, second = sorted(rows.point.unique(), key=lambda point: float(point.rstrip("%")))
+    key = ["sequence", "layer", "kv_head", "select", "replace"]
+    of_both = pd.MultiIndex.from_frame(rows.loc[rows.point == second, key])
+    alone = rows[rows.point == first]
+    alone = alone[~pd.MultiIndex.from_frame(alone[key]).isin(of_both)]
+    return pd.concat([rows, alone.assign(point=second)])
 
 
 def main():
