@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
+#include "sim/protocol/budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/curve_table.h"
@@ -20,8 +21,7 @@ namespace {
 /// The budgets with output errors.
 std::vector<int> errors_of(const CurvePlan& plan, const PlannedUnit& planned) {
   const SelectedUnit& unit = planned.unit;
-  const Protocol& protocol = plan.sweep.request.protocol;
-  return plan.errors.of(unit.num_tokens, protocol.base(unit.num_tokens, unit.prompt_length));
+  return plan.errors.of(plan.sweep.request.protocol, unit.num_tokens, unit.prompt_length);
 }
 
 ReplayShape replay_shape(const CurvePlan& plan, const PlannedUnit& planned) {
@@ -50,13 +50,14 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
     errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
   }
   // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
-  const std::size_t plans = shape.oracles ? 16 * n * n : 0;
+  const std::size_t num_budgets = every_budget(request.protocol, planned.unit.num_tokens).size();
+  const std::size_t plans = shape.oracles ? 16 * n * num_budgets : 0;
   // Rows are made when the curves are there.
   constexpr std::size_t kBytesPerRow = 1600;
   const std::size_t read = read_memory(shape);
   const std::size_t work =
       replay_memory(shape) - read + values + plans + request.policies.size() * errors;
-  return read + std::max(work, request.policies.size() * n * kBytesPerRow);
+  return read + std::max(work, request.policies.size() * num_budgets * kBytesPerRow);
 }
 
 std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit& planned,
@@ -128,10 +129,8 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   check_evicts_every_step(request.protocol,
                           "between its evictions a cache may hold tokens that a larger budget has "
                           "evicted, so budgets cannot be followed all at once; use kvsim sweep");
-  check_evicts_by_token(request.protocol,
-                        "a curve has a row per number of tokens, and caches of pages have few of "
-                        "these budgets; use kvsim sweep");
   for (const Spec& policy : request.policies) check_has_curve(policy);
+  errors.check(request.protocol);
   request.budgets = {Amount::parse("1.0", "budget")};
   const Shard shard = std::exchange(request.shard, {});
   CurvePlan plan{plan_sweep(std::move(request)), std::move(errors)};
