@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "policies/registry/registry.h"
+#include "sim/attention/future_attention.h"
 #include "sim/attention/rescaled_step.h"
 #include "sim/base/errors.h"
 #include "sim/base/interrupt.h"
@@ -46,7 +47,7 @@ void count_held_tokens(const Unit& unit, const Protocol& protocol, Curve& curve)
   const Paging& paging = protocol.paging;
   const int last = unit.num_tokens() - 1;
   const int page_end = unit.num_tokens() / paging.size * paging.size - 1;  // the last
-  const int first = protocol.first_measured(unit.prompt_length);
+  const int first = eviction_steps(unit, protocol).first_eviction();  // a peak after it
   for (const int budget : curve.budgets) {
     const auto evicted_by = [&](int step) {
       return std::max(0, paging.page_of(step) + 1 - budget / paging.size) * paging.size;

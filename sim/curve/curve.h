@@ -30,7 +30,7 @@ struct Curve {
   std::vector<double> attention_loss;  ///< mean over measured steps and query heads
   std::vector<std::int64_t> token_misses;
   std::vector<std::int64_t> evictions;       ///< tokens that left
-  std::vector<std::int64_t> peak_tokens;     ///< the most held after a measured step
+  std::vector<std::int64_t> peak_tokens;     ///< the most held from the first eviction on
   std::map<int, OutputErrors> output_error;  ///< by budget: those of CurveOptions::error_budgets
 
   /// Per budget and token: the step after which it leaves; n: never. Empty unless
