@@ -43,7 +43,10 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   std::size_t errors = 0;
   const auto budgets = errors_of(plan, planned);
   const int first = request.protocol.first_measured(planned.unit.prompt_length);
-  for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
+  for (const int budget : budgets) {
+    const int steps = planned.unit.num_tokens - std::max(budget, first);
+    errors += static_cast<std::size_t>(std::max(0, steps)) * group * sizeof(float);
+  }
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * shape.value_dim * sizeof(float);
   if (!budgets.empty()) {

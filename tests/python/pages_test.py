@@ -39,7 +39,7 @@ def test_rows_of_pages_have_a_mode_of_their_own():
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])
 def test_a_curve_has_the_rows_of_a_sweep_at_every_budget_of_pages(mode):
-    how = dict(mode=mode, page=64, page_score="max", layers=1, heads=0, progress=False)
+    how = dict(mode=mode, page=64, page_score="max", layers=1, progress=False)
     policies = ["window", "h2o:recent=16,score=full", "optimal"]
     curve = kvsim.curve(SAMPLE, policies, output_error="all", **how)
     assert set(curve.budget) == set(range(128, 513, 64))
