@@ -46,8 +46,8 @@ std::string names_of_policies_with_curves() {
 void count_held_tokens(const Unit& unit, const Protocol& protocol, Curve& curve) {
   const Paging& paging = protocol.paging;
   const int last = unit.num_tokens() - 1;
-  const int page_end = unit.num_tokens() / paging.size * paging.size - 1;  // the last
-  const int first = eviction_steps(unit, protocol).first_eviction();  // a peak after it
+  const int first = eviction_steps(unit, protocol).first_eviction();
+  const int page_end = unit.num_tokens() / paging.size * paging.size - 1;  // of the last complete
   for (const int budget : curve.budgets) {
     const auto evicted_by = [&](int step) {
       return std::max(0, paging.page_of(step) + 1 - budget / paging.size) * paging.size;
