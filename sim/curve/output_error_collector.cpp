@@ -51,7 +51,7 @@ OutputErrorCollector::OutputErrorCollector(const Unit& unit, const MeanCentredVa
 
 void OutputErrorCollector::add(const AttentionBlock& block, int row, int head,
                                const StackOrder& step) {
-  if (budgets_.empty()) return;
+  if (num_incomplete(block.first_step + block.num_steps - 1) == 0) return;
   if (!has_steps_) ordered_.reset(block, num_places(block.first_step + block.num_steps));
   has_steps_ = true;
   ordered_.add(row, head, step);
@@ -60,7 +60,6 @@ void OutputErrorCollector::add(const AttentionBlock& block, int row, int head,
 void OutputErrorCollector::finish_block(AttentionBlock& block) {
   if (!has_steps_) return;
   has_steps_ = false;
-  if (num_incomplete(block.first_step + block.num_steps - 1) == 0) return;
   ordered_.transpose();
   for (int head = 0; head < static_cast<int>(block.heads.size()); ++head) {
     sum_weights(block, head);

@@ -47,6 +47,10 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
     const int steps = planned.unit.num_tokens - std::max(budget, first);
     errors += static_cast<std::size_t>(std::max(0, steps)) * group * sizeof(float);
   }
+  // Sums per place, of which pages that are longer than the text have more than it has tokens.
+  const Paging& paging = request.protocol.paging;
+  errors += (paging.pages_for(planned.unit.num_tokens) * paging.size - n) *
+            (sizeof(double) + sizeof(std::int32_t));
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * shape.value_dim * sizeof(float);
   if (!budgets.empty()) {
