@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <numeric>
 
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
@@ -14,6 +13,7 @@
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/policy_info.h"
+#include "sim/protocol/budget.h"
 
 namespace kvsim {
 namespace {
@@ -81,7 +81,7 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const StepLosses losses(head, loss_of(params_));
-    const std::vector<CertifiedPlan> found = plan_losses(head, losses.rows(), budgets);
+    const auto found = plan_losses(plan_few, head, losses.rows(), budgets);
     std::vector<Plan> plans;
     for (std::size_t i = 0; i < budgets.size(); ++i) {
       const bool of_every_policy = recent_of(budgets[i]) == 0;
@@ -106,7 +106,7 @@ class Optimal final : public HeadPlanner {
       }
     }
     std::vector<Plan> plans;
-    for (CertifiedPlan& plan : plan_losses(layer.front(), sums, budgets)) {
+    for (CertifiedPlan& plan : plan_losses(plan_few, layer.front(), sums, budgets)) {
       plans.push_back({.schedule = std::move(plan.schedule)});
     }
     return plans;
@@ -114,32 +114,35 @@ class Optimal final : public HeadPlanner {
 
   std::vector<Plan> plan_every_budget(const Future& head) const override {
     const StepLosses losses(head, loss_of(params_));
-    std::vector<int> budgets(head.num_tokens());
-    std::iota(budgets.begin(), budgets.end(), 1);
+    const std::vector<int> budgets = every_budget(head.protocol(), head.num_tokens());
     std::vector<Plan> plans;
-    const Costs costs = std::make_shared<const RemainingSums>(losses.rows());
-    for (CertifiedPlan& plan : plan_with(plan_all, head, costs, budgets)) {
+    for (CertifiedPlan& plan : plan_losses(plan_all, head, losses.rows(), budgets)) {
       plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
     }
     return plans;
   }
 
  private:
-  std::vector<CertifiedPlan> plan_losses(const Future& head, const StepRows& losses,
+  template <class Solve>
+  std::vector<CertifiedPlan> plan_losses(const Solve& solve, const Future& head,
+                                         const StepRows& losses,
                                          std::span<const int> budgets) const {
     const Costs costs = std::make_shared<const RemainingSums>(losses);
     const bool by_token = head.protocol().paging.is_by_token();
-    return by_token ? plan_with(plan_few, head, costs, budgets) : plan_pages(head, *costs, budgets);
+    return by_token ? plan_with(solve, head, costs, budgets)
+                    : plan_pages(solve, head, *costs, budgets);
   }
 
   // The pages of a text are the tokens of a shorter one, whose newest never leaves.
-  static std::vector<CertifiedPlan> plan_pages(const Future& head, const RemainingSums& of_tokens,
+  template <class Solve>
+  static std::vector<CertifiedPlan> plan_pages(const Solve& solve, const Future& head,
+                                               const RemainingSums& of_tokens,
                                                std::span<const int> budgets) {
     const PageSteps pages(head);
     const Costs costs = std::make_shared<const RemainingSums>(of_tokens, pages);
     std::vector<CacheSize> caches;
     for (const int budget : budgets) caches.push_back({budget / pages.page_size(), 1});
-    std::vector<CertifiedPlan> plans = plan_few(head, pages.steps(), costs, caches);
+    std::vector<CertifiedPlan> plans = solve(head, pages.steps(), costs, caches);
     for (CertifiedPlan& plan : plans) {
       plan.schedule = page_schedule(plan.schedule, pages, head.num_tokens());
       plan.slot_price.clear();  // a slot alone is no page

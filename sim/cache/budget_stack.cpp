@@ -58,11 +58,11 @@ void BudgetStack::push_down(std::int32_t token, std::span<const double> scores) 
   order_.push_back(token);
 }
 
-void BudgetStack::fill(std::span<const double> scores) {
+void BudgetStack::fill(std::span<const double> scores, std::size_t protect_newest) {
   order_.resize(scores.size());
   std::iota(order_.begin(), order_.end(), 0);
   const std::size_t first = std::min(protect_first_, order_.size());
-  const std::size_t newest = std::min(protect_newest_, order_.size() - first);
+  const std::size_t newest = std::min(protect_newest, order_.size() - first);
   const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first);
   std::reverse(begin, order_.end());
   std::sort(begin + static_cast<std::ptrdiff_t>(newest), order_.end(),

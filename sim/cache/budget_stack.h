@@ -25,7 +25,11 @@ class BudgetStack {
 
   /// Fills an empty stack with all tokens of `scores`, as at the end of a prompt. Each cache evicts
   /// its lowest candidates down to its budget.
-  void fill(std::span<const double> scores);
+  void fill(std::span<const double> scores) { fill(scores, protect_newest_); }
+
+  /// The same where only the `protect_newest` newest tokens may not leave, at most as many as by
+  /// the rules.
+  void fill(std::span<const double> scores, std::size_t protect_newest);
 
  private:
   void push_down(std::int32_t token, std::span<const double> scores);

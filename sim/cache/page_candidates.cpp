@@ -8,7 +8,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double score_of(std::span<const double> scores, PageScore rule) {
+}  // namespace
+
+double page_score(std::span<const double> scores, PageScore rule) {
   if (rule == PageScore::max) return *std::max_element(scores.begin(), scores.end());
   if (rule == PageScore::min) return *std::min_element(scores.begin(), scores.end());
   double sum = 0;
@@ -18,8 +20,6 @@ double score_of(std::span<const double> scores, PageScore rule) {
   }
   return sum / static_cast<double>(scores.size());
 }
-
-}  // namespace
 
 Protection Protection::of(const Rules& rules, int budget, const Paging& paging) {
   if (paging.is_by_token()) {
@@ -47,7 +47,7 @@ std::vector<PageCandidate> page_candidates(std::span<const std::int32_t> tokens,
     const std::span<const double> own = scores.subspan(begin, size);
     const bool is_pruned = prunes && std::all_of(own.begin(), own.end(),
                                                  [](double score) { return score == -kInfinity; });
-    candidates.push_back({begin, begin + size, score_of(own, paging.score), is_pruned});
+    candidates.push_back({begin, begin + size, page_score(own, paging.score), is_pruned});
   }
   return candidates;
 }

@@ -21,6 +21,10 @@ struct Protection {
   static Protection of(const Rules& rules, int budget, const Paging& paging);
 };
 
+/// The score of a page from those of its tokens, at least one; infinity if one has it and the rule
+/// is the mean.
+double page_score(std::span<const double> scores, PageScore rule);
+
 /// A page that a cache may evict: the slots of its tokens, and its score.
 struct PageCandidate {
   std::size_t begin;

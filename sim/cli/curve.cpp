@@ -64,7 +64,7 @@ int run_curve(const Verb& verb, const std::vector<std::string>& arguments) {
                [&](const PlannedUnit& unit, const std::vector<Curve>& curves,
                    const std::vector<TableRows>& rows) {
                  tables.add(rows);
-                 summary.add(unit, curves);
+                 summary.add(plan, unit, curves);
                  progress.advance(unit.unit.name);
                });
   } catch (const Interrupted&) {

@@ -9,7 +9,7 @@ namespace kvsim {
 void AllBudgetsDifferences::compute(AttentionBlock& block, int head,
                                     const BlockInStackOrder& ordered, const BlockWeights& weights,
                                     std::span<const StepDoubles>) {
-  const int num_places = block.first_step + block.num_steps;
+  const int num_places = ordered.num_places();
   clear_squares(block, ordered);
   start_rows(block, head, ordered);
   const auto num_tokens = [&](int row) { return static_cast<int>(ordered.order[row].size()); };

@@ -6,7 +6,7 @@ namespace kvsim {
 
 void BlockDifferences::clear_squares(const AttentionBlock& block,
                                      const BlockInStackOrder& ordered) {
-  const auto num_places = static_cast<std::size_t>(block.first_step) + block.num_steps;
+  const auto num_places = static_cast<std::size_t>(ordered.num_places());
   squares_.resize(num_places + 1, kBlockSteps);
   const auto measured = std::count_if(ordered.order.begin(), ordered.order.end(),
                                       [](const auto& order) { return !order.empty(); });

@@ -69,8 +69,8 @@ class FewBudgetsDifferences final : public BlockDifferences {
   void set_boundaries(int num_places);
   void sum_segment(std::span<const std::int32_t> order, const float* weight, std::size_t segment,
                    float* sum) const;
-  void collect_segments(std::int32_t step, double own, double sink, int row);
-  void compute_row(int row, int step, double total, std::span<const StepDoubles> missing);
+  void collect_segments(std::int32_t step, int num_places, double own, double sink, int row);
+  void compute_row(int row, int num_places, double total, std::span<const StepDoubles> missing);
 
   std::vector<int> budgets_;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "policies/registry/registry.h"
+#include "sim/attention/future_attention.h"
 #include "sim/attention/rescaled_step.h"
 #include "sim/base/errors.h"
 #include "sim/base/interrupt.h"
@@ -11,6 +12,7 @@
 #include "sim/curve/oracle_curve.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/kernels/score_kernels.h"
+#include "sim/protocol/budget.h"
 #include "sim/replay/replay_checks.h"
 
 namespace kvsim {
@@ -37,6 +39,24 @@ std::string names_of_policies_with_curves() {
     }
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Once a cache is full, one page leaves for each that begins: it holds its budget again when that
+/// one is complete.
+void count_held_tokens(const Unit& unit, const Protocol& protocol, Curve& curve) {
+  const Paging& paging = protocol.paging;
+  const int last = unit.num_tokens() - 1;
+  const int first = eviction_steps(unit, protocol).first_eviction();
+  const int page_end = unit.num_tokens() / paging.size * paging.size - 1;  // of the last complete
+  for (const int budget : curve.budgets) {
+    const auto evicted_by = [&](int step) {
+      return std::max(0, paging.page_of(step) + 1 - budget / paging.size) * paging.size;
+    };
+    const auto held_after = [&](int step) { return step + 1 - evicted_by(step); };
+    const int at_end = held_after(last);
+    curve.evictions.push_back(evicted_by(last));
+    curve.peak_tokens.push_back(page_end < first ? at_end : std::max(at_end, held_after(page_end)));
+  }
 }
 
 void replay_all(const Unit& unit, std::span<const std::unique_ptr<NestedReplay>> replays,
@@ -72,6 +92,7 @@ std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
   std::vector<std::unique_ptr<NestedReplay>> replays;
   for (const Spec& policy : policies) {
     check_has_curve(policy);
+    check_protocol(options.protocol, policy);
     if (policy.is_oracle()) continue;
     replays.push_back(std::make_unique<NestedReplay>(policy, unit, values.get(), options));
   }
@@ -81,6 +102,7 @@ std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
   for (const Spec& policy : policies) {
     curves.push_back(policy.is_oracle() ? oracle_curve(unit, policy, options, backend)
                                         : std::move(**replay++).finish());
+    count_held_tokens(unit, options.protocol, curves.back());
   }
   return curves;
 }

@@ -22,12 +22,15 @@ struct OutputErrors {
   std::int64_t bound_violations = 0;
 };
 
-/// One policy on one unit at every budget 1 .. n; entry B - 1 is that of budget B.
+/// One policy on one unit at every budget; vectors are parallel to `budgets`.
 struct Curve {
+  std::vector<int> budgets;            ///< every_budget(): by token, entry B - 1 is budget B
   std::int64_t steps = 0;              ///< measured
   std::int64_t token_accesses = 0;     ///< pivotal tokens, the same at every budget
   std::vector<double> attention_loss;  ///< mean over measured steps and query heads
   std::vector<std::int64_t> token_misses;
+  std::vector<std::int64_t> evictions;       ///< tokens that left
+  std::vector<std::int64_t> peak_tokens;     ///< the most held from the first eviction on
   std::map<int, OutputErrors> output_error;  ///< by budget: those of CurveOptions::error_budgets
 
   /// Per budget and token: the step after which it leaves; n: never. Empty unless
@@ -38,7 +41,7 @@ struct Curve {
 struct CurveOptions {
   Protocol protocol = {};
   std::uint64_t seed = 0;                          ///< as in ReplayOptions
-  std::vector<int> error_budgets = {};             ///< budgets with output errors; ascending
+  std::vector<int> error_budgets = {};             ///< of every_budget(), with errors; ascending
   bool schedules = false;                          ///< fill Curve::evicted_after
   const std::atomic<bool>* interrupted = nullptr;  ///< polled; true ends the work
 };
@@ -46,8 +49,9 @@ struct CurveOptions {
 /// Curves of policies whose caches nest, and of oracles that plan all budgets at once, parallel to
 /// `policies`. Equal to replays at each budget: counts exactly, the rest up to rounding. The full
 /// attention is computed once for all policies, and once or twice more for each oracle. Takes O(n²)
-/// time per policy, O(n² d) with errors. Throws UsageError for a policy that is neither, what
-/// check_text() throws, and Interrupted.
+/// time per policy, O(n² d) with errors. Caches evict at every step, tokens or pages. Throws
+/// UsageError for a policy that is neither, what check_text() and check_protocol() throw, and
+/// Interrupted.
 std::vector<Curve> curves_of(const Unit& unit, std::span<const Spec> policies,
                              const CurveOptions& options, const Backend& backend);
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "policies/parameters/split.h"
 #include "sim/base/amount_list.h"
 #include "sim/base/errors.h"
+#include "sim/protocol/budget.h"
 
 namespace kvsim {
 namespace {
@@ -20,7 +22,8 @@ void check_keeps_something(const Amount& amount, const std::string& option) {
 
 }  // namespace
 
-ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) : text_(text) {
+ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option)
+    : text_(text), option_(option) {
   if (text == "none") return;
   if (text == "all") {
     step_ = 1;
@@ -46,15 +49,35 @@ ErrorBudgets::ErrorBudgets(const std::string& text, const std::string& option) :
   }
 }
 
-std::vector<int> ErrorBudgets::of(int num_tokens, int base) const {
+void ErrorBudgets::check(const Protocol& protocol) const {
+  const int page = protocol.paging.size;
+  if (step_ > 1 && step_ % page != 0) {
+    throw UsageError(fmt::format("{}: 'every:{}' steps over parts of pages; use every:{}", option_,
+                                 step_, protocol.paging.pages_for(step_) * page));
+  }
+  try {
+    for (const Amount& amount : listed_) {
+      if (!amount.is_share()) check_budget(protocol, amount.of(1));
+    }
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", option_, error.what()));
+  }
+}
+
+std::vector<int> ErrorBudgets::of(const Protocol& protocol, int num_tokens,
+                                  int prompt_length) const {
+  check(protocol);
+  const std::vector<int> every = every_budget(protocol, num_tokens);
   std::vector<int> budgets;
   if (step_ > 0) {
-    for (int budget = step_; budget < num_tokens; budget += std::min(step_, num_tokens - budget)) {
-      budgets.push_back(budget);
-    }
-    budgets.push_back(num_tokens);
+    std::copy_if(every.begin(), every.end(), std::back_inserter(budgets), [&](int budget) {
+      return step_ == 1 || budget % step_ == 0 || budget == every.back();
+    });
   }
-  for (const Amount& amount : listed_) budgets.push_back(std::min(amount.of(base), num_tokens));
+  for (const Amount& amount : listed_) {
+    budgets.push_back(
+        std::min(budget_of(amount, protocol, num_tokens, prompt_length), every.back()));
+  }
   std::sort(budgets.begin(), budgets.end());
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
   return budgets;

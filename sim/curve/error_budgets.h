@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/base/amount.h"
+#include "sim/protocol/protocol.h"
 
 namespace kvsim {
 
@@ -14,13 +15,18 @@ class ErrorBudgets {
   /// them: "5%,10%,256", "5%..50%:5%". Throws UsageError, starting with `option`.
   ErrorBudgets(const std::string& text, const std::string& option);
 
-  /// In tokens, ascending, at most `num_tokens`; shares are of `base` tokens.
-  std::vector<int> of(int num_tokens, int base) const;
+  /// Throws UsageError if caches of pages cannot have one of these budgets.
+  void check(const Protocol& protocol) const;
+
+  /// In tokens, ascending, each of every_budget(): larger ones count as the last of them. Shares
+  /// are of what the protocol says. Throws as check().
+  std::vector<int> of(const Protocol& protocol, int num_tokens, int prompt_length) const;
 
   const std::string& text() const { return text_; }  ///< as it was written
 
  private:
   std::string text_;
+  std::string option_;
   int step_ = 0;  ///< K of "every:K"; 0: listed_ holds the budgets
   std::vector<Amount> listed_;
 };

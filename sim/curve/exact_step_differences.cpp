@@ -13,7 +13,8 @@ namespace kvsim {
 std::span<const double> ExactStepDifferences::compute(const StepInStackOrder& step,
                                                       std::size_t count) {
   const float own = step.head.weight(step.row, step.step);
-  sum_weights(own + step.head.sink_weight[step.row], step.weight, count);
+  set_ends(step.tokens, count);
+  sum_weights(own + step.head.sink_weight[step.row], step.tokens.weight, count);
   missing_weight_.resize(count);
   double missing = 0;
   for (std::size_t i = count; i > 0; --i) missing_weight_[i - 1] = missing += segment_weight_[i];
@@ -23,15 +24,23 @@ std::span<const double> ExactStepDifferences::compute(const StepInStackOrder& st
   std::size_t low = 0;
   while (low < half && kept_weight_[low] < kMinWeightSum) ++low;
   compute_from_missing(step, count, half);
-  compute_from_kept(step, own, step.weight, low, half);
+  compute_from_kept(step, own, step.tokens.weight, low, half);
   while (low > 0) low = rescale_largest(step, low);
   return std::span(difference_).first(count);
 }
 
 std::span<const double> ExactStepDifferences::compute_rescaled(const StepInStackOrder& step,
                                                                std::size_t count) {
+  set_ends(step.tokens, count);
   for (std::size_t low = count; low > 0;) low = rescale_largest(step, low);
   return std::span(difference_).first(count);
+}
+
+void ExactStepDifferences::set_ends(const StackOrder& step, std::size_t count) {
+  end_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    end_[i] = static_cast<std::size_t>(budgets_[i] - step.first_place);
+  }
 }
 
 /// Weights of the segments of `count` budgets and of the one after them, if there is one.
@@ -42,7 +51,7 @@ void ExactStepDifferences::sum_weights(double always_kept, std::span<const float
   double kept = always_kept;
   for (std::size_t i = 0; i <= count; ++i) {
     const std::size_t begin = begin_of(i);
-    const std::size_t end = i < count ? budgets_[i] : weight.size();
+    const std::size_t end = i < count ? end_[i] : weight.size();
     const Eigen::Map<const Eigen::VectorXf> part(weight.data() + begin,
                                                  static_cast<Eigen::Index>(end - begin));
     segment_weight_[i] = part.cast<double>().sum();
@@ -57,7 +66,7 @@ void ExactStepDifferences::compute_from_kept(const StepInStackOrder& step, float
   if (from == to) return;
   value_sum_ = own * unit_.value.row(step.step).cast<double>();
   for (std::size_t i = 0; i < to; ++i) {
-    add_values_of(step, weight.subspan(begin_of(i), budgets_[i] - begin_of(i)), i);
+    add_values_of(step, weight.subspan(begin_of(i), end_[i] - begin_of(i)), i);
     if (i >= from) store_difference(step, i, kept_weight_[i]);
   }
 }
@@ -67,8 +76,8 @@ void ExactStepDifferences::compute_from_missing(const StepInStackOrder& step, st
                                                 std::size_t to) {
   value_sum_.setZero(unit_.value.cols());
   for (std::size_t i = from; i > to; --i) {
-    const std::size_t end = i < from ? budgets_[i] : step.weight.size();
-    add_values_of(step, step.weight.subspan(begin_of(i), end - begin_of(i)), i);
+    const std::size_t end = i < from ? end_[i] : step.tokens.weight.size();
+    add_values_of(step, step.tokens.weight.subspan(begin_of(i), end - begin_of(i)), i);
     store_difference(step, i - 1, missing_weight_[i - 1]);
   }
 }
@@ -77,11 +86,11 @@ void ExactStepDifferences::compute_from_missing(const StepInStackOrder& step, st
 /// logit, and each smaller budget that keeps at least kMinWeightSum of these weights. Returns the
 /// number of budgets that remain.
 std::size_t ExactStepDifferences::rescale_largest(const StepInStackOrder& step, std::size_t count) {
-  const auto held = static_cast<std::size_t>(budgets_[count - 1]);
+  const auto held = end_[count - 1];
   const float* logit = step.head.logit.row(step.row).data();
   const int visible = first_visible(unit_, step.step);
   float largest = std::max(logit[step.step], unit_.sink(step.index));
-  for (const std::int32_t token : step.order.first(held)) {
+  for (const std::int32_t token : step.tokens.order.first(held)) {
     if (token >= visible) largest = std::max(largest, logit[token]);
   }
   if (std::isinf(largest)) {  // the step selects none of what is held: the output is 0
@@ -92,7 +101,8 @@ std::size_t ExactStepDifferences::rescale_largest(const StepInStackOrder& step, 
     return token >= visible ? std::exp(logit[token] - largest) : 0.0F;
   };
   rescaled_weight_.resize(held);
-  std::transform(step.order.begin(), step.order.begin() + static_cast<std::ptrdiff_t>(held),
+  std::transform(step.tokens.order.begin(),
+                 step.tokens.order.begin() + static_cast<std::ptrdiff_t>(held),
                  rescaled_weight_.begin(), weigh);
   const float own = weigh(step.step);
   sum_weights(own + sink_weight(unit_, step.index, largest), rescaled_weight_, count);
@@ -105,7 +115,7 @@ std::size_t ExactStepDifferences::rescale_largest(const StepInStackOrder& step, 
 /// Adds the values of a segment, weighted by `weight`.
 void ExactStepDifferences::add_values_of(const StepInStackOrder& step,
                                          std::span<const float> weight, std::size_t segment) {
-  add_values(unit_.value, step.order.subspan(begin_of(segment), weight.size()), weight,
+  add_values(unit_.value, step.tokens.order.subspan(begin_of(segment), weight.size()), weight,
              value_sum_.data());
 }
 

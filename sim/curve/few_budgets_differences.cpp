@@ -17,7 +17,7 @@ void FewBudgetsDifferences::compute(AttentionBlock& block, int index,
                                     std::span<const StepDoubles> missing) {
   HeadAttention& head = block.heads[index];
   head.output.setZero(block.num_steps, values_.mean().size());
-  set_boundaries(block.first_step + block.num_steps);
+  set_boundaries(ordered.num_places());
   clear_squares(block, ordered);
   sums_.resize((boundaries_.size() - 1) * kRowsAtOnce, values_.stride());
   for (int first = 0; first < block.num_steps; first += kRowsAtOnce) {
@@ -30,14 +30,16 @@ void FewBudgetsDifferences::compute(AttentionBlock& block, int index,
     }
     for (int row = first; row < end; ++row) {
       if (ordered.order[row].empty()) continue;
-      collect_segments(block.first_step + row, weights.newest[row], weights.sink[row], row - first);
+      const auto num_places = static_cast<int>(ordered.order[row].size());
+      collect_segments(block.first_step + row, num_places, weights.newest[row], weights.sink[row],
+                       row - first);
       output_.assign(own_value_.begin(), own_value_.end());
       for (const float* sums : segment_sums_) add_sums(sums, values_.stride(), output_.data());
       for (double& x : output_) x /= weights.total[row];
       head.output.row(row) =
           values_.mean() +
           values_.scale() * Eigen::Map<Eigen::RowVectorXd>(output_.data(), values_.mean().size());
-      compute_row(row, block.first_step + row, weights.total[row], missing);
+      compute_row(row, num_places, weights.total[row], missing);
     }
   }
   set_output_norms(head);
@@ -62,7 +64,8 @@ void FewBudgetsDifferences::sum_segment(std::span<const std::int32_t> order, con
                sum);
 }
 
-void FewBudgetsDifferences::collect_segments(std::int32_t step, double own, double sink, int row) {
+void FewBudgetsDifferences::collect_segments(std::int32_t step, int num_places, double own,
+                                             double sink, int row) {
   own_value_.resize(values_.stride());
   std::transform(values_.row(step), values_.row(step) + own_value_.size(), own_value_.begin(),
                  [&](float x) { return own * x; });
@@ -71,17 +74,18 @@ void FewBudgetsDifferences::collect_segments(std::int32_t step, double own, doub
         sink * values_.sink();
   }
   segment_sums_.clear();
-  for (std::size_t segment = 0; segment + 1 < boundaries_.size() && boundaries_[segment] < step;
-       ++segment) {
+  for (std::size_t segment = 0;
+       segment + 1 < boundaries_.size() && boundaries_[segment] < num_places; ++segment) {
     segment_sums_.push_back(sums_.row(segment * kRowsAtOnce + row));
   }
 }
 
 // With N and W the sums of weighted values and of weights over the kept or the missing tokens,
 // |o - o'| W_kept = |N_kept - W_kept o| = |N_missing - W_missing o|.
-void FewBudgetsDifferences::compute_row(int row, int step, double total,
+void FewBudgetsDifferences::compute_row(int row, int num_places, double total,
                                         std::span<const StepDoubles> missing) {
-  const auto count = std::lower_bound(budgets_.begin(), budgets_.end(), step) - budgets_.begin();
+  const auto count =
+      std::lower_bound(budgets_.begin(), budgets_.end(), num_places) - budgets_.begin();
   const auto keeps_half = [&](std::ptrdiff_t i) { return 2 * missing[i][row] <= total; };
   const auto note = [&](std::ptrdiff_t i, double weight) {
     squares_.row(budgets_[i])[row] =

@@ -2,14 +2,14 @@
 
 #include <memory>
 
-#include "sim/cache/budget_stack.h"
+#include "sim/cache/page_stack.h"
 #include "sim/curve/curve.h"
 #include "sim/curve/output_error_collector.h"
 
 namespace kvsim {
 
 /// In: the attention of a unit, step by step. Out: the Curve of one policy whose caches nest: a
-/// BudgetStack stands for the caches of all budgets.
+/// PageStack stands for the caches of all budgets.
 class NestedReplay {
  public:
   /// All arguments have to outlive the object. `values` are those of the unit; null without
@@ -31,11 +31,14 @@ class NestedReplay {
   void update_scores(int step, std::span<const float> full_attention);
   void record_evictions(int step);
 
+  int overflow(int step) const;
+
   const Unit& unit_;
+  Paging paging_;
   int prompt_;  // the steps before this one are not measured
   std::unique_ptr<Policy> policy_;
   Rules rules_;
-  BudgetStack stack_;
+  PageStack stack_;
   std::vector<std::int32_t> tokens_;             // 0 .. n - 1
   std::vector<TokenKind> kinds_;                 // per token, if the policy reads them
   std::vector<std::span<const float>> queries_;  // of the step, if the policy reads them
@@ -47,7 +50,8 @@ class NestedReplay {
   std::vector<std::int32_t> pivotal_;  // number of pivotal tokens
   OutputErrorCollector errors_;
   Curve curve_;
-  std::vector<std::int32_t> place_;  // per token, from 1; 0: not in the stack. Empty: no schedules
+  std::vector<std::int32_t> place_;  // per token: its page's, from 1; 0: not in the stack. Empty:
+                                     // no schedules
 };
 
 }  // namespace kvsim

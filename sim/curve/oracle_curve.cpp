@@ -4,6 +4,7 @@
 
 #include "policies/registry/standard_policies.h"
 #include "sim/attention/attention_blocks.h"
+#include "sim/protocol/budget.h"
 #include "sim/replay/planner.h"
 
 namespace kvsim {
@@ -12,15 +13,14 @@ namespace {
 /// Sums the attention to each token, and subtracts per budget what it received while in the cache.
 class ScheduleLosses {
  public:
-  explicit ScheduleLosses(std::span<const Plan> plans) : plans_(plans) {
-    const std::size_t n = plans.size();
+  ScheduleLosses(std::span<const Plan> plans, std::size_t n) : plans_(plans) {
     attention_.assign(n, 0);
     accesses_.assign(n, 0);
-    attention_before_eviction_.assign(n, 0);
-    accesses_before_eviction_.assign(n, 0);
-    next_evicted_.assign(n, 0);
-    evicted_.resize(n);
-    for (std::size_t i = 0; i < n; ++i) {
+    attention_before_eviction_.assign(plans.size(), 0);
+    accesses_before_eviction_.assign(plans.size(), 0);
+    next_evicted_.assign(plans.size(), 0);
+    evicted_.resize(plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
       const Schedule& schedule = plans[i].schedule;
       std::vector<std::int32_t>& tokens = evicted_[i];
       for (std::size_t token = 0; token < n; ++token) {
@@ -83,7 +83,9 @@ void add_errors(const Unit& unit, std::span<const Plan> plans, const CurveOption
                 const Backend& backend, Curve& curve) {
   std::vector<Configuration> configurations;
   for (const int budget : options.error_budgets) {
-    configurations.push_back({scheduled(), budget, {}, {plans[budget - 1].schedule}});
+    const auto at = std::lower_bound(curve.budgets.begin(), curve.budgets.end(), budget);
+    const Plan& plan = plans[static_cast<std::size_t>(at - curve.budgets.begin())];
+    configurations.push_back({scheduled(), budget, {}, {plan.schedule}});
   }
   if (configurations.empty()) return;
   const ReplayOptions replay_options{
@@ -109,8 +111,9 @@ Curve oracle_curve(const Unit& unit, const Spec& oracle, const CurveOptions& opt
     plans = planner->plan_every_budget(future);
   }
   const int prompt = options.protocol.first_measured(unit.prompt_length);
-  ScheduleLosses losses(plans);
+  ScheduleLosses losses(plans, static_cast<std::size_t>(unit.num_tokens()));
   Curve curve;
+  curve.budgets = every_budget(options.protocol, unit.num_tokens());
   curve.steps = unit.num_tokens() - prompt;
   for_each_block(unit, unit.num_tokens(), backend, [&](const AttentionBlock& block) {
     for (int row = 0; row < block.num_steps; ++row) {

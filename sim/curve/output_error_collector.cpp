@@ -27,9 +27,11 @@ double norm_of(const HeadAttention& head, int row) {
 }  // namespace
 
 OutputErrorCollector::OutputErrorCollector(const Unit& unit, const MeanCentredValues* values,
-                                           const std::vector<int>& budgets, int first_measured)
+                                           const std::vector<int>& budgets, int first_measured,
+                                           const Paging& paging)
     : values_(values),
       budgets_(budgets),
+      paging_(paging),
       records_(budgets.size()),
       exact_differences_(unit, budgets) {
   if (budgets.empty()) return;
@@ -48,17 +50,16 @@ OutputErrorCollector::OutputErrorCollector(const Unit& unit, const MeanCentredVa
 }
 
 void OutputErrorCollector::add(const AttentionBlock& block, int row, int head,
-                               std::span<const std::int32_t> order, std::span<const float> weight) {
-  if (budgets_.empty()) return;
-  if (!has_steps_) ordered_.reset(block);
+                               const StackOrder& step) {
+  if (num_incomplete(block.first_step + block.num_steps - 1) == 0) return;
+  if (!has_steps_) ordered_.reset(block, num_places(block.first_step + block.num_steps));
   has_steps_ = true;
-  ordered_.add(row, head, order, weight);
+  ordered_.add(row, head, step);
 }
 
 void OutputErrorCollector::finish_block(AttentionBlock& block) {
   if (!has_steps_) return;
   has_steps_ = false;
-  if (num_incomplete(block.first_step + block.num_steps - 1) == 0) return;
   ordered_.transpose();
   for (int head = 0; head < static_cast<int>(block.heads.size()); ++head) {
     sum_weights(block, head);
@@ -69,10 +70,15 @@ void OutputErrorCollector::finish_block(AttentionBlock& block) {
   }
 }
 
-/// How many budgets, smallest first, miss a token at a step: those below its number of earlier
-/// tokens.
+/// The places of so many tokens: whole pages.
+int OutputErrorCollector::num_places(int num_tokens) const {
+  return paging_.pages_for(num_tokens) * paging_.size;
+}
+
+/// How many budgets, smallest first, miss a token at a step: those below the number of places of
+/// its earlier tokens.
 std::size_t OutputErrorCollector::num_incomplete(int step) const {
-  return std::lower_bound(budgets_.begin(), budgets_.end(), step) - budgets_.begin();
+  return std::lower_bound(budgets_.begin(), budgets_.end(), num_places(step)) - budgets_.begin();
 }
 
 void OutputErrorCollector::sum_weights(const AttentionBlock& block, int index) {
@@ -86,9 +92,9 @@ void OutputErrorCollector::sum_weights(const AttentionBlock& block, int index) {
     weights_.total[row] = head.weight_sum[row];
   }
   const AlignedRows& weight = ordered_.heads[index].weight_by_place;
-  int end = block.first_step + block.num_steps;
+  int end = ordered_.num_places();
   find_half_budgets(weight.row(0), end, weights_);
-  missing_weight_.resize(num_incomplete(end - 1));
+  missing_weight_.resize(num_incomplete(block.first_step + block.num_steps - 1));
   missing_squares_.resize(missing_weight_.size());
   StepDoubles missing{};
   StepDoubles squares{};
@@ -122,13 +128,7 @@ void OutputErrorCollector::recompute_inaccurate(const AttentionBlock& block, int
   std::size_t low = 0;
   while (low < count && weights_.total[row] - missing_weight_[low][row] < kMinWeightSum) ++low;
   if (inaccurate_[row] == 0 && low == 0) return;
-  const auto& order = ordered_.order[row];
-  const StepInStackOrder ordered{block.heads[index],
-                                 index,
-                                 row,
-                                 step,
-                                 order,
-                                 {ordered_.heads[index].weight.row(row).data(), order.size()}};
+  const StepInStackOrder ordered{block.heads[index], index, row, step, ordered_.step(row, index)};
   const auto differences = inaccurate_[row] != 0
                                ? exact_differences_.compute(ordered, count)
                                : exact_differences_.compute_rescaled(ordered, low);

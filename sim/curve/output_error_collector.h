@@ -20,12 +20,10 @@ class OutputErrorCollector {
   /// `unit` and `values` have to outlive the object. `budgets` are ascending; if empty, the object
   /// does nothing, and `values` may be null.
   OutputErrorCollector(const Unit& unit, const MeanCentredValues* values,
-                       const std::vector<int>& budgets, int first_measured);
+                       const std::vector<int>& budgets, int first_measured, const Paging& paging);
 
-  /// One measured step of a query head: the earlier tokens in the order of a BudgetStack, [step],
-  /// and their exp(l - max l). Call it for the heads of a step in order.
-  void add(const AttentionBlock& block, int row, int head, std::span<const std::int32_t> order,
-           std::span<const float> weight);
+  /// One measured step of a query head. Call it for the heads of a step in order.
+  void add(const AttentionBlock& block, int row, int head, const StackOrder& step);
 
   /// After the last step of a block. If all_budgets_are_cheaper(budgets) the block must have its
   /// outputs; else this sets them.
@@ -45,10 +43,12 @@ class OutputErrorCollector {
   void compute_differences(const AttentionBlock& block, int index);
   void recompute_inaccurate(const AttentionBlock& block, int index, int row);
   void record_errors(const AttentionBlock& block, int index);
+  int num_places(int num_tokens) const;
   std::size_t num_incomplete(int step) const;
 
   const MeanCentredValues* values_;
   std::vector<int> budgets_;
+  Paging paging_;
   std::vector<Record> records_;  // parallel to the budgets
   BlockInStackOrder ordered_;
   bool has_steps_ = false;  // of the current block

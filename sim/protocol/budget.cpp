@@ -37,4 +37,14 @@ void check_budget(const Protocol& protocol, int budget) {
                   budget, paging.size, least, nearest));
 }
 
+std::vector<int> every_budget(const Protocol& protocol, int num_tokens) {
+  const Paging& paging = protocol.paging;
+  const int least = paging.is_by_token() ? 1 : kLeastPages;
+  std::vector<int> budgets;
+  for (int pages = least; pages <= std::max(least, paging.pages_for(num_tokens)); ++pages) {
+    budgets.push_back(pages * paging.size);
+  }
+  return budgets;
+}
+
 }  // namespace kvsim

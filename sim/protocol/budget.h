@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "sim/base/amount.h"
 #include "sim/protocol/protocol.h"
 
@@ -12,5 +14,9 @@ int budget_of(const Amount& amount, const Protocol& protocol, int num_tokens, in
 /// Throws UsageError unless a cache of pages can have this budget: a multiple of the page, of at
 /// least two pages.
 void check_budget(const Protocol& protocol, int budget);
+
+/// The budgets that a text of so many tokens can have, ascending: 1 .. num_tokens; of pages, the
+/// multiples of the page from two pages on, up to the least that holds the text.
+std::vector<int> every_budget(const Protocol& protocol, int num_tokens);
 
 }  // namespace kvsim

@@ -1,13 +1,13 @@
 #include "sim/replay/planner.h"
 
-#include <numeric>
 #include <stdexcept>
+
+#include "sim/protocol/budget.h"
 
 namespace kvsim {
 
 std::vector<Plan> Planner::plan_every_budget(const Future& head) const {
-  std::vector<int> budgets(head.num_tokens());
-  std::iota(budgets.begin(), budgets.end(), 1);
+  const std::vector<int> budgets = every_budget(head.protocol(), head.num_tokens());
   return plan({&head, 1}, {&budgets, 1}).front();
 }
 

@@ -32,7 +32,7 @@ class Planner {
   virtual std::vector<std::vector<Plan>> plan(std::span<const Future> layer,
                                               std::span<const std::vector<int>> budgets) const = 0;
 
-  /// The plans of budgets 1 .. n for a unit alone; proofs may be left out.
+  /// The plans of every_budget() for a unit alone; proofs may be left out.
   virtual std::vector<Plan> plan_every_budget(const Future& head) const;
 
   /// One plan per budget for all units of a layer together, which keep the same tokens: the least

@@ -16,7 +16,7 @@ TableSchema curve_schema() {
        result_column("layer", "0-based"),
        result_column("kv_head", "0-based within the layer"),
        result_column("policy", "spec with all its parameters"),
-       result_column("budget", "most tokens kept, 1 .. n"),
+       result_column("budget", "most tokens kept, 1 .. n; of pages of P tokens 2 P, 3 P, .."),
        result_column("mode", "stream or prefill"),
        result_column("seed", "of random choices"),
        result_column("trace", "the file, as it was named"),

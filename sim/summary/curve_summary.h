@@ -11,7 +11,7 @@ namespace kvsim {
 /// per policy.
 class CurveSummary {
  public:
-  void add(const PlannedUnit& unit, const std::vector<Curve>& curves);
+  void add(const CurvePlan& plan, const PlannedUnit& unit, const std::vector<Curve>& curves);
   void write(std::ostream& out, const CurvePlan& plan) const;
 
  private:

@@ -12,24 +12,23 @@ constexpr std::size_t kColumns = 28;
 }  // namespace
 
 std::vector<std::vector<Value>> curve_rows(const Curve& curve, const CurveLabels& labels) {
-  const auto num_tokens = static_cast<std::int64_t>(curve.attention_loss.size());
   std::vector<std::vector<Value>> rows;
-  rows.reserve(curve.attention_loss.size());
-  for (std::int64_t budget = 1; budget <= num_tokens; ++budget) {
-    const double loss = curve.attention_loss[budget - 1];
-    const std::int64_t misses = curve.token_misses[budget - 1];
+  rows.reserve(curve.budgets.size());
+  for (std::size_t i = 0; i < curve.budgets.size(); ++i) {
+    const std::int64_t budget = curve.budgets[i];
+    const double loss = curve.attention_loss[i];
+    const std::int64_t misses = curve.token_misses[i];
     const auto accesses = static_cast<double>(curve.token_accesses);
     std::vector<Value>& row = rows.emplace_back();
     row.reserve(kColumns);
-    row.insert(
-        row.end(),
-        {Value(labels.trace_id), labels.unit.sequence, std::int64_t{labels.unit.layer},
-         std::int64_t{labels.unit.kv_head}, labels.policy, budget, labels.mode, labels.seed,
-         labels.trace, curve.steps, 1 - loss, loss,
-         accesses == 0 ? 0.0 : static_cast<double>(misses) / accesses, curve.token_accesses, misses,
-         // Once full, the cache stays at its budget: each further token evicts one.
-         num_tokens - budget, budget, budget * static_cast<std::int64_t>(labels.bytes_per_token)});
-    const auto found = curve.output_error.find(static_cast<int>(budget));
+    row.insert(row.end(),
+               {Value(labels.trace_id), labels.unit.sequence, std::int64_t{labels.unit.layer},
+                std::int64_t{labels.unit.kv_head}, labels.policy, budget, labels.mode, labels.seed,
+                labels.trace, curve.steps, 1 - loss, loss,
+                accesses == 0 ? 0.0 : static_cast<double>(misses) / accesses, curve.token_accesses,
+                misses, curve.evictions[i], curve.peak_tokens[i],
+                curve.peak_tokens[i] * static_cast<std::int64_t>(labels.bytes_per_token)});
+    const auto found = curve.output_error.find(curve.budgets[i]);
     if (found == curve.output_error.end()) {
       row.insert(row.end(), 6, std::monostate());
     } else {

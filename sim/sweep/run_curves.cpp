@@ -6,6 +6,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/kernels/attention_kernels.h"
+#include "sim/protocol/budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/regret.h"
 #include "sim/sweep/curve_table.h"
@@ -20,8 +21,7 @@ namespace {
 /// The budgets with output errors.
 std::vector<int> errors_of(const CurvePlan& plan, const PlannedUnit& planned) {
   const SelectedUnit& unit = planned.unit;
-  const Protocol& protocol = plan.sweep.request.protocol;
-  return plan.errors.of(unit.num_tokens, protocol.base(unit.num_tokens, unit.prompt_length));
+  return plan.errors.of(plan.sweep.request.protocol, unit.num_tokens, unit.prompt_length);
 }
 
 ReplayShape replay_shape(const CurvePlan& plan, const PlannedUnit& planned) {
@@ -43,20 +43,28 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   std::size_t errors = 0;
   const auto budgets = errors_of(plan, planned);
   const int first = request.protocol.first_measured(planned.unit.prompt_length);
-  for (const int budget : budgets) errors += (n - std::max(budget, first)) * group * sizeof(float);
+  for (const int budget : budgets) {
+    const int steps = planned.unit.num_tokens - std::max(budget, first);
+    errors += static_cast<std::size_t>(std::max(0, steps)) * group * sizeof(float);
+  }
+  // Sums per place, of which pages that are longer than the text have more than it has tokens.
+  const Paging& paging = request.protocol.paging;
+  errors += (paging.pages_for(planned.unit.num_tokens) * paging.size - n) *
+            (sizeof(double) + sizeof(std::int32_t));
   // Values, and per policy a block's orders, weights and distances by place.
   const std::size_t values = budgets.empty() ? 0 : n * shape.value_dim * sizeof(float);
   if (!budgets.empty()) {
     errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
   }
   // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
-  const std::size_t plans = shape.oracles ? 16 * n * n : 0;
+  const std::size_t num_budgets = every_budget(request.protocol, planned.unit.num_tokens).size();
+  const std::size_t plans = shape.oracles ? 16 * n * num_budgets : 0;
   // Rows are made when the curves are there.
   constexpr std::size_t kBytesPerRow = 1600;
   const std::size_t read = read_memory(shape);
   const std::size_t work =
       replay_memory(shape) - read + values + plans + request.policies.size() * errors;
-  return read + std::max(work, request.policies.size() * n * kBytesPerRow);
+  return read + std::max(work, request.policies.size() * num_budgets * kBytesPerRow);
 }
 
 std::vector<std::vector<Value>> rows_of(const CurvePlan& plan, const PlannedUnit& planned,
@@ -128,10 +136,8 @@ CurvePlan plan_curves(SweepRequest request, ErrorBudgets errors) {
   check_evicts_every_step(request.protocol,
                           "between its evictions a cache may hold tokens that a larger budget has "
                           "evicted, so budgets cannot be followed all at once; use kvsim sweep");
-  check_evicts_by_token(request.protocol,
-                        "a curve has a row per number of tokens, and caches of pages have few of "
-                        "these budgets; use kvsim sweep");
   for (const Spec& policy : request.policies) check_has_curve(policy);
+  errors.check(request.protocol);
   request.budgets = {Amount::parse("1.0", "budget")};
   const Shard shard = std::exchange(request.shard, {});
   CurvePlan plan{plan_sweep(std::move(request)), std::move(errors)};

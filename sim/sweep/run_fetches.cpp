@@ -69,7 +69,7 @@ std::size_t unit_memory(const FetchPlan& plan, const PlannedUnit& planned) {
         selector.attended() ? static_cast<std::size_t>(*selector.attended() / selector.page())
                             : pages / 2;
     constexpr std::size_t kBytesPerRow = 1600;
-    memory += sizes * (std::min(chosen, pages) * sizeof(std::int64_t) +
+    memory += sizes * (std::min(chosen, pages) * sizeof(std::int32_t) +
                        plan.fetch.replace.size() * kBytesPerRow);
   }
   return memory;

@@ -53,14 +53,13 @@ std::size_t MissCounts::first_of_at_least(int size) const {
 
 void MissCounts::add_range(std::size_t first, std::size_t end, std::size_t misses) {
   if (changes_.size() < misses) changes_.resize(misses);
-  std::vector<std::int64_t>& changes = changes_[misses - 1];
+  std::vector<std::int32_t>& changes = changes_[misses - 1];
   if (changes.empty()) changes.resize(sizes_.size() + 1);
   ++changes[first];
   --changes[end];
 }
 
-void MissCounts::add_nested(std::vector<int>& needed) {
-  std::sort(needed.begin(), needed.end());
+void MissCounts::add_nested(std::span<const int> needed) {
   std::size_t first = 0;
   for (std::size_t hits = 0; hits < needed.size() && first < sizes_.size(); ++hits) {
     const std::size_t end = first_of_at_least(needed[hits]);

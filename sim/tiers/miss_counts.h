@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kvsim {
@@ -13,7 +14,7 @@ struct Misses {
   std::int64_t max = 0;
 };
 
-/// Counts how many steps have how many misses, for caches of several sizes. Takes 8 bytes per size
+/// Counts how many steps have how many misses, for caches of several sizes. Takes 4 bytes per size
 /// and number of misses.
 class MissCounts {
  public:
@@ -23,8 +24,8 @@ class MissCounts {
   const std::vector<int>& sizes() const { return sizes_; }
 
   /// Adds a step of caches that nest: each number in `needed` is the smallest size with which an
-  /// access hits. Sorts it.
-  void add_nested(std::vector<int>& needed);
+  /// access hits, ascending.
+  void add_nested(std::span<const int> needed);
 
   /// Adds a step of the cache of one size, by its index.
   void add(std::size_t size, int misses);
@@ -39,7 +40,7 @@ class MissCounts {
   std::vector<int> sizes_;
   std::vector<std::size_t> index_of_;  // per size up to the largest: the first size of at least it
   // Per number of misses and size: the number of steps, less that of the size before.
-  std::vector<std::vector<std::int64_t>> changes_;
+  std::vector<std::vector<std::int32_t>> changes_;
 };
 
 }  // namespace kvsim

@@ -1,6 +1,13 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/cli/program.h"
+#include "tests/cli/rows.h"
 #include "tests/support/temporary_folder.h"
 
 namespace kvsim::cli_test::curve_test {
@@ -47,6 +54,43 @@ TEST_CASE("cli: a curve does not depend on threads and is replaced by the next")
   };
   const std::string one = with_threads("1");
   CHECK(with_threads("2") == one);
+}
+
+TEST_CASE("cli: a curve of pages has the rows of a sweep at the budgets of pages") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> pages{"--policies", "all;optimal",  "--mode", "prefill", "--page",
+                                       "100",        "--page-score", "min",    "-q"};
+  const auto rows = [&](const char* table) {
+    const Ended ended =
+        run(folder.path(), {"export", "r.sqlite", "--table", table, "--format", "json"});
+    return nlohmann::json::parse(ended.out);
+  };
+  auto arguments = curve(pages);
+  arguments.insert(arguments.end(), {"--output-error", "all", "-o", "r.sqlite"});
+  const Ended ended = run(folder.path(), arguments);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, StartsWith("attention recall by budget, in percent of the tokens as whole "
+                                   "pages of 100; means over 2 units"));
+  const nlohmann::json of_curve = rows("curve");
+  std::set<std::string> policies;
+  for (const auto& row : of_curve) policies.insert(row["policy"].get<std::string>());
+  arguments[0] = "sweep";
+  *std::find(arguments.begin(), arguments.end(), "all;optimal") =
+      fmt::format("{}", fmt::join(policies, ";"));
+  *std::find(arguments.begin(), arguments.end(), "--output-error") = "--budgets";
+  *std::find(arguments.begin(), arguments.end(), "all") = "200,300,400,500,600";
+  CHECK(run(folder.path(), arguments).status == 0);
+  const nlohmann::json of_sweep = rows("replay");
+  REQUIRE(of_curve.size() == of_sweep.size());
+  CHECK(of_curve.size() == 2 * 5 * policies.size());
+  for (std::size_t i = 0; i < of_curve.size(); ++i) {
+    nlohmann::json same = of_sweep[i];
+    for (const auto& [column, value] : of_sweep[i].items()) {
+      if (!of_curve[i].contains(column)) same.erase(column);
+    }
+    CAPTURE(of_curve[i].dump(), same.dump());
+    CHECK(agree(of_curve[i], same));
+  }
 }
 
 TEST_CASE("cli: curve ends bad input with one line and the right status") {

@@ -6,43 +6,19 @@
 
 #include "policies/registry/registry.h"
 #include "sim/base/errors.h"
-#include "tests/support/compare.h"
+#include "tests/support/curves.h"
 #include "tests/support/nesting.h"
-#include "tests/support/variants.h"
 
 namespace kvsim::curve_test {
 
 using namespace test_support;
 using Catch::Contains;
 
-/// Every policy with a curve, with every parameter at every value that the tests know.
-std::vector<Spec> policies_to_try() {
-  std::vector<Spec> specs = policies_with_curves();
-  for (const char* text :
-       {"h2o:recent=0,score=full", "h2o:recent=7,score=full,precision=half",
-        "h2o:recent=1000,score=full", "h2o:recent=7,score=full,keep=light", "sink:sinks=0",
-        "sink:sinks=1000", "strided:stride=5", "fixed:block=8,summary=3", "optimal:recent=5"}) {
-    specs.emplace_back(text);
-  }
-  for (const Variant& variant : all_variants()) specs.push_back(variant.spec);
-  std::erase_if(specs,
-                [](const Spec& spec) { return !spec.nests() && !spec.plans_every_budget(); });
-  return each_once(specs);
-}
-
-Curve curve_of(const Unit& unit, const Spec& policy, CurveOptions options) {
-  options.seed = 1;
-  return curves_of(unit, std::vector{policy}, options, *make_cpu_backend()).front();
-}
-
 std::vector<int> every_budget(const Unit& unit) {
   std::vector<int> budgets(unit.num_tokens());
   std::iota(budgets.begin(), budgets.end(), 1);
   return budgets;
 }
-
-/// Whether two errors agree to 1e-5, or are both no larger than rounding.
-bool same_error(double a, double b) { return close(a, b, 1e-5, 1e-9); }
 
 TEST_CASE("caches nest wherever a policy declares it", "[curve]") {
   for (const NestingCase& c : nesting_cases()) {
@@ -86,6 +62,7 @@ TEST_CASE("a curve has the counts and the kept tokens of a replay at each budget
       const Curve curve =
           curve_of(c.unit, policy, {.protocol = {.mode = c.mode}, .schedules = true});
       const auto replays = replay_every_budget(c.unit, policy, c.mode);
+      REQUIRE(curve.budgets == every_budget(c.unit));
       REQUIRE(curve.attention_loss.size() == replays.size());
       for (std::size_t i = 0; i < replays.size(); ++i) {
         CAPTURE(c.name, policy.text(), i + 1);
@@ -94,19 +71,12 @@ TEST_CASE("a curve has the counts and the kept tokens of a replay at each budget
         REQUIRE(curve.steps == replayed.steps);
         REQUIRE(curve.token_accesses == replayed.token_accesses);
         REQUIRE(curve.token_misses[i] == replayed.token_misses);
+        REQUIRE(curve.evictions[i] == replayed.evictions);
+        REQUIRE(curve.peak_tokens[i] == replayed.peak_tokens);
         REQUIRE(close(curve.attention_loss[i], *replayed.attention_loss, 1e-9, 1e-12));
       }
     }
   }
-}
-
-void check_errors(const OutputErrors& errors, const Result& replayed) {
-  CHECK(same_error(errors.mean, *replayed.output_error_mean));
-  CHECK(same_error(errors.p50, *replayed.output_error_p50));
-  CHECK(same_error(errors.p95, *replayed.output_error_p95));
-  CHECK(same_error(errors.max, *replayed.output_error_max));
-  CHECK(same_error(errors.bound_mean, *replayed.bound_mean));
-  CHECK(errors.bound_violations == 0);
 }
 
 // Few budgets and many are computed by different classes.

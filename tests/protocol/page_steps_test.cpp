@@ -32,6 +32,14 @@ TEST_CASE("a number of tokens has to be a number of pages, at least two") {
   CHECK_THROWS_AS(check_budget({.paging = {.size = 4}}, 4), UsageError);
 }
 
+TEST_CASE("a text has budgets up to the least that holds it") {
+  using Budgets = std::vector<int>;
+  CHECK(every_budget({}, 3) == Budgets{1, 2, 3});
+  CHECK(every_budget({.paging = {.size = 4}}, 12) == Budgets{8, 12});
+  CHECK(every_budget({.paging = {.size = 4}}, 13) == Budgets{8, 12, 16});
+  CHECK(every_budget({.paging = {.size = 4}}, 1) == Budgets{8});
+}
+
 TEST_CASE("one page leaves each time that a page is begun") {
   const EvictionSteps steps(70, 0, {.paging = {.size = 16}});
   const std::vector<int> evictions = steps.num_evictions(32);

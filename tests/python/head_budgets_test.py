@@ -88,6 +88,7 @@ def test_in_prefill_mode_shares_are_of_the_prompt():
         (lambda frame: frame[frame.kv_head != 1], "expected curves of 1 layers x 3 KV heads"),
         (lambda frame: pd.concat([frame, frame.assign(policy="window")]), "policy: expected"),
         (lambda frame: pd.concat([frame, frame.assign(seed=1)]), "seed: expected curves of one"),
+        (lambda frame: frame.assign(mode="stream:page=4"), "token by token, found stream:page=4"),
     ],
 )
 def test_curves_that_are_not_one_models_are_refused(change, message):

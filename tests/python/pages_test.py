@@ -37,6 +37,22 @@ def test_rows_of_pages_have_a_mode_of_their_own():
         kvsim.sweep(SAMPLE, "subgen", 64, page=16, progress=False)
 
 
+@pytest.mark.parametrize("mode", ["stream", "prefill"])
+def test_a_curve_has_the_rows_of_a_sweep_at_every_budget_of_pages(mode):
+    how = dict(mode=mode, page=64, page_score="max", layers=1, progress=False)
+    policies = ["window", "h2o:recent=16,score=full", "optimal"]
+    curve = kvsim.curve(SAMPLE, policies, output_error="all", **how)
+    assert set(curve.budget) == set(range(128, 513, 64))
+    assert set(curve["mode"]) == {f"{mode}:page=64,page-score=max"}
+    sweep = kvsim.sweep(SAMPLE, policies, sorted(set(curve.budget)), **how)
+    key = ["sequence", "policy", "budget"]
+    curve, sweep = (frame.set_index(key).sort_index() for frame in (curve, sweep))
+    counts = ["evictions", "peak_tokens", "cache_bytes", "token_misses", "token_accesses", "steps"]
+    assert (curve[counts] == sweep[counts]).all(axis=None)
+    losses = ["attention_loss", "output_error_mean", "output_error_p95", "bound_mean"]
+    np.testing.assert_allclose(curve[losses], sweep[losses], rtol=2e-5, atol=1e-9)
+
+
 def test_a_trajectory_loses_whole_pages():
     result = kvsim.replay(
         SAMPLE, "tova", 64, sequence="copied-segment", layer=1, kv_head=0, page=16, page_score="max"

@@ -55,7 +55,8 @@ def head_budgets(
     utility), if each U is concave; a U that is not is replaced by its least concave majorant, as in
     the paper. Budgets are shares of the text, in prefill mode of the prompt, in steps of 1/1000;
     between budgets U is linear, from 0 at none. Raises UsageError for curves that are not those of
-    one policy, trace, mode and seed on all heads, and what opening the trace raises.
+    one policy, trace, mode and seed on all heads, or are of pages, and what opening the trace
+    raises.
     """
     frame = _curves_of(curves, policy, sequences)
     heads = _heads_of(frame, trace)
@@ -90,6 +91,12 @@ def _curves_of(
             if name not in set(frame.sequence):
                 raise UsageError(f"sequences: there is no curve of {name}")
         frame = frame[frame.sequence.isin(names)]
+    paged = [mode for mode in frame["mode"].unique() if "page=" in mode]
+    if paged:
+        raise UsageError(
+            f"mode: expected curves of caches that evict token by token, found {paged[0]}, whose "
+            "budgets are whole pages; make curves without page"
+        )
     for column in _KEY:
         found = [str(value) for value in frame[column].unique()]
         if len(found) != 1:

@@ -31,6 +31,8 @@ def curve(
 ) -> pd.DataFrame:
     """Every policy at every budget from 1 to the length of the text, in one pass per unit.
 
+    With page=P, at the budgets 2 P, 3 P, .. up to the least that holds the text.
+
     >>> frame = kvsim.curve(trace, policies=["window", "optimal"])
     >>> frame.groupby(["policy", "budget"]).attention_recall.mean().unstack(0).plot()
 

@@ -25,8 +25,7 @@ class ProtocolOptions(TypedDict, total=False):
     eviction_interval: int | str
     """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
     page: int
-    """P: caches evict whole pages of P tokens; budgets are multiples of P, of at least 2 P. Not for
-    curve."""
+    """P: caches evict whole pages of P tokens; budgets are multiples of P, of at least 2 P."""
     page_score: str
     """The score of a page from those of its tokens: mean, max or min."""
     every: int
