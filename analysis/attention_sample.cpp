@@ -1,8 +1,9 @@
 #include "analysis/attention_sample.h"
-#include "traces/unit_seed.h"
 
 #include <algorithm>
 #include <span>
+
+#include "traces/unit_seed.h"
 
 namespace kvsim {
 AttentionSample::AttentionSample(const Subject& subject, int size, int first_step)

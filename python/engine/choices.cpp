@@ -20,8 +20,8 @@ using namespace nb::literals;
 namespace kvsim::python {
 namespace {
 
-/// A dict per selector: its canonical text, its code, how many older tokens a step attends to (None:
-/// that depends on the text), and whether it samples.
+/// A dict per selector: its canonical text, its code, how many older tokens a step attends to
+/// (None: that depends on the text), and whether it samples.
 nb::list selector_specs(const Lists& select, std::optional<int> page) {
   nb::list found;
   for (const SelectorSpec& selector : parse_selectors(select, page)) {
@@ -75,16 +75,15 @@ nb::list choices(const Trace& trace, const Lists& select, const nb::dict& option
     const FetchPlan plan = plan_fetches(request_of({trace}, {}, {}, given, notes),
                                         {.selectors = parse_selectors(select), .choices = true});
     state.total = plan.sweep.units.size();
-    run_fetches(
-        plan, *backend, state.interrupted,
-        [&](const PlannedUnit& planned, const std::vector<Fetches>& fetches,
-            const std::vector<TableRows>&) {
-          for (std::size_t i = 0; i < fetches.size(); ++i) {
-            found.push_back(attended_of(fetches[i].choices, plan.fetch.selectors[i].text(),
-                                        planned.unit.name));
-          }
-          ++state.done;
-        });
+    run_fetches(plan, *backend, state.interrupted,
+                [&](const PlannedUnit& planned, const std::vector<Fetches>& fetches,
+                    const std::vector<TableRows>&) {
+                  for (std::size_t i = 0; i < fetches.size(); ++i) {
+                    found.push_back(attended_of(fetches[i].choices, plan.fetch.selectors[i].text(),
+                                                planned.unit.name));
+                  }
+                  ++state.done;
+                });
   });
   const auto key = [](const Attended& of) { return std::tie(of.select, of.layer, of.kv_head); };
   std::sort(found.begin(), found.end(),

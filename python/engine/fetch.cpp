@@ -11,6 +11,7 @@
 #include "sim/sweep/run_fetches.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -39,8 +40,10 @@ nb::tuple fetch(const std::vector<Trace>& traces, const Lists& select, const Lis
     const auto backend = choose_backend(given.device);
     const FetchPlan plan = plan_fetches(request_of(traces, {}, {}, given, notes),
                                         fetch_request(select, resident, replace, curve, page));
-    const std::string empty = note_of_empty_shard(plan.sweep);
-    if (!empty.empty()) notes.push_back(empty);
+    for (const std::string& note :
+         {note_of_empty_shard(plan.sweep), note_of_cut_layers(plan.sweep)}) {
+      if (!note.empty()) notes.push_back(note);
+    }
     tables.emplace(output_of(output, command, given), schemas_of(plan),
                    labels_of(plan.sweep, command, backend->device()));
     tables->keep_rows();

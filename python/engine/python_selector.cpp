@@ -41,13 +41,9 @@ void release_selectors() {
 
 void register_class_of_selectors(const nb::object& type, const std::string& name,
                                  const std::string& chooses, const std::string& source,
-                                 const std::string& code,
-                                 const std::vector<Declared>& parameters) {
-  SelectorInfo info{.name = name,
-                    .chooses = chooses,
-                    .source = source,
-                    .origin = "Python",
-                    .code = code};
+                                 const std::string& code, const std::vector<Declared>& parameters) {
+  SelectorInfo info{
+      .name = name, .chooses = chooses, .source = source, .origin = "Python", .code = code};
   for (const Declared& declared : parameters) info.params.push_back(selector_param_of(declared));
   auto* const of_type = new SelectorClass(type, name, info.params);
   selector_classes().push_back(of_type);

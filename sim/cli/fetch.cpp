@@ -11,6 +11,7 @@
 #include "sim/sweep/fetch_table.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/stored_sweep.h"
+#include "sim/sweep/whole_layers.h"
 
 namespace kvsim::cli {
 namespace {
@@ -102,7 +103,9 @@ int run_fetch(const Verb& verb, const std::vector<std::string>& arguments) {
                      labels_of(plan.sweep, output.command, backend->device()));
 
   const std::atomic<bool>& interrupted = catch_interrupts();
-  print_notes({note_of_shard(plan.sweep, "unit"), note_of_empty_shard(plan.sweep)}, *values);
+  print_notes({note_of_shard(plan.sweep, "unit"), note_of_empty_shard(plan.sweep),
+               note_of_cut_layers(plan.sweep)},
+              *values);
   if (values->count("quiet") == 0) announce(plan);
   Progress progress(plan.sweep.units.size(), "units", *values);
   FetchSummary summary;

@@ -40,8 +40,7 @@ std::vector<std::vector<const OutputDeltas*>> deltas_of(const Replays& replays) 
 }
 
 /// Gives each of the outcomes of a configuration, one per unit, the errors of its layer.
-void annotate(const LayerErrors& errors, std::size_t configuration,
-              std::span<Outcome> outcomes) {
+void annotate(const LayerErrors& errors, std::size_t configuration, std::span<Outcome> outcomes) {
   std::size_t begin = 0;
   for (std::size_t layer = 0; layer < errors.num_layers(); ++layer) {
     const std::span<const Unit> units = errors.units(layer);

@@ -72,7 +72,8 @@ TableSchema fetch_schema() {
        text_column("resident_request", "the size as it was asked for; NULL in a curve"),
        result_column("device", "that computed the attention"),
        result_column("kvsim_version", "of the program that wrote the row"),
-       result_column("policy_code", "a digest of the selector's code and the version of the engine's numbers")}};
+       result_column("policy_code",
+                     "a digest of the selector's code and the version of the engine's numbers")}};
 }
 
 }  // namespace kvsim

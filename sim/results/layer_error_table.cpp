@@ -73,11 +73,16 @@ TableSchema layer_error_schema() {
   using namespace ranges;
   return {
       "layer_error",
-      "the error of a layer's output under one policy at one budget, in absolute terms",
+      "the error of a layer's output under one policy at one budget, or one selector of kvsim "
+      "fetch, in absolute terms",
       "sim/results/README.md",
       {result_column("trace_id", "as in the table replay"), result_column("sequence", "the text"),
-       result_column("layer", "of the model"), result_column("policy", "canonical spec"),
-       result_column("budget", "tokens per KV head, as in the table replay"),
+       result_column("layer", "of the model"),
+       result_column("policy", "canonical spec; of kvsim fetch that of the selector"),
+       result_column(
+           "budget",
+           "tokens per KV head, as in the table replay; of a selector the most older tokens "
+           "that a step attends to"),
        result_column("mode", "as in the table replay"),
        result_column("seed", "as in the table replay"), result_column("steps", "measured steps"),
        real_column("projected_error",

@@ -58,8 +58,7 @@ void FetchSummary::add(const FetchPlan& plan, const PlannedUnit& unit,
     own.caches.clear();
     for (const Replacement replacement : plan.fetch.replace) {
       for (const int percent : kFetchPercents) {
-        own.caches.push_back(
-            at_percent(of_selector, replacement, percent, unit.unit.num_tokens));
+        own.caches.push_back(at_percent(of_selector, replacement, percent, unit.unit.num_tokens));
       }
     }
   }

@@ -55,8 +55,8 @@ std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLa
 }
 
 std::vector<Value> selected_layer_row(const ProjectedError& error, const SelectorSpec& selector,
-                                      const FetchLabels& labels, std::int64_t steps,
-                                      int num_tokens, int num_layers) {
+                                      const FetchLabels& labels, std::int64_t steps, int num_tokens,
+                                      int num_layers) {
   const std::optional<int> attended = selector.attended();
   Result row;
   row.trace_id = labels.trace_id;

@@ -31,7 +31,7 @@ std::vector<std::vector<Value>> fetch_rows(const Fetches& fetches, const FetchLa
 /// layer_error_schema(): `policy` is the selector, `budget` the most older tokens that a step
 /// attends to, those of the whole text if their number is not fixed.
 std::vector<Value> selected_layer_row(const ProjectedError& error, const SelectorSpec& selector,
-                                      const FetchLabels& labels, std::int64_t steps,
-                                      int num_tokens, int num_layers);
+                                      const FetchLabels& labels, std::int64_t steps, int num_tokens,
+                                      int num_layers);
 
 }  // namespace kvsim

@@ -54,9 +54,25 @@ std::size_t most_accesses(const SelectorSpec& selector, const PlannedUnit& plann
   return std::min(all, tokens * (static_cast<std::size_t>(*selector.attended()) / page));
 }
 
-std::size_t unit_memory(const FetchPlan& plan, const PlannedUnit& planned) {
+/// Whether its layer has a row in the table `layer_error`.
+bool has_layer_error(const FetchPlan& plan, const PlannedUnit& planned) {
+  return planned.in_whole_layer && !plan.fetch.choices &&
+         layer_info(plan.sweep.traces[planned.trace], planned.unit.name).hidden > 0;
+}
+
+ReplayShape replay_shape(const FetchPlan& plan, const PlannedUnit& planned) {
   ReplayShape shape = shape_of(planned.unit);
+  shape.configurations = plan.fetch.selectors.size();
   shape.needs_outputs = true;
+  if (has_layer_error(plan, planned)) {
+    const LayerInfo& layer = layer_info(plan.sweep.traces[planned.trace], planned.unit.name);
+    shape.hidden = static_cast<std::size_t>(layer.hidden);
+  }
+  return shape;
+}
+
+std::size_t unit_memory(const FetchPlan& plan, const PlannedUnit& planned) {
+  const ReplayShape shape = replay_shape(plan, planned);
   std::size_t memory = replay_memory(shape);
   for (const SelectorSpec& selector : plan.fetch.selectors) {
     // Pages, their next accesses and masses; page sums of each step of a block; keys by component.
@@ -119,19 +135,18 @@ std::vector<std::vector<Value>> layer_rows(const FetchPlan& plan, const PlannedU
   std::vector<std::vector<Value>> rows;
   for (std::size_t i = 0; i < found.errors.size(); ++i) {
     if (!found.errors[i]) continue;
-    rows.push_back(selected_layer_row(*found.errors[i], plan.fetch.selectors[i],
-                                      labels_of(plan, planned, i, device),
-                                      found.units.back()[i].quality.steps,
-                                      planned.unit.num_tokens, num_layers));
+    rows.push_back(selected_layer_row(
+        *found.errors[i], plan.fetch.selectors[i], labels_of(plan, planned, i, device),
+        found.units.back()[i].quality.steps, planned.unit.num_tokens, num_layers));
   }
   return rows;
 }
 
 /// Units that are worked on together: all of a layer with an error of its own, or one.
-std::vector<std::span<const PlannedUnit>> layers_of(const SweepPlan& plan) {
-  const std::span<const PlannedUnit> units(plan.units);
-  const auto is_same = [](const PlannedUnit& a, const PlannedUnit& b) {
-    return a.in_whole_layer && b.in_whole_layer && a.trace == b.trace &&
+std::vector<std::span<const PlannedUnit>> layers_of(const FetchPlan& plan) {
+  const std::span<const PlannedUnit> units(plan.sweep.units);
+  const auto is_same = [&](const PlannedUnit& a, const PlannedUnit& b) {
+    return has_layer_error(plan, a) && has_layer_error(plan, b) && a.trace == b.trace &&
            a.unit.name.layer == b.unit.name.layer && a.unit.name.sequence == b.unit.name.sequence;
   };
   std::vector<std::span<const PlannedUnit>> layers;
@@ -147,7 +162,7 @@ std::vector<std::span<const PlannedUnit>> layers_of(const SweepPlan& plan) {
 }  // namespace
 
 std::size_t FetchPlan::memory_bytes() const {
-  const std::vector<std::span<const PlannedUnit>> layers = layers_of(sweep);
+  const std::vector<std::span<const PlannedUnit>> layers = layers_of(*this);
   std::size_t largest = 0;
   std::size_t ahead = 0;
   for (const std::span<const PlannedUnit> layer : layers) {
@@ -155,7 +170,7 @@ std::size_t FetchPlan::memory_bytes() const {
     std::size_t read = 0;
     for (const PlannedUnit& unit : layer) {
       work += unit_memory(*this, unit);
-      read += read_memory(shape_of(unit.unit));
+      read += read_memory(replay_shape(*this, unit));
     }
     largest = std::max(largest, work);
     ahead = std::max(ahead, read);
@@ -183,11 +198,8 @@ FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch) {
 
 std::vector<TableSchema> schemas_of(const FetchPlan& plan) {
   std::vector<TableSchema> schemas{fetch_schema()};
-  const auto has_error = [&](const PlannedUnit& unit) {
-    return unit.in_whole_layer &&
-           layer_info(plan.sweep.traces[unit.trace], unit.unit.name).hidden > 0;
-  };
-  if (std::any_of(plan.sweep.units.begin(), plan.sweep.units.end(), has_error)) {
+  if (std::any_of(plan.sweep.units.begin(), plan.sweep.units.end(),
+                  [&](const PlannedUnit& unit) { return has_layer_error(plan, unit); })) {
     schemas.push_back(layer_error_schema());
   }
   return schemas;
@@ -197,7 +209,7 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
                  const std::atomic<bool>& interrupted, const FetchesFinished& finished) {
   const SweepRequest& request = plan.sweep.request;
   const std::vector<TableSchema> schemas = schemas_of(plan);
-  const std::vector<std::span<const PlannedUnit>> layers = layers_of(plan.sweep);
+  const std::vector<std::span<const PlannedUnit>> layers = layers_of(plan);
   const FetchOptions options{.protocol = request.protocol,
                              .resident = plan.fetch.resident,
                              .replace = plan.fetch.replace,
@@ -209,13 +221,14 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
   const auto read = [&](std::size_t i) {
     std::vector<Unit> units;
     for (const PlannedUnit& planned : layers[i]) {
-      units.push_back(plan.sweep.traces[planned.trace].read_unit(planned.unit.name));
+      const UnitParts parts{.gradients = false, .projection = has_layer_error(plan, planned)};
+      units.push_back(plan.sweep.traces[planned.trace].read_unit(planned.unit.name, parts));
     }
     return units;
   };
   const auto follow = [&](std::size_t i, const std::vector<Unit>& units) {
     const std::span<const PlannedUnit> layer = layers[i];
-    const LayerFetches found = fetches_of(units, layer.front().in_whole_layer,
+    const LayerFetches found = fetches_of(units, has_layer_error(plan, layer.front()),
                                           plan.fetch.selectors, options, backend);
     const std::lock_guard<std::mutex> lock(reporting);
     for (std::size_t unit = 0; unit < units.size(); ++unit) {
@@ -224,9 +237,9 @@ void run_fetches(const FetchPlan& plan, const Backend& backend,
           {&schemas[0], rows_of(plan, layer[unit], found.units[unit], backend.device())});
       if (schemas.size() > 1) {
         const bool is_last = unit + 1 == units.size();
-        tables.push_back(
-            {&schemas[1], is_last ? layer_rows(plan, layer[unit], found, backend.device())
-                                  : std::vector<std::vector<Value>>()});
+        tables.push_back({&schemas[1], is_last
+                                           ? layer_rows(plan, layer[unit], found, backend.device())
+                                           : std::vector<std::vector<Value>>()});
       }
       finished(layer[unit], found.units[unit], tables);
     }

@@ -13,7 +13,7 @@ struct FetchRequest {
   std::vector<SelectorSpec> selectors;
   std::vector<Amount> resident;  ///< shares are of the sequence in stream mode, else of the prompt
   std::vector<Replacement> replace;
-  bool curve = false;  ///< every size, in place of `resident`; only `lru` and `belady`
+  bool curve = false;    ///< every size, in place of `resident`; only `lru` and `belady`
   bool choices = false;  ///< in place of sizes: what is chosen, Fetches::choices, without rows
 };
 
@@ -27,12 +27,12 @@ struct FetchPlan {
 };
 
 /// Opens the traces and lists the units. Throws UsageError for an empty list, for sizes together
-/// with a curve or, unless choices are asked for, neither of them, for a replacement without a curve, for a size that
-/// check_resident() refuses, and what plan_sweep() throws.
+/// with a curve or, unless choices are asked for, neither of them, for a replacement without a
+/// curve, for a size that check_resident() refuses, and what plan_sweep() throws.
 FetchPlan plan_fetches(SweepRequest request, FetchRequest fetch);
 
-/// The tables of its rows: `fetch`, and `layer_error` if a layer has all its KV heads and a recorded
-/// output projection.
+/// The tables of its rows: `fetch`, and `layer_error` if a layer has all its KV heads and a
+/// recorded output projection.
 std::vector<TableSchema> schemas_of(const FetchPlan& plan);
 
 /// Called with what was found on one unit, parallel to the selectors, and its rows, parallel to the

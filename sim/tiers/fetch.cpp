@@ -22,8 +22,8 @@ class UnitChoices {
               const FetchOptions& options, const Backend& backend)
       : unit_(unit, backend, {.mode = options.protocol.mode}),
         selectors_(selectors),
-        sums_mass_(std::count(options.replace.begin(), options.replace.end(),
-                              Replacement::mass) > 0) {
+        sums_mass_(std::count(options.replace.begin(), options.replace.end(), Replacement::mass) >
+                   0) {
     for (const SelectorSpec& selector : selectors) {
       followed_.push_back(std::make_unique<AttendedPages>(selector, unit_, sums_mass_,
                                                           unit_seed(options.seed, unit.name)));
@@ -83,6 +83,7 @@ std::string described(const UnitName& name) {
 std::vector<FetchedAt> replace_all(const PageChoices& choices,
                                    const std::vector<ResidentSize>& sizes,
                                    const FetchOptions& options, const std::string& where) {
+  if (sizes.empty()) return {};
   std::vector<int> places;
   for (const ResidentSize& size : sizes) places.push_back(size.places(choices.page));
   const auto misses_of = [&](Replacement replacement) {

@@ -64,7 +64,8 @@ struct SelectorInfo {
   /// element size; null: nothing, as it needs all keys and is no method for a device.
   std::function<std::int64_t(const Params& params, const Unit& unit)> summary_bytes = {};
 
-  /// The memory that it works in, in bytes per token, in addition to a copy of the keys; null: none.
+  /// The memory that it works in, in bytes per token, in addition to a copy of the keys; null:
+  /// none.
   std::function<std::size_t(const Params& params)> bytes_per_token = {};
 
   /// An estimate of the time that it takes per step, older token and query head, in nanoseconds of

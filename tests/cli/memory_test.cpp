@@ -71,6 +71,11 @@ TEST_CASE("cli: a sweep against the full attention takes about as much memory as
                  "--policies window;h2o --budgets 10% --threads 1");
 }
 
+TEST_CASE("cli: fetches of whole layers with projections take about as much memory as they say") {
+  check_on("--tokens 600 --query-heads 32 --kv-heads 8 --head-dim 128 --hidden 4096",
+           "fetch t.h5 -o r.sqlite --select quest:k=64;topk:k=64 --resident 50% --threads 1");
+}
+
 TEST_CASE("cli: what policies remember is in the memory that a sweep says it takes") {
   check_estimate("--tokens 8000 --query-heads 1 --kv-heads 1",
                  "--policies scissorhands;snapkv:window=200 --budgets 20%,40% --threads 1");

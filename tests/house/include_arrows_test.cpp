@@ -62,7 +62,7 @@ const std::vector<Room> kRooms = {
     {"sim/curve/", kBelowReplay + Folders{"sim/replay/"}},
     {"sim/tiers/",
      {"policies/interface/", "policies/parameters/", "sim/attention/", "sim/kernels/",
-      "sim/outputs/", "sim/protocol/", "traces/unit.h"}},
+      "sim/outputs/", "sim/protocol/", "traces/unit.h", "traces/unit_seed.h"}},
     {"sim/sweep/", kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/tiers/"}},
     {"sim/sweep/request/", kEngine},
     {"sim/running/", kEngine},

@@ -78,6 +78,17 @@ def test_texts_are_read_scored_and_kept(folder, texts, capsys):
     assert row["kl_mean"] == pytest.approx(kl, rel=1e-9) and row["kl_mean_difference"] is None
 
 
+def test_selectors_come_after_policies_in_the_order_in_which_they_are_named(folder, texts, capsys):
+    said = run(
+        capsys, folder, "--text", "story.txt", "--select", "topk:k=8;quest:k=8,page=4",
+        "--policies", "window", "--budgets", "8", "-o", "selected.sqlite", "--per-step",
+    )  # fmt: skip
+    names = [line.split()[0].partition(":")[0] for line in said.out.splitlines()[1:4]]
+    assert names == ["window", "topk", "quest"] and "differences to window" in said.out
+    steps = kvsim.closed_loop_steps("selected.sqlite")
+    assert steps.groupby("policy").step.nunique().to_list() == [28] * 3
+
+
 def test_a_file_is_one_text_named_after_it(folder, texts, capsys):
     said = run(
         capsys, folder, "--text", "story.txt", "--policies", "window;tova", "--budgets", "6",

@@ -62,6 +62,7 @@ def test_the_page_on_pages_has_what_the_table_says():
         for (mode, ending), cell in zip(kinds, cells):
             of = rows[(rows.name == name.strip("`") + ending) & (rows["mode"] == mode)]
             if cell == "the same":
+                assert of.empty
                 continue
             right = int(of.answers_right.sum())
             assert cell == f"{quoted(of.kl_mean, 3)}, {right}", (name, mode, ending)
@@ -72,14 +73,18 @@ def test_the_page_on_misses_has_what_the_table_says():
         index=["select", "resident", "sequence"], columns="replace", values="misses"
     )
     ratios = rows.div(rows.belady, axis=0)
+    hits = read("misses").query("replace == 'belady'")
+    hits = hits.groupby(["select", "resident"]).hit_rate.mean()
     found = cells_of("sim/tiers/misses.md", r"`(topk|quest|sparq):k")
     assert len(found) == 7
     specs = {spec: spec for spec in rows.index.get_level_values(0)}
     specs |= {"topk:k=64": "topk:k=64,page=1"}
     specs |= {f"quest:k={k}": f"quest:k={k},page=16" for k in (64, 128)}
     specs |= {"sparq:k=64,page=16,rank=16": "sparq:k=64,rank=16,page=16"}
-    for select, size, _, *cells in found:
-        of = ratios.loc[specs[select.strip("`")], int(size)]
+    for select, size, hit_rate, *cells in found:
+        at = specs[select.strip("`")], int(size)
+        of = ratios.loc[at]
+        assert hit_rate == f"{hits[at]:.3f}".removeprefix("0")
         for replacement, cell in zip(["lru", "clock", "fifo", "mass", "lfu"], cells):
             values = of[replacement]
             assert cell == quoted(values, 2 if values.mean() < 10 else 1), (select, replacement)

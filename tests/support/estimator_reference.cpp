@@ -1,9 +1,10 @@
 #include "tests/support/estimator_reference.h"
-#include "traces/unit_seed.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "traces/unit_seed.h"
 
 namespace kvsim::test_support {
 namespace {

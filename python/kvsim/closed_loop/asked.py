@@ -12,7 +12,7 @@ import torch
 
 from .. import _engine
 from ..errors import UsageError
-from ..model.decoder import require_decoder
+from ..model.decoder import model_name, require_decoder
 from ..model.loading import load_config, load_model, load_tokenizer
 from ..model.output_projection import has_projections
 from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
@@ -50,6 +50,20 @@ class Asked:
         evicting = plans_of(self.specs, self.refused, self.amounts, job, self.how)
         return evicting + selected_pages.plans_of(self.selectors, job, self.how)
 
+    def in_words(self, loop: str, shard: str, per_step: bool) -> str:
+        """The call that asks for it."""
+        words = {"policies": self.specs, "budgets": self.amounts, "loop": loop}
+        words |= self.how.options()
+        if self.selectors:
+            words["select"] = [flags["text"] for flags in self.selectors]
+        if shard:
+            words["shard"] = shard
+        if per_step:
+            words["per_step"] = True
+        arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
+        names = [job.name for job in self.jobs]
+        return f"kvsim.evaluate({model_name(self.model)!r}, {names}, {arguments})"
+
     @contextmanager
     def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:
         """The trace of a text, and what gives its logits with the full cache."""
@@ -81,7 +95,8 @@ def prepare(
     selectors = selected_pages.selectors(select, loop, how)
     if any(specs) != any(amounts) or not (any(specs) or selectors):
         raise UsageError(
-            "expected at least one policy and one budget, or a selector of pages, found none"
+            "expected at least one policy and one budget, or a selector of pages; found "
+            f"policies {specs}, budgets {amounts} and {len(selectors)} selectors"
         )
     refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
     inputs = input_texts(texts)

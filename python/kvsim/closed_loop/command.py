@@ -80,4 +80,6 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         print(printable(f"shard {index}/{count}: {there}; kvsim merge joins the parts"))
         return
     order = [flags["text"] for flags in _engine.specs(options.policies, options.allocate)]
+    if options.select:
+        order += [flags["text"] for flags in _engine.selector_specs(options.select, None)]
     print(printed(summary(frame, order), options.format), end="")

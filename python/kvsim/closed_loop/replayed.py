@@ -97,9 +97,13 @@ def batches(trace: Trace, job: Job, plans: list[Plan], how: How) -> list[list[Pl
     found: list[list[Plan]] = []
     numbers = 0
     for policy, at_budgets in of_policy.items():
-        # A policy that selects has up to its budget per step, a selector its own page in addition.
+        # A policy that selects has up to its budget per step, a selector a page in addition, which
+        # is no larger.
         most = max(plan.budget for plan in at_budgets)
-        width = 1 + (most if at_budgets[0].selects_pages or _selects(policy, how) else 0)
+        if at_budgets[0].selects_pages:
+            width = 2 * most
+        else:
+            width = 1 + (most if _selects(policy, how) else 0)
         more = len(at_budgets) * units * len(job.ids) * width
         if not found or numbers + more > MOST_NUMBERS:
             found.append([])

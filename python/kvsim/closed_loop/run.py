@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import UsageError
-from ..model.decoder import model_name
 from ..model.model_id import model_id
 from ..trace import Trace
 from ..verbs.options import check_scratch, protocol_from, warn_of
@@ -21,7 +20,7 @@ from .loops import How, Job, Plan
 from .replayed import KeptSets, batches, sweep_text, with_rows
 from .rows import Rows
 from .selected_pages import units_of
-from .shares import Share, share_of
+from .shares import share_of
 from .work import RECORD, REPLAY, ROW, Work, guessed_seconds
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def evaluate_as(
         announce(share.note)
     elif share.is_empty:
         warn_of([share.note])
-    command = command or _command_of(asked, share, loop, how, per_step)
+    command = command or asked.in_words(loop, share.shard, per_step)
     replayed = partial(_replayed, asked, output, force, command, scratch)
     with closing(Rows(output, digest, loop, how, force, scratch, per_step)) as rows:
         for job in asked.jobs:
@@ -180,19 +179,6 @@ def evaluate_as(
             _make(asked, share.jobs, rows, replayed, loop, tracker, check)
         rows.finish_run()
         return rows.asked()
-
-
-def _command_of(asked: Asked, share: Share, loop: str, how: How, per_step: bool) -> str:
-    words = {"policies": asked.specs, "budgets": asked.amounts, "loop": loop, **how.options()}
-    if asked.selectors:
-        words["select"] = [flags["text"] for flags in asked.selectors]
-    if share.shard:
-        words["shard"] = share.shard
-    if per_step:
-        words["per_step"] = True
-    arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
-    names = [job.name for job in asked.jobs]
-    return f"kvsim.evaluate({model_name(asked.model)!r}, {names}, {arguments})"
 
 
 def _tracker(progress: Any, report: Callable[..., object] | None, watch: Watch | None) -> Tracker:

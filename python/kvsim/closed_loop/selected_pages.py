@@ -22,9 +22,9 @@ def selectors(
     select: str | type | Sequence[str | type] | None, loop: str, how: How
 ) -> list[dict[str, object]]:
     """What the engine says of each. Raises UsageError for one that the loop cannot run."""
-    if select is None:
+    several = [select] if isinstance(select, (str, type)) else list(select or ())
+    if not several:
         return []
-    several = [select] if isinstance(select, (str, type)) else list(select)
     names = [selector_name(each) if isinstance(each, type) else each for each in several]
     found = _engine.selector_specs(names, None)
     if loop != "imposed":

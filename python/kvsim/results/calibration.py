@@ -135,8 +135,12 @@ def _fits(tables: Tables) -> dict[tuple[str, str], _Fit]:
     if "closed_loop" not in tables or "layer_error" not in tables:
         return {}
     found = {}
-    errors = tables["layer_error"]
-    for key, rows in tables["closed_loop"].groupby(["model_id", "mode"]):
+    errors, closed = tables["layer_error"], tables["closed_loop"]
+    if "fetch" in tables:  # selectors evict nothing, and are no policies to rank
+        selectors = tables["fetch"]["select"].unique()
+        errors = errors[~errors["policy"].isin(selectors)]
+        closed = closed[~closed["policy"].isin(selectors)]
+    for key, rows in closed.groupby(["model_id", "mode"]):
         loop = min(set(rows["loop"]), key=["imposed", "adaptive"].index)
         kl = rows[rows["loop"] == loop].set_index(_ROW)["kl_mean"]
         kl = kl[kl.between(_LEAST_KL, _MOST_KL)]

@@ -82,7 +82,7 @@ class Results:
             return (
                 "What would write it, from a trace that was recorded with --also "
                 "output_projection,output_score_grad: kvsim sweep TRACE --policies SPECS "
-                f"--budgets LIST -o {self.path}"
+                f"--budgets LIST -o {self.path}; of selectors: kvsim fetch"
             )
         if table == "sampled_interval":
             return (

@@ -30,8 +30,8 @@ its configuration decides about sliding windows, for example.
 """
 LIMITS = """
 The trace has the layers that attend; the others keep a state, convolve, or attend to images.
-Where `drop=True` keeps rows, masks hide what is evicted and no memory is saved. Without the
-rotation, `positions=slot` cannot be replayed.
+Where `drop=True` keeps rows under `tova`, masks hide what is evicted and no memory is saved.
+Without the rotation, `positions=slot` cannot be replayed.
 """
 NOT_TRIED = "Without kvsim, there is no small model of them that reads a text."
 FAILED = "An error that is no refusal, or a number that does not agree."

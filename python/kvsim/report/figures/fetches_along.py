@@ -38,8 +38,9 @@ def plan(found: Fetches) -> list[Plan]:
     steps = (shown.ends[-1] - shown.ends[0]) / (len(shown.ends) - 1)
     caption = (
         f"Sequence {shown.sequence}, layer {shown.layer}, KV head {shown.kv_head}, the one that "
-        f"fetches the most, with {shown.resident} tokens on the device, the least size: the mean "
-        f"over stretches of {steps:.3g} steps, counted from the trace on beginnings of the text. "
+        f"fetches the most, with {shown.resident} tokens on the device, the least size that most "
+        f"selectors have: the mean over stretches of {steps:.3g} steps, counted from the trace on "
+        "beginnings of the text. "
         "MIN is not shown, since what it fetches up to a step depends on what comes after it."
     )
     if left_out:

@@ -44,10 +44,19 @@ def family_of(select: str) -> Family:
     """`quest:k=64,page=16` is quest:page=16 at 64."""
     name, _, settings = select.partition(":")
     pairs = [setting.partition("=") for setting in settings.split(",") if setting]
-    amounts = [value for key, _, value in pairs if key in _SIZES]
-    kept = [f"{key}={value}" for key, _, value in pairs if key not in _SIZES]
-    amount = float(amounts[0]) if amounts else float("nan")
+    # A user's selector may mean something else by these letters.
+    sizes = [key for key, _, value in pairs if key in _SIZES and _is_number(value)][:1]
+    kept = [f"{key}={value}" for key, _, value in pairs if key not in sizes]
+    amount = next((float(value) for key, _, value in pairs if key in sizes), float("nan"))
     return Family(name, ":".join([name, ",".join(kept)]).rstrip(":"), amount)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def has_fetches(results: Results) -> bool:
