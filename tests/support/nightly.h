@@ -11,7 +11,7 @@ namespace kvsim::test_support {
 inline bool is_nightly() { return std::getenv("KVSIM_NIGHTLY") != nullptr; }
 
 /// Whether the sanitizers watch, which take several times as long: by day a test of every policy
-/// then takes each parameter at one value other than its default.
+/// then takes each parameter at one value other than its default, and few budgets and pages.
 inline bool is_watched() { return is_sanitized() && !is_nightly(); }
 
 /// `sample`, or `all` by night.
