@@ -59,7 +59,8 @@ void register_class_of_selectors(const nb::object& type, const std::string& name
 }  // namespace
 
 nb::object SelectorClass::make(const Params& params, const Unit& unit, std::uint64_t seed) const {
-  return policy_helper("make_selector")(type_, values_of(params, params_), seed, unit.scale);
+  return policy_helper("make_selector")(type_, values_of(params, params_), seed, unit.scale,
+                                        params.integer("page"));
 }
 
 std::int64_t SelectorClass::summary_bytes(const Params& params, const Unit& unit) const {
@@ -120,7 +121,7 @@ void PythonSelector::ask(const SelectorStep& step, std::vector<std::int32_t>& ch
   const auto dims = static_cast<std::size_t>(unit_.key.cols());
   if (objects_ == nullptr) {
     objects_ = std::make_unique<Objects>();
-    objects_->choose = type_.make(params_, unit_, seed_).attr("choose");
+    objects_->choose = type_.make(params_, unit_, seed_).attr("_step");
     objects_->key_rows = objects_->keys.reserve(static_cast<std::size_t>(unit_.num_tokens()), dims);
   }
   // Rows of later tokens stay 0: nobody sees the future.

@@ -77,6 +77,33 @@ def test_parameters_make_the_spec_and_the_page_is_one_in_any_case(trace):
     assert frame[frame["select"].str.contains("stride=2")].attended_mean.min() > 15
 
 
+@pytest.mark.parametrize("mode", ["stream", "prefill"])
+def test_every_page_is_summed_up_once_when_it_is_complete(trace, mode):
+    class Sums(kvsim.Selector):
+        """Quest, from summaries of pages."""
+
+        def __init__(self, k=8):
+            self.count, self.low, self.high = -(-k // 4), [], []
+
+        def end_page(self, keys):
+            assert keys.shape == (4, 8) and not keys.flags.writeable
+            self.low.append(keys.min(axis=0))
+            self.high.append(keys.max(axis=0))
+
+        def choose(self, step):
+            assert len(self.low) == len(step.pages) == step.index // 4
+            if not self.low:
+                return []
+            queries = step.queries[:, None, :].astype(float)
+            score = np.maximum(queries * self.low, queries * self.high).sum(axis=(0, 2))
+            return np.argsort(-score)[: self.count]
+
+    found = kvsim.fetch(trace, Sums, [12, "50%"], "lru", mode, page=4)
+    expected = kvsim.fetch(trace, "quest:k=8,page=4", [12, "50%"], "lru", mode)
+    columns = ["misses", "attention_recall", "output_error_sq", "resident"]
+    assert found[columns].equals(expected[columns])
+
+
 def test_a_step_shows_no_later_token_and_nothing_can_be_written(trace):
     class Looks(kvsim.Selector):
         def choose(self, step):

@@ -67,9 +67,22 @@ class Selector:
         """Returns the pages that the step attends to, out of `step.pages`, in any order."""
         raise NotImplementedError
 
+    def end_page(self, keys: np.ndarray) -> None:
+        """Called when a page is complete, in order and before the next step chooses: the place to
+        sum it up. `keys`: float32 [page, head_dim], those of its tokens."""
+
     def summary_bytes(self, num_tokens: int, head_dim: int, element_bytes: int) -> int:
         """What the device holds at the end of a text in order to choose, per KV head."""
         return 0
+
+    def _step(self, step: SelectorStep) -> Any:
+        """Ends the pages before that of the step, then chooses. The engine calls this method."""
+        page = self._page
+        while (self._ended + 1) * page <= step.index:
+            first = self._ended * page
+            self._ended += 1
+            self.end_page(step.keys[first : first + page])
+        return self.choose(step)
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -111,13 +124,15 @@ def selector_name(cls: type[Selector]) -> str:
     return cls.name
 
 
-def make_selector(cls: type[Selector], values: dict, seed: int, scale: float) -> Selector:
+def make_selector(
+    cls: type[Selector], values: dict, seed: int, scale: float, page: int
+) -> Selector:
     """Makes the object for one unit. The engine calls this function."""
     keywords = {p.name: p.value(values[p.name]) for p in cls._kvsim_parameters}
     if is_given_seed(cls):
         keywords["seed"] = seed
     selector = cls.__new__(cls)
-    selector.scale = scale
+    selector.scale, selector._page, selector._ended = scale, page, 0
     selector.__init__(**keywords)
     return selector
 
