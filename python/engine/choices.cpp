@@ -22,9 +22,9 @@ namespace {
 
 /// A dict per selector: its canonical text, its code, how many older tokens a step attends to
 /// (None: that depends on the text), and whether it samples.
-nb::list selector_specs(const Lists& select, std::optional<int> page) {
+nb::list selector_specs(const Lists& select) {
   nb::list found;
-  for (const SelectorSpec& selector : parse_selectors(select, page)) {
+  for (const SelectorSpec& selector : parse_selectors(select)) {
     nb::dict flags;
     flags["text"] = selector.text();
     flags["policy_code"] = selector_code(selector);
@@ -99,7 +99,7 @@ nb::list choices(const Trace& trace, const Lists& select, const nb::dict& option
 }  // namespace
 
 void bind_choices(nb::module_& module) {
-  module.def("selector_specs", &selector_specs, "select"_a, "page"_a.none());
+  module.def("selector_specs", &selector_specs, "select"_a);
   module.def("choices", &choices, "trace"_a, "select"_a, "options"_a, "progress"_a.none());
 }
 

@@ -40,9 +40,9 @@ std::vector<TableSchema> schemas_of(const FetchPlan& plan);
 using FetchesFinished = std::function<void(const PlannedUnit&, const std::vector<Fetches>&,
                                            const std::vector<TableRows>&)>;
 
-/// Computes the rows, layers in parallel. After a failure or an
-/// interruption no further unit begins; finished units have been reported. Then throws the failure
-/// of the first such layer, or Interrupted.
+/// Computes the rows, layers with an error of their own and other units in parallel. After a
+/// failure or an interruption nothing further begins; what is finished has been reported. Then
+/// throws the first failure, or Interrupted.
 void run_fetches(const FetchPlan& plan, const Backend& backend,
                  const std::atomic<bool>& interrupted, const FetchesFinished& finished);
 

@@ -66,14 +66,7 @@ TEST_CASE("a curve has the counts and the kept tokens of a replay at each budget
       REQUIRE(curve.attention_loss.size() == replays.size());
       for (std::size_t i = 0; i < replays.size(); ++i) {
         CAPTURE(c.name, policy.text(), i + 1);
-        const Result& replayed = replays[i].result;
-        REQUIRE(curve.evicted_after[i] == replays[i].trajectory.evicted_after);
-        REQUIRE(curve.steps == replayed.steps);
-        REQUIRE(curve.token_accesses == replayed.token_accesses);
-        REQUIRE(curve.token_misses[i] == replayed.token_misses);
-        REQUIRE(curve.evictions[i] == replayed.evictions);
-        REQUIRE(curve.peak_tokens[i] == replayed.peak_tokens);
-        REQUIRE(close(curve.attention_loss[i], *replayed.attention_loss, 1e-9, 1e-12));
+        require_counts(curve, i, replays[i]);
       }
     }
   }

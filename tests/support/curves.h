@@ -30,6 +30,18 @@ inline Curve curve_of(const Unit& unit, const Spec& policy, CurveOptions options
   return curves_of(unit, std::vector{policy}, options, *make_cpu_backend()).front();
 }
 
+/// Number i of the budgets of a curve with schedules against the replay at this budget.
+inline void require_counts(const Curve& curve, std::size_t i, const Outcome& replayed) {
+  const Result& result = replayed.result;
+  REQUIRE(curve.evicted_after[i] == replayed.trajectory.evicted_after);
+  REQUIRE(curve.steps == result.steps);
+  REQUIRE(curve.token_accesses == result.token_accesses);
+  REQUIRE(curve.token_misses[i] == result.token_misses);
+  REQUIRE(curve.evictions[i] == result.evictions);
+  REQUIRE(curve.peak_tokens[i] == result.peak_tokens);
+  REQUIRE(close(curve.attention_loss[i], *result.attention_loss, 1e-9, 1e-12));
+}
+
 /// Whether two errors agree to 1e-5, or are both no larger than rounding.
 inline bool same_error(double a, double b) { return close(a, b, 1e-5, 1e-9); }
 

@@ -81,5 +81,5 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
         return
     order = [flags["text"] for flags in _engine.specs(options.policies, options.allocate)]
     if options.select:
-        order += [flags["text"] for flags in _engine.selector_specs(options.select, None)]
+        order += [flags["text"] for flags in _engine.selector_specs(options.select)]
     print(printed(summary(frame, order), options.format), end="")

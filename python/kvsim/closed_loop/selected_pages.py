@@ -26,7 +26,7 @@ def selectors(
     if not several:
         return []
     names = [selector_name(each) if isinstance(each, type) else each for each in several]
-    found = _engine.selector_specs(names, None)
+    found = _engine.selector_specs(names)
     if loop != "imposed":
         raise UsageError(f"select: loop={loop} runs no selectors; use loop=imposed")
     if how.protocol.name != how.protocol.mode:
