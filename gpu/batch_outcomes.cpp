@@ -32,6 +32,7 @@ Result result_of(const Unit& unit, const MeasuredSteps& steps, const ReplayTotal
   result.evictions = totals.evictions;
   result.peak_tokens = totals.peak_held;
   result.cache_bytes = totals.peak_held * bytes_per_token;
+  result.kv_footprint = totals.footprint;
   result.ties = totals.ties;
   return result;
 }

@@ -99,6 +99,7 @@ struct ReplayTotals {
   std::int64_t evictions;
   std::int64_t peak_held;
   std::int64_t ties;
+  std::int64_t footprint;  ///< tokens held after a measured step, summed over steps
 };
 
 /// Parents in the tree of caches that are not replays: the cache of all tokens and that of none.

@@ -44,6 +44,14 @@ class TotalsOfReplay {
     totals.evictions = block_.reduce(
         num_tokens_, 0,
         [&](int token) { return static_cast<int>(evicted_after[token] < num_tokens_); }, Sum());
+    totals.footprint = block_.reduce(
+        num_tokens_, std::int64_t{0},
+        [&](int token) {
+          const int first = token > batch_.shape.prompt_length ? token : batch_.shape.prompt_length;
+          const int lifetime = evicted_after[token] - first;
+          return static_cast<std::int64_t>(lifetime > 0 ? lifetime : 0);
+        },
+        Sum());
     totals.error_p50 = percentile(0.50);
     totals.error_p95 = percentile(0.95);
     totals.peak_held = batch_.peak_held[replay_];

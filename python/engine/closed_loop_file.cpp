@@ -17,6 +17,7 @@
 #include "sim/results/closed_loop_table.h"
 #include "sim/results/run.h"
 #include "sim/results/store.h"
+#include "sim/results/task_answer_table.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -120,16 +121,20 @@ class WrittenTable {
 };
 
 /// The table `closed_loop` of a result file, or of one in memory, and those of the parts of its
-/// rows. Rows belong to no run before begin_run().
+/// rows; or its table `task_answer`. Rows belong to no run before begin_run().
 class ClosedLoopFile {
  public:
-  ClosedLoopFile(const std::optional<std::string>& path, const std::string& scratch,
-                 bool per_step) {
+  ClosedLoopFile(const std::optional<std::string>& path, const std::string& scratch, bool per_step,
+                 bool answers) {
     const nb::gil_scoped_release release;
     if (path) {
       store_.emplace(*path, ResultStore::Access::write, scratch_in(scratch));
     } else {
       store_.emplace();
+    }
+    if (answers) {
+      store_->create(answers_.schema());
+      return;
     }
     store_->create(rows_.schema());
     store_->create(kinds_.schema());
@@ -171,6 +176,12 @@ class ClosedLoopFile {
     stored([&] { store_->replace(tables); });
   }
 
+  /// All rows of `task_answer` or, on failure, none. Needs a file of `answers`.
+  void add_answers(const nb::list& rows) {
+    const std::vector<TableRows> tables{answers_.rows_of(rows)};
+    stored([&] { store_->replace(tables); });
+  }
+
  private:
   /// Another program may be writing to the file: waits for it without the GIL, one thread at once.
   template <class Action>
@@ -182,7 +193,7 @@ class ClosedLoopFile {
   }
 
   const WrittenTable& table_named(const std::string& name) const {
-    for (const WrittenTable* table : {&rows_, &kinds_, &steps_}) {
+    for (const WrittenTable* table : {&rows_, &kinds_, &steps_, &answers_}) {
       if (table->schema().name == name) return *table;
     }
     throw std::logic_error("no table of the closed loop: " + name);
@@ -191,6 +202,7 @@ class ClosedLoopFile {
   const WrittenTable rows_{closed_loop_schema()};
   const WrittenTable kinds_{closed_loop_kind_schema()};
   const WrittenTable steps_{closed_loop_step_schema()};
+  const WrittenTable answers_{task_answer_schema()};
   std::optional<ResultStore> store_;  // none after close()
   std::mutex mutex_;
 };
@@ -199,14 +211,15 @@ class ClosedLoopFile {
 
 void bind_closed_loop_file(nb::module_& module) {
   nb::class_<ClosedLoopFile>(module, "ClosedLoopFile")
-      .def(nb::init<const std::optional<std::string>&, const std::string&, bool>(), "path"_a.none(),
-           "scratch"_a = "", "per_step"_a = false)
+      .def(nb::init<const std::optional<std::string>&, const std::string&, bool, bool>(),
+           "path"_a.none(), "scratch"_a = "", "per_step"_a = false, "answers"_a = false)
       .def("begin_run", &ClosedLoopFile::begin_run, "command"_a, "device"_a, "threads"_a,
            "shard"_a = "", "study"_a = "")
       .def("finish_run", &ClosedLoopFile::finish_run)
       .def("close", &ClosedLoopFile::close)
       .def("rows", &ClosedLoopFile::rows, "table"_a = "closed_loop")
-      .def("add", &ClosedLoopFile::add, "rows"_a, "kinds"_a = nb::list(), "steps"_a = nb::list());
+      .def("add", &ClosedLoopFile::add, "rows"_a, "kinds"_a = nb::list(), "steps"_a = nb::list())
+      .def("add_answers", &ClosedLoopFile::add_answers, "rows"_a);
 }
 
 }  // namespace kvsim::python

@@ -108,6 +108,7 @@ void EstimatorSteps::record_usage(int step) {
 
 CacheUsage EstimatorSteps::usage(int num_tokens) const {
   CacheUsage usage = usage_;
+  usage.is_set = false;
   usage.evicted_after = last_held_;
   for (std::int32_t token = 0; token < num_tokens; ++token) {
     std::int32_t& step = usage.evicted_after[token];

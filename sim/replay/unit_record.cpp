@@ -14,6 +14,15 @@ void leave_out_measurements(Result& result) {
   }
 }
 
+/// The lifetimes of all tokens in steps from `first` on. `left` is CacheUsage::evicted_after.
+std::int64_t kv_footprint(std::span<const std::int32_t> left, int first) {
+  std::int64_t sum = 0;
+  for (int token = 0; token < std::ssize(left); ++token) {
+    sum += std::max(0, left[token] - std::max(token, first));
+  }
+  return sum;
+}
+
 }  // namespace
 
 UnitRecord::UnitRecord(const Unit& unit, const ReplayOptions& options)
@@ -116,6 +125,7 @@ Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {
                                    [&](std::int32_t step) { return step < num_tokens_; });
   result.peak_tokens = static_cast<std::int64_t>(usage.peak_tokens);
   result.cache_bytes = static_cast<std::int64_t>(usage.peak_bytes);
+  if (usage.is_set) result.kv_footprint = kv_footprint(left, steps_.first());
   result.ties = usage.ties;
   if (keep_trajectory_) {
     outcome.trajectory = std::move(trajectory_);

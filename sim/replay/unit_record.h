@@ -14,6 +14,7 @@ struct CacheUsage {
   std::size_t peak_tokens = 0;  ///< largest number after a measured step; of an estimator: vectors
   std::size_t peak_bytes = 0;   ///< largest size, as stored
   std::optional<std::int64_t> ties = {};  ///< evictions that equal scores decided
+  bool is_set = true;                     ///< the cache is a set of tokens; not an estimator's
 };
 
 /// Collects the measurements of one configuration on one unit and turns them into its Outcome.

@@ -175,6 +175,12 @@ std::span<const Column> result_columns() {
               "(estimators, +quant)")
            .in(kCount, lower, "bytes"),
        &Result::cache_bytes},
+      {column("kv_footprint",
+              "tokens held after each measured step, summed over steps: each token counts as often "
+              "as its lifetime in steps; divided by steps it is the mean size of the cache; NULL "
+              "for estimators and in rows of earlier versions")
+           .in(kCount, lower, "tokens x steps"),
+       &Result::kv_footprint},
       {column("device", "the device that computed the row"), &Result::device},
       {column("kvsim_version", "the release and source revision that wrote the row"),
        &Result::kvsim_version},

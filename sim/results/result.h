@@ -50,6 +50,7 @@ struct Result {
   std::int64_t evictions = 0;    ///< tokens
   std::int64_t peak_tokens = 0;  ///< most tokens in the cache after any step
   std::int64_t cache_bytes = 0;  ///< K and V of peak_tokens at the trace's element size
+  std::optional<std::int64_t> kv_footprint;  ///< tokens held, summed over steps; not of estimators
 
   std::string device;
   std::string kvsim_version;

@@ -10,6 +10,7 @@
 #include "sim/results/run.h"
 #include "sim/results/sampled_interval_table.h"
 #include "sim/results/table_schema.h"
+#include "sim/results/task_answer_table.h"
 
 namespace kvsim {
 
@@ -23,6 +24,7 @@ const std::vector<TableSchema>& result_tables() {
                                                closed_loop_schema(),
                                                closed_loop_kind_schema(),
                                                closed_loop_step_schema(),
+                                               task_answer_schema(),
                                                run_schema(),
                                                about_schema(),
                                                digest_schema()};

@@ -186,6 +186,7 @@ TEST_CASE("device: evictions that equal scores decide are the CPU's") {
       for (std::size_t i = 0; i < configurations.size(); ++i) {
         CAPTURE(device.name, interval, configurations[i].policy.text());
         CHECK(tested.front()[i].result.ties == expected[i].result.ties);
+        CHECK(tested.front()[i].result.kv_footprint == expected[i].result.kv_footprint);
       }
       CHECK(expected.back().result.ties > 0);
     }

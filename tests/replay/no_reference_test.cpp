@@ -56,6 +56,7 @@ void check_same(const Outcomes& without, const Outcomes& with_reference,
       CHECK(found.result.steps == expected.result.steps);
       CHECK(found.result.evictions == expected.result.evictions);
       CHECK(found.result.peak_tokens == expected.result.peak_tokens);
+      CHECK(found.result.kv_footprint == expected.result.kv_footprint);
       CHECK(found.result.cache_bytes == expected.result.cache_bytes);
     }
   }
@@ -173,13 +174,15 @@ TEST_CASE("without a reference what compares with it is not there, and all else 
   for (const Column& column : result_columns()) {
     INFO(column.name);
     const bool is_missing = std::holds_alternative<std::monostate>(column.get(outcome.result));
-    const bool needs_none = column.name == "ties" || !column.can_be_null();
+    const bool needs_none = column.name == "ties" ||
+                            column.name == "kv_footprint" || !column.can_be_null();
     CHECK(is_missing != needs_none);
     if (column.is_open_loop) CHECK(is_missing);
   }
   CHECK(outcome.result.steps == 50);
   CHECK(outcome.result.evictions == 42);
   CHECK(outcome.result.peak_tokens == 8);
+  CHECK(outcome.result.kv_footprint == 1 + 2 + 3 + 4 + 5 + 6 + 7 + 43 * 8);
   CHECK(outcome.trajectory.attention_recall.size() == 0);
   CHECK(outcome.trajectory.output_error.size() == 0);
 }

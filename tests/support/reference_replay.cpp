@@ -48,6 +48,7 @@ class Replay {
       if (t >= first_measured_ - 1) evict(t);
       const std::size_t resident = setting_.policy == "topk" ? size(t + 1) : attended_.size();
       if (t >= first_measured_ - 1) peak_ = std::max(peak_, resident);
+      if (t >= first_measured_) footprint_ += resident;
     }
     summarize();
     return std::move(made_);
@@ -271,6 +272,7 @@ class Replay {
     }
     result.bound_mean = mean(bounds_);
     result.peak_tokens = static_cast<std::int64_t>(peak_);
+    result.kv_footprint = static_cast<std::int64_t>(footprint_);
     result.cache_bytes = result.peak_tokens * (unit_.key.cols() * unit_.key_bytes +
                                                unit_.value.cols() * unit_.value_bytes);
   }
@@ -285,7 +287,7 @@ class Replay {
   std::vector<std::vector<double>> seen_;  // [t][j]: group mean of p (score=full: of a)
   std::vector<double> sums_;               // the same summed over steps
   std::vector<std::size_t> num_attended_;  // per step
-  std::size_t peak_ = 0;
+  std::size_t peak_ = 0, footprint_ = 0;
   std::vector<double> losses_, errors_, squares_, bounds_;
   double predicted_kl_ = 0;
   ReferenceOutcome made_;

@@ -42,6 +42,15 @@ class Consistency:
         """Whether all masks of the layer so far agree with this reach."""
         return reach in self._reaches[layer]
 
+    @property
+    def last_keys(self) -> dict[int, torch.Tensor]:
+        """Of each layer the keys that its last call attended to."""
+        return dict(self._last_keys)
+
+    def return_to(self, last_keys: dict[int, torch.Tensor]) -> None:
+        """The next calls go on from these keys."""
+        self._last_keys = dict(last_keys)
+
     def begin(self) -> None:
         """Begins new sequences, which have no earlier keys."""
         self._last_keys.clear()

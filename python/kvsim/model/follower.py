@@ -25,6 +25,14 @@ class Generation:
     has_begun: bool = False
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a model is in its sequences, after a forward pass."""
+
+    num_columns: int
+    last_keys: dict[int, torch.Tensor]
+
+
 class Follower(ABC):
     """What happens at the forward passes and attention calls of a model.
 
@@ -86,6 +94,14 @@ class Follower(ABC):
             yield
         finally:
             self._is_paused = False
+
+    def _place(self) -> Place:
+        return Place(self._num_columns, self._consistency.last_keys)
+
+    def _return_to(self, place: Place) -> None:
+        """The next forward pass goes on from there, with a cache of then."""
+        self._num_columns = place.num_columns
+        self._consistency.return_to(place.last_keys)
 
     @contextmanager
     def generation(self, prompt_columns: int) -> Iterator[None]:

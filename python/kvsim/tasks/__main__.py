@@ -1,4 +1,4 @@
-"""python -m kvsim.tasks: makes few-shot prompts, and says which choices a model took."""
+"""python -m kvsim.tasks: makes texts that ask questions, asks a model, and scores its answers."""
 
 import argparse
 import json
@@ -10,6 +10,7 @@ from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, nat
 from ..command.csv_text import csv_text
 from ..errors.terminal import printable, say
 from ..files.partial import written_whole
+from .asking import command as asking
 from .few_shot import BETWEEN, TEMPLATE
 
 DESCRIPTION = (
@@ -19,7 +20,11 @@ DESCRIPTION = (
 
 
 def parser() -> Parser:
-    result = Parser(prog="python -m kvsim.tasks", description=DESCRIPTION)
+    result = Parser(
+        prog="python -m kvsim.tasks",
+        description="Makes texts that ask questions, asks a model whose cache policies compress, "
+        "and scores its answers.",
+    )
     verbs = result.add_subparsers(dest="verb", required=True, metavar="VERB")
     make = verbs.add_parser(
         "few-shot", help="writes a text per question, or per choice", description=DESCRIPTION
@@ -46,12 +51,15 @@ def parser() -> Parser:
     )
     add("--between", type=_unescaped, default=BETWEEN, metavar="TEXT",
         help=f"what stands between examples (default: {_escaped(BETWEEN)})")  # fmt: skip
+    asking.add_verb(verbs)
     score = verbs.add_parser(
-        "score", help="which choices were the likeliest ones", description="Accuracy of multiple "
-        "choice: the choice after which the sum of log-probabilities is largest.",
+        "score", help="sums up what was answered", description="The scores of tasks that the verb "
+        "evaluate asked; with --texts the accuracy of multiple choice: the choice after which the "
+        "sum of log-probabilities is largest.",
     )  # fmt: skip
-    score.add_argument("results", type=Path, metavar="RESULTS.sqlite", help="of kvsim.evaluate")
-    score.add_argument("--texts", type=Path, required=True, metavar="TEXTS.jsonl",
+    score.add_argument("results", type=Path, metavar="RESULTS.sqlite",
+        help="of the verb evaluate, or with --texts of kvsim.evaluate")  # fmt: skip
+    score.add_argument("--texts", type=Path, metavar="TEXTS.jsonl",
         help="what few-shot --choices wrote and kvsim.evaluate read")  # fmt: skip
     score.add_argument("--format", choices=("table", "csv", "json"), default="table")
     return result
@@ -69,13 +77,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
     options = parser().parse_args(arguments)
     from ..errors import DataError, KvsimError, UsageError
+    from ..record import RecordError
 
+    run = {"few-shot": _make, "score": _score, "evaluate": asking.run}[options.verb]
     try:
-        {"few-shot": _make, "score": _score}[options.verb](options)
+        run(options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
-    except DataError as error:
+    except (RecordError, DataError) as error:
         return fail(str(error), STATUS_DATA)
+    except KeyboardInterrupt:
+        return fail("interrupted; the same command does the rest", STATUS_OTHER)
     except (KvsimError, OSError, ImportError) as error:
         return fail(str(error), STATUS_OTHER)
     return 0
@@ -100,8 +112,12 @@ def _make(options: argparse.Namespace) -> None:
 def _score(options: argparse.Namespace) -> None:
     from ..errors import DataError
     from ..results import load
+    from .asking.summary import printed, scores
     from .multiple_choice import multiple_choice
 
+    if options.texts is None:
+        print(printed(scores(load(options.results).task_answer), options.format), end="")
+        return
     try:
         lines = options.texts.read_text("utf-8").split("\n")
         texts = [json.loads(line) for line in lines if line.strip()]

@@ -102,7 +102,7 @@ TEST_CASE("digests: what other programs change is named", "[integrity]") {
       {"DELETE FROM replay WHERE kv_head = 0", "expected 1 row with digest"},
       {"INSERT INTO replay SELECT trace_id, sequence, 9, kv_head, policy, budget, mode, seed, "
        "trace, "
-       "budget_request, steps, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, device, "
+       "budget_request, steps, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, device, "
        "kvsim_version, label, 0, policy_code, run_id FROM replay WHERE kv_head = 0",
        "rows: expected none, found 1 row with digest"},
       {"DROP VIEW regret; CREATE VIEW regret AS SELECT 1 AS regret",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import UsageError
-from .model import EvictingModel, Sequence, held_of
+from .engine_calls import Sequence, held_of
+from .model import EvictingModel
 
 
 class Eviction:

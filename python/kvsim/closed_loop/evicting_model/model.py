@@ -12,13 +12,13 @@ import torch
 from ...errors import RecordError, UsageError
 from ...model.attention import Call, Result
 from ...model.cache import returned_cache
-from ...model.follower import Follower
+from ...model.follower import Follower, Place
 from ...model.masks import Reach
-from ...model.member import Member
 from ...model.rope import NOT_ROTATED, rotations_of
 from ...model.selection import padded, selected_tokens
 from ...model.steps import Step
 from .dropping import Dropper
+from .engine_calls import EngineCalls, Sequence, held_of
 from .geometry import Geometry
 from .visible import MOST_BYTES, NO_STEP, PADDING, attend_to_kept
 
@@ -35,14 +35,14 @@ class Beginning:
     prompt_length: int | None  # None: it is neither given nor the input of `generate`
 
 
-class Sequence(Member):
-    """A sequence and its caches, those of all layers and KV heads."""
+@dataclass(frozen=True)
+class Mark:
+    """Where the sequences of a batch were after some forward pass."""
 
-    def __init__(self, caches: Any, prompt_length: int | None) -> None:
-        super().__init__()
-        self.caches = caches
-        self.prompt_length = prompt_length
-        self.first = 0  # the position of its first new token
+    place: Place  # of the model
+    calls: int  # of the engine
+    num_tokens: list[int]  # of each sequence
+    columns: np.ndarray
 
 
 class EvictingModel(Follower):
@@ -64,6 +64,7 @@ class EvictingModel(Follower):
         texts_of: Callable[[list[int]], list[str]] | None = None,
         drop: bool = False,
         most_bytes: int = MOST_BYTES,
+        can_go_back: bool = False,
     ) -> None:
         super().__init__(model, set(geometry.shapes))
         self._model = model
@@ -73,10 +74,15 @@ class EvictingModel(Follower):
         self._texts_of = texts_of
         self._dropper = Dropper() if drop else None
         self._most_bytes = most_bytes
-        self.batch: list[Sequence] = []  # the last sequences that began
+        self._engine = EngineCalls(keeps=can_go_back)
         self.num_begun = 0  # sequences
         self._columns = np.empty((0, 0), np.int32)  # the position of each column, or PADDING
         self._new_steps = torch.empty(0, 0, dtype=torch.int32)  # of the new columns, or NO_STEP
+
+    @property
+    def batch(self) -> list[Sequence]:
+        """The last sequences that began."""
+        return self._engine.batch
 
     @property
     def dropped_layers(self) -> set[int]:
@@ -86,6 +92,23 @@ class EvictingModel(Follower):
     def finish(self) -> None:
         """Raises UsageError if the last sequences ended within their prompts."""
         self._end_sequences(failed=self._step is not None)
+
+    def mark(self) -> Mark:
+        """Where the sequences are now. A model that drops rows cannot go back."""
+        tokens = [sequence.num_tokens for sequence in self.batch]
+        return Mark(self._place(), self._engine.count, tokens, self._columns)
+
+    def go_back(self, mark: Mark) -> None:
+        """Brings new caches to where the sequences were; the model's own cache is the caller's."""
+        begun = self.num_begun - len(self.batch)
+        batch = []
+        for index, sequence in enumerate(self.batch):
+            begin = Beginning(index, begun + index, sequence.prompt_length)
+            batch.append(Sequence(self._make_caches(begin), sequence.prompt_length))
+            batch[-1].num_tokens = mark.num_tokens[index]
+        self._columns = mark.columns
+        self._engine.repeat(batch, mark.calls)
+        self._return_to(mark.place)
 
     def _end_sequences(self, failed: bool) -> None:
         if failed:
@@ -103,7 +126,7 @@ class EvictingModel(Follower):
             prompt = self._prompt_of(step.real[index])
             begin = Beginning(index, self.num_begun + index, prompt)
             batch.append(Sequence(self._make_caches(begin), prompt))
-        self.batch = batch
+        self._engine.begin(batch)
         self.num_begun += len(batch)
         self._columns = np.empty((len(batch), 0), np.int32)
         if self._dropper:
@@ -130,7 +153,7 @@ class EvictingModel(Follower):
             sequence.feed(ids, step.real_new[index], in_prompt, ends)
             self._require_single_steps(sequence)
             if self._texts_of is not None and ids is not None:
-                sequence.caches.add_text(self._texts_of(ids[sequence.new_rows].tolist()))
+                self._engine.add_text(index, self._texts_of(ids[sequence.new_rows].tolist()))
             new[index, sequence.new_rows.numpy()] = np.arange(sequence.first, sequence.num_tokens)
         self._columns = np.concatenate([self._columns, new], axis=1)
         self._new_steps = torch.from_numpy(np.where(new == PADDING, NO_STEP, new).astype(np.int32))
@@ -157,7 +180,7 @@ class EvictingModel(Follower):
                 raise RecordError(f"layer {layer} has {reach}, which its masks do not have")
         self._require_rotation()
         if cache != layer:
-            self._add_queries(layer, call)
+            self._engine.add_queries(layer, *self._vectors(layer, call, ("query",)))
             output, weights = self._attend_to_kept(cache, call, [*range(len(self.batch))], dropped)
             self._check_shape(layer, call, output)
             return output, weights
@@ -204,33 +227,15 @@ class EvictingModel(Follower):
         want_outputs: bool,
     ) -> np.ndarray | None:
         """Replays the new tokens of some members of the batch; their outputs, if wanted."""
-        from ... import _engine
-
-        sequences = [self.batch[index] for index in members]
-        some = vectors if len(members) == len(self.batch) else [x[members] for x in vectors]
-        counts = [len(sequence.new_rows) for sequence in sequences]
-        firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in sequences]
-        caches = [sequence.caches for sequence in sequences]
         selected = None
         if call.selected is not None:
-            of_members = zip(members, sequences)
-            selected = [self._selected(call, index, each) for index, each in of_members]
-        return _engine.advance(caches, layer, *some, firsts, counts, want_outputs, selected)
+            selected = [self._selected(call, index, self.batch[index]) for index in members]
+        return self._engine.advance(layer, vectors, members, want_outputs, selected)
 
     def _selected(self, call: Call, index: int, sequence: Sequence) -> np.ndarray:
         """What the new tokens of a member of the batch select, int32 [tokens, K], -1 behind."""
         real = torch.from_numpy(self._columns[index] != PADDING)
         return padded(selected_tokens(call.selected[index], real, sequence.new_rows))
-
-    def _add_queries(self, layer: int, call: Call) -> None:
-        """Lets the policies see what a layer that reads another one's cache attends with."""
-        from ... import _engine
-
-        (query,) = self._vectors(layer, call, ("query",))
-        counts = [len(sequence.new_rows) for sequence in self.batch]
-        firsts = [int(each.new_rows[0]) if len(each.new_rows) else 0 for each in self.batch]
-        caches = [sequence.caches for sequence in self.batch]
-        _engine.add_queries(caches, layer, query, firsts, counts)
 
     def _vectors(
         self, layer: int, call: Call, names: tuple[str, ...] = ("query", "key", "value")
@@ -293,9 +298,7 @@ class EvictingModel(Follower):
             sequence.first < self._in_full(sequence) or sequence.caches.takes_single_steps
             for sequence in self.batch
         ):
-            from ... import _engine
-
-            _engine.end_forward([sequence.caches for sequence in self.batch])
+            self._engine.end_forward()
         cache = step.cache if step.cache is not None else returned_cache(output)
         if self._dropper is None or cache is None:
             return
@@ -312,8 +315,3 @@ class EvictingModel(Follower):
             left = [sequence.caches.evicted_after(layer) for sequence in self.batch]
             held = [[held_of(head) for head in member] for member in left]
             self._dropper.drop(cache, layer, positions, held)
-
-
-def held_of(evicted_after: np.ndarray) -> np.ndarray:
-    """The tokens that are left, int32, of the steps after which tokens left, n for never."""
-    return (evicted_after == len(evicted_after)).nonzero()[0].astype(np.int32)

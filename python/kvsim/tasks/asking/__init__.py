@@ -1,0 +1,1 @@
+"""Asks a model whose cache policies compress, and scores its answers."""

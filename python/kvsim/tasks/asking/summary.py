@@ -1,0 +1,128 @@
+"""Scores of tasks: means over texts with intervals, and which tasks the model can do at all."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...command.csv_text import csv_text
+from ...errors import DataError
+from ...errors.terminal import printable
+
+WITHIN_REACH = 0.6  # the full cache's least score of a task that says something about policies
+ALL = "all within reach"
+GROUP = ["model_id", "question", "mode", "seed", "task", "budget_request", "policy"]
+
+
+def scores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sums up the table `task_answer`.
+
+    >>> kvsim.tasks.scores(kvsim.load("results.sqlite").task_answer)
+
+    A turn's score is `contains`, the share of the answer's values that the generated text contains,
+    or where nothing was generated the share whose tokens are each the most likely one; a text's is
+    the mean over its turns. One row per model, question, mode, seed, task, budget as requested and
+    policy, in the order of `rows`: `texts`; `score`, the mean over texts, with the ends `low` and
+    `high` of its 95% interval (bootstrap over texts, NaN for one); `difference` to the full cache
+    with `difference_low` and `difference_high`; and `exact`, `f1` and `nll`. `is_within_reach` says
+    whether the full cache scores 0.6 or more. Rows of the task "all within reach" are means over
+    the texts of such tasks.
+
+    Raises DataError for rows without those of the full cache.
+    """
+    from ...closed_loop.prediction import interval_over_texts
+
+    if rows.empty:
+        raise DataError("expected rows of the table task_answer, found none; evaluate tasks first")
+    texts = of_texts(rows)
+    keys = ["model_id", "question", "mode", "seed", "task"]
+    full = texts[texts["policy"] == "full"].drop_duplicates([*keys, "sequence"])
+    full = full.set_index([*keys, "sequence"])["score"]
+    reach = full.groupby(level=keys, sort=False).mean() >= WITHIN_REACH
+    texts["full"] = full.reindex(pd.MultiIndex.from_frame(texts[[*keys, "sequence"]])).to_numpy()
+    if texts["full"].isna().any():
+        row = texts[texts["full"].isna()].iloc[0]
+        raise DataError(f"{row['sequence']}: expected a row of the policy full, found none")
+    texts["is_within_reach"] = reach.reindex(pd.MultiIndex.from_frame(texts[keys])).to_numpy(bool)
+    both = pd.concat([texts, texts[texts["is_within_reach"]].assign(task=ALL)])
+    found = []
+    for values, group in both.groupby(GROUP, sort=False):
+        score = group["score"].to_numpy(float)
+        difference = score - group["full"].to_numpy(float)
+        low, high = interval_over_texts(score)
+        difference_low, difference_high = interval_over_texts(difference)
+        found.append(
+            dict(zip(GROUP, values, strict=True))
+            | {
+                "label": group["label"].iloc[0],
+                "texts": len(group),
+                "score": score.mean(),
+                "low": low,
+                "high": high,
+                "difference": difference.mean(),
+                "difference_low": difference_low,
+                "difference_high": difference_high,
+                "exact": group["exact"].mean(),
+                "f1": group["f1"].mean(),
+                "nll": group["nll"].mean(),
+                "is_within_reach": bool(group["is_within_reach"].all()),
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def of_texts(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per text: means over its turns, with `score`."""
+    right = rows["answers_right"].astype(float) / rows["answers"].astype(float)
+    contains = rows["contains"].astype(float)
+    rows = rows.assign(
+        score=contains.where(contains.notna(), right),
+        task=rows["task"].where(rows["task"].notna(), "no task"),
+        label=rows["label"].where(rows["label"].notna(), rows["policy"]),
+        **{name: rows[name].astype(float) for name in ("exact", "f1", "nll")},
+    )
+    measured = ["score", "exact", "f1", "nll"]
+    means = rows.groupby([*GROUP, "label", "sequence"], sort=False)[measured].mean()
+    return means.reset_index()
+
+
+def printed(found: pd.DataFrame, form: str) -> str:
+    """The scores as a table, csv or json, with a newline at the end."""
+    if form == "csv":
+        return csv_text(found)
+    if form == "json":
+        return found.to_json(orient="records", indent=1) + "\n"
+    shown = pd.DataFrame(
+        {
+            "task": found["task"].map(printable),
+            "question": found["question"],
+            "policy": found["label"].map(printable),
+            "budget": found["budget_request"].map(printable),
+            "texts": found["texts"],
+            "score": [_with_ends(*row) for row in _columns(found, "score", "low", "high")],
+            "less full": [
+                _with_ends(*row, sign="+")
+                for row in _columns(found, "difference", "difference_low", "difference_high")
+            ],
+        }
+    )
+    for name in ("exact", "f1"):
+        if found[name].notna().any():
+            shown[name] = [f"{value:.2f}" for value in found[name]]
+    shown["NLL"] = [f"{value:.3f}" for value in found["nll"]]
+    shown.insert(1, "", ["" if reached else "*" for reached in found["is_within_reach"]])
+    text = shown.to_string(index=False) + "\n"
+    if not found["is_within_reach"].all():
+        text += (
+            f"* below {WITHIN_REACH:.0%} with the full cache: the task says nothing about "
+            f"policies, and is left out of {ALL}\n"
+        )
+    return text + "means over texts, with 95% intervals over texts\n"
+
+
+def _columns(found: pd.DataFrame, *names: str) -> zip:
+    return zip(*(found[name] for name in names))
+
+
+def _with_ends(value: float, low: float, high: float, sign: str = "") -> str:
+    ends = "" if pd.isna(low) else f" [{low:{sign}.2f}, {high:{sign}.2f}]"
+    return f"{value:{sign}.2f}{ends}"
