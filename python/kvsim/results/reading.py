@@ -95,6 +95,11 @@ class Results:
                 "What would write one: python -m kvsim.evaluate MODEL --text FILE "
                 f"--policies SPECS --budgets LIST {per_step}-o {self.path}"
             )
+        if table == "task_answer":
+            return (
+                "What would write one: python -m kvsim.tasks evaluate MODEL --texts FILE "
+                f"--policies SPECS --budgets LIST -o {self.path}"
+            )
         if table == "curve":
             return f"What would write one: kvsim curve TRACE --policies SPECS -o {self.path}"
         if table == "fetch":

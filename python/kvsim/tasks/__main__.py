@@ -78,13 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     from ..errors import DataError, KvsimError, UsageError
     from ..record import RecordError
+    from ..results import NoSuchTable, ResultsError
 
     run = {"few-shot": _make, "score": _score, "evaluate": asking.run}[options.verb]
     try:
         run(options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
-    except (RecordError, DataError) as error:
+    except (RecordError, DataError, ResultsError, NoSuchTable) as error:
         return fail(str(error), STATUS_DATA)
     except KeyboardInterrupt:
         return fail("interrupted; the same command does the rest", STATUS_OTHER)

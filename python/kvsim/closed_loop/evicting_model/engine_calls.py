@@ -8,6 +8,8 @@ import numpy as np
 
 from ...model.member import Member
 
+Made = tuple[str, list[int], tuple[Any, ...]]  # a call: its name, the members, other arguments
+
 
 class Sequence(Member):
     """A sequence and its caches, those of all layers and KV heads."""
@@ -30,21 +32,20 @@ class EngineCalls:
     def __init__(self, keeps: bool = False) -> None:
         self.batch: list[Sequence] = []
         self._keeps = keeps
-        self._made: list[tuple[str, list[int], tuple[Any, ...]]] = []  # name, members, arguments
+        self._made: list[Made] = []
 
     def begin(self, batch: list[Sequence]) -> None:
         """New sequences begin."""
         self.batch, self._made = batch, []
 
     @property
-    def count(self) -> int:
-        """How many calls were kept."""
-        return len(self._made)
+    def made(self) -> list[Made]:
+        """The calls so far, if they are kept."""
+        return list(self._made)
 
-    def repeat(self, batch: list[Sequence], count: int) -> None:
-        """Makes the first `count` calls again for sequences that take the place of the batch, and
-        forgets the others."""
-        self.batch, self._made = batch, self._made[:count]
+    def repeat(self, batch: list[Sequence], made: list[Made]) -> None:
+        """Makes these calls, and no others, for sequences that take the place of the batch."""
+        self.batch, self._made = batch, list(made)
         for call in self._made:
             self._call(*call)
 

@@ -18,7 +18,7 @@ from ...model.rope import NOT_ROTATED, rotations_of
 from ...model.selection import padded, selected_tokens
 from ...model.steps import Step
 from .dropping import Dropper
-from .engine_calls import EngineCalls, Sequence, held_of
+from .engine_calls import EngineCalls, Made, Sequence, held_of
 from .geometry import Geometry
 from .visible import MOST_BYTES, NO_STEP, PADDING, attend_to_kept
 
@@ -40,7 +40,7 @@ class Mark:
     """Where the sequences of a batch were after some forward pass."""
 
     place: Place  # of the model
-    calls: int  # of the engine
+    calls: list[Made]  # of the engine
     num_tokens: list[int]  # of each sequence
     columns: np.ndarray
 
@@ -96,7 +96,7 @@ class EvictingModel(Follower):
     def mark(self) -> Mark:
         """Where the sequences are now. A model that drops rows cannot go back."""
         tokens = [sequence.num_tokens for sequence in self.batch]
-        return Mark(self._place(), self._engine.count, tokens, self._columns)
+        return Mark(self._place(), self._engine.made, tokens, self._columns)
 
     def go_back(self, mark: Mark) -> None:
         """Brings new caches to where the sequences were; the model's own cache is the caller's."""
