@@ -66,13 +66,13 @@ def main() -> None:
     frame = rows()
     whole = ["answers", "answers_right_full", "answers_right", "peak_tokens", "cache_bytes"]
     frame[whole] = frame[whole].astype("Int64")
-    given = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
     policies = sorted(set(frame["policy"]))
     of_policies = [(name, "", codes.UNKNOWN, int(codes.is_oracle(name))) for name in policies]
     with tempfile.TemporaryDirectory(dir=OUTPUT.parent) as folder:
         aside = Path(folder, OUTPUT.name)
         file = _engine.ClosedLoopFile(str(aside))
-        file.add(given)
+        file.add(records)
         file.close()
         submission.describe(aside, ABOUT, of_policies)
         aside.replace(OUTPUT)
