@@ -12,7 +12,7 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks study lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks study results lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
@@ -28,6 +28,7 @@ help:
 	@echo '                   test-notebooks executes copies of them'
 	@echo 'make study         repeat the measurements of a real model in notebooks/study; takes hours, goes on where'
 	@echo '                   it was interrupted'
+	@echo 'make results       check the submissions in notebooks/results and write their page'
 	@echo 'make build         build build/kvsim; CMAKE_FLAGS=... goes to cmake'
 	@echo 'make format        format the sources; check-format only looks'
 	@echo 'make clean         remove what was built'
@@ -120,6 +121,10 @@ notebooks: venv
 
 study: venv
 	@notebooks/study/run build/venv/bin/python build/study
+
+results:
+	@.ci/venv build/venv '$(PACKAGE)'
+	@build/venv/bin/python notebooks/results/build.py
 
 HEADS ?= 32
 
