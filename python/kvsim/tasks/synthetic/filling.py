@@ -13,7 +13,7 @@ Count = Callable[[str], int]  # how many tokens a text has
 Line = TypeVar("Line")
 
 _MARK = re.compile(r"\w+|[^\w\s]")
-FIRST_GUESS = 16  # items
+FIRST_GUESS, GUESSES = 16, 3  # items; of how many texts
 
 
 def counter(tokenizer: Any = None) -> Count:
@@ -37,8 +37,8 @@ def filled(
 ) -> Line:
     """`build(items)` with the most items, 0 or more, whose size is at most `most` tokens.
 
-    An item makes a text longer, by about a token or more. Sizes grow evenly, so that a guess from
-    two of them is close; steps away from it double.
+    An item makes a text longer, by about a token or more. Sizes grow evenly, so that guesses from
+    two of them are close; steps away from the last guess double.
 
     Raises UsageError, which begins with `place`, if the text without items is too long.
     """
@@ -47,19 +47,21 @@ def filled(
     if least > most:
         raise UsageError(f"{place}: expected {least} tokens or more, found {most}")
     fits, too_many = 0, most - least + 1
-    guess, step = FIRST_GUESS, 0
+    guess, step, guesses = FIRST_GUESS, 1, 1
     while too_many - fits > 1:
-        if not fits < guess < too_many:
-            guess = (fits + too_many) // 2
+        guess = min(max(guess, fits + 1), too_many - 1)
         line = build(guess)
         size = size_of(line)
         if size <= most:
             best, fits = line, guess
         else:
             too_many = guess
-        if not step and size > least:
-            guess, step = guess * (most - least) // (size - least), 1
-        else:
-            guess += step if size <= most else -step
-            step *= 2
+        if guesses < GUESSES and size > least:
+            guess = guess * (most - least) // (size - least)
+            guesses += 1
+            continue
+        guess += step if size <= most else -step
+        step *= 2
+        if not fits < guess < too_many:
+            guess = (fits + too_many) // 2
     return best

@@ -35,7 +35,7 @@ SAMPLES = 10
 
 
 def ruler(
-    lengths: Sequence[int] = LENGTHS,
+    lengths: int | Sequence[int] = LENGTHS,
     tasks: Sequence[str] | None = None,
     *,
     samples: int = SAMPLES,
@@ -53,8 +53,8 @@ def ruler(
     Lost in the Middle (arXiv 2307.03172); the sentences are this package's own.
 
     Arguments:
-      lengths: in tokens. A line with its questions and answers has at most so many, and as many as
-        whole items of its context allow.
+      lengths: in tokens, one or several. A line with its questions and answers has at most so
+        many, and as many as whole items of its context allow.
       tasks: some of TASKS; None: all, or with `turns` those that have several.
       samples: of each task and length, 1 or more.
       seed: of all draws. A sample depends on the seed, its task, length and number alone, and on
@@ -74,6 +74,7 @@ def ruler(
     Raises UsageError for a task that there is not, a number out of range, a length that is too
     short for the task, and a haystack that cannot be read.
     """
+    lengths = [lengths] if isinstance(lengths, int) else lengths
     chosen = _chosen(tasks, turns, depths)
     for what, values in (("length", lengths), ("task", chosen), ("depth", depths or ())):
         _check_values(what, values)
