@@ -18,7 +18,8 @@ EVERYTHING = "everything below"
 ROOMS = {
     "": EVERYTHING,
     "reproduce": "report.numbers closed_loop model files command errors",
-    "tasks": "closed_loop results trace files command errors",
+    "tasks": "tasks.synthetic closed_loop results trace files command errors",
+    "tasks.synthetic": "model trace files command errors",
     "report": "report.figures report.numbers report.style results files command errors",
     "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop verbs results trace errors",

@@ -25,6 +25,10 @@ FORMS = (
 )
 
 
+FIELDS = ("text", "spans", "name", "prompt_length")
+OF_TASKS = ("task", "length", "depth")  # what kvsim.tasks says of a text, which is not read here
+
+
 @dataclass(frozen=True)
 class InputText:
     """A text before it is tokenised. Spans and the prompt are counted in characters."""
@@ -155,7 +159,7 @@ def _from_fields(fields: object, source: str) -> InputText:
     """A text from the fields of a line of JSON."""
     if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
         raise RecordError(f'{source}: expected a string or {{"text": "...", "spans": [...]}}')
-    if unknown := set(fields) - {"text", "spans", "name", "prompt_length"}:
+    if unknown := set(fields) - {*FIELDS, *OF_TASKS}:
         raise RecordError(
             f"{source}: expected text, spans, name or prompt_length, found {min(map(str, unknown))}"
         )

@@ -6,6 +6,9 @@ from .asking.summary import scores
 from .few_shot import TEMPLATE, Template, few_shot
 from .multiple_choice import multiple_choice
 from .questions import Question, read_questions
+from .synthetic.chains import chains
+from .synthetic.conversation import Turn, conversation
+from .synthetic.ruler import ruler
 
 _NEED_TORCH = {"evaluate": ".asking.run"}  # imported on first use
 
@@ -13,9 +16,13 @@ __all__ = [
     "TEMPLATE",
     "Question",
     "Template",
+    "Turn",
+    "chains",
+    "conversation",
     "few_shot",
     "multiple_choice",
     "read_questions",
+    "ruler",
     "scores",
     *_NEED_TORCH,
 ]

@@ -12,6 +12,7 @@ from ..errors.terminal import printable, say
 from ..files.partial import written_whole
 from .asking import command as asking
 from .few_shot import BETWEEN, TEMPLATE
+from .synthetic import command as synthetic
 
 DESCRIPTION = (
     "Makes texts of k solved examples and a question, as the few-shot tasks of H2O's Tables 1 and "
@@ -51,6 +52,7 @@ def parser() -> Parser:
     )
     add("--between", type=_unescaped, default=BETWEEN, metavar="TEXT",
         help=f"what stands between examples (default: {_escaped(BETWEEN)})")  # fmt: skip
+    synthetic.add_verbs(verbs)
     asking.add_verb(verbs)
     score = verbs.add_parser(
         "score", help="sums up what was answered", description="The scores of tasks that the verb "
@@ -80,9 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from ..record import RecordError
     from ..results import NoSuchTable, ResultsError
 
-    run = {"few-shot": _make, "score": _score, "evaluate": asking.run}[options.verb]
+    runs = {"few-shot": _make, **synthetic.RUN, "evaluate": asking.run, "score": _score}
     try:
-        run(options)
+        runs[options.verb](options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except (RecordError, DataError, ResultsError, NoSuchTable) as error:

@@ -1,0 +1,175 @@
+"""Answers that are long chains of steps, for policies that evict while a model writes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...errors import UsageError
+from ...trace.spans import Span
+from .filling import counter, filled
+from .variable_tracking import variable_names
+
+TOKENS = 500
+SAMPLES = 10
+FEWEST_STEPS = 2
+LETTERS = 3  # of a variable's name
+
+Chain = tuple[str, list[str], str, str]  # task, steps, what leads to the result, the result
+Kind = Callable[[random.Random], Callable[[int], Chain]]
+
+
+def _addition(draw: random.Random) -> Callable[[int], Chain]:
+    """Numbers of two digits, added one by one."""
+    numbers: list[int] = []
+
+    def build(steps: int) -> Chain:
+        numbers.extend(draw.randrange(10, 100) for _ in range(steps - len(numbers)))
+        return _sum_of(numbers[:steps])
+
+    return build
+
+
+def _sum_of(numbers: Sequence[int]) -> Chain:
+    total, steps = 0, []
+    for number in numbers:
+        steps.append(f"{total} + {number} = {total + number}")
+        total += number
+    return f"Numbers: {', '.join(map(str, numbers))}", steps, "The sum is", str(total)
+
+
+def _variables(draw: random.Random) -> Callable[[int], Chain]:
+    """Variables, each of which is the one before with a digit added or taken away."""
+    seed = draw.getrandbits(64)
+    first = draw.randrange(10, 100)
+    names: list[str] = []
+    changes: list[int] = []
+
+    def build(steps: int) -> Chain:
+        while len(names) < steps:
+            (name,) = variable_names(draw, 1, LETTERS)
+            if name not in names:
+                names.append(name)
+                changes.append(draw.choice([-1, 1]) * draw.randrange(1, 10))
+        order = list(range(steps))
+        random.Random(seed).shuffle(order)
+        return _values_of(names[:steps], first, changes[:steps], order)
+
+    return build
+
+
+def _values_of(
+    names: Sequence[str], first: int, changes: Sequence[int], order: Sequence[int]
+) -> Chain:
+    """The assignments in this order, and the values in that of the chain."""
+    assignments, steps, value = [f"{names[0]} = {first}"], [f"{names[0]} = {first}"], first
+    for old, new, change in zip(names, names[1:], changes[1:], strict=False):
+        change_by = f"{'+' if change > 0 else '-'} {abs(change)}"
+        assignments.append(f"{new} = {old} {change_by}")
+        steps.append(f"{new} = {old} {change_by} = {value} {change_by} = {value + change}")
+        value += change
+    task = f"Assignments: {'; '.join(assignments[place] for place in order)}"
+    return task, steps, "The last value is", str(value)
+
+
+KINDS: dict[str, Kind] = {"addition": _addition, "variables": _variables}
+_EXAMPLES: dict[str, tuple[str, Chain]] = {
+    "addition": (
+        "Add the numbers one by one, a line each, and then say the sum.",
+        _sum_of([17, 80, 36]),
+    ),
+    "variables": (
+        "Each variable is made of another one. Begin with the one that is a number, work out one "
+        "after the other, a line each, and then say the last value.",
+        _values_of(["KLO", "BEX", "RUD"], 21, [0, 7, -4], [2, 0, 1]),
+    ),
+}
+
+
+def chains(
+    kinds: Sequence[str] = tuple(KINDS),
+    *,
+    tokens: int | None = None,
+    steps: int | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    tokenizer: Any = None,
+) -> Iterator[dict[str, Any]]:
+    """Lines of a short prompt and a long solution, step by step, whose end is the answer.
+
+    >>> texts = list(kvsim.tasks.chains(["addition"], tokens=1000, tokenizer=model_folder))
+
+    Arguments:
+      kinds: addition, a running sum of a list of numbers; variables, the values of variables that
+        are made of each other and were listed in another order.
+      tokens: of the solution, at most, and as many as whole steps allow; None: 500, unless `steps`
+        says how many steps there are, 2 or more.
+      samples: of each kind. seed: of all draws; a sample depends on the seed, its kind and number
+        alone, and more steps begin with the same numbers or variables.
+      tokenizer: as for ruler(): None counts words and punctuation marks.
+
+    Yields dicts as conversation() makes them, of the tasks chain-addition and chain-variables. The
+    prompt says what to do, with a solved example, and ends with the task, a `question`. The rest is
+    one `turn` of a `step` for each line, and the `answer`. `length` is `tokens`.
+
+    Raises UsageError for a kind that there is not, and a number out of range.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"kinds: expected some of {', '.join(KINDS)}, found {kind}")
+        if list(kinds).count(kind) > 1:
+            raise UsageError(f"kinds: expected different ones, found {kind} twice")
+    if tokens is not None and steps is not None:
+        raise UsageError("tokens, steps: expected one of the two, found both; leave one out")
+    if samples < 1:
+        raise UsageError(f"samples: expected 1 or more, found {samples}")
+    if steps is not None and steps < FEWEST_STEPS:
+        raise UsageError(f"steps: expected {FEWEST_STEPS} or more, found {steps}")
+    most = TOKENS if tokens is None else tokens
+    count = counter(tokenizer)
+
+    def size_of(line: dict[str, Any]) -> int:
+        return count(line["text"]) - count(line["text"][: line["prompt_length"]])
+
+    for kind in kinds:
+        for number in range(1, samples + 1):
+            build = KINDS[kind](random.Random(f"{seed} {kind} {number}"))
+            size = f"{most}-tokens" if steps is None else f"{steps}-steps"
+            name = f"chain-{kind}.{size}.seed-{seed}.sample-{number}"
+            if steps is not None:
+                yield _line(kind, build(steps), name, None)
+                continue
+            yield filled(
+                lambda more, build=build, kind=kind, name=name: _line(
+                    kind, build(FEWEST_STEPS + more), name, most
+                ),
+                size_of,
+                most,
+                f"tokens: {kind}",
+            )
+
+
+def _line(kind: str, chain: Chain, name: str, length: int | None) -> dict[str, Any]:
+    about, (example, solved, cue, result) = _EXAMPLES[kind]
+    text = "\n".join([about, "", example, *solved, f"{cue} {result}", "", ""])
+    task, steps, cue, result = chain
+    spans = [Span(len(text), len(text) + len(task), "question")]
+    text += f"{task}\n"
+    prompt_length = len(text)
+    for step in steps:
+        spans.append(Span(len(text), len(text) + len(step), "step"))
+        text += f"{step}\n"
+    text += cue
+    spans.append(Span(len(text), len(text) + 1 + len(result), "answer"))
+    text += f" {result}"
+    spans.append(Span(prompt_length, len(text), "turn"))
+    return {
+        "name": name,
+        "text": text,
+        "spans": [list(span) for span in spans],
+        "prompt_length": prompt_length,
+        "task": f"chain-{kind}",
+        "length": length,
+        "depth": None,
+    }
