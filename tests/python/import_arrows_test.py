@@ -19,6 +19,7 @@ ROOMS = {
     "": EVERYTHING,
     "reproduce": "report.numbers closed_loop model files command errors",
     "tasks": "closed_loop results trace files command errors",
+    "lm_eval": "closed_loop closed_loop.evicting_model model verbs command errors",
     "report": "report.figures report.numbers report.style results files command errors",
     "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop verbs results trace errors",
