@@ -1,31 +1,33 @@
 """lm-eval with a model that evicts: its scores are those of the closed loop at the same place."""
 
-import json
-import sys
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
-import lm_eval
-import lm_eval.tasks
 import pytest
 import torch
-from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import kvsim
+import kvsim.lm_eval.model
 from kvsim.lm_eval import EvictingLM
-from kvsim.lm_eval.__main__ import main
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.tasks import multiple_choice
-
-SAMPLE = Path(__file__).parents[2] / "traces/sample"
-MODEL = str(SAMPLE / "tiny-retriever")
-LINES = (SAMPLE / "questions.jsonl").read_text().splitlines()[:3]
-QUESTIONS = [json.loads(line) for line in LINES]
-REST = " the"  # of each choice, so that it has several tokens
-PREFILL = dict(budget="20%", mode="prefill")
+from lm_eval_support import (
+    MODEL,
+    PREFILL,
+    QUESTIONS,
+    REST,
+    asked,
+    evaluated,
+    facts_in,
+    generated,
+    pairs,
+    requests,
+    scores,
+    task,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,57 +44,7 @@ def evicting_lm(loaded):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A folder with questions, read without a network and without a cache of the user's."""
-    folder = tmp_path_factory.mktemp("facts")
-    (folder / "questions.jsonl").write_text("\n".join(LINES))
-    return folder
-
-
-def task(folder, kind="multiple_choice"):
-    shared = dict(
-        dataset_path="json", test_split="test", doc_to_text="{{context}}{{question}}",
-        dataset_kwargs=dict(
-            data_files={"test": str(folder / "questions.jsonl")}, cache_dir=str(folder / "cache")
-        ),
-    )  # fmt: skip
-    if kind == "multiple_choice":
-        choices = "{{choices | map('regex_replace', '$', '" + REST + "') | list}}"
-        own = dict(doc_to_choice=choices, doc_to_target="answer", target_delimiter="")
-        metric = "acc"
-    else:
-        told = dict(until=["\n"], max_gen_toks=5)
-        own = dict(doc_to_target="{{choices[answer]}}", generation_kwargs=told)
-        metric = "exact_match"
-    mean = dict(metric=metric, aggregation="mean", higher_is_better=True)
-    return {"task": kind, "output_type": kind, "metric_list": [mean], **shared, **own}
-
-
-def evaluated(model, tasks, **arguments):
-    tasks_of = lm_eval.tasks.TaskManager(include_defaults=False)
-    return lm_eval.simple_evaluate(
-        model, tasks=tasks, task_manager=tasks_of, bootstrap_iters=0, **arguments
-    )
-
-
-def requests(kind, *arguments):
-    return [Instance(kind, {}, each, 0) for each in arguments]
-
-
-def asked(question):
-    return question["context"] + question["question"]
-
-
-def pairs(rest=REST):
-    """Each question with each of its choices."""
-    return [(asked(each), choice + rest) for each in QUESTIONS for choice in each["choices"]]
-
-
-def scores(lm, arguments):
-    return lm.loglikelihood(requests("loglikelihood", *arguments), disable_tqdm=True)
-
-
-def generated(lm, arguments):
-    return lm.generate_until(requests("generate_until", *arguments), disable_tqdm=True)
+    return facts_in(tmp_path_factory.mktemp("facts"))
 
 
 def likelihoods(answers):
@@ -121,7 +73,7 @@ def test_a_policy_scores_as_the_closed_loop_with_the_prompt_at_the_same_place(
     loaded, evicting_lm, data
 ):
     texts = []
-    for question in QUESTIONS[:2]:
+    for question in QUESTIONS[:1]:
         before = asked(question)
         for place, choice in enumerate(question["choices"], 1):
             label = "answer" if place - 1 == question["answer"] else "choice"
@@ -135,9 +87,10 @@ def test_a_policy_scores_as_the_closed_loop_with_the_prompt_at_the_same_place(
         tokenizer=loaded[1], progress=False,
     )  # fmt: skip
     for row in multiple_choice(rows, texts).to_dict("records"):
-        found = evaluated(evicting_lm(policy=row["policy"], **PREFILL), [task(data)], limit=2)
-        assert found["results"]["multiple_choice"]["acc,none"] == row["accuracy"] < 1
+        found = evaluated(evicting_lm(policy=row["policy"], **PREFILL), [task(data)], limit=1)
+        assert found["results"]["multiple_choice"]["acc,none"] == row["accuracy"]
         of_policy = rows[rows["policy"] == row["policy"]].set_index("sequence")
+        assert (of_policy["nll"] - of_policy["nll_full"]).abs().min() > 0.01  # it matters
         expected = -of_policy["nll"] * (of_policy["steps"] - 1)
         for sample in found["samples"]["multiple_choice"]:
             for place, answer in enumerate(sample["resps"], 1):
@@ -184,6 +137,24 @@ def test_no_answer_depends_on_the_batch_or_the_order(options, evicting_lm):
     contexts = [(asked(each), dict(until=["\n"], max_gen_toks=4)) for each in QUESTIONS]
     assert generated(other, contexts[::-1]) == generated(lm, contexts)[::-1]
     assert scores(evicting_lm(policy="random", **options, seed=7), arguments) != found
+
+
+def test_what_a_policy_draws_is_the_contexts(evicting_lm, monkeypatch):
+    kept, evicting = [], kvsim.evicting
+
+    @contextmanager
+    def watched(*arguments, **options):
+        with evicting(*arguments, **options) as cache:
+            yield cache
+        kept.extend(each.tolist() for each in cache.kept(0, 0))
+
+    lm = evicting_lm(policy="random", **PREFILL)
+    monkeypatch.setattr(kvsim.lm_eval.model, "evicting", watched)
+    ends = [lm.tok_encode(asked(each))[-80:] for each in QUESTIONS[:2]]
+    contexts = [lm.tokenizer.decode(end) for end in ends]
+    scores(lm, [(context, choice) for context in contexts for choice in ("ab", "cd")])
+    assert len({len(each) for each in kept}) == 1
+    assert kept[0] == kept[1] != kept[2] == kept[3]
 
 
 def test_choices_of_one_token_are_read_once(evicting_lm):
@@ -245,59 +216,8 @@ def test_a_policy_may_be_a_class(evicting_lm):
     assert lm.get_model_info()["kvsim"]["policy"] == "newest-of-lm-eval"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ("policy=h2o,budget=20%", "budget 20%: in stream mode the length of the text is not known"),
-        ("policy=h2o", "budget: expected tokens, or with mode=prefill a share .* found none"),
-        ("budget=8", "policy: expected a policy, .* found none; name it in model_args"),
-        ("policy=windw,budget=8", "unknown policy 'windw'; did you mean 'window'"),
-        ("polcy=h2o,budget=8", "found polcy; did you mean policy"),
-        ("policy=h2o,budget=8,mode=prefil", "mode: expected stream|prefill, found 'prefil'"),
-        ("policy=h2o,budget=8,drop=3", "drop: expected true or false, found 3"),
-        ("policy=h2o,budget=8,prompt_length=4", "prompt_length: each request of lm-eval has"),
-        ("policy=h2o:recent=0.5,score=sum,budget=8", "takes one of the others: .*'score'"),
-        ("policy=optimal,budget=8", "optimal"),
-        ("policy=h2o,budget=8,eviction_interval=never", "never"),
-    ],
-)
-def test_arguments_that_do_not_fit(arguments, reason, data):
-    with pytest.raises(kvsim.UsageError, match=reason) as raised:
-        evaluated("kvsim", [task(data)], model_args=f"pretrained={MODEL},device=cpu,{arguments}")
-    assert "\n" not in str(raised.value)
-
-
 def test_a_loaded_model_takes_no_arguments_of_its_constructor(evicting_lm):
     with pytest.raises(
         kvsim.UsageError, match=r"attn_implementation: neither .* is loaded already"
     ):
         evicting_lm(policy="h2o", budget=8, attn_implementation="eager")
-
-
-def run_command(monkeypatch, folder, arguments):
-    """`python -m kvsim.lm_eval` on the task of this folder, without the thousands of lm-eval."""
-    path = folder / "task.yaml"
-    path.write_text(json.dumps(task(folder)))
-    few = partial(lm_eval.tasks.TaskManager, include_defaults=False)
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", few)
-    words = ["lm-eval", "--model", "kvsim", "--tasks", "multiple_choice", "--include_path",
-             str(folder), "--model_args", arguments]  # fmt: skip
-    monkeypatch.setattr(sys, "argv", words)
-    return main()
-
-
-def test_the_command_is_that_of_lm_eval(monkeypatch, data, capsys):
-    policy = "h2o:recent=0.5,score=sum"
-    given = {"pretrained": MODEL, "policy": policy, "budget": "20%", "mode": "prefill"}
-    assert run_command(monkeypatch, data, json.dumps(given)) == 0
-    shown = capsys.readouterr().out
-    assert policy in shown and "|multiple_choice|" in shown
-    quoted = f"pretrained={MODEL},policy='{policy}',budget=20%,mode=prefill"
-    assert run_command(monkeypatch, data, quoted) == 0
-    assert capsys.readouterr().out.replace("\r", "") == shown
-
-
-def test_the_command_refuses_in_one_line(monkeypatch, data, capfd):
-    assert run_command(monkeypatch, data, f"pretrained={MODEL},policy=h2o,budget=20%") == 2
-    last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith("kvsim: error: budget 20%: in stream mode")
