@@ -53,8 +53,8 @@ def run_command(monkeypatch, folder, arguments):
 
 def test_the_command_is_that_of_lm_eval(monkeypatch, data, capsys):
     policy = "h2o:recent=0.5,score=sum"
-    given = {"pretrained": MODEL, "policy": policy, "budget": "20%", "mode": "prefill"}
-    assert run_command(monkeypatch, data, json.dumps(given)) == 0
+    arguments = {"pretrained": MODEL, "policy": policy, "budget": "20%", "mode": "prefill"}
+    assert run_command(monkeypatch, data, json.dumps(arguments)) == 0
     shown = capsys.readouterr().out
     assert policy in shown and "|multiple_choice|" in shown
     quoted = f"pretrained={MODEL},policy='{policy}',budget=20%,mode=prefill"

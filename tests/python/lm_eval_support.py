@@ -33,8 +33,8 @@ def task(folder, kind="multiple_choice"):
         own = dict(doc_to_choice=choices, doc_to_target="answer", target_delimiter="")
         metric = "acc"
     else:
-        told = dict(until=["\n"], max_gen_toks=5)
-        own = dict(doc_to_target="{{choices[answer]}}", generation_kwargs=told)
+        settings = dict(until=["\n"], max_gen_toks=5)
+        own = dict(doc_to_target="{{choices[answer]}}", generation_kwargs=settings)
         metric = "exact_match"
     mean = dict(metric=metric, aggregation="mean", higher_is_better=True)
     return {"task": kind, "output_type": kind, "metric_list": [mean], **shared, **own}

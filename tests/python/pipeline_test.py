@@ -30,8 +30,8 @@ def texts():
 
 def generated(pipe, texts, **options):
     """The new text of each one."""
-    told = dict(max_new_tokens=12, do_sample=False, return_full_text=False)
-    return [found[0]["generated_text"] for found in pipe(texts, **told, **options)]
+    settings = dict(max_new_tokens=12, do_sample=False, return_full_text=False)
+    return [found[0]["generated_text"] for found in pipe(texts, **settings, **options)]
 
 
 def test_a_pipeline_generates_what_its_evicting_model_does(pipe, texts):

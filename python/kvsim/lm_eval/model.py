@@ -67,8 +67,8 @@ class EvictingLM(HFLM):
         batch_size: int | str | None = 1,
         **options: Any,
     ) -> None:
-        given = locals()
-        self._eviction = {name: given[name] for name in OPTIONS}
+        arguments = locals()
+        self._eviction = {name: arguments[name] for name in OPTIONS}
         _check_others(options, isinstance(pretrained, torch.nn.Module))
         _require(pretrained, self._eviction)
         if str(batch_size) not in ("1", "None"):
