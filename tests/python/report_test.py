@@ -32,7 +32,7 @@ from kvsim.report.style import DARK, LIGHT
 from nightly import sample_of
 
 NAMESPACES = ("http://www.w3.org/", "http://purl.org/dc/", "http://creativecommons.org/ns")
-ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL = ["overview", "recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
 # The figures of layers and heads take longest; figures_test draws them, too.
 WRITTEN = sample_of([name for name in ALL if name not in ("layers", "heads")], ALL)
@@ -295,7 +295,7 @@ def test_report_of_a_real_sweep(program, tmp_path):
     drawings = list(drawings_of(tmp_path / "r.sqlite"))
     assert [name for name in drawings if name in ALL] == ALL
     assert set(drawings) - set(ALL) == {"projected-error", "predicted-kl", "predicted-heads"}
-    assert drawings[0] == "projected-error"
+    assert drawings[:2] == ["overview", "projected-error"]
     means = comparison_of(tmp_path / "r.sqlite").means
     view = kvsim.load(tmp_path / "r.sqlite").regret.query(f"oracle == '{OPTIMAL}'")
     regret = view.groupby(["policy", "budget"])["regret"].mean().sort_index()

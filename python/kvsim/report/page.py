@@ -29,19 +29,20 @@ from .figures import (
     losses,
     maps,
     measured,
+    overview,
     prediction,
 )
-from .headline import OPEN_LOOP, headline, open_loop
 from .numbers.averages import WITH_INTERVAL
 from .numbers.choice import Choice
 from .numbers.fetches import Fetches, has_fetches, refuse_options
 from .numbers.frames import Comparison
 from .numbers.intervals import span
+from .open_loop import OPEN_LOOP, open_loop
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
 _PLANS = (
-    *(curves, gap, granularity, closed_loop, losses),
+    *(overview, curves, gap, granularity, closed_loop, losses),
     *(prediction, heat, measured, fetches, keys_and_values, maps),
 )
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
@@ -113,7 +114,8 @@ def _page(
     )
     return environment.get_template("template.html").render(
         comparison=comparison,
-        pictures=pictures,
+        opening=[found for found in pictures if found[0].name == overview.NAME],
+        pictures=[found for found in pictures if found[0].name != overview.NAME],
         file_names=file_names,
         library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
@@ -133,7 +135,6 @@ def _of_policies(comparison: Comparison) -> dict[str, object]:
     """What a page says of policies."""
     return {
         "heading": "Policies against budgets",
-        "summary": headline(comparison),
         "open_loop": open_loop(comparison),
         "absolute": {name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
         "tables": [(p, _table(comparison, p)) for p in _points(comparison)],
@@ -143,7 +144,7 @@ def _of_policies(comparison: Comparison) -> dict[str, object]:
 
 def _of_fetches() -> dict[str, object]:
     """The same for a file without policies."""
-    nothing = {"summary": "", "absolute": {}, "tables": [], "legend": []}
+    nothing = {"absolute": {}, "tables": [], "legend": []}
     return {"heading": "What steps fetch from the host", "open_loop": OPEN_LOOP, **nothing}
 
 
