@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..numbers.frames import Comparison
+from ..numbers.tasks import Tasks
 from ..style import Style
 
 SYMBOLS = {
@@ -79,7 +80,7 @@ def _line(
     return line | {"hovertemplate": f"{text}<extra></extra>"}
 
 
-def color(comparison: Comparison, style: Style) -> str:
+def color(comparison: Comparison | Tasks, style: Style) -> str:
     """The variable of the page for the colour of a policy."""
     return f"var(--p{comparison.legend.index(style) + 1})"
 

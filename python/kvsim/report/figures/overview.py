@@ -12,6 +12,7 @@ from ..numbers.closed_loop import ClosedLoop
 from ..numbers.frames import Comparison
 from ..numbers.intervals import span
 from ..numbers.standing import OF_THE_MODEL, Standing, of_model, of_replay
+from ..numbers.tasks import Tasks
 from ..style import Shape, Theme
 from . import Drawing, Plan, Table, curves, dot_style, explore, marker_size
 from .measures import ERRORS, SHARES
@@ -31,18 +32,18 @@ def plan(comparison: Comparison) -> list[Plan]:
     standing = model or replay
     if standing is None:
         return []
-    caption = _caption(standing, where)
+    text = caption(standing, where)
     if model:
-        caption += f" The model runs with each policy ({closed.loop} loop), which decides."
+        text += f" The model runs with each policy ({closed.loop} loop), which decides."
         lacking = 0 if replay is None else len(set(replay.rivals) - set(model.rivals))
         if lacking:
-            caption += f" {lacking} {'policies have' if lacking > 1 else 'policy has'} no rows of "
-            caption += "the running model on the same texts at this budget, and no place here."
+            text += f" {lacking} {'policies have' if lacking > 1 else 'policy has'} no rows of "
+            text += "the running model on the same texts at this budget, and no place here."
     if len(standing.shown) < len(standing.rows):
-        caption += f" Drawn are {len(standing.shown)} of {len(standing.rows)} policies; the table "
-        caption += "below has all."
+        text += f" Drawn are {len(standing.shown)} of {len(standing.rows)} policies; the table "
+        text += "below has all."
     tables = tuple(table(each, where) for each in (model, replay) if each is not None)
-    return [drawing(standing, where, caption, _LABELS, comparison, tables)]
+    return [drawing(standing, where, text, _LABELS, comparison, tables)]
 
 
 def drawing(
@@ -50,7 +51,7 @@ def drawing(
     where: str,
     caption: str,
     labels: dict[str, str],
-    comparison: Comparison,
+    comparison: Comparison | Tasks,
     tables: tuple[Table, ...],
 ) -> Drawing:
     """The figure; `labels` names the axis of a measure, and the legend of `comparison` has the
@@ -64,7 +65,8 @@ def drawing(
     return Drawing(NAME, TITLE, caption, alt, draw, moving, tables, standing.finding)
 
 
-def _caption(standing: Standing, where: str) -> str:
+def caption(standing: Standing, where: str) -> str:
+    """What the figure shows and how to read it."""
     ranking, count = standing.ranking, standing.samples
     text = f"{ranking.name[0].upper()}{ranking.name[1:]} at {where}: {better(ranking.measure)}."
     if count > 1:
@@ -173,7 +175,7 @@ def _draw(standing: Standing, label: str, theme: Theme, shape: Shape) -> Figure:
     return figure
 
 
-def _explore(standing: Standing, label: str, comparison: Comparison) -> dict:
+def _explore(standing: Standing, label: str, comparison: Comparison | Tasks) -> dict:
     top = _top(standing)
     data, names, notes = [], [], []
     for place, spec in enumerate(standing.shown):

@@ -15,12 +15,14 @@ from .frames import Comparison
 from .intervals import distinguishable
 from .ranking import Ranking
 from .selection import best_of
+from .tasks import FULL, Tasks
 
 if TYPE_CHECKING:
     from ..style import Style
 
 MOST_WORDS = 12  # of a finding
 _MOST_NAMES = 3
+OF_TASKS = Ranking("score", "mean score")
 OF_THE_MODEL = Ranking("kl_mean", "KL of the running model")
 
 
@@ -138,6 +140,21 @@ def of_model(closed: ClosedLoop) -> Standing | None:
         lambda first, second: closed.difference(first, second, point, measure),
         closed.texts_of(measure), "texts",
     )  # fmt: skip
+
+
+def of_tasks(tasks: Tasks) -> Standing | None:
+    """By the mean score over tasks in reach; None where nothing that competes has one."""
+    scores = tasks.scores[tasks.question]
+    rows = scores.means.rename(columns={"score": "value"})
+    rows = rows.assign(is_rival=[spec not in {FULL, *tasks.oracles} for spec in rows.index])
+    if not rows["is_rival"].any():
+        return None
+    shown = list(rows.index)
+    if not tasks.choice.policies:
+        shown = best_of(shown, rows["is_rival"])
+    return Standing(
+        OF_TASKS, tasks.point, rows, shown, tasks.styles, scores.difference, scores.samples, "texts"
+    )
 
 
 def _rows(means: pd.DataFrame, ranking: Ranking, comparison: Comparison) -> pd.DataFrame:
