@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -119,18 +120,23 @@ def write_report(
         return written
 
 
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("kvsim.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("template.html")
+
+
 def _page(
     comparison: Shown,
     shown: list[Plan],
     pictures: list[tuple[Drawing, dict[str, str]]],
     command: str,
 ) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("kvsim.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("template.html").render(
+    return _template().render(
         comparison=comparison,
         opening=[found for found in pictures if found[0].name == overview.NAME],
         pictures=[found for found in pictures if found[0].name != overview.NAME],
