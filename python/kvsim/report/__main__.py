@@ -24,7 +24,9 @@ def _parser() -> argparse.ArgumentParser:
         "plotly.min.js lies next to it; without that file or without scripts it shows pictures.",
     )
     parser.add_argument(
-        "results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep or fetch"
+        "results",
+        metavar="RESULTS.sqlite",
+        help="a result file of kvsim sweep or fetch, or of kvsim.tasks",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="the folder to write to"
@@ -44,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of random choices")
     parser.add_argument(
-        "--budget", metavar="B", help="budget of maps and table, 20%% or 102; default: the largest"
+        "--budget",
+        metavar="B",
+        help="budget of overview, maps, tasks and table, 20%% or 102; default: the largest",
     )
     parser.add_argument(
         "--policies",

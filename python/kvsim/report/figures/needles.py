@@ -54,7 +54,7 @@ def cells_of(found: pd.DataFrame, spec: str) -> pd.DataFrame:
 
 
 def _explore(found: pd.DataFrame, titles: dict[str, str]) -> dict:
-    columns = min(len(titles), 4)
+    columns = min(len(titles), 3)
     rows = -(-len(titles) // columns)
     layout: dict[str, object] = {
         "grid": {"rows": rows, "columns": columns, "pattern": "independent", "ygap": 0.4},
