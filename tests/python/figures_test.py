@@ -25,7 +25,7 @@ from kvsim.report.pictures import render
 from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE
 from nightly import sample_of
 
-ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL = ["overview", "recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
 
 
@@ -266,7 +266,8 @@ def test_every_missing_table_costs_only_its_figure(result_file):
     result_file.drop("regret", "certificate", "about", "unit")
     result_file.drop("persistence", "sparsity", "evictions")
     path = result_file.sweep([H2O, "tova"]).path
-    assert list(drawings_of(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
+    names = ["overview", "recall", "miss-rate", "output-error", "layers", "heads"]
+    assert list(drawings_of(path)) == names
     commands = {title: plan.command for title, plan in missing_of(path).items()}
     assert "--policies 'window;optimal' --budgets 10%,20%" in commands["Gap closed"]
     assert "--what persistence" in commands["Persistence"]
