@@ -259,6 +259,16 @@ def test_next_to_a_replay_policies_look_alike_and_a_page_without_answers_says_wh
     assert color == "var(--p4)"
 
 
+def test_of_two_models_the_one_with_the_most_rows_is_shown(result_file):
+    for text in ("one", "two"):
+        answer(result_file, "window", 4, sequence=text)
+    answer(result_file, "window", 0, model_id="a" * 64)
+    tasks = of(result_file.path)
+    assert tasks.scores["unseen"].means.score["window"] == 1
+    (note,) = tasks.notes
+    assert "the model bbbbbbbbbbbb, which has the most rows" in note and "aaaaaaaaaaaa." in note
+
+
 def test_rows_without_an_answer_have_no_score(result_file):
     answer(result_file, FULL)
     answer(result_file, "window", answers=0)
