@@ -206,7 +206,7 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
     assert drawn == {"window", "optimal", "topk", *(f"policy{place}" for place in range(13, 20))}
     caption = drawings["recall"].caption
     assert "Drawn are 10 of 24 policies: window, optimal, topk, and" in caption
-    assert "--policies all" in caption and "as in the first figure" in drawings["heads"].caption
+    assert "--policies all" in caption and "as in the first curves" in drawings["heads"].caption
     lines = drawings["recall"].explore["data"]
     assert [line["visible"] for line in lines] == [True] * 10 + ["legendonly"] * 14
     everything = drawing_of(result_file.path, "recall", policies=("all",))

@@ -17,7 +17,7 @@ from conftest import H2O, OPTIMAL, comparison_of, drawing_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
 from kvsim.report.__main__ import announced, main
-from kvsim.report.figures import gap, overview
+from kvsim.report.figures import gap
 from kvsim.report.style import COLUMN, LIGHT, TEXT
 from nightly import sample_of
 
@@ -88,7 +88,7 @@ def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
 
 
 def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path, monkeypatch):
-    monkeypatch.setattr(page_module, "_PLANS", sample_of((overview, gap), page_module._PLANS))
+    monkeypatch.setattr(page_module, "_PLANS", sample_of((gap,), page_module._PLANS))
     result_file.sweep(["window", H2O, OPTIMAL], **sample_of({"budgets": (8,), "layers": 1}, {}))
 
     def contents():

@@ -23,7 +23,7 @@ def test_the_projected_error_ranks_where_the_file_has_it(result_file):
     drawing = drawings_of(result_file.path)["overview"]
     assert drawing.finding == "random has the least projected error at 10%"
     (table,) = drawing.tables
-    assert table.head == ("policy", "projected error", "more than random", "from random")
+    assert table.head == ("policy", "projected error", "more than random", "verdict")
     # Eight layers of 1 + 0.1 layer.
     cells = {row[0][0]: (row[1][0], row[2][0], row[0][1]) for row in table.rows}
     assert cells["random"] == ("10.8", "–", "")

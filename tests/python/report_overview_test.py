@@ -75,7 +75,7 @@ def test_what_is_not_distinguishable_is_named_and_bold(result_file):
     assert "Bold: policies that are not distinguishable from the best" in drawing.caption
     (table,) = drawing.tables
     verdicts = {row[0][0]: row[3][0] for row in table.rows}
-    assert verdicts == {"h2o": "", "window": "not distinguishable", "tova": ""}
+    assert verdicts == {"h2o": "", "window": "not distinguishable", "tova": "distinguishable"}
     more = next(row[2] for row in table.rows if row[0][0] == "window")
     assert more[0] == "−0.0010" and more[1].startswith("[−0.") and "−" not in more[1][2:]
 
@@ -119,7 +119,7 @@ def test_where_the_model_ran_its_kl_decides_and_the_replay_is_in_a_table(result_
     assert "imposed loop" in drawing.caption and "1 policy has no rows" in drawing.caption
     model, replay = drawing.tables
     assert model.title == "KL of the running model at 4 tokens (10%) per KV head"
-    assert replay.head == ("policy", "attention recall", "more than h2o", "from h2o")
+    assert replay.head == ("policy", "attention recall", "more than h2o", "verdict")
     assert len(model.rows) == 3 and len(replay.rows) == 4
     assert of_model(ClosedLoop(comparison_of(result_file.path))).samples == 6
 

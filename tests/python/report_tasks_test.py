@@ -18,6 +18,7 @@ from kvsim.report.numbers.scores import Scores
 from kvsim.report.numbers.tasks import FULL, Tasks
 from kvsim.report.page import chosen, plans
 from kvsim.report.style import DARK, LIGHT
+from report_fetches_test import row as fetched
 from task_rows import TOVA, answer, needles
 
 POLICIES = [FULL, H2O, TOVA, "window"]
@@ -147,7 +148,7 @@ def test_the_title_is_the_best_policy_of_those_that_compress(path, drawings):
     drawing = drawings["overview"]
     assert drawing.finding == "h2o has the highest mean score at 20%"
     (table,) = drawing.tables
-    assert table.head == ("policy", "mean score", "more than h2o", "from h2o")
+    assert table.head == ("policy", "mean score", "more than h2o", "verdict")
     assert [row[0] for row in table.rows][:2] == [("full", "does not compete"), ("h2o", "")]
     assert f"0.6: {HARD}." in drawing.caption
 
@@ -257,6 +258,23 @@ def test_next_to_a_replay_policies_look_alike_and_a_page_without_answers_says_wh
         if bars["name"] == "window"
     )
     assert color == "var(--p4)"
+
+
+def test_a_file_of_answers_and_fetches_has_both_on_one_page(result_file):
+    with_tasks(result_file)
+    fetched(result_file)
+    found = figures_of(result_file.path)
+    assert {"overview", "tasks-unseen", "fetch-hit-rate", "fetch-recall"} <= set(found)
+
+
+def test_of_two_models_the_one_with_the_most_rows_is_shown(result_file):
+    for text in ("one", "two"):
+        answer(result_file, "window", 4, sequence=text)
+    answer(result_file, "window", 0, model_id="a" * 64)
+    tasks = of(result_file.path)
+    assert tasks.scores["unseen"].means.score["window"] == 1
+    (note,) = tasks.notes
+    assert "the model bbbbbbbbbbbb, which has the most rows" in note and "aaaaaaaaaaaa." in note
 
 
 def test_rows_without_an_answer_have_no_score(result_file):

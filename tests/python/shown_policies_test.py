@@ -33,7 +33,7 @@ def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, bey
     gap = drawing_of(result_file.path, "gap-closed")
     (knorm,) = (line for line in gap.explore["data"] if line["name"] == "knorm")
     assert knorm["y"][0] is None and knorm["y"][1] is not None
-    assert "window, optimal and the policies of the first figure that" in gap.caption
+    assert "window, optimal and the policies of the first curves that" in gap.caption
 
 
 def test_at_sampled_steps_after_a_prompt_cut_once_what_evicts_holds_its_budget(result_file):

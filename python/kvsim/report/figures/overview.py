@@ -90,19 +90,24 @@ def table(standing: Standing, where: str) -> Table:
     for spec, row in standing.rows.iterrows():
         more = standing.difference(spec, best)
         digits = ranking.decimals(more[0], 4)
-        is_close = spec != best and not standing.is_apart(spec)
-        says = "not distinguishable" if standing.is_enough else "too few samples to tell"
         lines.append(
             (
                 (standing.styles[spec].label, "" if row["is_rival"] else "does not compete"),
                 (_number(row["value"], ranking.decimals(row["value"], 4)), _ends(standing, spec)),
                 ("–", "") if spec == best else (_signed(more[0], digits), span(*more[1:], digits)),
-                (says if is_close else "", ""),
+                ("" if spec == best else _verdict(standing, spec), ""),
             )
         )
     name = standing.styles[best].label
-    head = ("policy", ranking.name, f"more than {name}", f"from {name}")
+    head = ("policy", ranking.name, f"more than {name}", "verdict")
     return Table(f"{ranking.name[0].upper()}{ranking.name[1:]} at {where}", head, tuple(lines))
+
+
+def _verdict(standing: Standing, spec: str) -> str:
+    """Whether a policy differs from the best one, as far as the samples say."""
+    if not standing.is_enough:
+        return "too few samples"
+    return "distinguishable" if standing.is_apart(spec) else "not distinguishable"
 
 
 def _number(value: float, digits: int) -> str:

@@ -74,14 +74,14 @@ def best_of(specs: list[str], is_rival: pd.Series) -> list[str]:
 def sentence(comparison: Compared, is_first: bool = False) -> str:
     """The sentence of a caption about the policies that a figure leaves out; empty if none.
 
-    The caption of the first figure explains the choice.
+    The caption of the first curves explains the choice.
     """
     count = len(comparison.policies)
     if len(comparison.shown) == count:
         return ""
     text = f" Drawn are {len(comparison.shown)} of {count} policies"
     if not is_first:
-        return f"{text}, as in the first figure."
+        return f"{text}, as in the first curves."
     there = {base_name(spec) for spec in comparison.shown}
     return (
         f"{text}: {', '.join(name for name in REFERENCES if name in there)}, and of those that "

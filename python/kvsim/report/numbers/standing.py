@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -117,7 +117,7 @@ def of_replay(comparison: Comparison) -> Standing | None:
     shown = [spec for spec in rows.index if spec in comparison.shown]
     return Standing(
         ranking, point, rows, shown, comparison.styles,
-        lambda first, second: comparison.difference(first, second, point, ranking.measure),
+        cache(lambda first, second: comparison.difference(first, second, point, ranking.measure)),
         comparison.intervals_of(ranking.measure).samples.count,
         comparison.sample_name(ranking.measure),
     )  # fmt: skip
@@ -137,7 +137,7 @@ def of_model(closed: ClosedLoop) -> Standing | None:
         shown = best_of(shown, rows["is_rival"])
     return Standing(
         OF_THE_MODEL, point, rows, shown, comparison.styles,
-        lambda first, second: closed.difference(first, second, point, measure),
+        cache(lambda first, second: closed.difference(first, second, point, measure)),
         closed.texts_of(measure), "texts",
     )  # fmt: skip
 
@@ -153,8 +153,9 @@ def of_tasks(tasks: Tasks) -> Standing | None:
     if not tasks.choice.policies:
         shown = best_of(shown, rows["is_rival"])
     return Standing(
-        OF_TASKS, tasks.point, rows, shown, tasks.styles, scores.difference, scores.samples, "texts"
-    )
+        OF_TASKS, tasks.point, rows, shown, tasks.styles, cache(scores.difference), scores.samples,
+        "texts",
+    )  # fmt: skip
 
 
 def _rows(means: pd.DataFrame, ranking: Ranking, comparison: Comparison) -> pd.DataFrame:

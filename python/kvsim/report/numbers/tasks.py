@@ -50,7 +50,14 @@ class Tasks:
         rows = with_columns(results, "task_answer", _NEEDED)
         if rows.empty:
             raise ResultsError(f"{results.path}: no answers to tasks to show")
-        self.model_id = one_of(rows, "model_id", None, results.path, self.notes)
+        counts = rows["model_id"].value_counts().sort_index()
+        self.model_id, *others = counts.sort_values(ascending=False, kind="stable").index
+        if others:
+            ids = ", ".join(str(other)[:12] for other in others)
+            self.notes.append(
+                f"Answers are of the model {self.model_id[:12]}, which has the most rows; there "
+                f"are also rows of {ids}."
+            )
         rows = rows[rows["model_id"] == self.model_id]
         for column, wanted in (("mode", choice.mode), ("seed", choice.seed)):
             is_lacking = comparison is not None and wanted not in set(rows[column])
