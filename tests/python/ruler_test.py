@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import re
 from collections import Counter
 from itertools import pairwise
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import kvsim
 from kvsim.closed_loop.texts import input_texts
 from kvsim.tasks import ruler
 from kvsim.tasks.__main__ import main
-from kvsim.tasks.synthetic.filling import filled
-from kvsim.tasks.synthetic.haystack import BUNDLED, Haystack, hide
 from kvsim.tasks.synthetic.ruler import TASKS, WITH_TURNS
 from kvsim.tasks.synthetic.words import ADJECTIVES, NOUNS, VERBS
 
@@ -198,30 +196,11 @@ def test_the_needle_stands_at_the_depth():
     assert len({*drawn}) > 3 and all(0 <= depth <= 1 for depth in drawn)
 
 
-def test_a_haystack_is_taken_and_begins_again(tmp_path):
-    (tmp_path / "own.txt").write_text("One stone.\nTwo  stones!\n")
-    (line,) = made([LENGTH], ["niah-single"], samples=1, haystack=[tmp_path / "own.txt", "Some."])
-    (needle,) = labelled(line, "needle")
-    start = context_of(line).index("\n\n") + 2
-    hay = context_of(line)[start:].replace(f"{needle}", "").split()
-    of_one = "One stone. Two stones! Some.".split()
-    first = next(i for i in range(5) if hay[0] == of_one[i])
-    assert len(hay) > 100
-    assert hay == [of_one[(first + i) % 5] for i in range(len(hay))]
-
-
-def test_text_without_sentences_hides_needles_too():
-    sentences = Haystack(["word " * 150]).excerpt(1, 100)
-    assert [len(each.split()) for each in sentences] == [60, 30, 10]
-    text, ((first, end, label),) = hide(sentences, [(0.5, "Here.", "needle")])
-    assert text.split().index("Here.") == 60 and (text[first:end], label) == ("Here.", "needle")
-
-
-def test_the_bundled_haystack_has_no_numbers_and_words_are_different():
-    text = BUNDLED.read_text("utf-8")
-    assert len(text.split()) > 1500 and not re.search(r"\d|VAR|magic", text)
-    words = [*ADJECTIVES, *NOUNS, *VERBS]
-    assert len({*words}) == len(words)
+def test_the_pair_that_is_asked_for_stands_at_its_depth():
+    for line in made([LENGTH], ["key-value"], samples=5):
+        pairs = json.loads(context_of(line)[context_of(line).index("{") :])
+        place = [*map(str, pairs.values())].index(values_of(line, 0)[0])
+        assert place == round(line["depth"] * (len(pairs) - 1))
 
 
 @pytest.mark.parametrize(("length", "often", "seldom"), [(1500, 6, 1), (8192, 30, 3)])
@@ -245,15 +224,15 @@ def test_frequent_words_follow_the_zeta_distribution():
     assert counts in [[count for count in each if count] for each in expected]
 
 
-def test_the_most_items_that_fit_are_found():
-    draw = random.Random(3)
-    for _ in range(200):
-        sizes = [draw.randrange(1, 30)]
-        for _ in range(120):
-            sizes.append(sizes[-1] + draw.randrange(1, 12))
-        most = draw.randrange(sizes[0], 110)
-        found = filled(lambda n, sizes=sizes: n, lambda n, sizes=sizes: sizes[n], most, "x")
-        assert sizes[found] <= most < sizes[found + 1]
+def test_the_frequencies_of_words_differ_in_the_shortest_contexts():
+    task = ["frequent-words"]
+    with pytest.raises(kvsim.UsageError, match=r"frequent-words: expected \d+ tokens") as raised:
+        made(50, task)
+    shortest = int(re.search(r"(\d+) tokens", str(raised.value))[1])
+    for line in made(range(shortest, shortest + 60), task, samples=1):
+        words = context_of(line).strip().splitlines()[-1].split()
+        counts = [count for _, count in words_by_frequency(words)][:5]
+        assert len({*counts}) == len(counts) >= 4
 
 
 def test_the_command_writes_lines_that_are_read(tmp_path, monkeypatch, capsys):
