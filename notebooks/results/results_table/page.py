@@ -8,8 +8,10 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
+from kvsim.results.task_scores import WITHIN_REACH
+
 from .submission import Submission
-from .summary import REACH, REFERENCE, Estimate, Row, kl_rows, marked, task_rows
+from .summary import REFERENCE, Estimate, Row, kl_rows, marked, task_rows
 
 # What the page shows first where scripts run, if there are such rows.
 FIRST = {"loop": "adaptive", "budget": "10%"}
@@ -35,7 +37,7 @@ def page(submissions: Sequence[Submission]) -> str:
         submissions=[about(each) for each in submissions],
         excused={each.name for each in submissions if each.about["exception"]},
         reference=REFERENCE,
-        reach=REACH,
+        reach=WITHIN_REACH,
         marked=marked,
         number=number,
         signed=signed,

@@ -12,14 +12,13 @@ from kvsim import _engine
 from kvsim.closed_loop.prediction import interval_over_texts, is_plain
 from kvsim.report.style.labels import labels
 from kvsim.results.points import with_points
+from kvsim.results.task_scores import WITHIN_REACH, row_scores
 
 from . import codes
 from .submission import UNKNOWN, Submission
 
 REFERENCE = "h2o"
 FULL = "full"
-# Of a task below it the model has too little to lose: what a policy scores there says nothing.
-REACH = 0.6
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Row:
 
     @property
     def in_reach(self) -> bool:
-        return not self.of_full < REACH
+        return not self.of_full < WITHIN_REACH
 
 
 def kl_rows(submissions: Iterable[Submission]) -> list[Row]:
@@ -133,14 +132,10 @@ def _with_kl(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_score(frame: pd.DataFrame) -> pd.DataFrame:
-    """The share of values that the generated text contains or, without one, that are right."""
-    score = frame["answers_right"] / frame["answers"]
-    if "contains" in frame:
-        score = frame["contains"].astype(float).fillna(score)
     shown = frame["length"].groupby(frame["task"]).transform("mean").round()
     if "length_request" in frame:
         shown = frame["length_request"].astype(float).fillna(shown)
-    return frame.assign(measured=score, tokens=frame["length"], length_shown=shown.astype(int))
+    return frame.assign(measured=row_scores(frame), tokens=frame["length"], length_shown=shown.astype(int))
 
 
 def _of_point(rows: pd.DataFrame, named: dict, policies: pd.DataFrame) -> Iterator[Row]:

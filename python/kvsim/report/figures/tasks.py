@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from ..numbers.frames import Comparison
 from ..numbers.intervals import span
-from ..numbers.scores import REACH, Scores
+from ...results.task_scores import WITHIN_REACH
+from ..numbers.scores import Scores
 from ..numbers.selection import best_of
 from ..numbers.standing import of_tasks
 from ..numbers.tasks import FULL, Tasks
@@ -122,7 +123,7 @@ def _of_reach(scores: Scores, called: str) -> str:
     if not scores.below:
         return ""
     return (
-        f" {called} below the model's reach, in which the full cache scores less than {REACH}: "
+        f" {called} below the model's reach, in which the full cache scores less than {WITHIN_REACH}: "
         f"{', '.join(scores.below)}."
     )
 

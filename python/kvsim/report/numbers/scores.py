@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...bootstrap import FEWEST_SAMPLES
+from ...results.task_scores import WITHIN_REACH, row_scores
 from .intervals import Intervals
 from .rows import of_most_common_units
 
-REACH = 0.6  # the least score of the full cache at a task that the model can do
 _MOST_LENGTHS, _MOST_DEPTHS = 8, 11  # of a map of needles; more are grouped
 _OF_TEXT = ["task", "depth", "length", "length_request"]
 
@@ -19,8 +19,7 @@ _OF_TEXT = ["task", "depth", "length", "length_request"]
 class Scores:
     """The scores of rows of one kind of question, at one budget.
 
-    The score of a row is the share of its answers that are right: `contains`, where the model
-    generated text, else `answers_right` of `answers`. That of a text is the mean over its turns,
+    The score of a row is that of row_scores(). That of a text is the mean over its turns,
     that of a task the mean over its texts. A policy has a score at a task where it answered the
     same texts and turns as the others; it has a mean over tasks where it has all scores.
     """
@@ -28,7 +27,7 @@ class Scores:
     def __init__(self, rows: pd.DataFrame, full: str):
         """`rows`: of `task_answer`, one per policy, sequence and turn. `full`: the policy that
         evicts nothing, whose scores say which tasks are in reach."""
-        rows = rows.assign(score=_scores(rows))
+        rows = rows.assign(score=row_scores(rows))
         self.generated = float(rows["contains"].notna().mean())  # the share of rows with texts
         self.without_score = int(rows["score"].isna().sum())
         self._full = full
@@ -81,7 +80,7 @@ class Scores:
         if not self.has_full:
             return []
         of_full = self.of_tasks["score"].xs(self._full, level="policy")
-        return [task for task in self.tasks if of_full.get(task, 1.0) < REACH]
+        return [task for task in self.tasks if of_full.get(task, 1.0) < WITHIN_REACH]
 
     @property
     def has_full(self) -> bool:
@@ -139,11 +138,6 @@ class Scores:
             length=_grouped(length, _MOST_LENGTHS), depth=_grouped(rows["depth"], _MOST_DEPTHS)
         )
         return rows[["policy", "length", "depth", "score", "task"]]
-
-
-def _scores(rows: pd.DataFrame) -> pd.Series:
-    shares = rows["answers_right"] / rows["answers"].where(rows["answers"] > 0)
-    return rows["contains"].astype(float).fillna(shares.astype(float))
 
 
 def _texts(rows: pd.DataFrame) -> pd.DataFrame:

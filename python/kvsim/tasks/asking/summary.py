@@ -7,8 +7,8 @@ import pandas as pd
 from ...command.csv_text import csv_text
 from ...errors import DataError
 from ...errors.terminal import printable
+from ...results.task_scores import WITHIN_REACH, row_scores
 
-WITHIN_REACH = 0.6  # the full cache's least score of a task that says something about policies
 ALL = "all within reach"
 GROUP = ["model_id", "question", "mode", "seed", "task", "budget_request", "policy"]
 
@@ -72,10 +72,8 @@ def scores(rows: pd.DataFrame) -> pd.DataFrame:
 
 def of_texts(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per text: means over its turns, with `score`."""
-    right = rows["answers_right"].astype(float) / rows["answers"].astype(float)
-    contains = rows["contains"].astype(float)
     rows = rows.assign(
-        score=contains.where(contains.notna(), right),
+        score=row_scores(rows),
         task=rows["task"].where(rows["task"].notna(), "no task"),
         label=rows["label"].where(rows["label"].notna(), rows["policy"]),
         **{name: rows[name].astype(float) for name in ("exact", "f1", "nll")},
