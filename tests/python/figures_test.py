@@ -25,7 +25,7 @@ from kvsim.report.pictures import render
 from kvsim.report.style import DARK, LIGHT, NARROW, THEMES, WIDE
 from nightly import sample_of
 
-ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL = ["overview", "recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
 
 
@@ -206,7 +206,7 @@ def test_a_figure_of_many_policies_draws_some_and_says_which(result_file):
     assert drawn == {"window", "optimal", "topk", *(f"policy{place}" for place in range(13, 20))}
     caption = drawings["recall"].caption
     assert "Drawn are 10 of 24 policies: window, optimal, topk, and" in caption
-    assert "--policies all" in caption and "as in the first figure" in drawings["heads"].caption
+    assert "--policies all" in caption and "as in the first curves" in drawings["heads"].caption
     lines = drawings["recall"].explore["data"]
     assert [line["visible"] for line in lines] == [True] * 10 + ["legendonly"] * 14
     everything = drawing_of(result_file.path, "recall", policies=("all",))
@@ -266,7 +266,8 @@ def test_every_missing_table_costs_only_its_figure(result_file):
     result_file.drop("regret", "certificate", "about", "unit")
     result_file.drop("persistence", "sparsity", "evictions")
     path = result_file.sweep([H2O, "tova"]).path
-    assert list(drawings_of(path)) == ["recall", "miss-rate", "output-error", "layers", "heads"]
+    names = ["overview", "recall", "miss-rate", "output-error", "layers", "heads"]
+    assert list(drawings_of(path)) == names
     commands = {title: plan.command for title, plan in missing_of(path).items()}
     assert "--policies 'window;optimal' --budgets 10%,20%" in commands["Gap closed"]
     assert "--what persistence" in commands["Persistence"]

@@ -18,8 +18,11 @@ EVERYTHING = "everything below"
 ROOMS = {
     "": EVERYTHING,
     "reproduce": "report.numbers closed_loop model files command errors",
-    "tasks": "tasks.synthetic closed_loop results trace files command errors",
+    "tasks": "tasks.asking tasks.synthetic closed_loop record results trace files command errors",
+    "tasks.asking": "closed_loop closed_loop.evicting_model model policy verbs results trace "
+    "command errors",
     "tasks.synthetic": "model trace files command errors",
+    "lm_eval": "closed_loop closed_loop.evicting_model model verbs command errors",
     "report": "report.figures report.numbers report.style results files command errors",
     "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop verbs results trace errors",

@@ -17,7 +17,7 @@ from conftest import H2O, OPTIMAL, comparison_of, drawing_of
 from kvsim.report import page as page_module
 from kvsim.report import pictures
 from kvsim.report.__main__ import announced, main
-from kvsim.report.figures import gap, heat
+from kvsim.report.figures import gap
 from kvsim.report.style import COLUMN, LIGHT, TEXT
 from nightly import sample_of
 
@@ -68,26 +68,27 @@ def test_a_reader_that_leaves_is_no_error(result_file, tmp_path):
     assert process.returncode == 0
 
 
-def test_the_program_lists_the_files_and_the_page_links_them(result_file, drawn, tmp_path):
+def test_the_program_says_where_the_page_is_and_the_page_links_the_files(
+    result_file, drawn, tmp_path
+):
     result_file.sweep(["window", H2O])
     page, said = drawn()
     out = tmp_path / "out"
-    listed = said.out.splitlines()
-    assert listed[0] == str(out / "index.html")
-    assert set(listed) == {str(file) for file in out.rglob("*") if file.is_file()}
-    figures = {line for line in listed if "/figures/" in line}
-    assert {str(out / link) for link in re.findall(r'href="(figures/[^"]*)"', page)} == figures
+    assert said.out == f"{out / 'index.html'}: 6 figures\n"
+    figures = {str(file.relative_to(out)) for file in (out / "figures").iterdir()}
+    assert set(re.findall(r'href="(figures/[^"]*)"', page)) == figures
+    assert len(figures) == 6 * 6  # a file per theme, kind and width
 
 
 def test_progress_is_plain_lines_and_quiet_is_silent(result_file, drawn):
     result_file.sweep(["window"])
     lines = drawn()[1].err.splitlines()
-    assert lines[0] == "kvsim: 1 of 5 figures: recall" and len(lines) == 5
+    assert lines[0] == "kvsim: 1 of 6 figures: overview" and len(lines) == 6
     assert drawn("--quiet")[1].err == ""
 
 
 def test_a_report_of_the_same_rows_has_the_same_bytes(result_file, report, tmp_path, monkeypatch):
-    monkeypatch.setattr(page_module, "_PLANS", sample_of((gap, heat), page_module._PLANS))
+    monkeypatch.setattr(page_module, "_PLANS", sample_of((gap,), page_module._PLANS))
     result_file.sweep(["window", H2O, OPTIMAL], **sample_of({"budgets": (8,), "layers": 1}, {}))
 
     def contents():
@@ -114,7 +115,7 @@ def test_without_scripts_the_page_shows_all_and_with_them_it_is_explored(result_
     page, _ = drawn()
     figures = re.findall(r"<figure>.*?</figure>", page, re.S)
     explored = [figure for figure in figures if 'class="explore"' in figure]
-    assert len(explored) == 8
+    assert len(explored) == 9
     for figure in explored:
         assert "<picture>" in figure
         source = re.search(
@@ -124,7 +125,7 @@ def test_without_scripts_the_page_shows_all_and_with_them_it_is_explored(result_
         assert moving["data"] and moving["layout"]
         colours = re.findall(r'"(?:color|fillcolor)": "([^"]*)"', source[1])
         assert all(re.fullmatch(r"var\(--(p\d+|ink|muted)\)", colour) for colour in colours)
-    assert page.count('<table class="sortable">') == 2
+    assert page.count('<table class="sortable">') == 3
 
 
 def test_names_are_text_in_the_explored_figures_too(result_file):

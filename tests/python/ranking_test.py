@@ -8,8 +8,8 @@ import pytest
 from conftest import H2O, ResultFile, comparison_of, drawing_of, drawings_of
 from drawn_figures import figure_of, in_shapes, missing_of, require_named_axes
 from kvsim.report.figures import heat
-from kvsim.report.headline import headline
 from kvsim.report.numbers.averages import OPTIMAL
+from kvsim.report.numbers.standing import of_replay
 
 TOVA = "tova:scope=head,score=cached"
 ERRORS = {"window": 3.0, H2O: 2.0, "random": 1.0, OPTIMAL: 1.5, TOVA: 9.0}
@@ -20,12 +20,17 @@ def test_the_projected_error_ranks_where_the_file_has_it(result_file):
     assert comparison.ranking.measure == "projected_error"
     names = [comparison.styles[spec].label for spec in comparison.at("10%").index]
     assert names == ["random", "optimal", "h2o", "window", "tova"]
-    text = headline(comparison)
+    drawing = drawings_of(result_file.path)["overview"]
+    assert drawing.finding == "random has the least projected error at 10%"
+    (table,) = drawing.tables
+    assert table.head == ("policy", "projected error", "more than random", "verdict")
     # Eight layers of 1 + 0.1 layer.
-    assert re.search(r"random \(10\.8 \[[\d.]+, [\d.]+\]\) has the least projected error", text)
-    assert re.search(r"10\.8 \[[\d.]+, [\d.]+\] less than h2o, the next", text)
-    assert re.search(r"The oracle optimal .* has 5\.40 \[.*\] more than random\.", text)
-    assert re.search(r"random has 21\.6 \[.*\] less than window\.", text)
+    cells = {row[0][0]: (row[1][0], row[2][0], row[0][1]) for row in table.rows}
+    assert cells["random"] == ("10.8", "–", "")
+    assert cells["h2o"] == ("21.6", "+10.8", "")
+    assert cells["optimal"] == ("16.2", "+5.40", "does not compete")
+    assert cells["window"] == ("32.4", "+21.6", "")
+    assert all(re.fullmatch(r"\[[\d.]+, [\d.]+\]", row[2][1]) for row in table.rows[1:])
 
 
 def test_the_squared_error_ranks_where_a_layer_has_no_projected_error(result_file):
@@ -34,9 +39,9 @@ def test_the_squared_error_ranks_where_a_layer_has_no_projected_error(result_fil
     result_file.connection.commit()
     comparison = comparison_of(result_file.path)
     assert comparison.ranking.measure == "output_error_sq"
-    assert "least squared output error" in headline(comparison)
+    assert of_replay(comparison).ranking.best == "least squared output error"
     drawn = drawings_of(result_file.path)
-    assert list(drawn)[:2] == ["squared-error", "predicted-kl"]
+    assert list(drawn)[1:3] == ["squared-error", "predicted-kl"]
     assert "projected-error" not in drawn
 
 

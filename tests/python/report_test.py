@@ -1,9 +1,6 @@
 import base64
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 
 import matplotlib.pyplot
 import numpy as np
@@ -16,26 +13,24 @@ from conftest import (
     H2O,
     OPTIMAL,
     POLICIES,
-    PROGRAM,
     SAMPLE,
     comparison_of,
     drawings_of,
-    needs_program,
     write_trace,
 )
 from kvsim.report import page, pictures
 from kvsim.report.__main__ import main
-from kvsim.report.figures import Missing, curves, heat
+from kvsim.report.figures import Missing, curves, heat, overview
 from kvsim.report.page import plans
 from kvsim.report.pictures import render
 from kvsim.report.style import DARK, LIGHT
 from nightly import sample_of
 
 NAMESPACES = ("http://www.w3.org/", "http://purl.org/dc/", "http://creativecommons.org/ns")
-ALL = ["recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
+ALL = ["overview", "recall", "miss-rate", "output-error", "gap-closed", "layers", "heads"]
 ALL += ["persistence", "sparsity", "attention-map"]
-# The figures of layers and heads take longest; figures_test draws them, too.
-WRITTEN = sample_of([name for name in ALL if name not in ("layers", "heads")], ALL)
+# The curves and the maps of layers and heads take longest; figures_test draws them, too.
+WRITTEN = sample_of(["overview", "gap-closed", *ALL[-3:]], ALL)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +41,7 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     write_trace(folder / "trace.h5")
     file = ResultFile(folder / "results.sqlite").sweep([*POLICIES, LONG]).analyses().evictions()
-    kinds = [kind for kind in page._PLANS if kind != heat]
+    kinds = [kind for kind in page._PLANS if kind not in (curves, heat)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "_PLANS", sample_of(kinds, page._PLANS))
         main([str(file.path), "-o", str(folder / "out")])
@@ -155,83 +150,10 @@ def test_names_from_the_file_are_text_in_the_page(result_file, tmp_path):
     assert "<script>alert" not in (tmp_path / "out" / "index.html").read_text()
 
 
-def _run(*arguments):
-    command = [sys.executable, "-m", "kvsim.report", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_bad_input_ends_in_one_line(result_file, tmp_path):
-    (tmp_path / "text").write_text("not a database, but long enough to look for a header in it")
-    out = ["-o", tmp_path / "out"]
-    cases = [
-        ([tmp_path / "none.sqlite", *out], 3, "there is no such result file"),
-        ([tmp_path / "text", *out], 3, "expected a result file"),
-        ([result_file.path, *out], 3, "no rows to show; what would write some: kvsim sweep"),
-        ([result_file.path], 2, "-o/--output"),
-        ([result_file.path, *out, "--seed", "x"], 2, "--seed"),
-    ]
-    for arguments, status, says in cases:
-        done = _run(*arguments)
-        assert done.returncode == status, done
-        assert done.stderr.startswith("kvsim: error: ") and done.stderr.count("\n") == 1
-        assert says in done.stderr and not done.stdout
-    result_file.sweep(["window"])
-    foreign = tmp_path / "foreign.sqlite"
-    with sqlite3.connect(foreign) as connection:
-        connection.executescript("CREATE TABLE replay (layer); INSERT INTO replay VALUES (1)")
-    done = _run(foreign, *out)
-    assert done.returncode == 3 and "a table replay without a column" in done.stderr
-    assert done.stderr.count("\n") == 1
-    done = _run(result_file.path, *out, "--budget", "3")
-    assert done.returncode == 2 and "--budget" in done.stderr and done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "chosen, says",
-    [
-        (["--policies", ""], "--policies: expected names or specs, found none"),
-        (["--layer", "99"], "--layer: .* has no 99 to map; it has 0"),
-        (["--query-head", "9"], "--query-head: .* has no 9 to map; it has 0, 1, 2, 3"),
-        (["--trace", "none.h5"], "--trace: the trace none.h5 is not there"),
-        (["-o", "taken"], "--output: taken: there is a file of that name"),
-        (["-o", "taken/page"], "--output: taken: there is a file of that name"),
-    ],
-)
-def test_a_choice_that_is_not_there_is_wrong_usage(
-    chosen, says, whole_file, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").touch()
-    try:
-        status = main([str(whole_file), "-o", "out", *chosen])
-    except SystemExit as exit_:
-        status = exit_.code
-    err = capsys.readouterr().err
-    assert status == 2 and re.search(says, err) and err.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("without_pictures")
-def test_a_layer_that_was_not_replayed_is_wrong_usage_without_a_map_too(result_file, tmp_path):
-    path = str(result_file.sweep(["window"]).path)
-    assert main([path, "-o", str(tmp_path / "out"), "--layer", "99"]) == 2
-    assert main([path, "-o", str(tmp_path / "out"), "--layer", "1"]) == 0
-
-
-@pytest.mark.parametrize("library", ["pandas", "matplotlib", "jinja2", "plotly"])
-def test_a_missing_library_is_said_in_one_line(library, result_file, tmp_path):
-    blocked = f"import runpy, sys; sys.modules[{library!r}] = None; "
-    blocked += "runpy.run_module('kvsim.report', run_name='__main__')"
-    command = [sys.executable, "-c", blocked, result_file.path, "-o", tmp_path / "out"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1 and "pip install ." in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_an_interrupted_report_leaves_the_earlier_one_as_it_was(
     result_file, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(page, "_PLANS", (curves,))
+    monkeypatch.setattr(page, "_PLANS", (overview,))
     out = tmp_path / "out"
     main([str(result_file.sweep(["window"]).path), "-o", str(out)])
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
@@ -263,29 +185,6 @@ def test_a_report_written_again_has_no_figures_of_the_one_before(whole_file, tmp
     assert not any(name.startswith("persistence") for name in names)
 
 
-@needs_program
-def test_the_program_names_the_options_that_the_package_takes():
-    shown = subprocess.run([PROGRAM, "report", "--help"], capture_output=True, text=True).stdout
-    ours = _run("--help").stdout
-    of_the_program = {"--config"}  # which it turns into the others
-    assert set(re.findall(r"--[a-z-]+", shown)) - of_the_program == set(
-        re.findall(r"--[a-z-]+", ours)
-    )
-
-
-@needs_program
-def test_a_folder_named_kvsim_is_not_taken_for_the_package(result_file, tmp_path):
-    (tmp_path / "kvsim" / "python").mkdir(parents=True)
-    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
-    (tmp_path / "python").chmod(0o755)
-    done = subprocess.run(
-        [PROGRAM, "report", result_file.sweep(["window"]).path, "-o", "out"], cwd=tmp_path,
-        env=os.environ | {"KVSIM_PYTHON": str(tmp_path / "python")}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "pip install ." in done.stderr
-
-
 def test_report_of_a_real_sweep(program, tmp_path):
     sweep = ["--policies", "window;h2o;h2o:recent=0.25;subgen;optimal", "--budgets", "5%,20%"]
     common = ["--layers", "1-2", "-o", "r.sqlite"]
@@ -295,7 +194,7 @@ def test_report_of_a_real_sweep(program, tmp_path):
     drawings = list(drawings_of(tmp_path / "r.sqlite"))
     assert [name for name in drawings if name in ALL] == ALL
     assert set(drawings) - set(ALL) == {"projected-error", "predicted-kl", "predicted-heads"}
-    assert drawings[0] == "projected-error"
+    assert drawings[:2] == ["overview", "projected-error"]
     means = comparison_of(tmp_path / "r.sqlite").means
     view = kvsim.load(tmp_path / "r.sqlite").regret.query(f"oracle == '{OPTIMAL}'")
     regret = view.groupby(["policy", "budget"])["regret"].mean().sort_index()

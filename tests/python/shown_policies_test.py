@@ -2,8 +2,8 @@ import pandas as pd
 import pytest
 
 from conftest import H2O, OPTIMAL, TOKENS, comparison_of, drawing_of
-from kvsim.report.headline import headline
 from kvsim.report.numbers.protocol import steps_after_prompt
+from kvsim.report.numbers.standing import of_replay
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,13 @@ def test_between_evictions_a_policy_may_exceed_its_budget(result_file, mode, bey
     holds = comparison.means["holds"].unstack("point")
     assert holds.loc["window"].all() and not holds.loc["full"].any()
     assert holds.loc["knorm"].tolist() == [False, True]
-    assert len(comparison.shown) == 10 and "hold the budget" in headline(comparison)
+    standing = of_replay(comparison)
+    assert len(comparison.shown) == 10
+    assert not standing.rows.is_rival[["full", OPTIMAL]].any() and "knorm" in standing.rivals
     gap = drawing_of(result_file.path, "gap-closed")
     (knorm,) = (line for line in gap.explore["data"] if line["name"] == "knorm")
     assert knorm["y"][0] is None and knorm["y"][1] is not None
-    assert "window, optimal and the policies of the first figure that" in gap.caption
+    assert "window, optimal and the policies of the first curves that" in gap.caption
 
 
 def test_at_sampled_steps_after_a_prompt_cut_once_what_evicts_holds_its_budget(result_file):

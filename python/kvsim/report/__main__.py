@@ -18,13 +18,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="kvsim report",
         description="Draws the figures of a result file and one page that shows them, and prints "
-        "the paths of all files, the page first. Every mean and difference has its 95%% interval. "
-        "If the file has several traces, modes or seeds, it shows the one with the most rows by "
-        "default. The page can be explored in a browser, without a network, as long as "
+        "where the page is and how many figures it has. Every mean and difference has its 95%% "
+        "interval. If the file has several traces, modes or seeds, it shows the one with the most "
+        "rows by default. The page can be explored in a browser, without a network, as long as "
         "plotly.min.js lies next to it; without that file or without scripts it shows pictures.",
     )
     parser.add_argument(
-        "results", metavar="RESULTS.sqlite", help="a result file of kvsim sweep or fetch"
+        "results",
+        metavar="RESULTS.sqlite",
+        help="a result file of kvsim sweep or fetch, or of kvsim.tasks",
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="the folder to write to"
@@ -44,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of random choices")
     parser.add_argument(
-        "--budget", metavar="B", help="budget of maps and table, 20%% or 102; default: the largest"
+        "--budget",
+        metavar="B",
+        help="budget of overview, maps, tasks and table, 20%% or 102; default: the largest",
     )
     parser.add_argument(
         "--policies",
@@ -85,6 +89,14 @@ def announced(drawings: list) -> Iterable:
     for number, drawing in enumerate(drawings, 1):
         yield drawing
         print(f"kvsim: {number} of {len(drawings)} figures: {drawing.name}", file=sys.stderr)
+
+
+def _said(written: Sequence[Path]) -> str:
+    """What the command prints of the files that it wrote, the page first."""
+    figures = len(
+        {file.name.rpartition("-")[0] for file in written if file.parent.name == "figures"}
+    )
+    return f"{written[0]}: {figures} figure{'' if figures == 1 else 's'}"
 
 
 def _let_go() -> None:
@@ -138,8 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return fail("interrupted; no report was written", STATUS_OTHER)
     try:
-        print(*written, sep="\n", flush=True)
-    except BrokenPipeError:  # who reads the list has seen enough
+        print(_said(written), flush=True)
+    except BrokenPipeError:
         _let_go()
     return 0
 

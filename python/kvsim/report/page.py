@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -29,20 +30,25 @@ from .figures import (
     losses,
     maps,
     measured,
+    overview,
     prediction,
+    tasks,
 )
-from .headline import OPEN_LOOP, headline, open_loop
+from .numbers import fetches as fetched
+from .numbers import tasks as answered
 from .numbers.averages import WITH_INTERVAL
 from .numbers.choice import Choice
-from .numbers.fetches import Fetches, has_fetches, refuse_options
+from .numbers.fetches import Fetches
 from .numbers.frames import Comparison
 from .numbers.intervals import span
+from .numbers.tasks import Tasks
+from .open_loop import CLOSED_LOOP, OPEN_LOOP, open_loop
 from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
 _PLANS = (
-    *(curves, gap, granularity, closed_loop, losses),
-    *(prediction, heat, measured, fetches, keys_and_values, maps),
+    *(overview, curves, gap, granularity, closed_loop, losses),
+    *(prediction, tasks, heat, measured, fetches, keys_and_values, maps),
 )
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called
     "calibrated_kl": ("calibrated KL", "nats"),
@@ -50,27 +56,41 @@ _ABSOLUTE = {  # measures without a natural scale, with what their column is cal
     "output_error_sq": ("squared error", "squared norm"),
     "predicted_kl": ("predicted KL", "nats"),
 }
+_EACH = "each for itself, not corrected for the number of policies"
 _LIBRARY = "plotly.min.js"  # next to the page: too large for each page, and no network is needed
 
 
-def plans(comparison: Comparison | Fetches) -> list[Plan]:
+Shown = Comparison | Tasks | Fetches
+
+
+def plans(comparison: Shown) -> list[Plan]:
     """All figures of the report, in order."""
     if isinstance(comparison, Fetches):
         return fetches.plans_of(comparison)
+    if isinstance(comparison, Tasks):
+        found = tasks.plans_of(comparison)
+        if fetched.has_fetches(comparison.results):
+            others = Fetches(comparison.results)
+            found += fetches.plans_of(others, "".join(f" {note}" for note in others.notes))
+        return found
     return [plan for module in _PLANS for plan in module.plan(comparison)]
 
 
-def chosen(results: Results, choice: Choice) -> Comparison | Fetches:
-    """What the report shows of a file: policies, or what is fetched where it has that alone."""
+def chosen(results: Results, choice: Choice) -> Shown:
+    """What the report shows of a file: policies; where it has no replay, answers to tasks, or what
+    is fetched where it has that alone."""
     is_swept = "replay" in results and not results["replay"].empty
-    if is_swept or not has_fetches(results):
+    if not is_swept and answered.has_answers(results):
+        answered.refuse_options(choice, results)
+        return Tasks(results, choice)
+    if is_swept or not fetched.has_fetches(results):
         return Comparison(results, choice)
-    refuse_options(choice, results)
+    fetched.refuse_options(choice, results)
     return Fetches(results, choice)
 
 
 def write_report(
-    comparison: Comparison | Fetches,
+    comparison: Shown,
     folder: Path,
     command: str = "",
     progress: Callable[[list[Drawing]], Iterable[Drawing]] = iter,
@@ -100,51 +120,90 @@ def write_report(
         return written
 
 
-def _page(
-    comparison: Comparison | Fetches,
-    shown: list[Plan],
-    pictures: list[tuple[Drawing, dict[str, str]]],
-    command: str,
-) -> str:
+@cache
+def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("kvsim.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    return environment.get_template("template.html").render(
+    return environment.get_template("template.html")
+
+
+def _page(
+    comparison: Shown,
+    shown: list[Plan],
+    pictures: list[tuple[Drawing, dict[str, str]]],
+    command: str,
+) -> str:
+    return _template().render(
         comparison=comparison,
-        pictures=pictures,
+        opening=[found for found in pictures if found[0].name == overview.NAME],
+        pictures=[found for found in pictures if found[0].name != overview.NAME],
         file_names=file_names,
         library=_LIBRARY,
         missing=[plan for plan in shown if isinstance(plan, Missing)],
-        intervals=_intervals(comparison),
-        **(_of_fetches() if isinstance(comparison, Fetches) else _of_policies(comparison)),
+        subjects=comparison.tasks if isinstance(comparison, Tasks) else comparison.sequences,
+        facts=_of_texts(comparison) if isinstance(comparison, Tasks) else _of_trace(comparison),
+        **_parts(comparison),
         runs=_runs(comparison),
         command=command,
-        # `kvsim report` knows its revision.
-        version=os.environ.get("KVSIM_VERSION") or engine_version().partition("+")[0],
-        date=_date(),
         light=LIGHT,
         dark=DARK,
     )
 
 
-def _of_policies(comparison: Comparison) -> dict[str, object]:
-    """What a page says of policies."""
-    return {
+def _of_trace(comparison: Comparison | Fetches) -> list[tuple[str, str]]:
+    """What the page says of the rows of traces, by name."""
+    traces = len(comparison.trace_ids)
+    more = f" and {traces - 1} more" if traces > 1 else ""
+    return [
+        ("Trace", f"{traces} traces of one model" if traces > 1 else comparison.trace),
+        ("Trace id", f"{comparison.trace_id}{more}"),
+        ("Sequences", ", ".join(comparison.sequences)),
+        ("Means over", f"{comparison.num_units} units (sequence, layer, KV head)"),
+        ("Intervals", _intervals(comparison)),
+        *_of_rows(comparison),
+    ]
+
+
+def _of_texts(shown: Tasks) -> list[tuple[str, str]]:
+    """The same of the rows of tasks."""
+    return [
+        ("Model", ", ".join(sorted(shown.rows["model"].dropna().unique()))),
+        ("Model id", str(shown.model_id)),
+        ("Tasks", ", ".join(shown.tasks)),
+        ("Means over", f"{len(shown.sequences)} texts"),
+        ("Intervals", f"95%, paired bootstrap over the texts of a task, {DRAWS:,} draws; {_EACH}"),
+        *_of_rows(shown),
+    ]
+
+
+def _of_rows(comparison: Shown) -> list[tuple[str, str]]:
+    written = ", ".join(sorted(comparison.rows["kvsim_version"].unique()))
+    # `kvsim report` knows its revision.
+    version = os.environ.get("KVSIM_VERSION") or engine_version().partition("+")[0]
+    return [
+        ("Mode, seed", f"{comparison.mode}, {comparison.seed}"),
+        ("Results", f"{comparison.results.path}, written by kvsim {written}"),
+        ("Drawn", f"{_date()}, by kvsim {version}"),
+    ]
+
+
+def _parts(comparison: Shown) -> dict[str, object]:
+    """The parts of a page that only one of policies has all of."""
+    nothing: dict[str, object] = {"absolute": {}, "tables": [], "legend": []}
+    if isinstance(comparison, Fetches):
+        return nothing | {"heading": "What steps fetch from the host", "open_loop": OPEN_LOOP}
+    legend = {"legend": [(style, _sample(style)) for style in comparison.legend]}
+    if isinstance(comparison, Tasks):
+        return nothing | legend | {"heading": "Policies at tasks", "open_loop": CLOSED_LOOP}
+    return legend | {
         "heading": "Policies against budgets",
-        "summary": headline(comparison),
         "open_loop": open_loop(comparison),
         "absolute": {name: head for name, head in _ABSOLUTE.items() if comparison.has(name)},
         "tables": [(p, _table(comparison, p)) for p in _points(comparison)],
-        "legend": [(style, _sample(style)) for style in comparison.legend],
     }
-
-
-def _of_fetches() -> dict[str, object]:
-    """The same for a file without policies."""
-    nothing = {"summary": "", "absolute": {}, "tables": [], "legend": []}
-    return {"heading": "What steps fetch from the host", "open_loop": OPEN_LOOP, **nothing}
 
 
 def _date() -> str:
@@ -160,7 +219,7 @@ def _intervals(comparison: Comparison | Fetches) -> str:
     if samples.count == 1:
         return "none, since there is one unit"
     text = f"95%, paired bootstrap over {samples.count} {samples.sampled}, {DRAWS:,} draws; "
-    text += "each for itself, not corrected for the number of policies"
+    text += _EACH
     if samples.sampled == "units":
         few = len(comparison.sequences)
         text += f": with {few} {'sequence' if few == 1 else 'sequences'}, fewer than "
@@ -209,7 +268,7 @@ def _digits(value: float) -> str:
     return np.format_float_positional(value, 3, fractional=False, trim="-")
 
 
-def _runs(comparison: Comparison | Fetches) -> list[dict[str, object]]:
+def _runs(comparison: Shown) -> list[dict[str, object]]:
     """The commands that wrote the shown rows. Empty if the file does not say."""
     if "run" not in comparison.results:
         return []

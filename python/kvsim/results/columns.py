@@ -18,9 +18,10 @@ def sign(measure: str) -> int:
     """+1 where more is better, -1 where less is, 0 where neither is.
 
     `measure` is a column of replay, layer_error, closed_loop or regret, the share of answers, or
-    calibrated_kl.
+    calibrated_kl, or the score of tasks.
     """
-    column = {"answers_share": "answers_right", "calibrated_kl": "kl_mean"}.get(measure, measure)
+    derived = {"answers_share": "answers_right", "score": "answers_right"}
+    column = (derived | {"calibrated_kl": "kl_mean"}).get(measure, measure)
     names = ("replay", "layer_error", "closed_loop", "regret")
     return next(signs[column] for name in names if column in (signs := tables()[name]["signs"]))
 

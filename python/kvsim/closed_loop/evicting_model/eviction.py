@@ -15,8 +15,15 @@ class Eviction:
     Of an estimator, which holds no set of tokens, the tokens are those of which it holds the value.
     """
 
-    def __init__(self, model: EvictingModel) -> None:
+    def __init__(self, model: EvictingModel, takes_single_steps: bool) -> None:
         self._model = model
+        self._takes_single_steps = takes_single_steps
+
+    @property
+    def takes_single_steps(self) -> bool:
+        """Whether the policy takes one token per forward pass: all tokens in stream mode, those
+        after the prompt in prefill mode."""
+        return self._takes_single_steps
 
     @property
     def num_begun(self) -> int:

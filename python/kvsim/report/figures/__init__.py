@@ -38,6 +38,7 @@ class Drawing:
     draw: Callable[[Theme, Shape], Figure]
     explore: dict | None = None  # the same for plotly.js; None: the picture alone
     tables: tuple[Table, ...] = ()
+    finding: str = ""  # what the figure says, which the page has in place of the title
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ..numbers.frames import Comparison
+from ..numbers.tasks import Tasks
 from ..style import Style
 
-_SYMBOLS = {
+SYMBOLS = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down",
     "P": "cross", "*": "star", "X": "x", "p": "pentagon", "h": "hexagon", "<": "triangle-left",
     ">": "triangle-right", "d": "diamond-tall", "8": "octagon", "H": "hexagon2",
@@ -65,21 +66,21 @@ def _line(
         "name": name,
         "visible": True if style.spec in comparison.shown else "legendonly",
         "x": tokens,
-        "y": _numbers(rows[measure]),
+        "y": numbers(rows[measure]),
         "line": {"color": paint, "dash": dash, "width": _WIDTH},
-        "marker": {"symbol": _SYMBOLS[style.marker], "size": 8},
+        "marker": {"symbol": SYMBOLS[style.marker], "size": 8},
     }
     low, high = rows[f"{measure}_low"], rows[f"{measure}_high"]
     if low[rows[measure].notna()].notna().all():
         text += "<br>[%{customdata[0]:.4g}, %{customdata[1]:.4g}]"
-        above, below = _numbers(high - rows[measure]), _numbers(rows[measure] - low)
+        above, below = numbers(high - rows[measure]), numbers(rows[measure] - low)
         bars = {"symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 0}
         line["error_y"] = bars | {"color": paint}
-        line["customdata"] = list(zip(_numbers(low), _numbers(high)))
+        line["customdata"] = list(zip(numbers(low), numbers(high)))
     return line | {"hovertemplate": f"{text}<extra></extra>"}
 
 
-def color(comparison: Comparison, style: Style) -> str:
+def color(comparison: Comparison | Tasks, style: Style) -> str:
     """The variable of the page for the colour of a policy."""
     return f"var(--p{comparison.legend.index(style) + 1})"
 
@@ -103,8 +104,8 @@ def heat_map(
         "type": "heatmap",
         "x": [str(name) for name in values.columns],
         "y": [html.escape(str(name)) for name in values.index],
-        "z": [_numbers(row) for _, row in shown.iterrows()],
-        "customdata": [_numbers(row) for _, row in values.iterrows()],
+        "z": [numbers(row) for _, row in shown.iterrows()],
+        "customdata": [numbers(row) for _, row in values.iterrows()],
         "zmin": ends[0],
         "zmax": ends[1],
         "coloraxis": "coloraxis",
@@ -126,5 +127,5 @@ def color_axis(low: float, high: float, label: str, is_log: bool = False) -> dic
     return {"colorscale": "Cividis", "cmin": ends[0], "cmax": ends[1], "colorbar": bar}
 
 
-def _numbers(values: pd.Series) -> list[float | None]:
+def numbers(values: pd.Series) -> list[float | None]:
     return [None if pd.isna(value) else float(f"{value:.6g}") for value in values]

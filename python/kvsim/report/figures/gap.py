@@ -44,7 +44,7 @@ def plan(comparison: Comparison) -> list[Plan]:
         caption += f"{samples.sampled}. A bar that reaches 0 does not distinguish the policy from "
         caption += "window."
     if len(comparison.shown) < len(comparison.policies):
-        caption += " The figure shows window, optimal and the policies of the first figure that "
+        caption += " The figure shows window, optimal and the policies of the first curves that "
         caption += "evict and hold the budget."
     if comparison.splits:
         caption += " A policy that splits its budget (@) is compared with a window and an "

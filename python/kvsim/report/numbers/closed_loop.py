@@ -74,7 +74,7 @@ class ClosedLoop:
         for measure, rows in self._tables.items():
             if rows.empty:
                 continue
-            intervals = Intervals(rows)
+            intervals = self._intervals[measure]
             drawn = (
                 intervals.drawn_share("answers_right", "answers")
                 if measure == "answers_share"
@@ -86,6 +86,17 @@ class ClosedLoop:
 
     def texts_of(self, measure: str) -> int:
         return self._tables[measure]["sequence"].nunique()
+
+    def difference(
+        self, first: str, second: str, point: str, measure: str
+    ) -> tuple[float, float, float]:
+        """How much more the first policy has of the measure than the second, and its interval."""
+        return self._intervals[measure].difference(measure, (first, point), (second, point))
+
+    @cached_property
+    def _intervals(self) -> dict[str, Intervals]:
+        """The bootstrap over texts, of the measures that have rows."""
+        return {name: Intervals(rows) for name, rows in self._tables.items() if len(rows)}
 
     @cached_property
     def correlations(self) -> pd.DataFrame:

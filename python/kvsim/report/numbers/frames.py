@@ -15,6 +15,7 @@ from .choice import Choice, ChoiceError, full_id, one_of
 from .intervals import Intervals
 from .ranking import RANKINGS, Ranking
 from .rows import (
+    answering,
     first_traces,
     given_labels,
     most_common_units,
@@ -61,9 +62,13 @@ class Comparison:
         of_regret: set[str] = set()  # oracles of the attention that is lost
         if "regret" in results:
             of_regret = set(with_columns(results, "regret", ["oracle"])["oracle"])
-        known = {spec for spec in everything if base_name(spec) in oracle_names()}
-        self.oracles = of_regret | known
-        self.styles: dict[str, Style] = styles(everything, self.oracles, given_labels(rows))
+        asked = answering(results)
+        drawn = sorted({*everything, *asked["policy"]})
+        self.oracles = of_regret | {spec for spec in drawn if base_name(spec) in oracle_names()}
+        labels = given_labels(asked) | given_labels(rows)
+        self.styles: dict[str, Style] = styles(drawn, self.oracles, labels)
+        # The full cache says which tasks are in reach, whatever the choice names.
+        self._answering = {s for s in asked["policy"] if s == "full" or self._is_wanted(s)}
 
         first = first_traces(results, rows) if choice.trace_id is None else rows["trace_id"]
         self.trace_id = self._one(
@@ -103,8 +108,8 @@ class Comparison:
 
     @property
     def legend(self) -> list[Style]:
-        """The styles of all policies of the report, oracles last."""
-        found = [self.styles[spec] for spec in self.policies]
+        """The styles of all policies of the report, those at tasks among them, oracles last."""
+        found = [self.styles[spec] for spec in {*self.policies, *self._answering}]
         return sorted(found, key=lambda style: (style.is_oracle, style.spec))
 
     @property
@@ -199,15 +204,22 @@ class Comparison:
         return rows[rows["sequence"].isin(wanted)]
 
     def _wanted(self, specs: list[str]) -> list[str]:
-        wanted = self.choice.policies if "all" not in self.choice.policies else ()
-        for name in wanted:
+        for name in self._named:
             if not any(self._is_named(spec, name) for spec in specs):
                 there = ", ".join(sorted({self.styles[spec].label for spec in specs}))
                 raise ChoiceError(
                     f"--policies: expected a name, a label, or a name with some of its parameters, "
                     f"found {name}; there are {there}"
                 )
-        return [s for s in specs if not wanted or any(self._is_named(s, n) for n in wanted)]
+        return [spec for spec in specs if self._is_wanted(spec)]
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """The policies that the choice names; empty where all are to be shown."""
+        return self.choice.policies if "all" not in self.choice.policies else ()
+
+    def _is_wanted(self, spec: str) -> bool:
+        return not self._named or any(self._is_named(spec, name) for name in self._named)
 
     def _is_named(self, spec: str, name: str) -> bool:
         return name in (spec, self.styles[spec].label) or is_named(spec, name)

@@ -17,9 +17,9 @@ class Intervals:
     `rows` has the columns policy, point and UNIT; every policy and point has the same units.
     """
 
-    def __init__(self, rows: pd.DataFrame):
+    def __init__(self, rows: pd.DataFrame, seed: int = 0):
         self._rows = rows.set_index([*_GROUP, *UNIT])
-        self.samples = Samples(rows)
+        self.samples = Samples(rows, seed)
         self._tables: dict[str, pd.DataFrame] = {}
 
     def mean(self, column: str) -> pd.Series:

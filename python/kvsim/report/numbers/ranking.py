@@ -1,4 +1,4 @@
-"""The measures by which figures and headlines may rank policies, and how their numbers read."""
+"""The measures by which figures and titles may rank policies, and how their numbers read."""
 
 from __future__ import annotations
 

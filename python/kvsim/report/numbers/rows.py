@@ -32,6 +32,15 @@ def given_labels(rows: pd.DataFrame) -> dict[str, str]:
     return dict(zip(labelled["policy"], labelled["label"].astype(str)))
 
 
+def answering(results: Results) -> pd.DataFrame:
+    """The policies of the table `task_answer`, in a column policy, and their labels if it has some.
+    Empty without the table."""
+    if "task_answer" not in results:
+        return pd.DataFrame({"policy": pd.Series(dtype=object)})
+    rows = results["task_answer"]
+    return rows[[name for name in ("policy", "label") if name in rows]].drop_duplicates()
+
+
 def first_traces(results: Results, rows: pd.DataFrame) -> pd.Series:
     """The trace that each row is shown with: its own, or the first one of the same model.
 

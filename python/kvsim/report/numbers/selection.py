@@ -58,17 +58,30 @@ def select(comparison: Compared) -> list[str]:
     return [spec for spec in policies if spec in taken]
 
 
+def best_of(specs: list[str], is_rival: pd.Series) -> list[str]:
+    """The REFERENCES among policies in their order, best first, and the best of those that compete,
+    until there are MOST; all where there are no more than that."""
+    if len(specs) <= MOST:
+        return specs
+    first = {spec.split(":")[0]: spec for spec in reversed(specs)}  # plain ones, without + or @
+    taken = {first[name] for name in REFERENCES if name in first}
+    for spec in specs:
+        if is_rival[spec] and len(taken) < MOST:
+            taken.add(spec)
+    return [spec for spec in specs if spec in taken]
+
+
 def sentence(comparison: Compared, is_first: bool = False) -> str:
     """The sentence of a caption about the policies that a figure leaves out; empty if none.
 
-    The caption of the first figure explains the choice.
+    The caption of the first curves explains the choice.
     """
     count = len(comparison.policies)
     if len(comparison.shown) == count:
         return ""
     text = f" Drawn are {len(comparison.shown)} of {count} policies"
     if not is_first:
-        return f"{text}, as in the first figure."
+        return f"{text}, as in the first curves."
     there = {base_name(spec) for spec in comparison.shown}
     return (
         f"{text}: {', '.join(name for name in REFERENCES if name in there)}, and of those that "

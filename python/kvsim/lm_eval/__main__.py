@@ -1,0 +1,28 @@
+"""python -m kvsim.lm_eval: the command of lm-eval, which then knows the model type `kvsim`."""
+
+import sys
+
+from lm_eval.__main__ import cli_evaluate
+
+from ..command import STATUS_OTHER, STATUS_USAGE, fail
+from ..errors import KvsimError, UsageError
+from . import EvictingLM  # noqa: F401  importing it registers the model type
+
+
+def main() -> int:
+    """Runs lm-eval with the arguments of this process.
+
+    Returns 0, 2 for model_args that kvsim refuses, 1 for what it refuses of a model or a text. All
+    other errors and statuses are lm-eval's.
+    """
+    try:
+        cli_evaluate()
+    except UsageError as error:
+        return fail(str(error), STATUS_USAGE)
+    except KvsimError as error:
+        return fail(str(error), STATUS_OTHER)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
