@@ -37,18 +37,14 @@ def check_addition(task, steps, answer):
 
 
 def check_variables(task, steps, answer):
-    assignments = dict(part.split(" = ") for part in task.partition(": ")[2].split("; "))
-    values: dict[str, int] = {}
-    while len(values) < len(assignments):  # in the order in which they can be worked out
-        for name, made_of in assignments.items():
-            if name not in values and ({*re.findall("[A-Z]+", made_of)} <= {*values}):
-                values[name] = eval(made_of, {}, values)
-    assert [step.split(" = ")[0] for step in steps] == [*values]
-    for step in steps:
-        name, *forms = step.split(" = ")
-        assert forms[0] == assignments[name]
-        assert {eval(form, {}, values) for form in forms} == {values[name]}
-    assert int(answer) == values[steps[-1].split(" = ")[0]]
+    pairs = re.findall(r"(\S+) = (\S+?)[;.]", task)
+    variables, name = dict(pairs), re.search(r"Find (\S+)\.$", task)[1]
+    expected = []
+    while name in variables:
+        expected.append(f"{name} = {variables[name]}")
+        name = variables[name]
+    assert steps == expected and answer.strip() == name and name.isdigit()
+    assert len(variables) == len(pairs) > len(steps)
 
 
 CHECK = {"addition": check_addition, "variables": check_variables}
@@ -65,18 +61,20 @@ def test_steps_follow_from_the_task_and_lead_to_the_answer(kind):
 @pytest.mark.parametrize("kind", CHECK)
 def test_the_example_is_solved_in_the_same_form(kind):
     (line,) = made([kind], steps=3, samples=1)
-    task, *steps = line["text"].split("\n\n")[1].splitlines()
-    *steps, last = steps
+    task, before, *steps, last = line["text"].split("\n\n")[1].splitlines()
+    assert before == "Steps:"
     CHECK[kind](task, steps, last.split()[-1])
     assert solution_of(line).splitlines()[-1].split()[:-1] == last.split()[:-1]
 
 
-def test_variables_are_listed_in_another_order_than_they_are_worked_out():
-    (line,) = made(["variables"], steps=30, samples=1)
+def test_variables_are_listed_in_another_order_and_other_numbers_among_them():
+    (line,) = made(["variables"], steps=500, samples=1)  # more than there are single words
     (task,) = labelled(line, "question")
-    listed = re.findall(r"(\w+) = ", task)
+    listed = re.findall(r"(\S+) = ", task)
     worked_out = [step.split(" = ")[0] for step in labelled(line, "step")]
-    assert sorted(listed) == sorted(worked_out) and listed != worked_out
+    assert listed != worked_out and [*filter({*worked_out}.__contains__, listed)] != worked_out
+    assert len(listed) == len({*listed}) == 500 + 9 and {*worked_out} < {*listed}
+    assert len({*re.findall(r"= (\d+)", task)}) == 10
 
 
 @pytest.mark.parametrize("kind", CHECK)
@@ -85,7 +83,7 @@ def test_spans_are_where_they_say(kind):
     (turn,) = [span for span in line["spans"] if span[2] == "turn"]
     assert turn[:2] == [line["prompt_length"], len(line["text"])]
     (task,), steps, (answer,) = (labelled(line, of) for of in ("question", "step", "answer"))
-    assert line["text"][: line["prompt_length"]].endswith(f"\n\n{task}\n")
+    assert line["text"][: line["prompt_length"]].endswith(f"\n\n{task}\nSteps:\n")
     assert solution_of(line).splitlines()[:-1] == steps and len(steps) == 5
     assert solution_of(line).endswith(answer) and answer[0] == " "
     assert solution_of(line).startswith(steps[0]) and line["length"] is None

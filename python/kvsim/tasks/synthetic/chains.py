@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any
 
 from ...errors import UsageError
 from ...trace.spans import Span
 from .filling import counter, filled
-from .variable_tracking import variable_names
+from .words import vocabulary
 
 TOKENS = 500
 SAMPLES = 10
 FEWEST_STEPS = 2
-LETTERS = 3  # of a variable's name
+BEFORE_STEPS = "Steps:\n"  # without it a small model says a result at once
+OTHER_NUMBERS = 9  # variables that are numbers, and not asked for
 
 Chain = tuple[str, list[str], str, str]  # task, steps, what leads to the result, the result
 Kind = Callable[[random.Random], Callable[[int], Chain]]
@@ -40,37 +42,34 @@ def _sum_of(numbers: Sequence[int]) -> Chain:
 
 
 def _variables(draw: random.Random) -> Callable[[int], Chain]:
-    """Variables, each of which is the one before with a digit added or taken away."""
+    """Variables, each of which has the value of the next one; the last one is a number.
+
+    Some others are numbers, too, so that the result does not follow without the steps.
+    """
     seed = draw.getrandbits(64)
-    first = draw.randrange(10, 100)
+    numbers = [str(number) for number in draw.sample(range(100, 1000), OTHER_NUMBERS + 1)]
+    words = vocabulary(draw)
+    others = dict(zip(islice(words, OTHER_NUMBERS), numbers, strict=False))
     names: list[str] = []
-    changes: list[int] = []
 
     def build(steps: int) -> Chain:
-        while len(names) < steps:
-            (name,) = variable_names(draw, 1, LETTERS)
-            if name not in names:
-                names.append(name)
-                changes.append(draw.choice([-1, 1]) * draw.randrange(1, 10))
-        order = list(range(steps))
+        names.extend(islice(words, max(steps - len(names), 0)))
+        chain = dict(pairwise([*names[:steps], numbers[-1]]))
+        order = [*chain, *others]
         random.Random(seed).shuffle(order)
-        return _values_of(names[:steps], first, changes[:steps], order)
+        return _value_of(names[0], chain | others, order)
 
     return build
 
 
-def _values_of(
-    names: Sequence[str], first: int, changes: Sequence[int], order: Sequence[int]
-) -> Chain:
-    """The assignments in this order, and the values in that of the chain."""
-    assignments, steps, value = [f"{names[0]} = {first}"], [f"{names[0]} = {first}"], first
-    for old, new, change in zip(names, names[1:], changes[1:], strict=False):
-        change_by = f"{'+' if change > 0 else '-'} {abs(change)}"
-        assignments.append(f"{new} = {old} {change_by}")
-        steps.append(f"{new} = {old} {change_by} = {value} {change_by} = {value + change}")
-        value += change
-    task = f"Assignments: {'; '.join(assignments[place] for place in order)}"
-    return task, steps, "The last value is", str(value)
+def _value_of(name: str, variables: Mapping[str, str], order: Sequence[str]) -> Chain:
+    """The variables in this order, and those that lead from one to its value."""
+    task = f"Variables: {'; '.join(f'{each} = {variables[each]}' for each in order)}. Find {name}."
+    steps, value = [], name
+    while value in variables:
+        steps.append(f"{value} = {variables[value]}")
+        value = variables[value]
+    return task, steps, "The value is", value
 
 
 KINDS: dict[str, Kind] = {"addition": _addition, "variables": _variables}
@@ -80,9 +79,13 @@ _EXAMPLES: dict[str, tuple[str, Chain]] = {
         _sum_of([17, 80, 36]),
     ),
     "variables": (
-        "Each variable is made of another one. Begin with the one that is a number, work out one "
-        "after the other, a line each, and then say the last value.",
-        _values_of(["KLO", "BEX", "RUD"], 21, [0, 7, -4], [2, 0, 1]),
+        "Begin with the variable to find, and write down which one it is equal to, a line each, "
+        "until it is a number. Then say the number.",
+        _value_of(
+            "road",
+            {"road": "hat", "hat": "moon", "moon": "52", "ice": "36"},
+            ["moon", "ice", "road", "hat"],
+        ),
     ),
 }
 
@@ -101,8 +104,8 @@ def chains(
     >>> texts = list(kvsim.tasks.chains(["addition"], tokens=1000, tokenizer=model_folder))
 
     Arguments:
-      kinds: addition, a running sum of a list of numbers; variables, the values of variables that
-        are made of each other and were listed in another order.
+      kinds: addition, a running sum of a list of numbers; variables, the way from a
+        variable to its value, each being equal to another one of a list in another order.
       tokens: of the solution, at most, and as many as whole steps allow; None: 500, unless `steps`
         says how many steps there are, 2 or more.
       samples: of each kind. seed: of all draws; a sample depends on the seed, its kind and number
@@ -110,8 +113,8 @@ def chains(
       tokenizer: as for ruler(): None counts words and punctuation marks.
 
     Yields dicts as conversation() makes them, of the tasks chain-addition and chain-variables. The
-    prompt says what to do, with a solved example, and ends with the task, a `question`. The rest is
-    one `turn` of a `step` for each line, and the `answer`. `length` is `tokens`.
+    prompt says what to do, with a solved example, and ends after the task, a `question`. The rest
+    is one `turn` of a `step` for each line, and the `answer`. `length` is `tokens`.
 
     Raises UsageError for a kind that there is not, and a number out of range.
     """
@@ -152,10 +155,11 @@ def chains(
 
 def _line(kind: str, chain: Chain, name: str, length: int | None) -> dict[str, Any]:
     about, (example, solved, cue, result) = _EXAMPLES[kind]
-    text = "\n".join([about, "", example, *solved, f"{cue} {result}", "", ""])
+    text = f"{about}\n\n{example}\n{BEFORE_STEPS}" + "".join(f"{step}\n" for step in solved)
+    text += f"{cue} {result}\n\n"
     task, steps, cue, result = chain
     spans = [Span(len(text), len(text) + len(task), "question")]
-    text += f"{task}\n"
+    text += f"{task}\n{BEFORE_STEPS}"
     prompt_length = len(text)
     for step in steps:
         spans.append(Span(len(text), len(text) + len(step), "step"))
