@@ -28,7 +28,7 @@ def imposed(results):
     """The same of the imposed loop, where the context alone is compressed."""
     rows = results.closed_loop
     rows = rows.assign(
-        task=rows["sequence"].str.rsplit("-", n=2).str[0],
+        task=rows["sequence"].str.split(".").str[0],
         score=rows["answers_right"] / rows["answers"],
         asked="unseen",
     )

@@ -259,7 +259,7 @@ def test_the_bundled_model_answers_and_eviction_costs_it(tmp_path, monkeypatch, 
         (["few-shot", "q.jsonl", "-o", "t.jsonl", "--shots", "9"], 2, "expected at most 3"),
         (["few-shot", "q.jsonl", "-o", "t.jsonl", "--template", "x"], 2, "template: expected"),
         (["few-shot", "bad.jsonl", "-o", "t.jsonl"], 3, "bad.jsonl: expected JSON"),
-        (["score", "r.sqlite", "--texts", "q.jsonl"], 1, "r.sqlite"),
+        (["score", "r.sqlite", "--texts", "q.jsonl"], 3, "r.sqlite"),
     ],
 )
 def test_errors_are_one_line(arguments, status, message, tmp_path, monkeypatch, capsys):

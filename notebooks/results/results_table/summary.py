@@ -135,7 +135,9 @@ def _with_score(frame: pd.DataFrame) -> pd.DataFrame:
     shown = frame["length"].groupby(frame["task"]).transform("mean").round()
     if "length_request" in frame:
         shown = frame["length_request"].astype(float).fillna(shown)
-    return frame.assign(measured=row_scores(frame), tokens=frame["length"], length_shown=shown.astype(int))
+    return frame.assign(
+        measured=row_scores(frame), tokens=frame["length"], length_shown=shown.astype(int)
+    )
 
 
 def _of_point(rows: pd.DataFrame, named: dict, policies: pd.DataFrame) -> Iterator[Row]:

@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...results.task_scores import WITHIN_REACH
 from ..numbers.frames import Comparison
 from ..numbers.intervals import span
-from ...results.task_scores import WITHIN_REACH
 from ..numbers.scores import Scores
 from ..numbers.selection import best_of
 from ..numbers.standing import of_tasks
@@ -123,8 +123,8 @@ def _of_reach(scores: Scores, called: str) -> str:
     if not scores.below:
         return ""
     return (
-        f" {called} below the model's reach, in which the full cache scores less than {WITHIN_REACH}: "
-        f"{', '.join(scores.below)}."
+        f" {called} below the model's reach, in which the full cache scores less than "
+        f"{WITHIN_REACH}: {', '.join(scores.below)}."
     )
 
 

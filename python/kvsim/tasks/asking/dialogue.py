@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ...closed_loop.loops import Job
 
 QUESTIONS = ("unseen", "after", "before", "turns")  # when the question is asked, see evaluate()
-OF_TASKS = ("task", "length", "depth")  # fields of a line that kvsim.evaluate does not read
 BETWEEN = "\n\n"  # a question that comes before its context, and the context
 
 

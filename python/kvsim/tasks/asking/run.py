@@ -18,7 +18,7 @@ from ...model.model_id import model_id
 from ...verbs.options import listed, protocol_from
 from ...verbs.progress import Tracker, Watch, reporter
 from .asking import Generating, ask
-from .dialogue import OF_TASKS, QUESTIONS, Dialogue, dialogue_of, lines_of
+from .dialogue import QUESTIONS, Dialogue, dialogue_of, lines_of
 from .rows import AnswerRows
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def evaluate(
 ) -> pd.DataFrame:
     """Compresses the cache of a context once, and asks every question of it.
 
-    >>> texts = kvsim.tasks.ruler(length=1024, tasks=["niah-single"])
-    >>> kvsim.tasks.evaluate(model, texts, ["h2o", "snapkv"], ["20%"], generate=32)
+    >>> texts = kvsim.tasks.ruler([1024], ["niah-single"], tokenizer=tokenizer)
+    >>> rows = kvsim.tasks.evaluate(model, texts, ["h2o", "snapkv"], ["20%"], generate=32)
+    >>> kvsim.tasks.scores(rows)
 
     The policies decide while the model runs, fed with its own attention (the adaptive loop, mode
     prefill): the context attends in full, is cut to the budget, and every later token may evict
@@ -201,9 +202,8 @@ def _with_full(policies: object) -> list[str]:
 
 
 def _text_of(line: Mapping[str, Any]) -> dict[str, Any]:
-    """What kvsim.evaluate reads of a line. The context is compressed, whatever its prompt is."""
-    left_out = (*OF_TASKS, "prompt_length")
-    return {name: value for name, value in line.items() if name not in left_out}
+    """What kvsim.evaluate reads of a line, whose prompt here is what is compressed."""
+    return {name: value for name, value in line.items() if name != "prompt_length"}
 
 
 def _in_words(asked: Asked, name: str, question: str, generating: Generating) -> str:
