@@ -240,6 +240,8 @@ def test_the_command_writes_lines_that_are_read(tmp_path, monkeypatch, capsys):
     asked = ["ruler", "--length", "320,400", "--tasks", "niah-single,key-value", "--samples", "1"]
     assert main([*asked, "--depths", "0,1", "--seed", "2", "-o", "texts.jsonl"]) == 0
     assert capsys.readouterr().err == "kvsim: 6 texts in texts.jsonl\n"
+    assert main([*asked, "--depths", "0,1", "--seed", "2"]) == 0
+    assert capsys.readouterr().out == Path("texts.jsonl").read_text("utf-8")
     lines = [json.loads(line) for line in Path("texts.jsonl").read_text("utf-8").splitlines()]
     assert lines == made([320, 400], ["niah-single", "key-value"], samples=1, depths=[0, 1], seed=2)
     read = input_texts(Path("texts.jsonl"))

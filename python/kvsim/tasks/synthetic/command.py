@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ def _add_samples(parser: Parser, of: str) -> None:
     add("--tokenizer", metavar="MODEL",
         help="of this model, a folder, a GGUF file or a name on the hub (default: words and "
         "punctuation marks count as tokens, of which a model makes more)")  # fmt: skip
-    add("-o", "--output", type=Path, required=True, metavar="TEXTS.jsonl", help="to write")
+    add("-o", "--output", type=Path, metavar="TEXTS.jsonl",
+        help="to write (default: print them)")  # fmt: skip
 
 
 def write_ruler(options: argparse.Namespace) -> None:
@@ -101,8 +103,13 @@ def _quieten(options: argparse.Namespace) -> None:
         quieten()
 
 
-def _write(texts: Iterable[dict[str, Any]], output: Path) -> None:
+def _write(texts: Iterable[dict[str, Any]], output: Path | None) -> None:
     lines = [json.dumps(text, ensure_ascii=False) + "\n" for text in texts]
+    if output is None:
+        # In UTF-8 as in a file, whatever the terminal's encoding.
+        sys.stdout.buffer.write("".join(lines).encode())
+        sys.stdout.flush()
+        return
     with written_whole(output) as partial:
         partial.write_text("".join(lines), "utf-8")
     say(f"kvsim: {len(lines)} texts in {output}")

@@ -1,0 +1,58 @@
+"""Prints the numbers on tasks that the study's page takes from tables/tasks.csv."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from kvsim.closed_loop.prediction import interval_over_texts
+from kvsim.report.style.labels import labels
+
+ROWS = Path(__file__).with_name("tables") / "tasks.csv"
+COLUMNS = {  # of the page: which rows they are means of
+    "unseen": ("adaptive", "unseen"),
+    "after": ("adaptive", "after"),
+    "imposed": ("imposed", "unseen"),
+}
+OF_REPLAY = {"attention_recall": 1, "output_error_mean": -1, "projected_error": -1}
+
+
+def quoted(values, digits=2):
+    """A mean over texts with its interval, as the page writes it."""
+    numbers = [values.mean(), *interval_over_texts(values.to_numpy(float))]
+    mean, low, high = (f"{number:.{digits}f}".replace("0.", ".") for number in numbers)
+    return f"{mean} [{low}, {high}]"
+
+
+def rows_of(column):
+    rows = pd.read_csv(ROWS)
+    loop, asked = COLUMNS[column]
+    rows = rows[(rows["loop"] == loop) & (rows["asked"] == asked)]
+    return rows.assign(name=rows["policy"].map(labels(list(rows["policy"].unique()))))
+
+
+def scores(column):
+    """By policy, the mean score over texts."""
+    return rows_of(column).groupby("name")["score"].apply(quoted)
+
+
+def agreement(measure):
+    """Spearman's correlation of the ranks of ten policies by a number of the replay and by the
+    likelihood that the running model gives the answer, the mean over texts; 1: they agree."""
+    replays = rows_of("imposed")[["sequence", "policy", measure]]
+    asked = rows_of("unseen")[["sequence", "policy", "nll"]]
+    both = asked.merge(replays, on=["sequence", "policy"])
+    of_texts = both.groupby("sequence")[[measure, "nll"]].apply(
+        lambda rows: -OF_REPLAY[measure] * rows[measure].corr(rows["nll"], method="spearman")
+    )
+    return quoted(of_texts)
+
+
+def main():
+    table = pd.DataFrame({column: scores(column) for column in COLUMNS})
+    print(table.fillna("").to_string())
+    for measure in OF_REPLAY:
+        print(f"{measure}: {agreement(measure)}")
+
+
+if __name__ == "__main__":
+    main()
