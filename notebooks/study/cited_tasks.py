@@ -47,11 +47,22 @@ def agreement(measure):
     return quoted(of_texts)
 
 
+def better_in_view(policy):
+    """How much less the answer's NLL is where the question is in view, nats per token."""
+    of_texts = [
+        rows[rows["name"] == policy].set_index("sequence")["nll"]
+        for rows in (rows_of("unseen"), rows_of("after"))
+    ]
+    return quoted(of_texts[0] - of_texts[1])
+
+
 def main():
     table = pd.DataFrame({column: scores(column) for column in COLUMNS})
     print(table.fillna("").to_string())
     for measure in OF_REPLAY:
         print(f"{measure}: {agreement(measure)}")
+    for policy in ("snapkv", "lookback", "h2o", "tova"):
+        print(f"{policy}, question in view: {better_in_view(policy)} nats less")
 
 
 if __name__ == "__main__":

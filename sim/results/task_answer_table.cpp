@@ -23,8 +23,14 @@ TableSchema task_answer_schema() {
                    "precedes or follows it; turns: as unseen, and the cache goes on through the "
                    "turns")
            .key(),
+       integer_column("most_tokens",
+                      "the most tokens that were to be generated; 0: none, the likelihood alone "
+                      "was measured")
+           .in(kCount, neither, "tokens")
+           .key(),
        result_column("seed", "of the policy's random choices"),
        text_column("text_id", "SHA-256 of the token ids, int32, of context, turns and answers"),
+       text_column("spans_id", "SHA-256 of the text's spans"),
        text_column("model", "the name of the model, as the user gave it"),
        result_column("budget_request", "the budget as it was asked for: tokens, or a share"),
        result_column("label", "the name that the user gave the policy; NULL without one"),
@@ -38,22 +44,21 @@ TableSchema task_answer_schema() {
        integer_column("in_view",
                       "1: the question was compressed with the context; 0: it came afterwards")
            .in(kCount),
-       integer_column("answers", "values that the answer consists of").in(kFromOne),
+       integer_column("answers", "values that the answer consists of, and steps that lead to it")
+           .in(kFromOne),
        integer_column("answers_right",
                       "values of which each token is the most likely one, where all tokens before "
                       "it are those of the answer")
            .in(kCount, higher),
-       real_column("nll", "minus the log probability of the answer, in nats per token")
+       real_column("nll", "minus the log probability of these values, in nats per token")
            .in(kNotNegative, lower, "nats per token"),
-       integer_column("most_tokens", "the most tokens that were to be generated" + of_generated)
-           .in(kFromOne, neither, "tokens"),
        text_column("stop", "the texts that ended it, a list in JSON" + of_generated),
        text_column("generated", "the text that the model wrote, greedily" + of_generated),
        integer_column("generated_tokens", "its tokens" + of_generated).in(kCount, neither, "tokens"),
        real_column("exact", "1: it is the answer, but for case, punctuation and articles; else 0" +
                                 of_generated)
            .in(kShare, higher),
-       real_column("contains", "share of the values that it contains, but for case" + of_generated)
+       real_column("contains", "share of the values, without steps, that it contains, but for case" + of_generated)
            .in(kShare, higher),
        real_column("f1", "harmonic mean of its precision and recall of the answer's words" +
                              of_generated)

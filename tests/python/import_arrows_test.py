@@ -22,7 +22,7 @@ ROOMS = {
     "tasks.asking": "closed_loop closed_loop.evicting_model model policy verbs results trace "
     "command errors",
     "tasks.synthetic": "model trace files command errors",
-    "lm_eval": "closed_loop closed_loop.evicting_model model verbs command errors",
+    "lm_eval": "closed_loop closed_loop.evicting_model record model verbs command errors",
     "report": "report.figures report.numbers report.style results files command errors",
     "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop verbs results trace errors",

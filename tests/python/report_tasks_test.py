@@ -14,7 +14,6 @@ from kvsim.closed_loop.prediction import interval_over_texts
 from kvsim.report import Choice, ChoiceError
 from kvsim.report.__main__ import main
 from kvsim.report.figures.needles import cells_of
-from kvsim.report.numbers.scores import Scores
 from kvsim.report.numbers.tasks import FULL, Tasks
 from kvsim.report.page import chosen, plans
 from kvsim.report.style import DARK, LIGHT
@@ -173,10 +172,11 @@ def test_a_file_with_answers_alone_has_a_page_of_them(path, tmp_path, capsys):
 
 
 def test_each_kind_of_question_has_its_figures_at_the_chosen_budget(result_file):
-    with_tasks(result_file, question="after")
+    with_tasks(result_file, question="after", in_view=1)
     for question, right in (("unseen", 2), ("after", 3)):
         for policy in POLICIES:
             key = {"budget": 100, "budget_request": "10%", "question": question}
+            key["in_view"] = int(question == "after")
             answer(result_file, policy, right, sequence="vt 0", task="variable-tracking", **key)
     assert of(result_file.path).questions == ["unseen", "after"]
     found = figures_of(result_file.path)
@@ -275,10 +275,3 @@ def test_of_two_models_the_one_with_the_most_rows_is_shown(result_file):
     assert tasks.scores["unseen"].means.score["window"] == 1
     (note,) = tasks.notes
     assert "the model bbbbbbbbbbbb, which has the most rows" in note and "aaaaaaaaaaaa." in note
-
-
-def test_rows_without_an_answer_have_no_score(result_file):
-    answer(result_file, FULL)
-    answer(result_file, "window", answers=0)
-    scores = Scores(of(result_file.path).rows_of("unseen"), FULL)
-    assert scores.without_score == 1 and list(scores.means.index) == [FULL]

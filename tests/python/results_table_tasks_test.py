@@ -8,21 +8,13 @@ import pytest
 
 from conftest import H2O, HERE
 from kvsim import _engine
+from task_rows import table
 
 sys.path.insert(0, str(HERE.parents[1] / "notebooks/results"))
 
 from results_table import check, submission, summary
 from results_table.command import main, pages
 
-# As the engine declares it, of which the table needs no more.
-TABLE = """CREATE TABLE task_answer (model_id TEXT NOT NULL, sequence TEXT NOT NULL,
-turn INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT NULL, mode TEXT NOT NULL,
-question TEXT NOT NULL, seed INTEGER NOT NULL, text_id TEXT, model TEXT, budget_request TEXT,
-label TEXT, task TEXT, length INTEGER, length_request INTEGER, depth REAL, in_view INTEGER,
-answers INTEGER, answers_right INTEGER, nll REAL, generated TEXT, generated_tokens INTEGER,
-exact REAL, contains REAL, f1 REAL, peak_tokens INTEGER, cache_bytes INTEGER, device TEXT,
-kvsim_version TEXT, policy_code TEXT, run_id TEXT,
-PRIMARY KEY (model_id, sequence, turn, policy, budget, mode, question, seed)) WITHOUT ROWID"""
 TEXTS = "abcde"
 
 
@@ -30,7 +22,8 @@ def row(task, policy, text, turn, right, contains):
     full = policy == "full"
     return {
         "model_id": "m" * 64, "sequence": task + text, "turn": turn, "policy": policy,
-        "budget": 100 if full else 20, "mode": "prefill", "question": "unseen", "seed": 0,
+        "budget": 100 if full else 20, "mode": "prefill", "question": "unseen",
+        "most_tokens": 0, "seed": 0,
         "text_id": task + text * 60, "model": "tiny", "budget_request": "full" if full else "20%",
         "task": task, "length": 100, "length_request": 128, "in_view": 0, "answers": 4,
         "answers_right": right, "nll": 1.0, "contains": contains, "peak_tokens": 20,
@@ -58,7 +51,7 @@ def measured(tmp_path):
     run = file.begin_run("python -m kvsim.tasks evaluate", "cpu", 1)
     file.close()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(TABLE)
+        connection.execute(table())
         for values in rows():
             values["run_id"] = run
             marks = ", ".join("?" * len(values))

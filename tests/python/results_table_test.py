@@ -24,9 +24,9 @@ from results_table.trim import NOT_PUBLISHED, without_folders  # noqa: E402
 
 VERSION = "0.1.0+g1a2b3c4"
 TEXTS = ["a", "b", "c", "d", "e"]
-POLICIES = [H2O, "window", "mine"]
+POLICIES = [H2O, "window", "own"]
 KEY = ["model_id", "sequence", "policy", "budget", "mode", "loop", "seed"]
-KL = {H2O: 0.5, "window": 1.5, "mine": 0.1}
+KL = {H2O: 0.5, "window": 1.5, "own": 0.1}
 
 
 def row(policy, text, budget=10, **values):
@@ -118,7 +118,7 @@ def test_trim_keeps_the_rows_and_their_runs_and_no_places(measured, capsys):
     assert list(found.runs.command) == ["python -m kvsim.evaluate model.gguf --trace=t.h5"]
     assert found.others == {}
     codes_of = dict(zip(found.policies.policy, found.policies.code))
-    assert codes_of == {H2O: "built-in", "window": "built-in", "mine": "own code"}
+    assert codes_of == {H2O: "built-in", "window": "built-in", "own": "own code"}
 
 
 def test_commands_lose_the_folders_of_absolute_paths_alone():
@@ -132,19 +132,19 @@ def test_commands_lose_the_folders_of_absolute_paths_alone():
     ("statement", "words"),
     [
         ("UPDATE closed_loop SET kvsim_version = '0.1.0+g1a2b3c4.dirty'", "clean source revision"),
-        ("UPDATE closed_loop SET policy_code = NULL WHERE policy = 'mine'", "column policy_code:"),
+        ("UPDATE closed_loop SET policy_code = NULL WHERE policy = 'own'", "column policy_code:"),
         ("UPDATE closed_loop SET text_id = NULL", "text_id: expected a value in every row"),
         ("UPDATE closed_loop SET text_id = 'other' WHERE budget = 5", "expected one text_id"),
         ("DELETE FROM closed_loop WHERE sequence = 'a'", "expected 5 texts or more"),
-        ("DELETE FROM closed_loop WHERE sequence = 'a' AND policy = 'mine'", "the 5 texts of all"),
+        ("DELETE FROM closed_loop WHERE sequence = 'a' AND policy = 'own'", "the 5 texts of all"),
         ("UPDATE closed_loop SET seed = 1 WHERE sequence = 'a'", "the same seeds for every text"),
         ("UPDATE closed_loop SET run_id = 'x'", "expected run x in the table run"),
         ("UPDATE submission SET submitted = 'today'", "expected a date"),
         ("UPDATE submission SET texts = ' '", "texts: expected where the texts are published"),
         ("UPDATE submission SET name = 'other'", "name: expected 'mine', found 'other'"),
         ("UPDATE submission SET exception = 'why'", "exception: expected none"),
-        ("UPDATE submission_policy SET code = 'built-in'", "policy mine: expected policy_code 012"),
-        ("DELETE FROM submission_policy WHERE policy = 'mine'", "a row in submission_policy"),
+        ("UPDATE submission_policy SET code = 'built-in'", "policy own: expected policy_code 012"),
+        ("DELETE FROM submission_policy WHERE policy = 'own'", "a row in submission_policy"),
         ("DELETE FROM closed_loop", "expected rows in closed_loop or task_answer"),
         ("INSERT INTO closed_loop_kind SELECT model_id, sequence, policy, budget, mode, loop, seed,"
          " 'text', 5, 1, 1, 0, 1, 1, 0, 0, policy_code, run_id FROM closed_loop LIMIT 1",
@@ -164,7 +164,7 @@ def test_what_is_not_valid_is_said_in_a_line(measured, capsys, statement, words)
 def test_rows_that_are_not_those_of_their_digests_are_found(measured):
     output, _ = trimmed(measured)
     with closing(sqlite3.connect(output)) as connection, connection:
-        connection.execute("UPDATE closed_loop SET kl_mean = 0 WHERE policy = 'mine'")
+        connection.execute("UPDATE closed_loop SET kl_mean = 0 WHERE policy = 'own'")
     (line,) = check.faults(output)
     assert "digest" in line
     assert "expected" in check.faults(FOLDER / "README.md")[0]
@@ -187,8 +187,8 @@ def test_the_page_has_means_intervals_and_paired_differences(measured):
     rows = summary.kl_rows([submission.read(output)])
     assert [each.budget for each in rows[::3]] == ["5%", "10%", "20%"]
     mine, h2o, window = rows[:3]
-    values = pd.Series([KL["mine"] + 0.01 * place**2 for place in range(5)])
-    assert (mine.name, h2o.name, window.name) == ("mine", "h2o", "window")
+    values = pd.Series([KL["own"] + 0.01 * place**2 for place in range(5)])
+    assert (mine.name, h2o.name, window.name) == ("own", "h2o", "window")
     expected = (values.mean(), *interval_over_texts(values.to_numpy()))
     found = (mine.measure.mean, mine.measure.low, mine.measure.high)
     assert found == pytest.approx(expected, rel=1e-8)
@@ -207,7 +207,7 @@ def test_the_pages_are_the_same_again_and_need_nothing_else(measured):
     assert "&lt;small&gt;" in page and "<small>0.1" in page
     assert not re.search(r"<(script|img|link|iframe)[^>]*(src|href)=", page)
     assert page.count("<tr data-model=") == 9 and "own code" in page
-    assert "| mine |" in found["table.md"] and "\\<small\\>" in found["table.md"]
+    assert "| own |" in found["table.md"] and "\\<small\\>" in found["table.md"]
     lines = build.stale(found, output.parent)
     assert len(lines) == 2 and "run build.py" in lines[0]
     (output.parent / "index.html").write_text(page)

@@ -48,3 +48,5 @@ def test_the_page_has_the_scores_of_the_table(cited, page):
 def test_the_page_has_how_far_a_replay_agrees(cited, page):
     for measure in cited.OF_REPLAY:
         assert cited.agreement(measure) in page
+    for policy in ("snapkv", "lookback", "h2o"):
+        assert cited.better_in_view(policy) in page

@@ -202,6 +202,14 @@ def test_rows_are_made_again_only_where_something_changed(loaded, tmp_path, monk
     assert count(lines, "h2o", generate=2, stop=["x"]) == (2 * 3, 8)
     assert count(lines, "h2o", question="after") == (2 * 3, 8)
     assert count(lines[:1], "h2o", force=True) == (3, 4)
+    # What a text says of itself counts, too; texts that were written stay where none are asked for.
+    assert count([line(0) | {"task": "stream"}], "h2o") == (3, 4)
+    assert count([line(0) | {"task": "stream", "depth": 0.5}], "h2o") == (3, 4)
+    fewer = line(0) | {"task": "stream", "depth": 0.5}
+    fewer["spans"][0][1] = fewer["spans"][0][0] + 1  # of the question the first token alone
+    assert count([fewer], "h2o") == (3, 4)
+    written = kvsim.load(options["output"])["task_answer"].query("most_tokens == 2")
+    assert len(written) == 8 and written["generated"].notna().all()
     with pytest.raises(kvsim.UsageError, match="sequence other has other tokens than"):
         count([line(1, number=2, name="other")], "h2o")
     kvsim.check(options["output"])
@@ -215,6 +223,10 @@ def test_rows_are_made_again_only_where_something_changed(loaded, tmp_path, monk
         ({"spans": []}, "facts: expected spans labelled turn"),
         ({"spans": [[10, 20, "turn"]]}, "facts: turn 1: expected a span labelled answer in it"),
         ({"spans": [[0, 9, "turn"], [5, 9, "answer"]]}, "expected a context before its first turn"),
+        ({"spans": [["a", 9, "turn"]]}, "facts: spans: expected \\[first character, end, label\\]"),
+        ({"depth": 2}, "facts: depth: expected 0 to 1, found 2"),
+        ({"length": 0}, "facts: length: expected 1 or more tokens, found 0"),
+        ({"task": 3}, "facts: task: expected a text, found 3"),
     ],
 )
 def test_what_is_no_task_is_refused_in_a_line(loaded, change, message):
@@ -231,5 +243,7 @@ def test_bad_arguments_are_refused_in_a_line(loaded):
     ):
         with pytest.raises(kvsim.UsageError, match=message):
             evaluate(loaded, [line(0)], "h2o", **options)
+    with pytest.raises(kvsim.UsageError, match="texts: expected a list of dicts, found a str"):
+        evaluate(loaded, "facts.jsonl", "h2o")
     with pytest.raises(kvsim.UsageError, match="does not run optimal"):
         evaluate(loaded, [line(0)], "optimal")

@@ -1,27 +1,40 @@
 """Rows of the table `task_answer`, as a harness writes them, for tests of the report."""
 
 import re
+import sqlite3
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-TASK_ANSWER = """CREATE TABLE IF NOT EXISTS task_answer (model_id TEXT NOT NULL,
-sequence TEXT NOT NULL, turn INTEGER NOT NULL, policy TEXT NOT NULL, budget INTEGER NOT NULL,
-mode TEXT NOT NULL, question TEXT NOT NULL, seed INTEGER NOT NULL, text_id TEXT, model TEXT,
-budget_request TEXT, label TEXT, task TEXT, length INTEGER, length_request INTEGER, depth REAL,
-in_view INTEGER, answers INTEGER, answers_right INTEGER, nll REAL, generated TEXT, exact REAL,
-contains REAL, f1 REAL, generated_tokens INTEGER, peak_tokens INTEGER, cache_bytes INTEGER,
-device TEXT, kvsim_version TEXT, policy_code TEXT, run_id TEXT,
-PRIMARY KEY (model_id, sequence, turn, policy, budget, mode, question, seed)) WITHOUT ROWID"""
+from kvsim import _engine
+
 TOVA = "tova:scope=head,score=cached"
 # What each policy keeps of the answers: all, three quarters, half, a quarter.
 RIGHT = {"full": 4, "h2o": 3, "tova": 2, "window": 1}
 
 
+@cache
+def table():
+    """How the engine makes the table, where there is none."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "r.sqlite"
+        _engine.ClosedLoopFile(str(path), answers=True).close()
+        with closing(sqlite3.connect(path)) as connection:
+            ((made,),) = connection.execute(
+                "SELECT sql FROM sqlite_master WHERE name = 'task_answer'"
+            )
+    return made.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
+
+
 def answer(file, policy="window", right=None, **values):
     """A row of `file`, a ResultFile: of four answers, by default, as many right as RIGHT says."""
-    file.connection.execute(TASK_ANSWER)
+    file.connection.execute(table())
     name = re.split("[:+@]", policy)[0]
     row = {
         "model_id": "b" * 64, "sequence": "one", "turn": 1, "policy": policy, "budget": 200,
-        "mode": "prefill:interval=never", "question": "unseen", "seed": 0, "text_id": "c" * 64,
+        "mode": "prefill:interval=never", "question": "unseen", "most_tokens": 0, "seed": 0,
+        "text_id": "c" * 64,
         "model": "tiny", "budget_request": "20%", "task": "niah-single", "length": 1000,
         "in_view": 0, "answers": 4, "answers_right": RIGHT.get(name, 2) if right is None else right,
         "nll": 0.5, "peak_tokens": 200, "cache_bytes": 4096, "device": "cpu",

@@ -26,7 +26,8 @@ def test_an_answer_is_compared_by_its_words():
     assert f1("", "red") == 0 and f1("", "") == 1
     assert contains("It is 4711, or 12.", ["4711", "12", "47"]) == pytest.approx(2 / 3)
     assert contains("<47> it is", ["<47>"]) == 1
-    assert contains("RED", ["red"]) == 1
+    assert contains("RED", ["red"]) == contains("4711kg", ["4711"]) == 1
+    assert contains("colour", ["our"]) == 0
 
 
 def test_a_line_ends_an_answer_of_one_line():
@@ -46,6 +47,7 @@ def rows(scores, **more):
                         "model_id": "m", "sequence": f"{task}-{number}", "turn": 1,
                         "policy": policy, "budget": 10, "mode": "prefill", "question": "unseen",
                         "seed": 0, "budget_request": "20%", "label": None, "task": task,
+                        "length_request": None, "in_view": 0, "most_tokens": 0,
                         "answers": 4, "answers_right": 4 * value, "contains": np.nan,
                         "exact": np.nan, "f1": np.nan, "nll": 1.0,
                     } | more

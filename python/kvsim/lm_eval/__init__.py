@@ -6,12 +6,17 @@ policy. Read first: `model.py`. Importing this package registers the model type 
 its absolute name; this one is `kvsim.lm_eval`.
 """
 
+import sys
+
+from ..command import STATUS_OTHER, fail
+
 try:
     from .model import EvictingLM
 except ModuleNotFoundError as error:
-    raise ImportError(
-        f"kvsim.lm_eval needs lm-eval and what it runs models with: pip install 'lm_eval[hf]' "
-        f"({error})"
-    ) from error
+    lacking = "kvsim.lm_eval needs lm-eval and what it runs models with: pip install "
+    lacking += f"'lm_eval[hf]' ({error})"
+    if sys.argv[0] == "-m":  # python -m imports the package before its command
+        sys.exit(fail(lacking, STATUS_OTHER))
+    raise ImportError(lacking) from error
 
 __all__ = ["EvictingLM"]

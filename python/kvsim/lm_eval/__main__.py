@@ -4,21 +4,24 @@ import sys
 
 from lm_eval.__main__ import cli_evaluate
 
-from ..command import STATUS_OTHER, STATUS_USAGE, fail
-from ..errors import KvsimError, UsageError
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, fail
+from ..errors import DataError, KvsimError, UsageError
+from ..record import RecordError
 from . import EvictingLM  # noqa: F401  importing it registers the model type
 
 
 def main() -> int:
     """Runs lm-eval with the arguments of this process.
 
-    Returns 0, 2 for model_args that kvsim refuses, 1 for what it refuses of a model or a text. All
-    other errors and statuses are lm-eval's.
+    Returns 0, 2 for model_args that kvsim refuses, 3 for a model or a text, 1 for other errors of
+    kvsim. All other errors and statuses are lm-eval's.
     """
     try:
         cli_evaluate()
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
+    except (RecordError, DataError) as error:
+        return fail(str(error), STATUS_DATA)
     except KvsimError as error:
         return fail(str(error), STATUS_OTHER)
     return 0

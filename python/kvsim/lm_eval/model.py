@@ -112,7 +112,13 @@ class EvictingLM(HFLM):
         Requests of the same context that differ in the last token alone are read once.
         """
         alike: dict[tuple[int, ...], list[int]] = {}
+        most = self.max_length - int(self._eviction["mode"] == "prefill")
         for place, (_, context, continuation) in enumerate(requests):
+            if len(continuation) > most:
+                raise UsageError(
+                    f"a continuation has {len(continuation)} tokens; expected at most {most} with "
+                    f"a model that takes {self.max_length}"
+                )
             tokens = (context + continuation)[-(self.max_length + 1) :]
             if len(tokens) < len(context) + len(continuation):
                 warnings.warn(

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
@@ -45,12 +46,12 @@ def parser() -> Parser:
         help="a text for each choice, for score (default: one, with the answer)")  # fmt: skip
     add(
         "--template",
-        type=_unescaped,
+        type=asking.unescaped,
         default=TEMPLATE,
         metavar="TEXT",
         help=f"how an example is written; \\n is a line break (default: {_escaped(TEMPLATE)})",
     )
-    add("--between", type=_unescaped, default=BETWEEN, metavar="TEXT",
+    add("--between", type=asking.unescaped, default=BETWEEN, metavar="TEXT",
         help=f"what stands between examples (default: {_escaped(BETWEEN)})")  # fmt: skip
     synthetic.add_verbs(verbs)
     asking.add_verb(verbs)
@@ -71,18 +72,16 @@ def _escaped(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
-def _unescaped(text: str) -> str:
-    return text.replace("\\n", "\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     options = parser().parse_args(arguments)
     from ..errors import DataError, KvsimError, UsageError
     from ..record import RecordError
     from ..results import NoSuchTable, ResultsError
 
-    runs = {"few-shot": _make, **synthetic.RUN, "evaluate": asking.run, "score": _score}
+    evaluate = partial(asking.run, arguments=arguments)
+    runs = {"few-shot": _make, **synthetic.RUN, "evaluate": evaluate, "score": _score}
     try:
         runs[options.verb](options)
     except UsageError as error:

@@ -25,7 +25,7 @@ FULL = "full"
 QUESTIONS = ("unseen", "after", "before", "turns")
 _NEEDED = ["model_id", "sequence", "turn", "policy", "budget", "mode", "question", "seed"]
 _NEEDED += ["model", "budget_request", "task", "length", "length_request", "depth", "answers"]
-_NEEDED += ["answers_right", "contains", "kvsim_version"]
+_NEEDED += ["answers_right", "contains", "in_view", "most_tokens", "kvsim_version"]
 
 
 def has_answers(results: Results) -> bool:
@@ -59,6 +59,13 @@ class Tasks:
                 f"are also rows of {ids}."
             )
         rows = rows[rows["model_id"] == self.model_id]
+        rows = rows.assign(task=rows["task"].where(rows["task"].notna(), "no task"))
+        most = rows["most_tokens"].max()
+        if rows["most_tokens"].nunique() > 1:
+            self.notes.append(
+                f"rows with up to {most} generated tokens are shown, those with fewer are not"
+            )
+        rows = rows[rows["most_tokens"] == most]
         for column, wanted in (("mode", choice.mode), ("seed", choice.seed)):
             is_lacking = comparison is not None and wanted not in set(rows[column])
             wanted = None if is_lacking else wanted
@@ -98,8 +105,11 @@ class Tasks:
         return [*(q for q in QUESTIONS if q in there), *sorted(there - set(QUESTIONS))]
 
     def rows_of(self, question: str) -> pd.DataFrame:
-        """The rows at the chosen budget, those of `full` among them, once per turn."""
+        """The rows at the chosen budget, those of `full` among them, once per turn; of questions
+        that a text was compressed with, that one alone."""
         rows = self.rows[self.rows["question"] == question]
+        if question in ("after", "before"):
+            rows = rows[rows["in_view"] == 1]
         is_full = rows["policy"] == FULL
         chosen = rows[(rows["point"] == self.point) | is_full]
         return chosen.drop_duplicates(["policy", "sequence", "turn"])

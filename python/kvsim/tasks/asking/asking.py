@@ -23,6 +23,8 @@ from .scores import contains, exact, f1
 
 LARGEST_BATCH = 64
 LARGEST_BATCH_OF_CPU = 4  # more gain nothing while the context is read
+KEPT_BYTES = 1 << 32  # of what is kept to go back, in the memory of the CPU
+ROWS_AT_ONCE = 64  # of logits, in float64
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ def ask(
     """Each plan with the columns of each turn, as a batch of them is finished.
 
     The context is read and compressed once for all turns. With `goes_on` a turn and its right
-    answer stay in the cache for the next one. What is kept to go back takes `most_bytes`.
+    answer stay in the cache for the next one. The logits of a batch take `most_bytes`, and what is
+    kept to go back KEPT_BYTES; a batch of one may take more.
 
     Raises what kvsim.evicting raises.
     """
@@ -130,11 +133,9 @@ class _Asked:
         first, answered = turn.asked
         # Its last token is read, too: with more turns it stays in the cache.
         logits = self._reader.read(self._ids[first : turn.end], self._singly())
-        predicted = logits[:, answered - 1 - first : -1].double()
-        following = self._ids[answered : turn.end].to(predicted.device)
-        log_p = torch.log_softmax(predicted, -1)
-        of_next = log_p.gather(2, following[None, :, None].expand(self._size, -1, 1))[..., 0]
-        right = (predicted.argmax(-1) == following).cpu()
+        of_next, right = _compared(
+            logits[:, answered - 1 - first : -1], self._ids[answered : turn.end]
+        )
         places = [slice(a - answered, b - answered) for a, b in turn.values]
         in_answer = torch.cat([of_next[:, place] for place in places], 1)
         return [
@@ -161,7 +162,6 @@ class _Asked:
         self._reader.go_back(here)
         return [
             {
-                "most_tokens": generating.most_tokens,
                 "stop": json.dumps(stops, ensure_ascii=False),
                 "generated": text,
                 "generated_tokens": count,
@@ -198,6 +198,17 @@ class _Asked:
         return texts, [len(each) for each in written]
 
 
+def _compared(logits: torch.Tensor, following: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of logits [batch, steps, vocabulary] the log-probability of the tokens that follow, float64,
+    and whether each is the most likely one, both [batch, steps]."""
+    of_next, right = [], []
+    for rows, tokens in zip(logits.split(ROWS_AT_ONCE, 1), following.split(ROWS_AT_ONCE)):
+        log_p = torch.log_softmax(rows.to("cpu", torch.float64), -1)
+        of_next.append(log_p.gather(2, tokens[None, :, None].expand(len(rows), -1, 1))[..., 0])
+        right.append(log_p.argmax(-1) == tokens)
+    return torch.cat(of_next, 1), torch.cat(right, 1)
+
+
 def _caches(geometry: Geometry, dialogue: Dialogue, plan: Plan, how: How) -> Any:
     from ... import _engine
 
@@ -208,12 +219,13 @@ def _caches(geometry: Geometry, dialogue: Dialogue, plan: Plan, how: How) -> Any
 def _batch_size(
     model: torch.nn.Module, geometry: Geometry, dialogue: Dialogue, most_bytes: int
 ) -> int:
-    """How many configurations at once keep logits, and what was read, within `most_bytes`."""
+    """How many configurations at once keep to the limits of memory."""
     vectors = sum(
         shape.num_query_heads * shape.head_dim
         + shape.num_kv_heads * (shape.head_dim + shape.value_dim)
         for shape in geometry.shapes.values()
     )
-    of_token = 4 * (vectors + model.config.get_text_config().vocab_size)
-    fitting = max(1, most_bytes // (of_token * len(dialogue.job.ids)))
+    tokens = 4 * len(dialogue.job.ids)
+    of_logits = most_bytes // (tokens * model.config.get_text_config().vocab_size)
+    fitting = max(1, min(of_logits, KEPT_BYTES // (tokens * vectors)))
     return min(fitting, LARGEST_BATCH_OF_CPU if model.device.type == "cpu" else LARGEST_BATCH)

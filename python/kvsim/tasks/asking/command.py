@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ from ...command import Parser, natural, positive, show_warning
 from ...errors import DataError, KvsimWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 DESCRIPTION = (
     "Compresses the cache of each context to each budget, asks the questions, and scores the "
@@ -44,7 +43,7 @@ def add_verb(verbs: Any) -> None:
         "cache goes on through the turns (default: unseen)")  # fmt: skip
     add("--generate", type=natural, default=0, metavar="N",
         help="let the model write at most N tokens (default: 0, likelihood alone)")  # fmt: skip
-    add("--stop", action="append", type=_unescaped, metavar="TEXT",
+    add("--stop", action="append", type=unescaped, metavar="TEXT",
         help="a text that ends what is written, \\n is a line break; may be repeated (default: "
         "\\n, where the right answer has no more than one line)")  # fmt: skip
     add("--eviction-interval", default="1", metavar="K",
@@ -66,11 +65,11 @@ def add_verb(verbs: Any) -> None:
     add("--format", choices=FORMATS, default="table", help="of what is printed (default: table)")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Executes the verb. Raises what kvsim.tasks.evaluate raises."""
+def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Executes the verb of these arguments. Raises what kvsim.tasks.evaluate raises."""
     from ...command.termination import terminated_as_interrupted
 
-    command = shlex.join(["python", "-m", "kvsim.tasks", *sys.argv[1:]])
+    command = shlex.join(["python", "-m", "kvsim.tasks", *arguments])
     lines = [line for path in options.texts for line in read_lines(path)]
     with terminated_as_interrupted() as check, warnings.catch_warnings():
         warnings.simplefilter("once", KvsimWarning)
@@ -138,5 +137,6 @@ def _run(
     print(printed(scores(frame), options.format), end="")
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """An argument in which \\n is a line break."""
     return text.replace("\\n", "\n")

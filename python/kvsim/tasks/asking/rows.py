@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from .dialogue import Dialogue
 
 TABLE = "task_answer"
-KEY = ("sequence", "turn", "policy", "budget", "mode", "question", "seed")  # in one model's rows
-# What a row depends on in addition: another text, code or way to generate makes it again.
-DEPENDS = ("policy_code", "text_id", "length", "most_tokens", "stop")
+# In the rows of one model.
+KEY = ("sequence", "turn", "policy", "budget", "mode", "question", "most_tokens", "seed")
+# What a row depends on in addition: what the text says of itself, the policy's code, what stops.
+OF_TEXT = ("text_id", "spans_id", "task", "length", "length_request", "depth")
+DEPENDS = ("policy_code", *OF_TEXT, "stop")
 
 
 class AnswerRows:
@@ -79,13 +81,13 @@ class AnswerRows:
         """Whether a turn has no row, or one of another text, code or way to generate."""
         if self._force:
             return True
-        most = self._generating.most_tokens or None
+        of_text = [_of_text(dialogue)[name] for name in OF_TEXT]
         for number in range(len(dialogue.turns)):
             stop = None
-            if most is not None:
+            if self._generating.most_tokens:
                 stops = self._generating.stops_of(dialogue.references[number])
                 stop = json.dumps(stops, ensure_ascii=False)
-            now = [plan.policy_code, dialogue.job.text_id, dialogue.prompt, most, stop]
+            now = [plan.policy_code, *of_text, stop]
             if self._there.get(self._key(dialogue, number, plan)) != now:
                 return True
         return False
@@ -101,14 +103,9 @@ class AnswerRows:
         for number, values in enumerate(turns):
             key = dict(zip(KEY, self._key(dialogue, number, plan)))
             rows.append(
-                self._of_model | key | values | {
-                    "text_id": dialogue.job.text_id,
+                self._of_model | key | _of_text(dialogue) | values | {
                     "budget_request": plan.budget_request,
                     "label": plan.label,
-                    "task": dialogue.task,
-                    "length": dialogue.prompt,
-                    "length_request": dialogue.length_request,
-                    "depth": dialogue.depth,
                     "in_view": int(dialogue.has_question_in_view and number == 0),
                     "device": self._device,
                     "kvsim_version": _engine.version(),
@@ -129,12 +126,24 @@ class AnswerRows:
 
     def _key(self, dialogue: Dialogue, number: int, plan: Plan) -> tuple[object, ...]:
         question, seed = self._of_call["question"], self._of_call["seed"]
-        name = dialogue.job.name
-        return (name, number + 1, plan.policy, plan.budget, plan.mode, question, seed)
+        of_plan = (plan.policy, plan.budget, plan.mode)
+        most = self._generating.most_tokens
+        return (dialogue.job.name, number + 1, *of_plan, question, most, seed)
 
     def _own(self) -> pd.DataFrame:
         frame = frame_of(*self._file.rows(TABLE))
         return frame[frame["model_id"] == self._of_model["model_id"]]
+
+
+def _of_text(dialogue: Dialogue) -> dict[str, object]:
+    return {
+        "text_id": dialogue.job.text_id,
+        "spans_id": dialogue.job.spans_id,
+        "task": dialogue.task,
+        "length": dialogue.prompt,
+        "length_request": dialogue.length_request,
+        "depth": dialogue.depth,
+    }
 
 
 def _lists(frame: pd.DataFrame, *columns: str) -> list[list[object]]:

@@ -164,7 +164,11 @@ def _make(
     for dialogue in dialogues:
         tracker.expect(ROW, len(dialogue.job.ids) * len(todo[dialogue.job.name]))
     for number, dialogue in enumerate(dialogues, 1):
+        for plan in plans[dialogue.job.name]:
+            rows.ask(dialogue, plan)
         missing = todo[dialogue.job.name]
+        if not missing:
+            continue
         full = [plan for plan in missing if plan.policy == FULL]
         tracker.begin(f"text {number} of {len(dialogues)}")
         made = ask(
@@ -173,13 +177,11 @@ def _make(
             goes_on, most_bytes(asked.model.device),
         )  # fmt: skip
         for plan, turns in made:
-            check()
             same = full if plan.policy == FULL else [plan]
             for each in same:
                 rows.add(dialogue, each, turns)
+            check()
             tracker.advance(ROW, len(dialogue.job.ids) * len(same), len(same))
-        for plan in plans[dialogue.job.name]:
-            rows.ask(dialogue, plan)
 
 
 def _generating(generate: object, stop: Sequence[str] | None) -> Generating:

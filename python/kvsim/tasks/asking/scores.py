@@ -24,12 +24,11 @@ def exact(generated: str, reference: str) -> float:
 def contains(generated: str, values: Sequence[str]) -> float:
     """The share of the values that the generated text contains, upper or lower case.
 
-    RULER's metric (its "string match all") for answers of several values. A value is found between
-    other letters and digits only as a whole: 12 is not in 123.
+    RULER's metric for answers of several values, with one difference: a number is not found in a
+    longer one, nor a Latin word in another, as 12 in 123.
     """
     text = generated.lower()
-    found = [re.search(rf"(?<!\w){re.escape(value.lower())}(?!\w)", text) for value in values]
-    return sum(match is not None for match in found) / len(values)
+    return sum(re.search(_whole(value.lower()), text) is not None for value in values) / len(values)
 
 
 def f1(generated: str, reference: str) -> float:
@@ -39,3 +38,15 @@ def f1(generated: str, reference: str) -> float:
     if not common:
         return float(not ours and not theirs)
     return 2 * common / (sum(ours.values()) + sum(theirs.values()))
+
+
+def _whole(value: str) -> str:
+    """A pattern of the value, without a neighbour of the same kind at its ends."""
+    before, after = _kind(value[0]), _kind(value[-1])
+    return (
+        (f"(?<!{before})" if before else "") + re.escape(value) + (f"(?!{after})" if after else "")
+    )
+
+
+def _kind(letter: str) -> str:
+    return next((kind for kind in (r"\d", "[a-z]") if re.fullmatch(kind, letter)), "")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ...bootstrap import FEWEST_SAMPLES
 from ...command.csv_text import csv_text
 from ...errors import DataError
 from ...errors.terminal import printable
 from ...results.task_scores import WITHIN_REACH, row_scores
 
 ALL = "all within reach"
-GROUP = ["model_id", "question", "mode", "seed", "task", "budget_request", "policy"]
+# What scores are of, but for the task and its length: rows of several are told apart.
+SETTING = ["model_id", "mode", "seed", "question", "in_view", "most_tokens"]
+GROUP = [*SETTING, "task", "length_request", "budget_request", "policy"]
 
 
 def scores(rows: pd.DataFrame) -> pd.DataFrame:
@@ -20,12 +23,14 @@ def scores(rows: pd.DataFrame) -> pd.DataFrame:
 
     A turn's score is `contains`, the share of the answer's values that the generated text contains,
     or where nothing was generated the share whose tokens are each the most likely one; a text's is
-    the mean over its turns. One row per model, question, mode, seed, task, budget as requested and
-    policy, in the order of `rows`: `texts`; `score`, the mean over texts, with the ends `low` and
-    `high` of its 95% interval (bootstrap over texts, NaN for one); `difference` to the full cache
-    with `difference_low` and `difference_high`; and `exact`, `f1` and `nll`. `is_within_reach` says
-    whether the full cache scores 0.6 or more. Rows of the task "all within reach" are means over
-    the texts of such tasks.
+    the mean over its turns, those whose question was seen when the context was compressed
+    (`in_view`) apart from others. One row per model, mode, seed, question, in_view, most_tokens,
+    task, length as it was asked for (0: the texts do not say), budget as requested and policy, in
+    the order of `rows`: `texts`; `score`, the mean over texts, with the ends `low` and `high` of
+    its 95% interval (bootstrap over texts, NaN for one); `difference` to the full cache with
+    `difference_low` and `difference_high`; and `exact`, `f1` and `nll`. `is_within_reach` says
+    whether the full cache scores 0.6 or more at the task and length. Rows of the task "all within
+    reach" are means over the texts of all such.
 
     Raises DataError for rows without those of the full cache.
     """
@@ -34,7 +39,7 @@ def scores(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         raise DataError("expected rows of the table task_answer, found none; evaluate tasks first")
     texts = of_texts(rows)
-    keys = ["model_id", "question", "mode", "seed", "task"]
+    keys = [*SETTING, "task", "length_request"]
     full = texts[texts["policy"] == "full"].drop_duplicates([*keys, "sequence"])
     full = full.set_index([*keys, "sequence"])["score"]
     reach = full.groupby(level=keys, sort=False).mean() >= WITHIN_REACH
@@ -43,7 +48,7 @@ def scores(rows: pd.DataFrame) -> pd.DataFrame:
         row = texts[texts["full"].isna()].iloc[0]
         raise DataError(f"{row['sequence']}: expected a row of the policy full, found none")
     texts["is_within_reach"] = reach.reindex(pd.MultiIndex.from_frame(texts[keys])).to_numpy(bool)
-    both = pd.concat([texts, texts[texts["is_within_reach"]].assign(task=ALL)])
+    both = pd.concat([texts, _within_reach(texts)])
     found = []
     for values, group in both.groupby(GROUP, sort=False):
         score = group["score"].to_numpy(float)
@@ -70,11 +75,16 @@ def scores(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def _within_reach(texts: pd.DataFrame) -> pd.DataFrame:
+    return texts[texts["is_within_reach"]].assign(task=ALL, length_request=0)
+
+
 def of_texts(rows: pd.DataFrame) -> pd.DataFrame:
     """A row per text: means over its turns, with `score`."""
     rows = rows.assign(
         score=row_scores(rows),
         task=rows["task"].where(rows["task"].notna(), "no task"),
+        length_request=rows["length_request"].fillna(0).astype(int),
         label=rows["label"].where(rows["label"].notna(), rows["policy"]),
         **{name: rows[name].astype(float) for name in ("exact", "f1", "nll")},
     )
@@ -89,10 +99,13 @@ def printed(found: pd.DataFrame, form: str) -> str:
         return csv_text(found)
     if form == "json":
         return found.to_json(orient="records", indent=1) + "\n"
+    several = [*SETTING, "length_request"]
+    several = [name for name in several if name != "question" and found[name].nunique() > 1]
     shown = pd.DataFrame(
         {
             "task": found["task"].map(printable),
             "question": found["question"],
+            **{name: found[name].astype(str).str[:12] for name in several},
             "policy": found["label"].map(printable),
             "budget": found["budget_request"].map(printable),
             "texts": found["texts"],
@@ -114,7 +127,10 @@ def printed(found: pd.DataFrame, form: str) -> str:
             f"* below {WITHIN_REACH:.0%} with the full cache: the task says nothing about "
             f"policies, and is left out of {ALL}\n"
         )
-    return text + "means over texts, with 95% intervals over texts\n"
+    text += "means over texts, with 95% intervals over texts"
+    if found["texts"].min() < FEWEST_SAMPLES:
+        text += f"; fewer than {FEWEST_SAMPLES} texts distinguish no policies"
+    return text + "\n"
 
 
 def _columns(found: pd.DataFrame, *names: str) -> zip:

@@ -59,6 +59,8 @@ def conversation(
         raise UsageError(f"name: expected {NAME_FORM}, found {name!r}")
     if not context.strip():
         raise UsageError(f"{name}: context: expected a text, found {context!r}")
+    if length is not None and length < 1:
+        raise UsageError(f"{name}: length: expected 1 or more tokens, found {length}")
     if depth is not None and not 0 <= depth <= 1:
         raise UsageError(f"{name}: depth: expected 0 to 1, found {depth}")
     asked = [Turn(*turn) for turn in turns]

@@ -98,7 +98,7 @@ def _chosen(
     tasks: Sequence[str] | None, turns: int, depths: Sequence[float] | None
 ) -> Sequence[str]:
     if tasks is None:
-        return WITH_TURNS if turns > 1 else [*TASKS]
+        tasks = WITH_TURNS if turns > 1 else [*TASKS]
     for task in tasks:
         if task not in TASKS:
             raise UsageError(f"tasks: expected some of {', '.join(TASKS)}, found {task}")
@@ -122,7 +122,7 @@ def _line(task: str, setting: Setting, seed: int, number: int, count: Count) -> 
     build = TASKS[task](draw, setting)
     name = f"{task}.{setting.length}.seed-{seed}.sample-{number}"
     name += f".{setting.turns}-turns" if setting.turns > 1 else ""
-    name += f".depth-{setting.depth:g}" if setting.depth is not None else ""
+    name += f".depth-{setting.depth:.15g}" if setting.depth is not None else ""
 
     def made(items: int) -> dict[str, Any]:
         content = build(items)
