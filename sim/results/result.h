@@ -47,9 +47,9 @@ struct Result {
   std::optional<double> bound_mean = 0;
   std::optional<std::int64_t> bound_violations = 0;  ///< errors above their bound; 0 unless wrong
 
-  std::int64_t evictions = 0;    ///< tokens
-  std::int64_t peak_tokens = 0;  ///< most tokens in the cache after any step
-  std::int64_t cache_bytes = 0;  ///< K and V of peak_tokens at the trace's element size
+  std::int64_t evictions = 0;                ///< tokens
+  std::int64_t peak_tokens = 0;              ///< most tokens in the cache after any step
+  std::int64_t cache_bytes = 0;              ///< K and V of peak_tokens at the trace's element size
   std::optional<std::int64_t> kv_footprint;  ///< tokens held, summed over steps; not of estimators
 
   std::string device;

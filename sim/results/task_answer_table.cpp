@@ -54,14 +54,17 @@ TableSchema task_answer_schema() {
            .in(kNotNegative, lower, "nats per token"),
        text_column("stop", "the texts that ended it, a list in JSON" + of_generated),
        text_column("generated", "the text that the model wrote, greedily" + of_generated),
-       integer_column("generated_tokens", "its tokens" + of_generated).in(kCount, neither, "tokens"),
+       integer_column("generated_tokens", "its tokens" + of_generated)
+           .in(kCount, neither, "tokens"),
        real_column("exact", "1: it is the answer, but for case, punctuation and articles; else 0" +
                                 of_generated)
            .in(kShare, higher),
-       real_column("contains", "share of the values, without steps, that it contains, but for case" + of_generated)
+       real_column(
+           "contains",
+           "share of the values, without steps, that it contains, but for case" + of_generated)
            .in(kShare, higher),
-       real_column("f1", "harmonic mean of its precision and recall of the answer's words" +
-                             of_generated)
+       real_column("f1",
+                   "harmonic mean of its precision and recall of the answer's words" + of_generated)
            .in(kShare, higher),
        result_column("peak_tokens", "most tokens that any KV head held after a step"),
        result_column("cache_bytes",

@@ -207,7 +207,8 @@ TEST_CASE("thread block: threads that run at the same time replay as the CPU doe
 TEST_CASE("thread block: threads that run at the same time read a prompt as the CPU does") {
   const Unit unit =
       test_support::random_unit({.tokens = 36, .head_dim = 3, .prompt_length = 34}, 5);
-  check_replays(GENERATE(from_range(kinds_of_blocks())) == 1, unit, {"h2o", "snapkv:window=2"}, 10, Mode::prefill);
+  check_replays(GENERATE(from_range(kinds_of_blocks())) == 1, unit, {"h2o", "snapkv:window=2"}, 10,
+                Mode::prefill);
 }
 
 }  // namespace kvsim::gpu_test::thread_block_test

@@ -174,8 +174,8 @@ TEST_CASE("without a reference what compares with it is not there, and all else 
   for (const Column& column : result_columns()) {
     INFO(column.name);
     const bool is_missing = std::holds_alternative<std::monostate>(column.get(outcome.result));
-    const bool needs_none = column.name == "ties" ||
-                            column.name == "kv_footprint" || !column.can_be_null();
+    const bool needs_none =
+        column.name == "ties" || column.name == "kv_footprint" || !column.can_be_null();
     CHECK(is_missing != needs_none);
     if (column.is_open_loop) CHECK(is_missing);
   }
