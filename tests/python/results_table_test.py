@@ -126,6 +126,7 @@ def test_commands_lose_the_folders_of_absolute_paths_alone():
     kept = "run c.gguf org/model --x=e g 'h2o;schedule:file=q.h5' https://h.i/j"
     assert without_folders(command) == kept
     assert without_folders("it's --x=/a/b /c/d") == "it's --x=b d"  # no line of a shell
+    assert without_folders("kvsim.f('/a/b', x=['/c/d'])") == "kvsim.f('b', x=['d'])"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from .submission import MEASURED, UNKNOWN, describe
 
 KEPT = ("replay", "about", "run", *MEASURED)  # replay without rows: every result file has one
 NOT_PUBLISHED = "not published"  # in the column host of the table run
-_FOLDERS = re.compile(r"(^|[=,;])~?/(?:[^/,;=]+/)*")
+_FOLDERS = re.compile(r"""(^|[=,;(\['"])~?/(?:[^/,;=]+/)*""")
 
 
 def trim(
@@ -100,6 +100,8 @@ def _forget_places(connection: sqlite3.Connection) -> None:
 
 def without_folders(command: str) -> str:
     """The command with the names alone of files that it gives by an absolute path."""
+    if command.startswith("kvsim."):  # a call in Python
+        return _FOLDERS.sub(r"\1", command)
     try:
         words = shlex.split(command)
     except ValueError:  # no line of a shell

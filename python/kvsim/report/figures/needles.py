@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from ..numbers.scores import Scores
+from ..numbers.scores import MOST_DEPTHS, MOST_LENGTHS, Scores
 from ..numbers.tasks import FULL, Tasks
 from ..style import Shape, Theme
 from . import Drawing, Plan, bar_size, bare, explore
@@ -31,7 +31,9 @@ def plan(tasks: Tasks, question: str, scores: Scores) -> list[Plan]:
     caption = (
         f"The score by the length of the context, in tokens, and the depth of the needle in it, at "
         f"{tasks.budget_name}, question {question}: the mean over texts of {', '.join(names)}. "
-        "Depth 0 is the beginning of the context. Above each map the mean of all."
+        "Depth 0 is the beginning of the context. More than "
+        f"{MOST_LENGTHS} lengths or {MOST_DEPTHS} depths are grouped, under the middle of each "
+        "group. Above each map the mean of all."
     )
     if len(shown) < len(order):
         caption += f" Drawn are {len(shown)} of {len(order)} policies, those with the highest."

@@ -12,7 +12,7 @@ from ...results.task_scores import WITHIN_REACH, row_scores
 from .intervals import Intervals
 from .rows import of_most_common_units
 
-_MOST_LENGTHS, _MOST_DEPTHS = 8, 11  # of a map of needles; more are grouped
+MOST_LENGTHS, MOST_DEPTHS = 8, 11  # of a map of needles; more are grouped
 _OF_TEXT = ["task", "depth", "length", "length_request"]
 
 
@@ -135,7 +135,7 @@ class Scores:
         asked = rows["length_request"]
         length = asked if asked.notna().all() else rows["length"]
         rows = rows.assign(
-            length=_grouped(length, _MOST_LENGTHS), depth=_grouped(rows["depth"], _MOST_DEPTHS)
+            length=_grouped(length, MOST_LENGTHS), depth=_grouped(rows["depth"], MOST_DEPTHS)
         )
         return rows[["policy", "length", "depth", "score", "task"]]
 
