@@ -42,7 +42,7 @@ def agreement(measure):
     asked = rows_of("unseen")[["sequence", "policy", "nll"]]
     both = asked.merge(replays, on=["sequence", "policy"])
     of_texts = both.groupby("sequence")[[measure, "nll"]].apply(
-        lambda rows: -OF_REPLAY[measure] * rows[measure].corr(rows["nll"], method="spearman")
+        lambda rows: -OF_REPLAY[measure] * rows[measure].rank().corr(rows["nll"].rank())
     )
     return quoted(of_texts)
 
