@@ -19,7 +19,7 @@ ROOMS = {
     "": EVERYTHING,
     "reproduce": "report.numbers closed_loop model files command errors",
     "tasks": "tasks.asking tasks.synthetic closed_loop record results trace files command errors",
-    "tasks.asking": "closed_loop closed_loop.evicting_model model policy verbs results trace "
+    "tasks.asking": "closed_loop closed_loop.evicting_model model verbs results trace "
     "command errors",
     "tasks.synthetic": "model trace files command errors",
     "lm_eval": "closed_loop closed_loop.evicting_model record model verbs command errors",

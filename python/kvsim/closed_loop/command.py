@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import torch
 
@@ -26,19 +27,9 @@ from .summary import printed, summary
 from .texts import read_lines
 
 
-def run(options: argparse.Namespace, command: str, check: Callable[[], None]) -> None:
-    """Executes the command line and prints a summary. Raises what kvsim.evaluate raises.
-
-    `check` is called before each row, and raises to end.
-    """
+def load(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The model and the tokenizer that a command line names, with its plugins and device."""
     quieten()
-    index, count = _engine.parse_shard(options.shard)
-    if options.output is None and count > 1:
-        raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
-    if options.output is None and options.scratch is not None:
-        raise UsageError("--scratch: expected --output, the file that is written there")
-    if options.output is None and options.per_step:
-        raise UsageError("--per-step: expected --output, the result file that keeps the steps")
     # torch sees no quota of a container or job.
     torch.set_num_threads(min(torch.get_num_threads(), _engine.default_threads()))
     for plugin in options.plugin:
@@ -47,7 +38,22 @@ def run(options: argparse.Namespace, command: str, check: Callable[[], None]) ->
     load_config(options.model)
     tokenizer = load_tokenizer(options.model)
     say(f"kvsim: loading {options.model}")
-    model = load_model(options.model, options.model_dtype, device)
+    return load_model(options.model, options.model_dtype, device), tokenizer
+
+
+def run(options: argparse.Namespace, command: str, check: Callable[[], None]) -> None:
+    """Executes the command line and prints a summary. Raises what kvsim.evaluate raises.
+
+    `check` is called before each row, and raises to end.
+    """
+    index, count = _engine.parse_shard(options.shard)
+    if options.output is None and count > 1:
+        raise UsageError("--shard: expected --output, a file of the shard's own for kvsim merge")
+    if options.output is None and options.scratch is not None:
+        raise UsageError("--scratch: expected --output, the file that is written there")
+    if options.output is None and options.per_step:
+        raise UsageError("--per-step: expected --output, the result file that keeps the steps")
+    model, tokenizer = load(options)
     with closing(Shown("rows")) as shown:
         frame = evaluate_as(
             command,

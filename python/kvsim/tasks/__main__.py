@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RecordError, DataError, ResultsError, NoSuchTable) as error:
         return fail(str(error), STATUS_DATA)
     except KeyboardInterrupt:
-        return fail("interrupted; the same command does the rest", STATUS_OTHER)
+        keeps = options.verb == "evaluate" and options.output is not None
+        kept = f"{options.output} keeps the finished rows; the same command does the rest"
+        return fail(f"interrupted; {kept if keeps else 'nothing is kept'}", STATUS_OTHER)
     except (KvsimError, OSError, ImportError) as error:
         return fail(str(error), STATUS_OTHER)
     return 0

@@ -24,9 +24,9 @@ class Sequence(Member):
 class EngineCalls:
     """Calls the engine with the caches of a batch.
 
-    With `keeps`, what was given is kept, so that new caches can be brought to where these were:
-    policies have states of their own, which nothing else could copy. That takes the memory of the
-    queries, keys and values of the whole text.
+    With `keeps`, the arguments of all calls are kept, so that new caches can be brought to where
+    these were: policies have states of their own, which nothing else could copy. That takes the
+    memory of the queries, keys and values of the whole text.
     """
 
     def __init__(self, keeps: bool = False) -> None:

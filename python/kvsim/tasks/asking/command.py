@@ -104,28 +104,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def _run(
     options: argparse.Namespace, command: str, lines: Iterable[dict[str, Any]], check: Any
 ) -> None:
-    import torch
-
-    from ... import _engine
+    from ...closed_loop.command import load  # and torch, which takes seconds
     from ...closed_loop.loops import How
     from ...command.progress import Shown
-    from ...errors.terminal import say
-    from ...model.loading import device_named, load_config, load_model, load_tokenizer, quieten
-    from ...policy.plugin import load_plugin
     from ...verbs.options import protocol_from
     from .run import evaluate_as
     from .summary import printed, scores
 
-    quieten()
-    # torch sees no quota of a container or job.
-    torch.set_num_threads(min(torch.get_num_threads(), _engine.default_threads()))
-    for plugin in options.plugin:
-        load_plugin(plugin)
-    device = device_named(options.device)
-    load_config(options.model)
-    tokenizer = load_tokenizer(options.model)
-    say(f"kvsim: loading {options.model}")
-    model = load_model(options.model, options.model_dtype, device)
+    model, tokenizer = load(options)
     protocol = protocol_from(vars(options) | {"mode": "prefill"})
     with closing(Shown("rows")) as shown:
         frame = evaluate_as(

@@ -116,8 +116,8 @@ def evaluate_as(
 ) -> pd.DataFrame:
     """`evaluate` with the command that the table `run` names; None: the call in words.
 
-    `check` is called before each row, and may raise to end. `watch` gets what a Tracker shows, in
-    place of `progress`.
+    `check` is called when a row was added, and may raise to end. `watch` gets what a Tracker shows,
+    in place of `progress`.
     """
     if question not in QUESTIONS:
         raise UsageError(f"question: expected {', '.join(QUESTIONS)}, found {question!r}")
