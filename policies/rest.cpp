@@ -18,6 +18,7 @@ std::string why_not(const PolicyInfo& policy, const Rules& rules, const Params&)
   if (rules.selects) return "it evicts nothing, it selects";
   if (!rules.bounded && !rules.prunes) return "it evicts nothing";
   if (rules.stored) return "the entry is no token that +quant could round when it leaves";
+  if (rules.store) return "the entry is made of tokens as recorded, not as they are stored";
   if (rules.slot_positions)
     return "with positions=slot the keys of evicted tokens have no position";
   return "";

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "policies/interface/score_rule.h"
+#include "policies/interface/store.h"
 #include "policies/parts/quantization.h"
 
 namespace kvsim {
@@ -116,14 +118,19 @@ struct Rules {
                                             ///< of its own, and their scores are joined
   bool slot_positions = false;  ///< rotate keys to their slot in the cache, as if evicted tokens
                                 ///< had never existed; needs a trace that has `/rope`
-  std::optional<Quantization> stored = {};  ///< keys and values are kept quantised
+  std::optional<Quantization> stored = {};      ///< keys and values are kept quantised
+  std::shared_ptr<const StoreKind> store = {};  ///< how the cache keeps keys and values; null: as
+                                                ///< recorded
   bool rest = false;  ///< steps attend to one more entry, which stands for all evicted tokens
   std::optional<ScoreRule> score = {};  ///< update() computes exactly this
   Remembered remembered = {};           ///< for a sweep's estimate of memory
 
   /// Whether steps attend to the recorded keys and values with the recorded logits, so that Lemma
   /// B.4 of Scissorhands bounds the output error.
-  bool is_exact() const { return !slot_positions && !stored && !rest; }
+  bool is_exact() const { return !slot_positions && !stored && !store && !rest; }
+
+  /// Whether steps attend to tokens that the policy has evicted, too.
+  bool keeps_evicted() const { return store && store->keeps_evicted(); }
 };
 
 /// Decides which tokens a KV cache keeps. One object follows one replay, of one unit or of all

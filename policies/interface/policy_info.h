@@ -10,19 +10,13 @@
 
 #include "policies/interface/estimator.h"
 #include "policies/interface/policy.h"
+#include "policies/interface/rotation.h"
 #include "policies/interface/unit_sizes.h"
 #include "policies/parameters/params.h"
 
 namespace kvsim {
 
 class Planner;  // sim/replay/planner.h
-
-/// How the recorded model rotates queries and keys by their position.
-struct Rotation {
-  std::span<const double> inverse_frequency;  ///< [rotary_dim / 2]
-  bool interleaved = false;  ///< pairs dimensions 2i and 2i + 1, not i and i + rotary_dim / 2
-  double attention_factor = 1;
-};
 
 /// What a policy knows of the replay for which it is made.
 struct Context {
@@ -40,6 +34,9 @@ struct Context {
   std::optional<int> attention_chunk = {};  ///< and while floor(j / chunk) = floor(t / chunk)
   std::vector<float> sink_logit = {};     ///< of each query head: a logit without a value; or empty
   std::optional<Rotation> rotation = {};  ///< if the trace has it; rules may ask for it
+
+  /// W_O of each query head, [value_dim, hidden] row by row; empty: not recorded.
+  std::vector<std::span<const float>> output_projection = {};
 };
 
 /// Parameters as a paper or a program sets them: `POLICY:preset=NAME`.
@@ -162,6 +159,14 @@ struct CombinatorInfo {
   /// can. Null: it can change any.
   std::string (*why_not)(const PolicyInfo& policy, const Rules& rules,
                          const Params& params) = nullptr;
+
+  /// Puts a policy around the one that `rules` are of, all combinators considered, to change its
+  /// scores; null: they stay. `change` then leaves out Rules::score, which engines compute without
+  /// it.
+  std::unique_ptr<Policy> (*wrap)(std::unique_ptr<Policy> policy, const Rules& rules,
+                                  const Params& params, const Context& context) = nullptr;
+
+  TraceNeeds needs = {};  ///< what it needs of a trace
 
   std::string code = {};  ///< as PolicyInfo::code
 };

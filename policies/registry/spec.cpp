@@ -173,6 +173,16 @@ const std::string& Spec::schedule_file() const { return params_.text("file"); }
 const std::string& Spec::schedule_sha256() const { return params_.text("sha256"); }
 
 std::unique_ptr<Policy> Spec::make(const Context& context) const {
+  std::unique_ptr<Policy> policy = bare_policy(context);
+  if (policy == nullptr) return policy;
+  for (const auto& [combinator, params] : combinators_) {
+    if (combinator->wrap == nullptr) continue;
+    policy = combinator->wrap(std::move(policy), rules(context), params, within(context));
+  }
+  return policy;
+}
+
+std::unique_ptr<Policy> Spec::bare_policy(const Context& context) const {
   return policy_->make == nullptr ? nullptr : policy_->make(params_, within(context));
 }
 
@@ -192,7 +202,13 @@ bool Spec::nests() const {
 }
 
 TraceNeeds Spec::needs() const {
-  return policy_->needs == nullptr ? TraceNeeds() : policy_->needs(params_);
+  TraceNeeds needs = policy_->needs == nullptr ? TraceNeeds() : policy_->needs(params_);
+  for (const auto& [combinator, params] : combinators_) {
+    needs.answer_spans |= combinator->needs.answer_spans;
+    needs.output_projection |= combinator->needs.output_projection;
+    needs.output_score_grad |= combinator->needs.output_score_grad;
+  }
+  return needs;
 }
 
 bool Spec::plans_every_budget() const {
@@ -214,7 +230,7 @@ Rules Spec::rules(const Context& context) const { return rules_without(nullptr, 
 // As if `left_out` were not there.
 Rules Spec::rules_without(const Params* left_out, const Context& context) const {
   Rules rules;
-  if (const auto policy = make(context)) rules = policy->rules();
+  if (const auto policy = bare_policy(context)) rules = policy->rules();
   for (const auto& [combinator, params] : combinators_) {
     if (&params != left_out) combinator->change(rules, params, within(context));
   }

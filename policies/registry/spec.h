@@ -69,7 +69,7 @@ class Spec {
   /// Whether its caches nest (PolicyInfo::nests). False with a combinator or an allocation.
   bool nests() const;
 
-  TraceNeeds needs() const;  ///< PolicyInfo::needs
+  TraceNeeds needs() const;  ///< those of the policy and its combinators
 
   bool is_oracle() const { return policy_->make_planner != nullptr; }
   /// PolicyInfo::bounds_recall. False with a combinator.
@@ -80,6 +80,7 @@ class Spec {
 
  private:
   bool is_bare() const;
+  std::unique_ptr<Policy> bare_policy(const Context& context) const;  // without combinators
   Rules rules_without(const Params* left_out, const Context& context) const;
   void check_combinators() const;
   Context within(Context context) const;

@@ -61,14 +61,14 @@ void StepAttention::add_to_mean(double num_heads, std::vector<float>& mean) cons
   add_attention(weight_, attention_scale(weight_sum_, num_heads), mean.data());
 }
 
-void MeasuredAttention::add_value(double weight, const Matrix& value, int token) {
-  sum_ += weight * value.row(token).transpose().cast<double>();
+void MeasuredAttention::add_value(double weight, const float* value) {
+  sum_ += weight * Eigen::Map<const Eigen::VectorXf>(value, sum_.size()).cast<double>();
 }
 
 std::unique_ptr<MeasuredAttention> make_measured_attention(ReplayedUnit& unit, const Rules& rules,
-                                                           int first_stored) {
+                                                           int first_stored, std::uint64_t seed) {
   if (rules.is_exact()) return std::make_unique<CachedAttention>(unit);
-  return std::make_unique<AlteredAttention>(unit, rules, first_stored);
+  return std::make_unique<AlteredAttention>(unit, rules, first_stored, seed);
 }
 
 }  // namespace kvsim

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,13 @@ class MeasuredAttention : public StepAttention {
   /// Records what RetainedOutputs needs for the error of this step. Call after attend().
   virtual void record(CacheContents&) const {}
 
+  /// The step has ended, for which attend() was called for all query heads, and the cache keeps
+  /// `held`. `is_whole`: StoredStep::is_whole.
+  virtual void settle(std::span<const std::int32_t> /*held*/, bool /*is_whole*/) {}
+
+  /// The largest size of the cache after a measured step, if it is not its tokens times their size.
+  virtual std::optional<std::size_t> peak_bytes() const { return std::nullopt; }
+
  protected:
   /// Sets the step, and gathers and sums the weights of `tokens` in the full attention.
   void begin(int head, int row, std::span<const std::int32_t> tokens);
@@ -57,7 +65,7 @@ class MeasuredAttention : public StepAttention {
            (selected_.empty() || std::ranges::binary_search(selected_, token));
   }
   bool takes_error() const { return replayed_.takes_error(step_); }
-  void add_value(double weight, const Matrix& value, int token);
+  void add_value(double weight, const float* value);
 
   const ReplayedUnit& replayed_;
   const Unit& unit_;
@@ -73,8 +81,8 @@ class MeasuredAttention : public StepAttention {
 };
 
 /// CachedAttention if the rules attend to keys and values as recorded, else AlteredAttention, for
-/// which see `first_stored`. Throws as AlteredAttention.
+/// which see `first_stored` and `seed`. Throws as AlteredAttention.
 std::unique_ptr<MeasuredAttention> make_measured_attention(ReplayedUnit& unit, const Rules& rules,
-                                                           int first_stored);
+                                                           int first_stored, std::uint64_t seed);
 
 }  // namespace kvsim

@@ -49,7 +49,9 @@ PolicyReplay::Member PolicyReplay::make_member(ReplayedUnit& unit,
   if (!protocol.has_reference()) {
     member.resident = std::make_unique<ResidentAttention>(unit, rules);
   }
-  if (protocol.measures()) member.measured = make_measured_attention(unit, rules, prompt_);
+  if (protocol.measures()) {
+    member.measured = make_measured_attention(unit, rules, prompt_, options.seed);
+  }
   if (!protocol.has_reference()) return member;
   if (rules.is_exact() && !rules.selects) {
     member.contents = &unit.add_cache();
@@ -149,6 +151,10 @@ void PolicyReplay::measure(Member& member) {
   }
 }
 
+void PolicyReplay::settle(std::size_t layer, std::span<const std::int32_t> held, bool is_whole) {
+  for (Member& member : layers_[layer]) member.measured->settle(held, is_whole);
+}
+
 void PolicyReplay::average_full_attention(std::size_t layer, int step,
                                           std::span<const std::int32_t> tokens,
                                           std::span<std::vector<float>> means) {
@@ -202,11 +208,11 @@ std::vector<Outcome> PolicyReplay::finish() {
     const Cache& cache = steps_->cache(layer);
     const std::size_t peak = steps_->peak_tokens(layer);
     for (Member& member : layers_[layer]) {
+      const auto stored = member.measured ? member.measured->peak_bytes() : std::nullopt;
+      const std::size_t bytes = stored.value_or(peak * member.replayed.bytes_per_token(rules));
       outcomes.push_back(
           std::move(member.record)
-              .finish({cache.evicted_after(), peak, peak * member.replayed.bytes_per_token(rules),
-                       cache.num_ties()},
-                      rules.is_exact()));
+              .finish({cache.evicted_after(), peak, bytes, cache.num_ties()}, rules.is_exact()));
     }
   }
   return outcomes;

@@ -43,6 +43,7 @@ class PolicyReplay final : public ConfigurationReplay, private StepSource {
 
   void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
               std::span<std::vector<float>> means) override;
+  void settle(std::size_t layer, std::span<const std::int32_t> held, bool is_whole) override;
   void average_full_attention(std::size_t layer, int step, std::span<const std::int32_t> tokens,
                               std::span<std::vector<float>> means) override;
   ResidentVectors keys(std::size_t layer, std::size_t head,

@@ -51,9 +51,12 @@ void PolicySteps::run(std::size_t layer, int step, StepSource& source) {
     source.attend(layer, step, cache.tokens(), attention_);
     evict(layer, step, source);
   }
+  if (rules_.store) source.settle(layer, cache.tokens(), in_prompt(step));
   if (!in_prompt(step)) {
-    const auto num_so_far = static_cast<std::size_t>(step) + 1;
-    const std::size_t entries = rules_.rest && cache.tokens().size() < num_so_far ? 1 : 0;
+    const auto num_evicted = static_cast<std::size_t>(step) + 1 - cache.tokens().size();
+    const std::size_t entries = rules_.keeps_evicted() ? num_evicted
+                                : rules_.rest          ? std::min<std::size_t>(num_evicted, 1)
+                                                       : 0;
     std::size_t& peak = layers_[layer].peak_tokens;
     peak = std::max(peak, cache.tokens().size() + entries);
   }

@@ -24,7 +24,10 @@ class StepSource {
   virtual void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
                       std::span<std::vector<float>> means) = 0;
 
-  /// The same for a over all visible tokens; for rules that ask for it.
+  /// The step has ended, and the cache holds `held`. `is_whole`: StoredStep::is_whole.
+  virtual void settle(std::size_t layer, std::span<const std::int32_t> held, bool is_whole) = 0;
+
+  /// The same as attend() for a over all visible tokens; for rules that ask for it.
   virtual void average_full_attention(std::size_t layer, int step,
                                       std::span<const std::int32_t> tokens,
                                       std::span<std::vector<float>> means) = 0;

@@ -176,6 +176,9 @@ Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
                                 .interleaved = unit.rope->style == "interleaved",
                                 .attention_factor = unit.rope->attention_factor};
   }
+  for (const Matrix& head : unit.output_projection) {
+    context.output_projection.emplace_back(head.data(), static_cast<std::size_t>(head.size()));
+  }
   return context;
 }
 

@@ -25,6 +25,10 @@ std::string why_reference_is_needed(const Spec& policy, int budget) {
   if (rules.stored) {
     return "what +quant does shows only against the full attention of every step; leave it out";
   }
+  if (rules.store) {
+    return "what its store does to keys and values shows only against the full attention of every "
+           "step; leave it out";
+  }
   if (rules.rest) {
     return "what +rest does shows only against the full attention of every step; leave it out";
   }

@@ -34,7 +34,8 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     const int prompt = options.protocol.first_measured(units.front()->unit().prompt_length);
     for (Layer& layer : layers_) {
       for (Member& member : layer) {
-        member.attention = make_measured_attention(member.unit->replayed(), steps_.rules(), prompt);
+        member.attention =
+            make_measured_attention(member.unit->replayed(), steps_.rules(), prompt, options.seed);
       }
     }
   }
@@ -50,7 +51,9 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     const Cache& cache = steps_.cache(layer);
     ReplayedUnit& unit = layers_[layer].front().unit->replayed();
     const std::size_t peak = steps_.peak_tokens(layer);
-    CacheUsage usage{cache.evicted_after(), peak, peak * unit.bytes_per_token(steps_.rules()),
+    const auto stored = layers_[layer].front().attention->peak_bytes();
+    CacheUsage usage{cache.evicted_after(), peak,
+                     stored.value_or(peak * unit.bytes_per_token(steps_.rules())),
                      cache.num_ties()};
     std::replace(usage.evicted_after.begin(), usage.evicted_after.end(), kUnknownLength,
                  num_tokens);
@@ -98,7 +101,8 @@ class RunningPolicy final : public RunningReplay, private StepSource {
 
   void attend(std::size_t layer, int step, std::span<const std::int32_t> tokens,
               std::span<std::vector<float>> means) override {
-    const bool is_read = outputs_ != nullptr || steps_.reads_attention();
+    const bool is_read =
+        outputs_ != nullptr || steps_.reads_attention() || steps_.rules().store != nullptr;
     for (std::vector<float>& mean : means) mean.assign(is_read ? tokens.size() : 0, 0);
     if (!is_read) return;
     Layer& members = layers_[layer];
@@ -115,6 +119,10 @@ class RunningPolicy final : public RunningReplay, private StepSource {
         write_output(member.attention->output(), outputs_->of(step, head_of_layer(unit, head)));
       }
     }
+  }
+
+  void settle(std::size_t layer, std::span<const std::int32_t> held, bool is_whole) override {
+    for (Member& member : layers_[layer]) member.attention->settle(held, is_whole);
   }
 
   void average_full_attention(std::size_t, int, std::span<const std::int32_t>,

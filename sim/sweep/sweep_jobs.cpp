@@ -138,6 +138,10 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     // Up to half of the slots are gaps.
     const std::size_t slots = std::min(2 * held, shape.num_tokens);
     if (ScoreReplay::gathers(rules)) shape.gathered = std::max(shape.gathered, slots);
+    if (rules.store) {
+      const std::size_t dims = shape.head_dim + shape.value_dim;
+      shape.remembered += job.units.size() * shape.num_tokens * dims * sizeof(float);
+    }
     if (rules.stored) stored.emplace(rules.stored->bits, rules.stored->group);
     shape.needs_outputs |= policy.is_estimator() || rules.selects || !rules.is_exact();
     shape.oracles |= policy.is_oracle();

@@ -1,0 +1,70 @@
+#include "sim/outputs/stored_cache.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace kvsim {
+namespace {
+
+std::span<const float> row_of(const Matrix& matrix, int row) {
+  return {matrix.row(row).data(), static_cast<std::size_t>(matrix.cols())};
+}
+
+StoreContext context_of(const Unit& unit, std::uint64_t seed) {
+  StoreContext context{.shape = shape_of(unit), .seed = seed, .scale = unit.scale};
+  if (unit.rope) {
+    context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
+                                .interleaved = unit.rope->style == "interleaved",
+                                .attention_factor = unit.rope->attention_factor};
+  }
+  return context;
+}
+
+}  // namespace
+
+VectorShape shape_of(const Unit& unit) {
+  return {.head_dim = static_cast<int>(unit.key.cols()),
+          .value_dim = static_cast<int>(unit.value.cols()),
+          .key_bytes = unit.key_bytes,
+          .value_bytes = unit.value_bytes};
+}
+
+StoredCache::StoredCache(const Unit& unit, const Rules& rules, int first_stored, std::uint64_t seed)
+    : unit_(unit),
+      keeps_evicted_(rules.keeps_evicted()),
+      first_stored_(first_stored),
+      store_(rules.store->make(context_of(unit, seed))) {}
+
+void StoredCache::begin(int step, std::span<const std::int32_t> held) {
+  if (step == step_) return;
+  step_ = step;
+  store_->admit(row_of(unit_.key, step), row_of(unit_.value, step));
+  held_.assign(held.begin(), held.end());
+  attention_.assign(held.size(), 0);
+  attended_.clear();
+  std::merge(held.begin(), held.end(), evicted_.begin(), evicted_.end(),
+             std::back_inserter(attended_));
+}
+
+void StoredCache::add_attention(std::span<const float> weights, double weight_sum) {
+  if (weight_sum <= 0) return;
+  const auto scale = static_cast<float>(1 / (weight_sum * unit_.group_size()));
+  for (std::size_t slot = 0; slot < weights.size(); ++slot) {
+    attention_[slot] += weights[slot] * scale;
+  }
+}
+
+void StoredCache::settle(std::span<const std::int32_t> held, bool is_whole) {
+  store_->settle({step_, held_, attention_, held, is_whole});
+  if (keeps_evicted_) {
+    std::vector<std::int32_t> left;
+    std::set_difference(held_.begin(), held_.end(), held.begin(), held.end(),
+                        std::back_inserter(left));
+    const auto middle = static_cast<std::ptrdiff_t>(evicted_.size());
+    evicted_.insert(evicted_.end(), left.begin(), left.end());
+    std::inplace_merge(evicted_.begin(), evicted_.begin() + middle, evicted_.end());
+  }
+  if (!is_whole) peak_bytes_ = std::max(peak_bytes_, store_->bytes());
+}
+
+}  // namespace kvsim
