@@ -2,8 +2,6 @@
 // (Table 6) and Scissorhands (Table 4) combine with eviction at four bits. FlexGen groups numbers
 // across all heads of a layer; here a group stays within the vector of one head.
 
-#include <string>
-
 #include "policies/interface/policy_info.h"
 
 namespace kvsim {
@@ -11,10 +9,6 @@ namespace {
 
 void store_quantized(Rules& rules, const Params& params, const Context&) {
   rules.stored = Quantization{.bits = params.integer("bits"), .group = params.integer("group")};
-}
-
-std::string why_not_quantized(const PolicyInfo&, const Rules& rules, const Params&) {
-  return rules.store ? "its vectors are stored in another form already" : "";
 }
 
 }  // namespace
@@ -27,8 +21,7 @@ CombinatorInfo quant_combinator() {
           .params = {Param::integer("bits", 4, 1, 8, "bits per number"),
                      Param::integer("group", 64, 1, 1'000'000,
                                     "numbers that share a least number and a step")},
-          .change = store_quantized,
-          .why_not = why_not_quantized};
+          .change = store_quantized};
 }
 
 }  // namespace kvsim
