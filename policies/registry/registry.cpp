@@ -43,6 +43,7 @@ namespace kvsim {
   POLICY(vatp, 22)               \
   POLICY(expected_attention, 23) \
   POLICY(lookback, 20)           \
+  POLICY(obcache, 30)            \
   POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \

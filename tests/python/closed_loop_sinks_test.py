@@ -98,7 +98,7 @@ def test_a_budget_for_all_tokens_changes_nothing(kind, loop):
     assert (frame.top1_agreement == 1).all()
 
 
-@pytest.mark.parametrize("policy", ["h2o", "tova", "lookback", "scissorhands"])
+@pytest.mark.parametrize("policy", ["h2o", "tova", "lookback", "obcache", "scissorhands"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_layer_0_evicts_what_the_replay_does(kind, policy, tmp_path):
     model, ids = model_of(kind), tokens(LENGTH)

@@ -65,7 +65,7 @@ def test_a_model_that_selects_everything_is_one_that_does_not_select():
     found, expected = (
         kvsim.sweep(
             kvsim.Trace.from_arrays(QUERY, KEY, VALUE, selected=each, prompt_length=20),
-            "h2o;tova;snapkv;lookback;optimal;belady;topk;kcenter",
+            "h2o;tova;snapkv;lookback;obcache;optimal;belady;topk;kcenter",
             [8, 30],
         )
         for each in (everything, None)
@@ -264,7 +264,7 @@ def test_layer_0_of_a_model_that_selects_evicts_as_a_replay_does(model, tmp_path
     with kvsim.recording(model, tmp_path / "t.h5", dtype="float32"), torch.no_grad():
         model(ids)
     trace = kvsim.Trace(tmp_path / "t.h5")
-    for policy in ("h2o", "tova", "lookback"):
+    for policy in ("h2o", "tova", "lookback", "obcache"):
         with kvsim.evicting(model, policy, 9) as cache, torch.no_grad():
             model(ids)
             for head in trace.sequences[0].layers[0].kv_heads:

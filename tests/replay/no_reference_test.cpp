@@ -209,8 +209,8 @@ TEST_CASE("a policy that needs the reference is refused with the reason and a wa
     names.insert(policy.policy().name);
   }
   CHECK(fmt::format("{}", fmt::join(names, " ")) ==
-        "expected-attention fastgen fixed full h2o kcenter keydiff knorm lfu lookback lru random "
-        "reservoir scissorhands sink snapkv spatten strided tova valuediff vatp window");
+        "expected-attention fastgen fixed full h2o kcenter keydiff knorm lfu lookback lru obcache "
+        "random reservoir scissorhands sink snapkv spatten strided tova valuediff vatp window");
 }
 
 TEST_CASE("a sweep without a reference needs no values and refuses before any work", "[sweep]") {

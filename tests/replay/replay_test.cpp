@@ -116,12 +116,13 @@ TEST_CASE("each unit has a seed of its own", "[replay]") {
   CHECK(unit_seed(5, {"a", 2, 3}) == unit_seed(5, {"a", 2, 3}));
 }
 
-TEST_CASE("lookback lets go what the layer's sliding window hides") {
+TEST_CASE("a policy with logits of its own lets go what the layer's sliding window hides") {
+  const std::string spec =
+      GENERATE("lookback:window=1,target=now", "obcache:recent=0,queries=newest");
   Unit unit = random_unit({.tokens = 60, .group = 2}, 12);
   unit.sliding_window = 12;
   unit.logit_softcap = 1.5F;
-  const Outcome outcome =
-      replay(unit, {{Spec("lookback:window=1,target=now"), 20}}, {}, *make_cpu_backend()).front();
+  const Outcome outcome = replay(unit, {{Spec(spec), 20}}, {}, *make_cpu_backend()).front();
   CHECK(outcome.result.evictions == 40);
   CHECK(outcome.result.attention_loss == 0);
 }

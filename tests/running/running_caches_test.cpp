@@ -101,8 +101,8 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
 
 void check_some_policies(const Text& text) {
   const auto backend = make_cpu_backend();
-  for (const char* name : {"h2o", "tova", "scissorhands", "lookback", "sink:positions=slot",
-                           "h2o+quant:bits=4", "subgen"}) {
+  for (const char* name : {"h2o", "tova", "scissorhands", "lookback", "obcache",
+                           "sink:positions=slot", "h2o+quant:bits=4", "subgen"}) {
     const ReplayOptions options{.trajectories = true};
     const Configuration configuration{Spec(name), 25};
     const auto outcomes = replay_together(text.units, {configuration}, options, *backend).front();

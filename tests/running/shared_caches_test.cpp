@@ -54,7 +54,7 @@ TEST_CASE("a shared cache in a running model evicts what a replay of all its rea
   const Mode mode = GENERATE(Mode::stream, Mode::prefill);
   const auto backend = make_cpu_backend();
   for (const char* name : {"full", "window", "sink", "h2o", "tova:scope=layer", "snapkv", "spatten",
-                           "scissorhands", "lookback"}) {
+                           "scissorhands", "lookback", "obcache"}) {
     ReplayOptions options = options_for(Spec(name), {.protocol = {.mode = mode}});
     options.trajectories = true;
     if (options.protocol.mode != mode) continue;  // a policy of the prompt alone

@@ -54,8 +54,8 @@ TEST_CASE("job cost: what compares more than attention costs more than what does
   const Synthetic synthetic;
   const std::int64_t plain = cost_of(synthetic.with("h2o"));
   const std::string dear =
-      GENERATE("kcenter", "keydiff", "valuediff", "lookback", "topk", "subgen", "h2o+quant",
-               "h2o+rest", "optimal", "belady", "greedy", "certificate", "lookahead");
+      GENERATE("kcenter", "keydiff", "valuediff", "lookback", "obcache", "topk", "subgen",
+               "h2o+quant", "h2o+rest", "optimal", "belady", "greedy", "certificate", "lookahead");
   CAPTURE(dear);
   CHECK(cost_of(synthetic.with(dear)) > plain);
 }

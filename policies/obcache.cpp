@@ -1,0 +1,273 @@
+// OBCache (Gu, Liang, Zhao and Diao, "OBCache: Optimal Brain KV Cache Pruning for Efficient
+// Long-Context LLM Inference", arXiv 2510.07651): a token counts by how far, to first order,
+// outputs move without it, squared. With a the share of attention that a query gives the token, l
+// its logit, v its value and o the query's output, they move by
+//   a v                without its value,       score=v:  a^2 |v|^2,
+//   a l (v - o)        with its logit at 0,     score=k:  a^2 l^2 |v - o|^2,
+//   a (v + l (v - o))  without either,          score=vk: the sum of both and 2 a^2 l <v, v - o>.
+// The scores replace the attention that H2O, TOVA and SnapKV add up over their queries.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/interface/policy_info.h"
+#include "policies/parts/pooling.h"
+
+namespace kvsim {
+namespace {
+
+/// What is left out of a token: its value, its logit, or both.
+struct LeftOut {
+  bool value;
+  bool logit;
+};
+
+/// The changes of outputs whose squares add up to a score; none: its L1 form.
+std::vector<LeftOut> left_out(const std::string& score) {
+  if (score == "vk") return {{true, true}};
+  if (score == "v") return {{true, false}};
+  if (score == "k") return {{false, true}};
+  if (score == "v-and-k") return {{true, false}, {false, true}};
+  return {};
+}
+
+class OptimalBrainCache final : public Policy {
+ public:
+  OptimalBrainCache(const Params& params, const Context& context)
+      : left_out_(left_out(params.choice("score"))),
+        recent_(params.amount("recent", context.budget)),
+        newest_alone_(params.choice("queries") == "newest"),
+        waits_(params.choice("queries") == "recent"),
+        pools_(params.choice("pool") != "none"),
+        max_(params.choice("pool") == "max"),
+        scale_(context.scale),
+        softcap_(context.logit_softcap),
+        window_(context.sliding_window),
+        chunk_(context.attention_chunk),
+        sinks_(context.sink_logit) {}
+
+  Rules rules() const override {
+    return {.protect_newest = recent_, .sees_values = true, .sees_queries = true};
+  }
+
+  void update(const Step& step, std::span<double> scores) override {
+    sums_.resize(static_cast<std::size_t>(step.index) + 1, 0);
+    if (left_out_.empty()) lengths_.push_back(l1_norm(step.values[step.tokens.size() - 1]));
+    if (newest_alone_ && step.overflow == 0) return;
+    if (newest_alone_) std::fill(sums_.begin(), sums_.end(), 0);
+    if (waits_) {
+      remember(step);
+    } else {
+      count(queries_of(step), step);
+    }
+    if (step.overflow == 0) return;
+    // Nothing has left before the first eviction: these queries still find all that they saw.
+    for (const PastStep& past : past_) count(past, step);
+    past_.clear();
+    waits_ = false;
+    set_scores(step.tokens, scores);
+  }
+
+ private:
+  /// The queries of a step, and what the model selected for them.
+  struct PastStep {
+    int index = 0;
+    std::vector<std::vector<float>> queries;  // of each query head, [head_dim]
+    std::vector<std::int32_t> selected;
+  };
+
+  static PastStep queries_of(const Step& step) {
+    PastStep past{step.index, {}, {step.selected.begin(), step.selected.end()}};
+    for (const auto& query : step.queries) past.queries.emplace_back(query.begin(), query.end());
+    return past;
+  }
+
+  /// Of the steps before the first eviction the last `recent_` count, at least the one that evicts.
+  void remember(const Step& step) {
+    past_.push_back(queries_of(step));
+    if (std::ssize(past_) > std::max(1, recent_)) past_.pop_front();
+  }
+
+  /// Adds the scores that the queries of a step, `now` or one before, give the tokens of the cache.
+  void count(const PastStep& past, const Step& now) {
+    const auto seen = static_cast<std::size_t>(
+        std::upper_bound(now.tokens.begin(), now.tokens.end(), past.index) - now.tokens.begin());
+    for (std::size_t head = 0; head < past.queries.size(); ++head) {
+      set_logits(past, head, now, seen);
+      set_shares(head);
+      if (left_out_.empty()) {
+        for (std::size_t i = 0; i < seen; ++i) {
+          sum_of(now.tokens[i]) += shares_[i] * lengths_[static_cast<std::size_t>(now.tokens[i])];
+        }
+      } else {
+        add_squared_changes(now, seen);
+      }
+    }
+  }
+
+  bool is_visible(int token, const PastStep& past) const {
+    const bool in_window = !window_ || past.index - token < *window_;
+    const bool is_selected = past.selected.empty() ||
+                             std::binary_search(past.selected.begin(), past.selected.end(), token);
+    return in_window && is_selected && (!chunk_ || token / *chunk_ == past.index / *chunk_);
+  }
+
+  void set_logits(const PastStep& past, std::size_t head, const Step& now, std::size_t seen) {
+    const std::span<const float> query = past.queries[head];
+    logits_.assign(seen, kHidden);
+    for (std::size_t i = 0; i < seen; ++i) {
+      if (!is_visible(now.tokens[i], past)) continue;
+      const std::span<const float> key = now.keys[i];
+      const double logit =
+          scale_ * sum(query.size(), [&](std::size_t d) { return double{query[d]} * key[d]; });
+      logits_[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
+    }
+  }
+
+  /// The softmax of the logits and, if there is one, of the learned sink.
+  void set_shares(std::size_t head) {
+    const double sink = sinks_.empty() ? kHidden : double{sinks_[head]};
+    const double most = std::max(sink, *std::max_element(logits_.begin(), logits_.end()));
+    shares_.assign(logits_.size(), 0);
+    if (std::isinf(most)) return;  // a step may select nothing of the cache
+    double total = std::exp(sink - most);
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+      shares_[i] = std::exp(logits_[i] - most);
+      total += shares_[i];
+    }
+    for (double& share : shares_) share /= total;
+  }
+
+  void add_squared_changes(const Step& now, std::size_t seen) {
+    output_.assign(now.values.dim(), 0);
+    for (std::size_t i = 0; i < seen; ++i) {
+      const std::span<const float> value = now.values[i];
+      for (std::size_t d = 0; d < output_.size(); ++d) output_[d] += shares_[i] * value[d];
+    }
+    for (std::size_t i = 0; i < seen; ++i) {
+      if (shares_[i] == 0) continue;
+      const std::span<const float> value = now.values[i];
+      double square = 0;
+      for (const LeftOut& left_out : left_out_) {
+        const double along_difference = left_out.logit ? logits_[i] : 0;
+        square += square_of(value, left_out.value + along_difference, along_difference);
+      }
+      sum_of(now.tokens[i]) += shares_[i] * shares_[i] * square;
+    }
+  }
+
+  /// |x v - y o|^2, without the cancellation that its expanded form has where v is next to o.
+  double square_of(std::span<const float> value, double x, double y) const {
+    return sum(value.size(), [&](std::size_t d) {
+      const double change = x * value[d] - y * output_[d];
+      return change * change;
+    });
+  }
+
+  static double l1_norm(std::span<const float> value) {
+    return sum(value.size(), [&](std::size_t d) { return std::abs(double{value[d]}); });
+  }
+
+  /// In several sums, so that additions do not wait for one another.
+  template <class Term>
+  static double sum(std::size_t count, Term term) {
+    std::array<double, 8> sums = {};
+    std::size_t d = 0;
+    for (; d + sums.size() <= count; d += sums.size()) {
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += term(d + k);
+    }
+    for (; d < count; ++d) sums[0] += term(d);
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+  void set_scores(std::span<const std::int32_t> tokens, std::span<double> scores) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) scores[i] = sum_of(tokens[i]);
+    if (!pools_) return;
+    const std::size_t recent = std::min(static_cast<std::size_t>(recent_), tokens.size());
+    const auto pooled = pool_neighbours(scores.first(tokens.size() - recent), kKernel, max_);
+    std::copy(pooled.begin(), pooled.end(), scores.begin());
+  }
+
+  double& sum_of(std::int32_t token) { return sums_[static_cast<std::size_t>(token)]; }
+
+  static constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  static constexpr std::size_t kKernel = 7;  // of the authors' program, which has no other
+
+  std::vector<LeftOut> left_out_;
+  int recent_;
+  bool newest_alone_;  // the query of the step that evicts counts alone
+  bool waits_;         // until the first eviction, to count the last queries before it
+  bool pools_;
+  bool max_;
+  double scale_;
+  std::optional<double> softcap_;
+  std::optional<int> window_;
+  std::optional<int> chunk_;
+  std::vector<float> sinks_;     // of each query head, or empty
+  std::vector<double> sums_;     // by text position
+  std::vector<double> lengths_;  // L1 norms of the values, likewise; for the L1 form
+  std::deque<PastStep> past_;    // while it waits
+  std::vector<double> logits_;   // of one query, per slot of the cache
+  std::vector<double> shares_;   // likewise
+  std::vector<double> output_;   // [value_dim]
+};
+
+}  // namespace
+
+PolicyInfo obcache_policy() {
+  return {
+      .name = "obcache",
+      .keeps = "recent tokens and those without which outputs would move most, to first order",
+      .source = "OBCache (arXiv 2510.07651), the scores for values, keys and pairs",
+      .sees = "queries, keys, values",
+      .differences =
+          "the authors' program has a cache for each query head; here a KV head has one, and adds "
+          "up "
+          "the scores of its query heads, as the squares of their outputs add up. Logits are those "
+          "after a softcap, and a learned sink takes its share. queries=recent takes the first "
+          "step "
+          "that evicts for the end of the prompt, which it is not if the prompt fits the budget, "
+          "and "
+          "counts one query at least: with recent=0 the program counts all",
+      .params =
+          {Param::choice("score", {"vk", "v", "k", "v-and-k", "v-l1"},
+                         "what outputs do without: key and value, one of them, each for itself "
+                         "(without the cross term), or the value in the L1 norm"),
+           Param::amount("recent", "0.25", "newest tokens that always stay"),
+           Param::choice("queries", {"recent", "all", "newest"},
+                         "which count: of those up to the first eviction as many as recent says, "
+                         "and all later ones; all; the current one"),
+           Param::choice("pool", {"none", "max", "avg"},
+                         "whether and how seven neighbouring tokens share scores, as in SnapKV")},
+      .presets =
+          {{"h2o", "",
+            "H2O with OBCache, the authors' program with method=obcVK and --mode prefill; obcV, "
+            "obcK, obcVK_no_cross and obcV_p1 are score=v, k, v-and-k and v-l1. num_recent R and "
+            "num_heavy H are a budget of R+H with recent=R: 100% of its sets"},
+           {"h2o-all", "queries=all",
+            "the same with method=obcVK_fullhist: 100% of its sets, of a text that it reads token "
+            "by token, too"},
+           {"tova", "recent=0,queries=newest",
+            "TOVA with OBCache, method=obcVK+tova, where R+H is the budget, too: 100% of its sets"},
+           {"snapkv", "pool=max",
+            "SnapKV with OBCache, method=obcVK+maxpool, otherwise as h2o. Maximum pooling makes "
+            "plateaus, and of equals the program keeps others: 27% of its sets; 100% of those that "
+            "it keeps if changed to evict the earliest of equals"},
+           {"snapkv-avg", "pool=avg", "the same with method=obcVK+avgpool: 100% of its sets"}},
+      .scoring_cost =
+          [](const Params& params, const UnitSizes& unit, std::int64_t held) {
+            const bool compares = params.choice("score") != "v-l1";
+            const std::int64_t dims = compares ? unit.dims() : unit.head_dim;
+            return unit.attended(held) * unit.group * (10 + 2 * dims / 3);
+          },
+      .make = make_policy<OptimalBrainCache>};
+}
+
+}  // namespace kvsim
