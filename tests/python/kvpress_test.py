@@ -5,17 +5,28 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from kvpress import (
     AdaKVPress,
+    BlockPress,
+    ChunkKVPress,
+    ChunkPress,
     CompactorPress,
+    CriticalKVPress,
+    DecodingPress,
     ExpectedAttentionPress,
     ExpectedAttentionStatsPress,
+    FinchPress,
     KeyDiffPress,
+    KeyRerotationPress,
     KnormPress,
     LagKVPress,
+    LeverageScorePress,
     NonCausalAttnPress,
     ObservedAttentionPress,
+    PrefillDecodingPress,
     PyramidKVPress,
+    QFilterPress,
     RandomPress,
     ScorerPress,
     SnapKVPress,
@@ -136,13 +147,17 @@ def test_a_press_of_ones_own_is_a_policy():
 @pytest.mark.parametrize(
     ("press", "reason"),
     [
-        (AdaKVPress(SnapKVPress()), "AdaKVPress: expected a kvpress.ScorerPress.*@adaptive"),
-        (PyramidKVPress(), r"PyramidKVPress: its compress\(\) is not.*@pyramid"),
-        (CompactorPress(), "CompactorPress: it needs k_proj of the model"),
-        (ExpectedAttentionStatsPress(), "it needs the number of the layer"),
-        (RandomPress(), "RandomPress: its scores differ from call to call; give it a seed"),
+        (AdaKVPress(SnapKVPress()), "AdaKVPress: it shares a budget.*@adaptive; in_model=True"),
+        (PyramidKVPress(), "PyramidKVPress: it shares a budget over layers.*@pyramid"),
+        (CriticalKVPress(KnormPress()), "CriticalKVPress: it needs o_proj of the model; in_model"),
+        (ExpectedAttentionStatsPress(), "it needs the number of the layer.*; in_model=True"),
+        (ChunkPress(QFilterPress()), "ChunkPress: of its QFilterPress: it needs filters.*in_model"),
+        (DecodingPress(KnormPress()), "target_size as the budget and its compression_interval"),
+        (FinchPress(), "FinchPress: it needs the length of the question.*window_size"),
+        (PrefillDecodingPress(KnormPress(), DecodingPress(KnormPress())), "prefilling_press alone"),
+        (PrefillDecodingPress(PyramidKVPress()), "PyramidKVPress: it shares a budget over layers"),
         (ScorerPress(), "ScorerPress: it cannot score.*NotImplementedError"),
-        ("knorm", "str: expected a kvpress.ScorerPress"),
+        ("knorm", "str: expected a press of kvpress"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -181,6 +196,42 @@ def test_a_cache_smaller_than_the_window_of_a_press_is_refused_in_its_words():
     policy = kvsim.from_kvpress(SnapKVPress(window_size=64))
     with pytest.raises(kvsim.UsageError, match=r"SnapKVPress: .*window size 64"):
         kvsim.sweep(SAMPLE, [policy], [20], layers="0", heads="0")
+
+
+def replayed(policy, budget=77, **options):
+    unit = {"sequence": "held-out-text", "layer": 1, "kv_head": 0}
+    return kvsim.replay(SAMPLE, policy, budget, **unit, **(ONCE | options))
+
+
+@pytest.mark.parametrize("press", [BlockPress(KnormPress()), KeyRerotationPress(KnormPress())])
+def test_a_wrapper_keeps_what_the_press_in_it_keeps(press):
+    policy = kvsim.from_kvpress(press)
+    left, right = (replayed(each).evicted_after for each in (policy, "knorm"))
+    np.testing.assert_array_equal(left, right)
+    assert policy.rules.slot_positions == isinstance(press, KeyRerotationPress)
+    assert policy.name == f"kvpress-{type(press).__name__[:-5].lower()}-knorm"
+
+
+def test_a_press_of_chunks_keeps_no_more_than_the_budget():
+    policy = kvsim.from_kvpress(ChunkKVPress(KnormPress(), chunk_length=20))
+    kept = np.flatnonzero(replayed(policy).evicted_after[:384] >= 384)
+    assert len(kept) == 64 and len(set(kept // 20)) == 4  # three whole ones and the last, of 4
+    with pytest.raises(kvsim.UsageError, match="keeps 20 of 384 tokens, more than the budget of 9"):
+        replayed(policy, 9)
+    with pytest.raises(kvsim.UsageError, match="eviction-interval never"):
+        replayed(policy, eviction_interval=1)
+
+
+@pytest.mark.parametrize("press",
+    [RandomPress(), LeverageScorePress(sketch_dimension=4), CompactorPress(sketch_dimension=4)],
+    ids=lambda press: type(press).__name__,
+)
+def test_what_a_press_draws_comes_from_the_seed(press):
+    policy = kvsim.from_kvpress(press)
+    before = torch.random.get_rng_state()
+    first, again, other = (replayed(policy, seed=seed).evicted_after.tolist() for seed in (0, 0, 1))
+    assert first == again and first != other
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_tova_of_kvpress_keeps_the_last_token_of_the_prompt():

@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..model.decoder import model_name, require_decoder
 from ..model.loading import load_config, load_model, load_tokenizer
 from ..model.output_projection import has_projections
+from ..policy import registered_here
 from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
 from ..trace import Trace
 from ..verbs.options import listed
@@ -63,6 +64,22 @@ class Asked:
         arguments = ", ".join(f"{name}={value!r}" for name, value in words.items())
         names = [job.name for job in self.jobs]
         return f"kvsim.evaluate({model_name(self.model)!r}, {names}, {arguments})"
+
+    @contextmanager
+    def shown(self, job: Job, loop: str) -> Iterator[None]:
+        """Shows the text to classes of policies, which may run the model on it, while it is
+        replayed for the imposed loop."""
+        names = {str(flags["name"]) for flags in _engine.specs(self.specs, self.how.allocate)}
+        classes = [cls for cls in map(registered_here, sorted(names)) if cls is not None]
+        if loop != "imposed":
+            classes = []
+        try:
+            for cls in classes:
+                cls.read_text(self.model, job.ids, job.prompt_length)
+            yield
+        finally:
+            for cls in classes:
+                cls.read_text(self.model, job.ids[:0], 0)
 
     @contextmanager
     def trace_of(self, job: Job) -> Iterator[tuple[Trace, Callable[[], torch.Tensor]]]:

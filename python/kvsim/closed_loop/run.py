@@ -221,7 +221,7 @@ def _make(
         if job.name in read:
             text, tokens = f"text {number} of {len(jobs)}", len(job.ids)
             tracker.begin(f"recording {text}")
-            with asked.trace_of(job) as (of_job, full):
+            with asked.trace_of(job) as (of_job, full), asked.shown(job, loop):
                 tracker.advance(RECORD, tokens, then=f"replaying {text}")
                 missing = todo[job.name]
                 there, kept = replayed(of_job, job, plans[job.name], missing, tracker)

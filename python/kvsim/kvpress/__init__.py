@@ -1,9 +1,11 @@
 """Presses of kvpress as policies.
 
-In: a `ScorerPress`. Out: a class of policy that evicts by its scores. Read first:
-`press_policy.py`; `press_inputs.py` has what a press is given in place of a model.
+In: a press. Out: a class of policy that keeps what it keeps. Read first: `press_policy.py`;
+`press_inputs.py` has what a press is given in place of a model, `needs.py` finds out what it reads
+of that, `in_model.py` runs it in a model, `refusals.py` says which presses are no policies.
 """
 
-from .press_policy import Needs, from_kvpress
+from .needs import Needs
+from .press_policy import from_kvpress
 
 __all__ = ["Needs", "from_kvpress"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..policy import Rotation
+from .kept_rows import ChangedRows, kept_rows
+from .refusals import IN_MODEL
 
 
 class PressFailure(Exception):
@@ -63,11 +69,16 @@ def put_in_halves(queries, keys, rotation: Rotation) -> tuple[np.ndarray, np.nda
     half = len(rest) // 2
     order = np.concatenate([first, rest[:half], second, rest[half:]])
     queries, keys = queries[..., order], keys[:, order]
-    cosine, sine = _cosine_and_sine(rotation, np.arange(queries.shape[1]), dim)
+    return _rotated_back(queries, rotation), keys
+
+
+def _rotated_back(vectors, rotation: Rotation) -> np.ndarray:
+    """[..., tokens, dim], in the order of transformers, as they were before rotation."""
+    cosine, sine = _cosine_and_sine(rotation, np.arange(vectors.shape[-2]), vectors.shape[-1])
     length = cosine**2 + sine**2  # the square of the attention factor
-    a, b = np.split(queries.astype(np.float64), 2, axis=-1)
+    a, b = np.split(vectors.astype(np.float64), 2, axis=-1)
     back = np.concatenate([a * cosine + b * sine, b * cosine - a * sine], axis=-1)
-    return (back / np.tile(length, 2)).astype(np.float32), keys
+    return (back / np.tile(length, 2)).astype(np.float32)
 
 
 def _cosine_and_sine(rotation: Rotation, positions, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,12 +91,15 @@ def _cosine_and_sine(rotation: Rotation, positions, dim: int) -> tuple[np.ndarra
 
 
 class _Hidden:
-    """Hidden states of which nothing is known but their number and the queries they project to."""
+    """Hidden states of which nothing is known but their number and what they project to.
+
+    `queries` are [heads, tokens, dim] and `keys` [1, tokens, dim], before rotation, or both None.
+    """
 
     device = "cpu"
 
-    def __init__(self, queries, tokens: int, used: set[str]) -> None:
-        self._queries, self._tokens, self._used = queries, tokens, used
+    def __init__(self, queries, keys, tokens: int, used: set[str]) -> None:
+        self._queries, self._keys, self._tokens, self._used = queries, keys, tokens, used
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -99,20 +113,45 @@ class _Hidden:
         batch, tokens = index[:2] if isinstance(index, tuple) else (index, slice(None))
         if batch not in (slice(None), Ellipsis) or not isinstance(tokens, slice):
             raise TypeError("it reads single hidden states")
-        queries = None if self._queries is None else self._queries[:, tokens]
-        count = len(range(*tokens.indices(self._tokens)))
-        return _Hidden(queries, count, self._used)
+        return self._of(tokens, len(range(*tokens.indices(self._tokens))))
 
-    def projected(self):
-        """The queries, [1, tokens, heads * dim]."""
-        self._used.add("queries")
+    # BlockPress takes those of some tokens, one KV head at a time: here there is one.
+    def view(self, batch, tokens, heads, _):
+        if (batch, tokens, heads) != (1, self._tokens, 1):
+            raise TypeError("it reads single hidden states")
+        return self
+
+    def transpose(self, *_):
+        return self
+
+    reshape = transpose
+
+    def gather(self, _, index):
+        tokens = index[0, 0, :, 0]
+        return self._of(tokens, len(tokens))
+
+    def _of(self, tokens, count: int) -> _Hidden:
         if self._queries is None:
+            return _Hidden(None, None, count, self._used)
+        return _Hidden(self._queries[:, tokens], self._keys[:, tokens], count, self._used)
+
+    def queries(self):
+        """[1, tokens, heads * dim]."""
+        return self._projected(self._queries)
+
+    def keys(self):
+        """[1, tokens, dim]."""
+        return self._projected(self._keys)
+
+    def _projected(self, vectors):
+        self._used.add("queries")
+        if vectors is None:
             raise PressFailure("it asks for queries, which it did not with its first settings")
-        return self._queries.permute(1, 0, 2).reshape(1, self._tokens, -1)
+        return vectors.permute(1, 0, 2).reshape(1, self._tokens, -1)
 
 
 class _Module:
-    """An attention layer that has a head dimension, a rotation and a projection of queries."""
+    """An attention layer that has a head dimension, a rotation and projections."""
 
     def __init__(self, heads: int, dim: int, rotation: Rotation | None) -> None:
         self.head_dim = dim
@@ -124,7 +163,11 @@ class _Module:
 
     @staticmethod
     def q_proj(hidden: _Hidden):
-        return hidden.projected()
+        return hidden.queries()
+
+    @staticmethod
+    def k_proj(hidden: _Hidden):
+        return hidden.keys()
 
     def __getattr__(self, name: str):
         if not name.startswith("__"):
@@ -167,36 +210,42 @@ def call_press(
     queries: np.ndarray | None = None,
     rotation: Rotation | None = None,
     used: set[str] | None = None,
+    seed: int = 0,
 ) -> np.ndarray:
-    """The press's scores of tokens.
+    """The press's scores of tokens; of one that drops otherwise than by scores, 0 for what it keeps
+    and minus infinity.
 
     `keys` are [tokens, dim], `values` [tokens, value_dim], `attention` [rows, tokens], the mean
     over the query heads, `queries` [heads, tokens, dim], before rotation, all float32. `used` gets
-    "queries" if the press asks for them. Raises PressFailure with the reason.
+    "queries" if the press asks for them, or for keys before rotation. What it draws comes from
+    `seed`. Raises PressFailure with the reason.
     """
     import torch
 
     tokens, dim = keys.shape
     heads = 1 if queries is None else len(queries)
     module = _Module(heads, dim, rotation)
-    hidden = _Hidden(
-        None if queries is None else torch.tensor(queries), tokens, set() if used is None else used
-    )
+    projected = None, None
+    if queries is not None:
+        projected = torch.tensor(queries), torch.tensor(_rotated_back(keys[None], rotation))
+    hidden = _Hidden(*projected, tokens, set() if used is None else used)
     rows = None
     if attention is not None:
         rows = torch.tensor(attention)[None, None].expand(1, heads, -1, -1)
+    vectors = torch.tensor(keys)[None, None], torch.tensor(values)[None, None]
+    given = module, hidden, *vectors, rows, _Arguments(module, tokens)
     try:
-        with torch.no_grad():
-            found = press.score(
-                module,
-                hidden,
-                torch.tensor(keys)[None, None],
-                torch.tensor(values)[None, None],
-                rows,
-                _Arguments(module, tokens),
-            )
+        with torch.no_grad(), drawing_from(seed):
+            if drops_lowest(press):
+                found = press.score(*given)
+            else:
+                (kept,) = kept_rows(*vectors, *press.compress(*given))
+                found = torch.full((1, 1, tokens), -torch.inf)
+                found[..., kept] = 0
     except PressFailure:
         raise
+    except ChangedRows as error:
+        raise PressFailure(str(error), is_final=True) from error
     except Exception as error:  # whatever a press raises that does not find what it reads
         if module.missing:
             raise PressFailure(_lacking(module.missing[-1]), is_final=True) from error
@@ -211,7 +260,31 @@ def call_press(
     return found[0, 0].double().numpy()
 
 
+_drawing = threading.RLock()
+
+
+@contextmanager
+def drawing_from(seed: int, device: Any = None) -> Iterator[None]:
+    """Lets torch draw from a seed, in one thread at a time, and then go on as before; on a `device`
+    (of torch), too."""
+    import torch
+
+    on_gpu = device is not None and device.type == "cuda"
+    with _drawing, torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+def drops_lowest(press: Any) -> bool:
+    """Whether it drops the tokens with the lowest scores, and so keeps any number of them."""
+    scorer = importlib.import_module("kvpress").ScorerPress
+    return isinstance(press, scorer) and type(press).compress is scorer.compress
+
+
 def _lacking(name: str) -> str:
     if name == "layer_idx":
-        return "it needs the number of the layer, which a policy does not know"
-    return f"it needs {name} of the model; a trace has queries, keys, values and attention"
+        return f"it needs the number of the layer, which a policy does not know; {IN_MODEL}"
+    return f"it needs {name} of the model; {IN_MODEL}"

@@ -1,4 +1,4 @@
-"""Policies of presses: what kvpress scores, the engine evicts by."""
+"""Policies of presses: what kvpress keeps, the engine keeps."""
 
 from __future__ import annotations
 
@@ -13,49 +13,27 @@ import numpy as np
 
 from ..errors import UsageError
 from ..policy import Policy, Rules
-from .press_inputs import AttentionRows, PressFailure, call_press, default_rotation, put_in_halves
+from .in_model import ModelPressPolicy, Reading
+from .needs import Needs, needs_of, rows_of
+from .press_inputs import AttentionRows, PressFailure, call_press, drops_lowest, put_in_halves
+from .refusals import refusal_of
 
 if TYPE_CHECKING:
-    from kvpress import ScorerPress
-
-# A press may ask for more tokens than its window holds, and read more of longer texts.
-_TRIED_TOKENS = (48, 200, 1100)
-
-
-@dataclasses.dataclass(frozen=True)
-class Needs:
-    """What a press reads in addition to keys.
-
-    Attributes:
-        rows: of attention, the last so many; 0: none; None: all.
-        values: whether it reads values.
-        queries: whether it reads the queries of the text, by projecting hidden states.
-    """
-
-    __module__ = "kvsim.kvpress"  # a pickle of it is in digests of code: it must not change
-
-    rows: int | None
-    values: bool
-    queries: bool
-
-    @property
-    def prompt_only(self) -> bool:
-        """Whether it reads of every token what only a prompt that attended in full has."""
-        return self.queries or self.rows is None
+    from kvpress import BasePress
 
 
 class PressPolicy(Policy):
-    """The base of policies made by `from_kvpress`."""
+    """The base of policies made by `from_kvpress` of what a trace has."""
 
     press: Any
     needs: Needs
 
-    def __init__(self, budget: int, settings: dict[str, Any]) -> None:
-        super().__init__(budget)
+    def __init__(self, budget: int, seed: int, settings: dict[str, Any]) -> None:
+        super().__init__(budget, seed)
         self._press = copy.deepcopy(self.press)
         if any(getattr(self.press, name) != value for name, value in settings.items()):
             self._press = dataclasses.replace(self.press, **settings)
-        self._rows = AttentionRows(_rows_of(self._press, self.needs.rows))
+        self._rows = AttentionRows(rows_of(self._press, self.needs.rows))
         self._queries: deque[np.ndarray] = deque()
         self._is_cut = False
 
@@ -75,29 +53,43 @@ class PressPolicy(Policy):
             queries, keys = put_in_halves(np.stack(self._queries, axis=1), keys, rotation)
             # Presses divide logits by the root of the head dimension, whatever the trace says.
             queries *= self.scale * np.sqrt(keys.shape[1])
-        self._press.compression_ratio = 1 - (len(scores) - step.overflow + 0.5) / len(scores)
-        try:
-            found = call_press(
-                self._press,
-                keys,
-                step.values if self.needs.values else np.full_like(keys, np.nan),
-                attention=self._rows.over(step.tokens),
-                queries=queries,
-                rotation=rotation,
-            )
-        except PressFailure as failure:
-            raise UsageError(f"{type(self.press).__name__}: {failure}") from failure
-        if np.isnan(found).any():
-            raise UsageError(f"{type(self.press).__name__}: its scores are not numbers")
-        scores[:] = found
-        if self.needs.prompt_only:
+        values = step.values if self.needs.values else np.full_like(keys, np.nan)
+        attention = self._rows.over(step.tokens)
+        scores[:] = self._found(
+            len(scores) - step.overflow, (keys, values, attention, queries, rotation)
+        )
+        if self.rules.prompt_only:
             self._is_cut = True
             self._rows.clear()
             self._queries.clear()
 
+    def _found(self, budget: int, inputs: tuple[np.ndarray | None, ...]) -> np.ndarray:
+        """The press's scores. One that drops otherwise than by scores gets larger ratios until it
+        keeps no more than the budget."""
+        kind, tokens, asked = type(self.press).__name__, len(inputs[0]), budget
+        while True:
+            self._press.compression_ratio = 1 - (asked + 0.5) / tokens
+            try:
+                found = call_press(self._press, *inputs, seed=self.seed % 2**63)
+            except PressFailure as failure:
+                raise UsageError(f"{kind}: {failure}") from failure
+            if np.isnan(found).any():
+                raise UsageError(f"{kind}: its scores are not numbers")
+            excess = 0 if drops_lowest(self._press) else int((found == 0).sum()) - budget
+            if excess <= 0:
+                return found
+            asked -= excess
+            if asked < 1:
+                raise UsageError(
+                    f"{kind}: it keeps {budget + excess} of {tokens} tokens, more than the budget "
+                    f"of {budget}; use a larger budget"
+                )
 
-def from_kvpress(press: ScorerPress, name: str | None = None) -> type[Policy]:
-    """A policy of a kvpress scorer, for `kvsim.sweep` and everything else that takes a class.
+
+def from_kvpress(
+    press: BasePress, name: str | None = None, *, in_model: bool = False
+) -> type[Policy]:
+    """A policy of a press of kvpress, for `kvsim.sweep` and everything else that takes a class.
 
     >>> from kvpress import SnapKVPress
     >>> snapkv = kvsim.from_kvpress(SnapKVPress(window_size=32))
@@ -107,124 +99,115 @@ def from_kvpress(press: ScorerPress, name: str | None = None) -> type[Policy]:
     Whenever tokens have to leave, `press.score` is given those in the cache, [1, 1, tokens,
     head_dim], and the tokens with the lowest scores leave, of equals the lower text position. The
     budget takes the place of `compression_ratio`. kvpress itself cuts a prompt once: that is
-    `mode="prefill", eviction_interval="never"`. A press that needs queries or all rows of attention
-    is replayed in no other way.
+    `mode="prefill", eviction_interval="never"`. A press that needs queries, keys before rotation or
+    all rows of attention, or that drops otherwise than by scores, is replayed in no other way. One
+    of the last kind, as ChunkKVPress, gets larger ratios until it keeps no more than the budget.
 
     Arguments:
-      press: an object of a class below kvpress.ScorerPress. It is copied. Its settings that are
+      press: an object of a class below kvpress.BasePress. It is copied. Its settings that are
         numbers, words or bools become parameters: "kvpress-snapkv:window_size=16".
-      name: in specs; without it "kvpress-" and the name of the class, without Press, in small
-        letters.
+        KeyRerotationPress is the press in it with keys at their slots, as `positions=slot`.
+      name: in specs; without it "kvpress-" and the names of the class and of presses in it, without
+        Press, in small letters: "kvpress-chunk-knorm".
+      in_model: the press runs in the model of `kvsim.evaluate` (loop="imposed", mode="prefill",
+        eviction_interval="never"), with hidden states, weights and all heads, and what it keeps of
+        the prompt is imposed. The budget is the mean over all heads; a press that takes no ratio
+        keeps what it keeps at any budget.
 
-    A press sees one KV head; attention is the mean over its query heads. Where kvpress takes the
-    mean over a layer, as TOVAPress does, the policy takes that of the KV head.
+    Of a trace, a press sees one KV head; attention is the mean over its query heads. Where kvpress
+    takes the mean over a layer, as TOVAPress and ChunkKVPress do, the policy takes that of the KV
+    head. What a press draws comes from the seed of the unit, in a model from 0.
 
-    Raises UsageError with the reason for what cannot be scored so: presses that compress otherwise
-    than by dropping the lowest scores (wrappers, PyramidKVPress), that need hidden states or
-    weights of the model or the number of the layer, or that draw anew at every call; and
-    ImportError without kvpress.
+    Raises UsageError with the reason for what cannot run so (python/kvpress.md lists all presses),
+    and ImportError without kvpress.
     """
-    scorer = importlib.import_module("kvpress").ScorerPress
     kind = type(press).__name__
-    if not isinstance(press, scorer):
-        raise UsageError(
-            f"{kind}: expected a kvpress.ScorerPress; write a wrapper as kvsim does: "
-            "POLICY@adaptive for AdaKVPress, POLICY@pyramid for a split over layers"
+    if reason := refusal_of(press, in_model):
+        raise UsageError(f"{kind}: {reason}")
+    inner, is_rotated_anew = _unwrapped(press, in_model)
+    named = {
+        "name": name or "kvpress-" + "-".join(_words(press)),
+        "keeps": f"what {kind} of kvpress keeps",
+        "source": f"kvpress, {kind}",
+        "source_text": " ".join(map(_source_of, _classes(press))),
+    }
+    if in_model:
+        return type(
+            kind,
+            (ModelPressPolicy,),
+            named
+            | {
+                "rules": Rules(bounded=False, prunes=True, prompt_only=True),
+                "reading": Reading(inner),
+                "update": ModelPressPolicy.keep,
+            },
         )
-    if type(press).compress is not scorer.compress:
-        raise UsageError(
-            f"{kind}: its compress() is not that of ScorerPress, which drops the lowest scores; "
-            "take the press that it builds on, with POLICY@pyramid for a split over layers"
-        )
-    needs = _needs_of(press)
-    settings = _settings_of(press)
+    needs = needs_of(inner)
+    settings = _settings_of(inner)
 
-    def init(self, budget, **parameters):
-        PressPolicy.__init__(self, budget, parameters)
+    def init(self, budget, seed=0, **parameters):
+        PressPolicy.__init__(self, budget, seed, parameters)
 
     init.__signature__ = _signature_of(settings)
     return type(
         kind,
         (PressPolicy,),
-        {
-            "name": name or "kvpress-" + kind.removesuffix("Press").lower(),
-            "keeps": f"what {kind} of kvpress scores highest",
-            "source": f"kvpress, {kind}",
+        named
+        | {
             "rules": Rules(
-                prompt_only=needs.prompt_only,
+                prompt_only=needs.prompt_only or not drops_lowest(inner),
+                prunes=not drops_lowest(inner),
                 sees_values=needs.values,
                 sees_queries=needs.queries,
                 sees_rotation=needs.queries,
+                slot_positions=is_rotated_anew,
             ),
-            "press": copy.deepcopy(press),
+            "press": copy.deepcopy(inner),
             "needs": needs,
-            "source_text": _source_of(type(press)),
             "__init__": init,
             "update": PressPolicy.score,
         },
     )
 
 
-def _rows_of(press: Any, otherwise: int | None) -> int | None:
-    """How many last rows of attention a press reads, of those known to read some."""
+def _unwrapped(press: Any, in_model: bool) -> tuple[Any, bool]:
+    """The press that decides what stays, and whether keys are then rotated to their slots."""
     presses = importlib.import_module("kvpress")
-    if isinstance(press, presses.SnapKVPress):
-        return press.window_size
-    return 1 if isinstance(press, presses.TOVAPress) else otherwise
+    if isinstance(press, presses.PrefillDecodingPress):
+        if press.decoding_press is not None or press.prefilling_press is None:
+            raise UsageError(
+                f"{type(press).__name__}: it cuts while the model writes; expected one with a "
+                "prefilling_press alone"
+            )
+        if reason := refusal_of(press.prefilling_press, in_model):
+            raise UsageError(f"{type(press.prefilling_press).__name__}: {reason}")
+        return _unwrapped(press.prefilling_press, in_model)
+    is_rotated_anew = isinstance(press, presses.KeyRerotationPress)
+    if is_rotated_anew:
+        press = press.press
+    elif isinstance(press, presses.FinchPress) and press.rerotate_keys:
+        press, is_rotated_anew = copy.copy(press), True
+        press.rerotate_keys = False
+    if is_rotated_anew and in_model:
+        raise UsageError(
+            f"{type(press).__name__}: it rotates keys to their slots, which a set of tokens that "
+            "is imposed does not; leave in_model out"
+        )
+    return press, is_rotated_anew
 
 
-def _needs_of(press: Any) -> Needs:
-    """Tries the press on made-up tokens. UsageError if it needs what a policy cannot give."""
-    found: list[Needs] = []
-    failure = None
-    for tokens in _TRIED_TOKENS:
-        try:
-            found.append(_tried(press, tokens))
-        except PressFailure as error:
-            failure = error
-            if error.is_final:
-                break
-    if not found or (failure is not None and failure.is_final):
-        raise UsageError(f"{type(press).__name__}: {failure}")
-    return Needs(
-        None if any(each.rows is None for each in found) else max(each.rows for each in found),
-        any(each.values for each in found),
-        any(each.queries for each in found),
-    )
+def _inner(press: Any) -> list[Any]:
+    """The presses in a press."""
+    found = [getattr(press, name, None) for name in ("press", "prefilling_press")]
+    return [each for each in [*found, *getattr(press, "presses", ())] if each is not None]
 
 
-def _tried(press: Any, tokens: int) -> Needs:
-    """What the press reads of so many tokens: attention if it is known to, or fails without."""
-    rows = _rows_of(press, 0)
-    try:
-        return _tried_with(press, tokens, rows)
-    except PressFailure as error:
-        if error.is_final or rows != 0:
-            raise
-    return _tried_with(press, tokens, None)
+def _classes(press: Any) -> list[type]:
+    return [type(press), *(cls for each in _inner(press) for cls in _classes(each))]
 
 
-def _tried_with(press: Any, tokens: int, rows: int | None) -> Needs:
-    heads, dim = 2, 8
-    random = np.random.default_rng(0)
-    press = copy.deepcopy(press)
-    press.compression_ratio = 0.5
-    keys, values = random.standard_normal((2, tokens, dim), dtype=np.float32)
-    queries = random.standard_normal((heads, tokens, dim), dtype=np.float32)
-    attention = None
-    if rows != 0:
-        attention = np.tril(random.random((tokens, tokens), dtype=np.float32))
-        attention = (attention / attention.sum(1, keepdims=True))[-(rows or tokens) :]
-    used: set[str] = set()
-
-    def scores(values):
-        return call_press(press, keys, values, attention, queries, default_rotation(dim), used)
-
-    found = scores(values)
-    if not np.array_equal(found, scores(values)):
-        raise PressFailure("its scores differ from call to call; give it a seed", is_final=True)
-    reads_values = not np.array_equal(found, scores(np.full_like(values, np.nan)))
-    return Needs(rows, reads_values, "queries" in used)
+def _words(press: Any) -> list[str]:
+    return [cls.__name__.removesuffix("Press").lower() for cls in _classes(press)]
 
 
 def _settings_of(press: Any) -> dict[str, Any]:
@@ -247,6 +230,7 @@ def _signature_of(settings: dict[str, Any]) -> inspect.Signature:
         [
             inspect.Parameter("self", plain),
             inspect.Parameter("budget", plain),
+            inspect.Parameter("seed", plain, default=0),
             *(inspect.Parameter(name, keyword, default=value) for name, value in settings.items()),
         ]
     )

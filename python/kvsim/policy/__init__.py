@@ -18,6 +18,7 @@ from .policy import (
     name_of,
     register,
     registered,
+    registered_here,
     registering_nothing,
     rules_of,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "name_of",
     "register",
     "registered",
+    "registered_here",
     "registering_nothing",
     "rules_of",
     "selector_name",

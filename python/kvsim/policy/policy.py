@@ -177,6 +177,15 @@ class Policy:
         """
         raise NotImplementedError
 
+    @classmethod
+    def read_text(cls, model: Any, ids, prompt_length: int) -> None:
+        """`kvsim.evaluate` with loop="imposed" calls it before it replays a text: a class may run
+        the model, which its objects do not see, and keep for them what it finds.
+
+        `model` is that of transformers, `ids` the tokens of the text, int32 [n]; after the text it
+        is called again, without tokens.
+        """
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "name" not in vars(cls):
@@ -213,6 +222,11 @@ def register(cls: type[Policy], code: str | None = None) -> None:
         code=cls._kvsim_code,
     )
     _registered[cls.name] = cls
+
+
+def registered_here(name: str) -> type[Policy] | None:
+    """The class of a policy; None if it is not written in Python."""
+    return _registered.get(name)
 
 
 @contextlib.contextmanager
