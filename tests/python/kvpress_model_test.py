@@ -213,6 +213,7 @@ def test_a_press_in_a_model_has_rows_of_a_replay_that_stay(model, tmp_path):
     once = evaluate(model, [policy, "knorm"], output=tmp_path / "r.sqlite")
     again = evaluate(model, [policy, "knorm"], output=tmp_path / "r.sqlite")
     assert once.kl_mean.tolist() == again.kl_mean.tolist()
+    assert once.policy_code.tolist() == again.policy_code.tolist()
     assert once.kl_mean[0] == pytest.approx(once.kl_mean[1], rel=1e-9)
     assert len(kvsim.load(tmp_path / "r.sqlite").replay) == 2 * LAYERS * HEADS
 

@@ -122,7 +122,7 @@ def _texts(
         tokenizer=tokenizer, names=names, prompt_length=prompt_length, trace=trace,
     )  # fmt: skip
     for job in asked.jobs:
-        with asked.trace_of(job) as (found, full):
+        with asked.trace_of(job) as (found, full), asked.shown(job, loop):
             specs, amounts, options = asked.sweep_of(job)
             replayed = sweep(found, specs, amounts, progress=False, **options)
             yield asked.model, job, found, full, list(with_rows(asked.plans(job), replayed)), how

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -64,7 +65,8 @@ class Reading:
     def __init__(self, press: Any) -> None:
         self._press = copy.deepcopy(press)
         self._lock = threading.Lock()
-        self._model = self._of_model = None
+        self._model: Callable[[], Any] = lambda: None  # a weak reference
+        self._of_model = self._press
         self._end()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,8 +83,8 @@ class Reading:
 
     def begin(self, model: Any, ids: np.ndarray) -> None:
         """The prompt whose replays follow, int32 [n]."""
-        if model is not self._model:  # what a press loads for a model is of that model
-            self._model, self._of_model = model, copy.deepcopy(self._press)
+        if model is not self._model():  # what a press loads for a model is of that model
+            self._model, self._of_model = weakref.ref(model), copy.deepcopy(self._press)
         self._end()
         self._ids = ids
 
@@ -96,7 +98,10 @@ class Reading:
             if budget not in self._of_budget:
                 self._of_budget[budget] = self._run(budget)
         found = self._of_budget[budget]
-        distances = [np.linalg.norm(keys - each) for each in found.keys]
+        distances = [
+            np.linalg.norm(keys - each) if keys.shape == each.shape else np.inf
+            for each in found.keys
+        ]
         nearest = int(np.argmin(distances))
         if distances[nearest] > _KEY_TOLERANCE * np.linalg.norm(keys):
             raise UsageError(
@@ -108,10 +113,10 @@ class Reading:
     def _run(self, budget: int) -> InModel:
         press, n, asked = self._of_model, len(self._ids), budget
         if not takes_budget(press):
-            return kept_in_model(press, self._model, self._ids)
+            return kept_in_model(press, self._model(), self._ids)
         while True:
             press.compression_ratio = max(0.0, 1 - (asked + 0.5) / n)
-            found = kept_in_model(press, self._model, self._ids)
+            found = kept_in_model(press, self._model(), self._ids)
             excess = found.largest_mean - budget
             if excess <= 0:
                 return found
