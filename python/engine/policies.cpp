@@ -1,8 +1,12 @@
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "policies/registry/needs.h"
 #include "policies/registry/registry.h"
@@ -11,10 +15,13 @@
 #include "python/engine/bindings.h"
 #include "python/engine/lists.h"
 #include "python/engine/scope_name.h"
+#include "sim/base/errors.h"
 #include "sim/protocol/budget.h"
+#include "sim/replay/bytes_budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
+#include "sim/sweep/selection.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -132,15 +139,54 @@ nb::list specs(const Lists& lists, const std::string& allocate, int budget,
   return found;
 }
 
-/// Per budget of the lists, how it was written and what it comes to on a text.
-nb::list budgets_of(const Lists& lists, const Protocol& protocol, int num_tokens,
-                    int prompt_length) {
-  nb::list found;
-  for (const Amount& amount : parse_budgets(lists)) {
-    found.append(
-        nb::make_tuple(amount.written(), budget_of(amount, protocol, num_tokens, prompt_length)));
+/// Head dimensions of keys and values, bytes of their numbers.
+using Vectors = std::tuple<int, int, int, int>;
+
+/// Those of the layers of a sequence that have a cache.
+std::vector<Vectors> vectors_of_layers(const Trace& trace, const std::string& sequence) {
+  std::vector<Vectors> found;
+  for (const LayerInfo& layer : sequence_info(trace, {sequence, 0, 0}).layers) {
+    if (layer.kv_from) continue;
+    const VectorShape shape = vectors_of(layer);
+    found.emplace_back(shape.head_dim, shape.value_dim, shape.key_bytes, shape.value_bytes);
   }
   return found;
+}
+
+/// Per budget of the lists, how it was written and what it comes to for a policy on a text. A size
+/// needs the vectors of the layers, in all of which it has to be as many tokens.
+nb::list budgets_of(const Lists& lists, const Protocol& protocol, int num_tokens, int prompt_length,
+                    const std::string& policy, const std::vector<Vectors>& layers) {
+  const Spec spec(policy);
+  nb::list found;
+  for (const Amount& amount : parse_budgets(lists)) {
+    std::set<int> budgets;
+    for (const auto& [head_dim, value_dim, key_bytes, value_bytes] : layers) {
+      if (!amount.is_bytes()) break;
+      budgets.insert(budget_of(amount, spec, {head_dim, value_dim, key_bytes, value_bytes},
+                               protocol, num_tokens, prompt_length));
+    }
+    if (budgets.size() > 1) {
+      throw UsageError(fmt::format(
+          "budget {}: expected as many tokens of {} in every layer, found {} to {}, since layers "
+          "have vectors of different sizes; give tokens",
+          amount.written(), spec.text(), *budgets.begin(), *budgets.rbegin()));
+    }
+    const int tokens =
+        budgets.empty() ? budget_of(amount, protocol, num_tokens, prompt_length) : *budgets.begin();
+    found.append(nb::make_tuple(amount.written(), tokens));
+  }
+  return found;
+}
+
+/// The bytes of a budget that is a size; None for tokens, shares and other texts.
+std::optional<std::int64_t> bytes_of_size(const std::string& budget) {
+  try {
+    const Amount amount = Amount::parse_budget(budget, "budget");
+    return amount.is_bytes() ? std::optional(amount.bytes()) : std::nullopt;
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -148,7 +194,9 @@ nb::list budgets_of(const Lists& lists, const Protocol& protocol, int num_tokens
 void bind_policies(nb::module_& module) {
   module.def("policies", &policies_of_registry);
   module.def("budgets_of", &budgets_of, "budgets"_a, "protocol"_a, "num_tokens"_a,
-             "prompt_length"_a);
+             "prompt_length"_a, "policy"_a = "full", "layers"_a = std::vector<Vectors>());
+  module.def("vectors_of_layers", &vectors_of_layers, "trace"_a, "sequence"_a);
+  module.def("bytes_of_size", &bytes_of_size, "budget"_a);
   module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000,
              "protocol"_a.none() = nb::none());
 }

@@ -7,7 +7,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "python/engine/arrays.h"
@@ -18,7 +20,7 @@
 #include "python/engine/scope_name.h"
 #include "sim/base/amount.h"
 #include "sim/base/errors.h"
-#include "sim/protocol/budget.h"
+#include "sim/replay/bytes_budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
 
@@ -58,18 +60,39 @@ RunningRequest running_request_of(const nb::dict& given) {
   return found;
 }
 
-int budget_of(const std::string& text, const RunningRequest& request) {
+/// What every KV head of a layer may keep. A size is as many tokens as fit in each layer, the mean
+/// of which is then the budget of the model.
+Configuration configuration_of(const Spec& policy, const std::string& text, const ModelShape& shape,
+                               const RunningRequest& request) {
   const std::vector<Amount> amounts = parse_budgets(text);
   require(amounts.size() == 1, fmt::format("budget: expected one, found {}", amounts.size()));
   const Amount& amount = amounts.front();
-  if (amount.is_share() && request.options.protocol.mode == Mode::stream) {
+  const Protocol& protocol = request.options.protocol;
+  if (amount.is_share() && protocol.mode == Mode::stream) {
     throw UsageError(
-        fmt::format("budget {}: in stream mode the length of the text is not known; give tokens, "
-                    "or use mode prefill, where it is a share of the prompt",
+        fmt::format("budget {}: in stream mode the length of the text is not known; give tokens "
+                    "or bytes, or use mode prefill, where it is a share of the prompt",
                     text));
   }
-  return kvsim::budget_of(amount, request.options.protocol, request.text.num_tokens,
-                          request.text.prompt_length);
+  std::vector<int> budgets;
+  for (const ModelLayer& layer : shape.layers) {
+    const int budget = kvsim::budget_of(
+        amount, policy,
+        {layer.shape.head_dim, layer.shape.value_dim, shape.element_bytes, shape.element_bytes},
+        protocol, request.text.num_tokens, request.text.prompt_length);
+    budgets.insert(budgets.end(), static_cast<std::size_t>(layer.shape.num_kv_heads), budget);
+  }
+  if (std::set(budgets.begin(), budgets.end()).size() == 1) return {policy, budgets.front()};
+  const double sum = std::accumulate(budgets.begin(), budgets.end(), 0.0);
+  const int mean = static_cast<int>(std::lround(sum / static_cast<double>(budgets.size())));
+  if (policy.allocation() != Allocation::uniform ||
+      policy.rules({.budget = mean}).scope == Scope::model) {
+    throw UsageError(
+        fmt::format("budget {}: {} has one budget for all layers, of which some have vectors of "
+                    "other sizes; give tokens",
+                    text, policy.text()));
+  }
+  return {policy, mean, std::move(budgets)};
 }
 
 /// `budgets`: [layers][KV heads], or None. Python owns what it returns.
@@ -77,10 +100,11 @@ RunningCaches* make(const std::string& policy, const std::string& budget, const 
                     const nb::dict& options,
                     const std::optional<std::vector<std::vector<int>>>& budgets) {
   const RunningRequest request = running_request_of(options);
-  Configuration configuration{Spec(policy).allocated(request.allocation),
-                              budget_of(budget, request)};
   ModelShape of_model = shape_of(shape);
+  Configuration configuration =
+      configuration_of(Spec(policy).allocated(request.allocation), budget, of_model, request);
   if (budgets) {
+    configuration.budgets.clear();
     require(budgets->size() == of_model.layers.size(), "budgets: expected a list per layer");
     for (std::size_t i = 0; i < budgets->size(); ++i) {
       const std::vector<int>& layer = (*budgets)[i];

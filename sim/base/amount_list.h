@@ -13,6 +13,9 @@ namespace kvsim {
 /// amounts, or has more than kMostOfARange of them.
 std::vector<Amount> parse_amounts(std::string_view text, std::string_view what);
 
+/// The same for budgets, which may be sizes: "64KiB..256KiB:64KiB" (Amount::parse_budget()).
+std::vector<Amount> parse_budget_amounts(std::string_view text, std::string_view what);
+
 inline constexpr int kMostOfARange = 1000;
 
 }  // namespace kvsim

@@ -38,8 +38,8 @@ po::options_description compare_options() {
       "projected_error of the table layer_error over layers. What each is good for: "
       "sim/results/comparisons.md; python -m kvsim.evaluate runs the policies in a model")(
       "budget", word(),
-      "64: tokens; 20%: of the text, in prefill mode and at sampled steps the budget as requested. "
-      "All where none is named")(
+      "64: tokens; 20%: of the text, in prefill mode and at sampled steps the budget as requested; "
+      "64KiB: rows of both that were asked for by this size. All where none is named")(
       "mode", word(),
       "as rows name it: stream, stream:every=10, prefill:interval=never. All where none is named")(
       "mode-b", word(),
@@ -253,7 +253,7 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments) {
   const Metric metric = metric_named((*values)["metric"].as<std::string>());
   std::optional<Amount> budget;
   if (values->count("budget") > 0) {
-    budget = Amount::parse((*values)["budget"].as<std::string>(), "--budget");
+    budget = Amount::parse_budget((*values)["budget"].as<std::string>(), "--budget");
   }
 
   const ResultStore store(file, ResultStore::Access::read);

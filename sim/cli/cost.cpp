@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <limits>
 
 #include "sim/base/errors.h"
 #include "sim/cli/fetch_cost.h"
@@ -61,7 +62,8 @@ po::options_description cost_options() {
   add("generate", number(1024), "tokens generated for each");
   add("batch", po::value<double>(), "sequences at once; the largest that fits, if not given");
   add("budget", po::value<std::string>()->default_value("100%"),
-      "what a cache may keep: tokens (256), shares of prompt + generate (20%), or several");
+      "what a cache may keep: tokens (256), shares of prompt + generate (20%), bytes per KV head "
+      "(64KiB), or several");
   add("fetch", po::value<std::string>(),
       "a result file of kvsim fetch, in place of --budget: the cache lies in host memory, and a "
       "step fetches what the file's rows say, of each selector, size and replacement");
@@ -167,10 +169,22 @@ std::int64_t batch_from(const po::variables_map& values, const Deployment& at,
       at.model.name, weight_bytes(at) / kGiB, at.devices, at.device.name, at.device.memory / kGiB));
 }
 
+/// The tokens of a budget, of a size those that fit into it.
+int tokens_of(const Amount& budget, const Deployment& at, int length) {
+  if (!budget.is_bytes()) return budget.of(length);
+  const double per_token = 2 * at.model.head_dim * at.kv_bits / 8;
+  const double tokens = std::floor(budget.value() / per_token);
+  if (tokens >= 1 && tokens <= std::numeric_limits<int>::max()) return static_cast<int>(tokens);
+  throw UsageError(
+      fmt::format("--budget {}: expected room for 1..2147483647 tokens of {} bytes per KV head, "
+                  "found {:.0f}",
+                  budget.written(), per_token, tokens));
+}
+
 /// The quantities at one budget.
 std::vector<Quantity> answer(const po::variables_map& values, const Deployment& at, Workload work,
                              const Amount& budget) {
-  work.budget = budget.of(work.prompt + work.generate);
+  work.budget = tokens_of(budget, at, work.prompt + work.generate);
   const auto largest = largest_batch(at, work.tokens());
   work.batch = batch_from(values, at, largest);
   const CostEstimate time = estimate(at, work);

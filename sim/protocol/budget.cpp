@@ -37,6 +37,10 @@ void check_budget(const Protocol& protocol, int budget) {
                   budget, paging.size, least, nearest));
 }
 
+int least_budget(const Protocol& protocol) {
+  return protocol.paging.is_by_token() ? 1 : kLeastPages * protocol.paging.size;
+}
+
 std::vector<int> every_budget(const Protocol& protocol, int num_tokens) {
   const Paging& paging = protocol.paging;
   const int least = paging.is_by_token() ? 1 : kLeastPages;

@@ -9,76 +9,13 @@
 
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
-#include "sim/protocol/protocol.h"
 #include "sim/results/layer_error_table.h"
+#include "sim/results/row_pairs.h"
 
 namespace kvsim {
 namespace {
 
 constexpr const char* kProjectedError = "projected_error";
-
-using UnitKey = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
-
-UnitKey unit_of(const MeasuredRow& row) {
-  return {row.trace_id, row.sequence, row.layer, row.kv_head};
-}
-
-/// A budget as requested, equal for equal amounts: "0.2" for 20% and 0.20.
-std::string request_of(const MeasuredRow& row) {
-  return Amount::parse(row.budget_request, "budget_request").text();
-}
-
-/// A share is of the text in stream mode, of the prompt in prefill mode. Rows do not have the
-/// length of the prompt, nor, where a sample of steps was measured, that of the text: their request
-/// decides.
-bool has_length(const MeasuredRow& row) {
-  const Protocol protocol = Protocol::of_name(row.mode);
-  return protocol.mode == Mode::stream && protocol.reference != Reference::sample;
-}
-
-bool is_at(const MeasuredRow& row, const Amount& budget) {
-  if (!budget.is_share()) return row.budget == budget.of(0);
-  if (request_of(row) == budget.text()) return true;
-  return has_length(row) && row.budget == budget.of(static_cast<int>(row.steps));
-}
-
-struct Pair {
-  const MeasuredRow* first;
-  const MeasuredRow* second;
-
-  bool is_at(const Amount& budget) const {
-    return kvsim::is_at(*first, budget) || kvsim::is_at(*second, budget);
-  }
-};
-
-struct Pairs {
-  std::map<std::string, std::vector<Pair>> of_mode;
-  std::vector<const MeasuredRow*> only_first;
-  std::vector<const MeasuredRow*> only_second;
-};
-
-Pairs pairs_of(const std::vector<MeasuredRow>& first, const std::vector<MeasuredRow>& second) {
-  using Key = std::tuple<std::string, UnitKey, std::int64_t, std::int64_t>;
-  const auto key_of = [](const MeasuredRow& row) {
-    return Key{row.mode_of_pair(), unit_of(row), row.budget, row.seed};
-  };
-  std::map<Key, const MeasuredRow*> unpaired;
-  for (const MeasuredRow& row : second) unpaired.emplace(key_of(row), &row);
-  std::map<Key, Pair> paired;  // ordered: sums do not depend on the order of the rows
-  Pairs pairs;
-  for (const MeasuredRow& row : first) {
-    const auto partner = unpaired.find(key_of(row));
-    if (partner == unpaired.end()) {
-      pairs.only_first.push_back(&row);
-    } else {
-      paired.emplace(partner->first, Pair{&row, partner->second});
-      unpaired.erase(partner);
-    }
-  }
-  for (const auto& [key, pair] : paired) pairs.of_mode[pair.first->mode].push_back(pair);
-  for (const auto& [key, row] : unpaired) pairs.only_second.push_back(row);
-  return pairs;
-}
 
 void add_request(const MeasuredRow& row, std::vector<std::string>& requests) {
   if (std::find(requests.begin(), requests.end(), row.budget_request) == requests.end()) {
@@ -86,30 +23,32 @@ void add_request(const MeasuredRow& row, std::vector<std::string>& requests) {
   }
 }
 
-Unpaired summary_of(const std::vector<const MeasuredRow*>& rows,
+/// Of the rows that are in no difference.
+Unpaired summary_of(const std::vector<MeasuredRow>& rows,
+                    const std::set<const MeasuredRow*>& compared,
                     const std::optional<Amount>& budget) {
   Unpaired summary;
-  for (const MeasuredRow* row : rows) {
-    if (budget && !is_at(*row, *budget)) continue;
+  for (const MeasuredRow& row : rows) {
+    if (compared.contains(&row) || (budget && !is_at(row, *budget))) continue;
     ++summary.rows;
-    add_request(*row, summary.budgets);
+    add_request(row, summary.budgets);
   }
   return summary;
 }
 
 /// The units whose rows do not have the length of which a share is, and of which no pair is at it.
-RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget) {
+RequestedOtherwise requested_otherwise(const RowPairs& pairs, const Amount& budget) {
   using UnitInMode = std::pair<std::string, UnitKey>;
   std::set<UnitInMode> there;
-  for (const auto& [mode, of_mode] : pairs.of_mode) {
-    for (const Pair& pair : of_mode) {
+  for (const auto& [mode, of_mode] : pairs.of_tokens) {
+    for (const RowPair& pair : of_mode) {
       if (pair.is_at(budget)) there.emplace(mode, unit_of(*pair.first));
     }
   }
   RequestedOtherwise otherwise;
   std::set<UnitInMode> units;
-  for (const auto& [mode, of_mode] : pairs.of_mode) {
-    for (const Pair& pair : of_mode) {
+  for (const auto& [mode, of_mode] : pairs.of_tokens) {
+    for (const RowPair& pair : of_mode) {
       const UnitInMode unit{mode, unit_of(*pair.first)};
       if (has_length(*pair.first) || there.contains(unit)) continue;
       units.insert(unit);
@@ -120,12 +59,17 @@ RequestedOtherwise requested_otherwise(const Pairs& pairs, const Amount& budget)
   return otherwise;
 }
 
-/// The budgets by which the rows of the pairs were asked for.
-std::vector<Amount> budgets_of(const std::vector<Pair>& pairs) {
+/// The budgets by which the rows of the pairs of a mode were asked for.
+std::vector<Amount> budgets_of(const RowPairs& pairs, const std::string& mode) {
   std::map<std::string, Amount> budgets;
-  for (const Pair& pair : pairs) {
-    for (const MeasuredRow* row : {pair.first, pair.second}) {
-      budgets.emplace(request_of(*row), Amount::parse(row->budget_request, "budget_request"));
+  for (const PairsOfModes* kind : {&pairs.of_tokens, &pairs.of_sizes}) {
+    const auto of_mode = kind->find(mode);
+    if (of_mode == kind->end()) continue;
+    for (const RowPair& pair : of_mode->second) {
+      for (const MeasuredRow* row : {pair.first, pair.second}) {
+        const Amount budget = request_of(*row);
+        budgets.emplace(budget.text(), budget);
+      }
     }
   }
   std::vector<Amount> list;
@@ -162,11 +106,11 @@ void scale_by_units(std::vector<double>& of_units, const std::vector<std::size_t
   for (std::size_t i = 0; i < of_units.size(); ++i) of_units[i] *= counts[sequences[i]];
 }
 
-Difference difference_of(const std::vector<Pair>& pairs, const Metric& metric,
+Difference difference_of(const std::vector<RowPair>& pairs, const Metric& metric,
                          const Amount& budget) {
   std::map<UnitKey, std::vector<double>> of_seeds;
   std::set<std::int64_t> tokens;
-  for (const Pair& pair : pairs) {
+  for (const RowPair& pair : pairs) {
     of_seeds[unit_of(*pair.first)].push_back(number_of(*pair.first, metric) -
                                              number_of(*pair.second, metric));
     tokens.insert(pair.first->budget);
@@ -184,7 +128,8 @@ Difference difference_of(const std::vector<Pair>& pairs, const Metric& metric,
   if (metric.declared.is_summed) scale_by_units(of_units, numbers);
   const PairedBootstrap bootstrap(numbers);
   Difference difference;
-  difference.budget = tokens.size() == 1 ? Value(*tokens.begin()) : Value(budget.written());
+  const bool is_of_tokens = tokens.size() == 1 && !budget.is_bytes();
+  difference.budget = is_of_tokens ? Value(*tokens.begin()) : Value(budget.written());
   difference.mode = pairs.front().first->mode;
   difference.estimate = bootstrap.mean(of_units);
   difference.samples = bootstrap.num_samples();
@@ -192,36 +137,39 @@ Difference difference_of(const std::vector<Pair>& pairs, const Metric& metric,
   return difference;
 }
 
-double mean_budget(const std::vector<Pair>& pairs) {
+double mean_budget(const std::vector<RowPair>& pairs) {
   double sum = 0;
-  for (const Pair& pair : pairs) sum += static_cast<double>(pair.first->budget);
+  for (const RowPair& pair : pairs) sum += static_cast<double>(pair.first->budget);
   return sum / static_cast<double>(pairs.size());
 }
 
-/// The differences at the budgets, without those of the same pairs as another.
-void append_differences(std::vector<Difference>& differences, const std::vector<Pair>& pairs,
-                        const std::vector<Amount>& budgets, const Metric& metric) {
+/// The differences of a mode at the budgets, without those of the same pairs as another. Notes
+/// which rows are compared.
+void append_differences(std::vector<Difference>& differences, const RowPairs& pairs,
+                        const std::string& mode, const std::vector<Amount>& budgets,
+                        const Metric& metric, std::set<const MeasuredRow*>& compared) {
   struct Group {
-    std::vector<Pair> pairs;
+    std::vector<RowPair> pairs;
     Amount budget;
   };
   std::vector<Group> groups;
-  std::set<std::vector<const MeasuredRow*>> seen;
+  std::set<std::vector<RowPair>> seen;
   for (const Amount& budget : budgets) {
     Group group{{}, budget};
-    std::vector<const MeasuredRow*> rows;
-    for (const Pair& pair : pairs) {
-      if (!pair.is_at(budget)) continue;
-      group.pairs.push_back(pair);
-      rows.push_back(pair.first);
+    const PairsOfModes& of_modes = pairs.for_budget(budget);
+    const auto of_mode = of_modes.find(mode);
+    if (of_mode == of_modes.end()) continue;
+    for (const RowPair& pair : of_mode->second) {
+      if (pair.is_at(budget)) group.pairs.push_back(pair);
     }
-    if (!rows.empty() && seen.insert(rows).second) groups.push_back(std::move(group));
+    if (!group.pairs.empty() && seen.insert(group.pairs).second) groups.push_back(std::move(group));
   }
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return mean_budget(a.pairs) < mean_budget(b.pairs);
   });
   for (const Group& group : groups) {
     differences.push_back(difference_of(group.pairs, metric, group.budget));
+    for (const RowPair& pair : group.pairs) compared.insert({pair.first, pair.second});
   }
 }
 
@@ -277,11 +225,16 @@ std::vector<MeasuredRow> measured(const std::vector<LayerErrorRow>& rows) {
 PairedComparison compare_rows(const std::vector<MeasuredRow>& first,
                               const std::vector<MeasuredRow>& second, const Metric& metric,
                               const std::optional<Amount>& budget) {
-  const Pairs pairs = pairs_of(first, second);
+  const RowPairs pairs = pairs_of(first, second);
   PairedComparison comparison;
-  for (const auto& [mode, of_mode] : pairs.of_mode) {
-    append_differences(comparison.differences, of_mode,
-                       budget ? std::vector{*budget} : budgets_of(of_mode), metric);
+  std::set<const MeasuredRow*> compared;
+  std::set<std::string> modes;
+  for (const PairsOfModes* kind : {&pairs.of_tokens, &pairs.of_sizes}) {
+    for (const auto& [mode, of_mode] : *kind) modes.insert(mode);
+  }
+  for (const std::string& mode : modes) {
+    append_differences(comparison.differences, pairs, mode,
+                       budget ? std::vector{*budget} : budgets_of(pairs, mode), metric, compared);
   }
   if (comparison.differences.empty()) {
     throw UsageError(fmt::format(
@@ -289,10 +242,12 @@ PairedComparison compare_rows(const std::vector<MeasuredRow>& first,
         "{} has rows of {}{}",
         budget ? fmt::format("--budget {}: ", budget->written()) : "", first.front().policy,
         where_there_are(first), second.front().policy, where_there_are(second),
-        budget && budget->is_share() ? "; name the budget as these rows do, or in tokens" : ""));
+        budget && budget->is_share()   ? "; name the budget as these rows do, or in tokens"
+        : budget && budget->is_bytes() ? "; name the budget as the rows of both do"
+                                       : ""));
   }
-  comparison.only_first = summary_of(pairs.only_first, budget);
-  comparison.only_second = summary_of(pairs.only_second, budget);
+  comparison.only_first = summary_of(first, compared, budget);
+  comparison.only_second = summary_of(second, compared, budget);
   if (budget && budget->is_share()) comparison.otherwise = requested_otherwise(pairs, *budget);
   return comparison;
 }

@@ -48,7 +48,8 @@ std::vector<MeasuredRow> measured(const std::vector<LayerErrorRow>& rows);
 /// The difference of a metric between two policies, the first less the second, at one budget and
 /// mode.
 struct Difference {
-  Value budget;  ///< tokens; the budget as requested if units have it as several numbers of tokens
+  /// Tokens; the budget as requested if it is a size or units have it as several numbers of tokens.
+  Value budget;
   std::string mode;
   Estimate estimate;
   std::size_t samples = 0;
@@ -84,14 +85,16 @@ struct PairedComparison {
 };
 
 /// Compares the rows of two policies, of which neither is empty. Two rows make a pair if they are
-/// of the same unit, budget in tokens, mode and seed. A unit's value is the mean over its seeds. Of
+/// of the same unit, mode and seed, and of the same budget in tokens, or in bytes as requested. A
+/// unit's value is the mean over its seeds. Of
 /// a metric that is summed it counts as often as its sequence has units in pairs, so that the mean
 /// over these is their sum. A layer counts as a unit.
 ///
 /// There is a difference for every mode and budget as requested: a number of tokens stands for all
 /// pairs at this budget. In stream mode a share stands for all pairs with that share of the steps;
 /// in prefill mode and at sampled steps for those of which either row was asked for by this share,
-/// however it was written (20%, 0.2). `budget` selects one of them.
+/// however it was written (20%, 0.2). A size stands for those of which both rows were asked for by
+/// it. `budget` selects one of them.
 ///
 /// Throws UsageError if no pair is there, or if the metric is NULL in a row of a pair.
 PairedComparison compare_rows(const std::vector<MeasuredRow>& first,

@@ -41,8 +41,8 @@ std::string LayerValues::note() const {
   return ", projected error and predicted nats per token sums over layers";
 }
 
-void LayerValues::append_to(std::vector<Value>& row, const std::string& policy,
-                            const Amount& amount, std::optional<double> predicted_kl) const {
+void LayerValues::append_to(std::vector<Value>& row, std::size_t policy, std::size_t amount,
+                            std::optional<double> predicted_kl) const {
   if (!projected_errors_.empty()) {
     const std::vector<double> errors = projected_errors(policy, amount);
     std::optional<double> mean;
@@ -54,12 +54,13 @@ void LayerValues::append_to(std::vector<Value>& row, const std::string& policy,
   row.push_back(value_of(predicted_kl ? std::optional(*predicted_kl * of_text) : std::nullopt));
 }
 
-UnitValues LayerValues::projected_errors(const Amount& amount) const {
+UnitValues LayerValues::projected_errors(std::size_t amount) const {
   UnitValues values;
-  for (const Spec& policy : plan_.request.policies) {
-    std::vector<double> errors = projected_errors(policy.text(), amount);
+  const std::vector<Spec>& policies = plan_.request.policies;
+  for (std::size_t policy = 0; policy < policies.size(); ++policy) {
+    std::vector<double> errors = projected_errors(policy, amount);
     if (errors.empty()) return {};
-    values.emplace(policy.text(), std::move(errors));
+    values.emplace(policies[policy].text(), std::move(errors));
   }
   return values;
 }
@@ -70,14 +71,14 @@ std::string LayerValues::about_intervals() const {
                      bootstrap_.num_samples() == 1 ? "" : "s");
 }
 
-std::vector<double> LayerValues::projected_errors(const std::string& policy,
-                                                  const Amount& amount) const {
+std::vector<double> LayerValues::projected_errors(std::size_t policy, std::size_t amount) const {
+  const std::string text = plan_.request.policies[policy].text();
   std::vector<double> errors;
   for (const Layer& layer : layers_) {
     const UnitName& name = layer.unit->unit.name;
-    const int budget = budget_of(amount, layer.unit->unit, plan_.request.protocol);
+    const int budget = SweepPlan::budget_of(*layer.unit, amount, policy);
     const auto found =
-        projected_errors_.find({layer.trace_id, name.sequence, name.layer, policy, budget});
+        projected_errors_.find({layer.trace_id, name.sequence, name.layer, text, budget});
     if (found == projected_errors_.end()) return {};
     errors.push_back(found->second * num_layers_[layer.sequence]);
   }

@@ -25,13 +25,13 @@ class LayerValues {
   std::vector<std::string> columns() const;
   std::string note() const;
 
-  /// `predicted_kl`: the mean over units.
-  void append_to(std::vector<Value>& row, const std::string& policy, const Amount& amount,
+  /// `policy` and `amount` are places in the request; `predicted_kl` is the mean over units.
+  void append_to(std::vector<Value>& row, std::size_t policy, std::size_t amount,
                  std::optional<double> predicted_kl) const;
 
   /// One value per layer, scaled so that the mean over the layers of a text is their sum. Empty
   /// unless all policies have all of them.
-  UnitValues projected_errors(const Amount& amount) const;
+  UnitValues projected_errors(std::size_t amount) const;
 
   /// What is sampled where it is not texts; else empty.
   std::string about_intervals() const;
@@ -49,7 +49,7 @@ class LayerValues {
 
   static std::vector<Layer> layers_of(const SweepPlan& plan, const Units& units);
   static PairedBootstrap bootstrap_of(const std::vector<Layer>& layers);
-  std::vector<double> projected_errors(const std::string& policy, const Amount& amount) const;
+  std::vector<double> projected_errors(std::size_t policy, std::size_t amount) const;
 
   const SweepPlan& plan_;
   std::vector<Layer> layers_;

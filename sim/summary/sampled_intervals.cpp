@@ -111,17 +111,18 @@ void write_sweep_intervals(std::ostream& out, const SweepPlan& plan, const Resul
   }
   Table table{{"budget", "policy"}, {}};
   MeanIntervals::append_names(table.columns);
-  for (const Amount& amount : plan.request.budgets) {
-    for (const Spec& policy : plan.request.policies) {
+  const std::vector<Spec>& policies = plan.request.policies;
+  for (std::size_t at = 0; at < plan.request.budgets.size(); ++at) {
+    for (std::size_t i = 0; i < policies.size(); ++i) {
       MeanIntervals mean;
       for (const PlannedUnit& planned : plan.units) {
         const UnitName& name = planned.unit.name;
-        const int budget = budget_of(amount, planned.unit, plan.request.protocol);
+        const int budget = SweepPlan::budget_of(planned, at, i);
         mean.add(units[{plan.traces[planned.trace].id(), name.sequence, name.layer, name.kv_head,
-                        policy.text(), budget}]);
+                        policies[i].text(), budget}]);
       }
-      mean.append_to(
-          table.rows.emplace_back(std::vector<Value>{amount.written(), name_in_tables(policy)}));
+      mean.append_to(table.rows.emplace_back(
+          std::vector<Value>{plan.request.budgets[at].written(), name_in_tables(policies[i])}));
     }
   }
   out << fmt::format("\n{}\n\n", about_sample(plan.request.protocol.samples));

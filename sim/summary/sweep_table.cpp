@@ -175,7 +175,7 @@ std::string about_intervals(const PairedBootstrap& bootstrap) {
       sampled);
 }
 
-/// The rows of a sweep at one budget, from which its lines and notes follow.
+/// The rows of a sweep at one budget as requested, from which its lines and notes follow.
 struct AtBudget {
   std::vector<Mean> means;  // per policy
   UnitValues recalls;
@@ -183,18 +183,19 @@ struct AtBudget {
   std::vector<std::vector<std::string>> groups;  // of policies that did the same in every unit
 };
 
-AtBudget rows_at(const SweepPlan& plan, const Units& units, const Amount& amount,
+AtBudget rows_at(const SweepPlan& plan, const Units& units, std::size_t amount,
                  const std::map<RowKey, Result>& rows, const ResultStore& store) {
   AtBudget found;
   std::map<Measurements, std::size_t> groups;
-  for (const Spec& policy : plan.request.policies) {
+  for (std::size_t i = 0; i < plan.request.policies.size(); ++i) {
+    const Spec& policy = plan.request.policies[i];
     Mean& mean = found.means.emplace_back();
     Measurements measurements;
     std::vector<double> recalls;
     std::vector<double> squared_errors;
     for (const PlannedUnit* planned : units) {
       const UnitName& name = planned->unit.name;
-      const int budget = budget_of(amount, planned->unit, plan.request.protocol);
+      const int budget = SweepPlan::budget_of(*planned, amount, i);
       const Result& row = rows.at({plan.traces[planned->trace].id(), name.sequence, name.layer,
                                    name.kv_head, policy.text(), budget});
       mean.add(row);
@@ -261,8 +262,9 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
   for (const std::string& name : regret.columns()) table.columns.push_back(name);
   std::string notes;
   std::string best;
-  for (const Amount& amount : plan.request.budgets) {
-    const AtBudget found = rows_at(plan, units, amount, rows, store);
+  for (std::size_t at = 0; at < plan.request.budgets.size(); ++at) {
+    const Amount& amount = plan.request.budgets[at];
+    const AtBudget found = rows_at(plan, units, at, rows, store);
     if (plan.request.protocol.measures()) notes += about_same(amount.written(), found.groups);
     for (std::size_t i = 0; i < policies.size(); ++i) {
       const std::string policy = policies[i].text();
@@ -270,12 +272,14 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
       const auto bound = mean.recall_bound();
       if (bound && !policies[i].bounds_recall()) {  // which retains as much as it bounds
         // Between evictions others may keep more tokens, or evict below the budget.
+        // Of sizes, those that store their tokens in fewer bytes keep more of them.
         const char* bounded = plan.request.protocol.evicts_every_step()
                                   ? "no policy"
                                   : "no policy that evicts down to exactly its budget";
         notes +=
-            fmt::format("at {} {} retains more than {:.4f}; {} retains {:.4f}\n", amount.written(),
-                        bounded, *bound, name_in_tables(policies[i]), *mean.recall());
+            fmt::format("at {} {}{} retains more than {:.4f}; {} retains {:.4f}\n",
+                        amount.written(), bounded, amount.is_bytes() ? " with as many tokens" : "",
+                        *bound, name_in_tables(policies[i]), *mean.recall());
       }
       if (mean.share_of_ties() > kMostly) {
         notes +=
@@ -285,10 +289,10 @@ void write_sweep_table(std::ostream& out, const SweepPlan& plan, const ResultSto
       std::vector<Value>& row = table.rows.emplace_back(
           std::vector<Value>{amount.written(), name_in_tables(policies[i])});
       mean.append_to(row);
-      layers.append_to(row, policy, amount, mean.predicted_kl());
+      layers.append_to(row, i, at, mean.predicted_kl());
       regret.append_to(row, policy, found.recalls, bootstrap);
     }
-    if (const UnitValues projected = layers.projected_errors(amount); !projected.empty()) {
+    if (const UnitValues projected = layers.projected_errors(at); !projected.empty()) {
       best += best_policies(amount.written(), policies, {"least projected error", true, projected},
                             layers.bootstrap());
     } else {

@@ -66,6 +66,7 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
                          .num_tokens = sequence.num_tokens,
                          .prompt_length = sequence.prompt_length,
                          .shape = shape_of_units(sequence, layer),
+                         .vectors = vectors_of(layer),
                          .sliding_window = layer.sliding_window,
                          .attention_chunk = layer.attention_chunk,
                          .most_selected = layer.width(Dataset::selected)});
@@ -82,6 +83,13 @@ std::vector<SelectedUnit> select_units(const Trace& trace, const Selection& sele
     throw UsageError(fmt::format("nothing of {} is selected", trace.file().string()));
   }
   return units;
+}
+
+VectorShape vectors_of(const LayerInfo& layer) {
+  return {.head_dim = layer.shape.head_dim,
+          .value_dim = layer.shape.value_dim,
+          .key_bytes = layer.key_bytes,
+          .value_bytes = layer.value_bytes};
 }
 
 const SequenceInfo& sequence_info(const Trace& trace, const UnitName& unit) {

@@ -6,12 +6,12 @@
 #include <numeric>
 
 #include "sim/base/errors.h"
-#include "sim/protocol/budget.h"
 #include "sim/replay/estimator_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
+#include "sim/sweep/planned_budgets.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
@@ -86,28 +86,32 @@ class PlannedRules {
   std::map<std::pair<std::size_t, int>, std::shared_ptr<const Rules>> rules_;
 };
 
-std::vector<PlannedReplay> replays_of(const SweepRequest& request, const SelectedUnit& unit,
+std::vector<PlannedReplay> replays_of(const SweepRequest& request, const BudgetTable& budgets,
                                       PlannedRules& rules) {
   std::vector<PlannedReplay> replays;
-  for (const Amount& amount : request.budgets) {
-    const int budget = budget_of(amount, unit, request.protocol);
-    const auto same = [&](const PlannedReplay& other) { return other.budget == budget; };
-    if (std::any_of(replays.begin(), replays.end(), same)) continue;
+  for (std::size_t amount = 0; amount < request.budgets.size(); ++amount) {
     for (std::size_t policy = 0; policy < request.policies.size(); ++policy) {
-      replays.push_back({policy, budget, amount.written(), rules.of(policy, budget)});
+      const int budget = budgets[amount][policy];
+      const auto same = [&](const PlannedReplay& other) {
+        return other.policy == policy && other.budget == budget;
+      };
+      if (std::any_of(replays.begin(), replays.end(), same)) continue;
+      replays.push_back(
+          {policy, budget, request.budgets[amount].written(), rules.of(policy, budget)});
     }
   }
   return replays;
 }
 
-void add_trace(SweepPlan& plan, PlannedRules& rules, Trace trace) {
+void add_trace(SweepPlan& plan, PlannedRules& rules, PlannedBudgets& budgets, Trace trace) {
   const auto same = [&](const Trace& other) { return other.id() == trace.id(); };
   if (std::any_of(plan.traces.begin(), plan.traces.end(), same)) return;
   for (SelectedUnit& unit : select_units(trace, plan.request.selection)) {
     check_text(plan.request.protocol, unit.name.sequence, unit.num_tokens, unit.prompt_length);
     PlannedUnit& planned = plan.units.emplace_back();
     planned.trace = plan.traces.size();
-    planned.replays = replays_of(plan.request, unit, rules);
+    planned.budgets = budgets.of(trace, unit);
+    planned.replays = replays_of(plan.request, *planned.budgets, rules);
     for (const PlannedReplay& replay : planned.replays) {
       const Spec& policy = plan.policy_of(replay);
       check_rotation(policy, trace, unit, *replay.rules);
@@ -181,7 +185,8 @@ SweepPlan plan_sweep(SweepRequest request) {
   }
   open_traces(plan.request);
   PlannedRules rules(plan.request);
-  for (const Trace& trace : plan.request.open_traces) add_trace(plan, rules, trace);
+  PlannedBudgets budgets(plan.request);
+  for (const Trace& trace : plan.request.open_traces) add_trace(plan, rules, budgets, trace);
   check_schedules(plan);
   mark_whole_layers(plan);
   keep_shard(plan, plan.request.shard);
@@ -221,10 +226,6 @@ bool update_labels(const SweepPlan& plan, ResultStore& store) {
     }
   }
   return !labelled.empty() && store.set_labels(labelled) > 0;
-}
-
-int budget_of(const Amount& amount, const SelectedUnit& unit, const Protocol& protocol) {
-  return budget_of(amount, protocol, unit.num_tokens, unit.prompt_length);
 }
 
 void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

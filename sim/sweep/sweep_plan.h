@@ -21,7 +21,8 @@ struct SweepRequest {
   std::vector<std::filesystem::path> traces;
   std::vector<Trace> open_traces = {};  ///< further ones, in a file or in memory
   std::vector<Spec> policies;
-  std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt
+  std::vector<Amount> budgets;  ///< shares are of the sequence in stream mode, else of the prompt;
+                                ///< sizes are of a KV head's cache
   Selection selection;
   Protocol protocol = {};
   std::int64_t seed = 0;
@@ -41,13 +42,17 @@ struct PlannedReplay {
   std::shared_ptr<const Rules> rules;
 };
 
-/// One unit and its replays. Amounts that come to the same budget are replayed once.
+/// Budgets in tokens (of estimators: vectors), [amount][policy] of a request.
+using BudgetTable = std::vector<std::vector<int>>;
+
+/// One unit and its replays. Amounts that come to the same budget of a policy are replayed once.
 struct PlannedUnit {
   std::size_t trace = 0;  ///< index into the plan's traces
   SelectedUnit unit;
-  bool in_whole_layer = false;           ///< its layer has rows in the table `layer_error`
-  std::vector<PlannedReplay> replays;    ///< all that the request asks for
-  std::vector<PlannedReplay> remaining;  ///< those that are not in the result file
+  std::shared_ptr<const BudgetTable> budgets;  ///< what the request's come to
+  bool in_whole_layer = false;                 ///< its layer has rows in the table `layer_error`
+  std::vector<PlannedReplay> replays;          ///< all that the request asks for
+  std::vector<PlannedReplay> remaining;        ///< those that are not in the result file
 };
 
 /// A request with open traces and the replays of every selected unit.
@@ -68,6 +73,11 @@ struct SweepPlan {
 
   /// The column `mode` of its rows.
   std::string mode() const { return request.protocol.name(); }
+
+  /// What the request's budget number `amount` comes to for its policy number `policy`.
+  static int budget_of(const PlannedUnit& unit, std::size_t amount, std::size_t policy) {
+    return (*unit.budgets)[amount][policy];
+  }
 
   const Spec& policy_of(const PlannedReplay& replay) const {
     return request.policies[replay.policy];
@@ -101,9 +111,6 @@ std::map<std::string, std::size_t> skip_finished(SweepPlan& plan, const ResultSt
 /// Gives the rows in `store` the labels of the plan's policies, where they have one. Returns
 /// whether a row had another one.
 bool update_labels(const SweepPlan& plan, ResultStore& store);
-
-/// The tokens of a budget on a unit.
-int budget_of(const Amount& amount, const SelectedUnit& unit, const Protocol& protocol);
 
 /// Fills in the key of a row.
 void set_key(const SweepPlan& plan, const PlannedUnit& unit, const PlannedReplay& replay,

@@ -64,4 +64,21 @@ TEST_CASE("a range that cannot be meant is refused, naming what is wrong") {
   }
 }
 
+TEST_CASE("a range of sizes is written in the unit of its first, or in bytes") {
+  const auto written = [](std::string_view text) {
+    Texts texts;
+    for (const Amount& amount : parse_budget_amounts(text, "--budgets")) {
+      texts.push_back(amount.written());
+    }
+    return texts;
+  };
+  CHECK(written("64KiB..256KiB:64KiB") == Texts{"64KiB", "128KiB", "192KiB", "256KiB"});
+  CHECK(written("512KiB..2MiB:0.5MiB") == Texts{"512KiB", "1024KiB", "1536KiB", "2048KiB"});
+  CHECK(written("1KiB..2KiB:500B") == Texts{"1KiB", "1524B", "2024B"});
+  CHECK(written("5%..10%:5%") == Texts{"5%", "10%"});
+  CHECK_THROWS_WITH(parse_budget_amounts("64KiB..256:64", ""), Catch::Contains("in one form"));
+  CHECK_THROWS_WITH(parse_budget_amounts("64KiB..256KiB", ""), Catch::Contains("has no step"));
+  CHECK_THROWS_WITH(parse_amounts("1KiB..2KiB:1KiB", "recent"), Catch::Contains("is a size"));
+}
+
 }  // namespace kvsim::amount_list_test

@@ -82,4 +82,60 @@ TEST_CASE("a number that is no amount is refused with what is wrong with it") {
                     Catch::StartsWith("budget '" + text + "' " + problem + "; expected"));
 }
 
+TEST_CASE("a budget may be a size in bytes, in powers of 1000 or of 1024") {
+  const auto bytes = [](const char* text) { return Amount::parse_budget(text, "budget").bytes(); };
+  CHECK(bytes("64B") == 64);
+  CHECK(bytes("64kB") == 64'000);
+  CHECK(bytes("64KiB") == 65'536);
+  CHECK(bytes("2MB") == 2'000'000);
+  CHECK(bytes("2MiB") == 2'097'152);
+  CHECK(bytes("3GB") == 3'000'000'000);
+  CHECK(bytes("3GiB") == 3'221'225'472);
+  CHECK(bytes("1.5KiB") == 1'536);
+  CHECK(bytes("0.5kB") == 500);
+}
+
+TEST_CASE("a size has one spelling and is no number of tokens") {
+  const Amount size = Amount::parse_budget("64KiB", "budget");
+  CHECK(size.is_bytes());
+  CHECK_FALSE(size.is_share());
+  CHECK(size.written() == "64KiB");
+  CHECK(size.text() == "65536B");
+  CHECK(size == Amount::parse_budget("65.536kB", "budget"));
+  CHECK_FALSE(size == Amount::parse_budget("65536", "budget"));
+  CHECK_THROWS_WITH(size.of(100), Catch::StartsWith("'64KiB' is a size"));
+}
+
+TEST_CASE("a budget in tokens or a share is what it is elsewhere") {
+  for (const char* text : {"256", "20%", "0.2", "1.0"}) {
+    CHECK(Amount::parse_budget(text, "budget") == Amount::parse(text, "budget"));
+  }
+}
+
+TEST_CASE("what is no size is refused with what is wrong with it") {
+  const auto [text, problem] = GENERATE(table<std::string, std::string>({
+      {"0KiB", "is not above 0"},
+      {"0.3B", "is no whole number of bytes"},
+      {"1.0001KiB", "is no whole number of bytes"},
+      {"9999999GB", "is more than 10^15 bytes"},
+      {"64KB", "is no amount"},
+      {"64kib", "is no amount"},
+      {"64 KiB", "is no amount"},
+      {"-1KiB", "is no amount"},
+      {"1e3B", "is no amount"},
+      {"nanB", "is no amount"},
+      {".B", "is no amount"},
+      {"KiB", "is no amount"},
+      {"200%", "is more than the whole"},
+  }));
+  CHECK_THROWS_WITH(Amount::parse_budget(text, "budget"),
+                    Catch::StartsWith("budget '" + text + "' " + problem + "; expected") &&
+                        Catch::EndsWith("or bytes per KV head (64KiB, 64kB)"));
+}
+
+TEST_CASE("where no budget is asked for, a size is refused as such") {
+  CHECK_THROWS_WITH(Amount::parse("64KiB", "recent"),
+                    Catch::StartsWith("recent '64KiB' is a size, which only a budget may be"));
+}
+
 }  // namespace kvsim::amount_test

@@ -45,7 +45,7 @@ PairedComparison recalls(const Rows& a, const Rows& b, const char* budget = null
   const Metric metric = metric_named("attention_recall");
   return compare_rows(
       measured(a, metric), measured(b, metric), metric,
-      budget == nullptr ? std::nullopt : std::optional(Amount::parse(budget, "--budget")));
+      budget == nullptr ? std::nullopt : std::optional(Amount::parse_budget(budget, "--budget")));
 }
 
 TEST_CASE("the difference is of paired units", "[comparison]") {

@@ -16,7 +16,7 @@ inline SweepRequest request(const std::filesystem::path& trace, std::string_view
   request.traces = {trace};
   request.policies = parse_specs(policies);
   for (const std::string& budget : budgets) {
-    request.budgets.push_back(Amount::parse(budget, "--budgets"));
+    request.budgets.push_back(Amount::parse_budget(budget, "--budgets"));
   }
   return request;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from ..trace import Trace
 from ..verbs.options import listed
 from . import selected_pages
 from .choice import Refuse, refused_by_imposed, refused_policies
+from .evicting_model.geometry import Geometry, geometry_of
 from .loops import How, Job, Plan
-from .recorded import as_in_trace, checked_logits, recorded
+from .recorded import RECORDED_BYTES, as_in_trace, checked_logits, recorded
 from .replayed import plans_of
 from .texts import input_texts, jobs_of
 
@@ -46,10 +48,26 @@ class Asked:
         """Policies, budgets and options of the replays of a text."""
         return self.specs, self.amounts, {**self.how.options(), "sequences": [job.name]}
 
-    def plans(self, job: Job) -> list[Plan]:
-        """The configurations of a text."""
-        evicting = plans_of(self.specs, self.refused, self.amounts, job, self.how)
+    def plans(self, job: Job, is_recorded: bool = True) -> list[Plan]:
+        """The configurations of a text. `is_recorded`: they are replayed on a trace, whose numbers
+        a budget in bytes counts; else it counts those of the model's own cache."""
+        has_sizes = any("B" in amount for amount in self.amounts)
+        vectors = self.vectors(job, is_recorded) if has_sizes else []
+        evicting = plans_of(self.specs, self.refused, self.amounts, job, self.how, vectors)
         return evicting + selected_pages.plans_of(self.selectors, job, self.how)
+
+    def vectors(self, job: Job, is_recorded: bool) -> list[tuple[int, int, int, int]]:
+        """Of each layer with a cache: the dimensions of keys and values, and the bytes of their
+        numbers, which are float32 where a trace is recorded for the text."""
+        if self.trace is not None:
+            return _engine.vectors_of_layers(self.trace._opened, job.name)
+        size = RECORDED_BYTES if is_recorded else self._geometry.element_bytes
+        shapes = [self._geometry.shapes[layer] for layer in self._geometry.layers]
+        return [(shape.head_dim, shape.value_dim, size, size) for shape in shapes]
+
+    @cached_property
+    def _geometry(self) -> Geometry:
+        return geometry_of(self.model)
 
     def in_words(self, loop: str, shard: str, per_step: bool) -> str:
         """The call that asks for it."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Of the keys, relative to their length: rounding to half precision, in the trace or in the model,
 # stays far below, another model far above.
 KEY_TOLERANCE = 0.1
+RECORDED_BYTES = 4  # of a number in a trace that is recorded for the occasion: float32
 
 
 def full_logits(model: torch.nn.Module, job: Job) -> torch.Tensor:

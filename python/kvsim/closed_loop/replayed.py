@@ -31,29 +31,40 @@ MOST_NUMBERS = 1 << 28  # of kept sets in memory: 1 GiB of int32
 
 
 def plans_of(
-    specs: list[str], refused: set[str], budgets: list[str], job: Job, how: How
+    specs: list[str],
+    refused: set[str],
+    budgets: list[str],
+    job: Job,
+    how: How,
+    vectors: list[tuple[int, int, int, int]],
 ) -> list[Plan]:
     """The configurations of a text, without refused ones. They are known before any replay.
 
-    Of budgets that come to as many tokens, the first counts.
+    Of budgets that come to as many tokens of a policy, the first counts. Sizes need the `vectors`
+    of the layers (Asked.vectors).
     """
-    amounts: dict[int, str] = {}
     protocol = how.protocol
-    for written, tokens in _engine.budgets_of(budgets, protocol, len(job.ids), job.prompt_length):
-        amounts.setdefault(tokens, written)
-    return [
-        Plan(
-            policy=spec["text"],
-            policy_code=spec["policy_code"],
-            label=spec["label"],
-            budget=tokens,
-            budget_request=written,
-            mode=protocol.name,
-        )
-        for spec in _engine.specs(specs, how.allocate, protocol=protocol)
-        if spec["text"] not in refused
-        for tokens, written in amounts.items()
-    ]
+    plans = []
+    for spec in _engine.specs(specs, how.allocate, protocol=protocol):
+        if spec["text"] in refused:
+            continue
+        amounts: dict[int, str] = {}
+        for written, tokens in _engine.budgets_of(
+            budgets, protocol, len(job.ids), job.prompt_length, spec["text"], vectors
+        ):
+            amounts.setdefault(tokens, written)
+        plans += [
+            Plan(
+                policy=spec["text"],
+                policy_code=spec["policy_code"],
+                label=spec["label"],
+                budget=tokens,
+                budget_request=written,
+                mode=protocol.name,
+            )
+            for tokens, written in amounts.items()
+        ]
+    return plans
 
 
 def with_rows(plans: list[Plan], replayed: pd.DataFrame) -> dict[Plan, pd.DataFrame]:
@@ -130,12 +141,19 @@ def kept_sets(
 
 
 def _replay(trace: Trace, job: Job, plans: list[Plan], how: How) -> KeptSets:
-    policies = list(dict.fromkeys(plan.policy for plan in plans))
-    budgets = list(dict.fromkeys(str(plan.budget) for plan in plans))
+    budgets: dict[str, list[str]] = {}
+    for plan in plans:
+        budgets.setdefault(plan.policy, []).append(str(plan.budget))
+    policies: dict[tuple[str, ...], list[str]] = {}  # of a size they have budgets of their own
+    for policy, of_policy in budgets.items():
+        policies.setdefault(tuple(dict.fromkeys(of_policy)), []).append(policy)
     options = {**how.options(), "sequences": [job.name]}
-    columns, *kept, _ = _engine.schedules([trace._opened], policies, budgets, options, None)
-    keys = frame_of(columns)[["policy", "budget", "layer", "kv_head"]].itertuples(index=False)
-    return _by_layer((*key, *of_key) for key, *of_key in zip(keys, *kept, strict=True))
+    found: KeptSets = {}
+    for amounts, specs in policies.items():
+        columns, *kept, _ = _engine.schedules([trace._opened], specs, list(amounts), options, None)
+        keys = frame_of(columns)[["policy", "budget", "layer", "kv_head"]].itertuples(index=False)
+        found |= _by_layer((*key, *of_key) for key, *of_key in zip(keys, *kept, strict=True))
+    return found
 
 
 def _by_layer(sets: Iterable[tuple[Any, ...]]) -> KeptSets:

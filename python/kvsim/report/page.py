@@ -27,6 +27,7 @@ from .figures import (
     granularity,
     heat,
     keys_and_values,
+    loss_bytes,
     losses,
     maps,
     measured,
@@ -47,7 +48,7 @@ from .pictures import file_names, write_files
 from .style import DARK, LIGHT, Style
 
 _PLANS = (
-    *(overview, curves, gap, granularity, closed_loop, losses),
+    *(overview, curves, loss_bytes, gap, granularity, closed_loop, losses),
     *(prediction, tasks, heat, measured, fetches, keys_and_values, maps),
 )
 _ABSOLUTE = {  # measures without a natural scale, with what their column is called

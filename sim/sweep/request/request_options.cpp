@@ -58,14 +58,12 @@ std::vector<Amount> parse_budgets(std::span<const std::string> lists) {
   std::vector<Amount> budgets;
   const auto add = [&](const Amount& amount) {
     if (amount.value() == 0) throw UsageError("budget '0' keeps nothing; 1 token is the least");
-    const auto same = [&](const Amount& other) {
-      return other.is_share() == amount.is_share() && other.value() == amount.value();
-    };
-    if (std::none_of(budgets.begin(), budgets.end(), same)) budgets.push_back(amount);
+    if (std::find(budgets.begin(), budgets.end(), amount) != budgets.end()) return;
+    budgets.push_back(amount);
   };
   for (const std::string& list : lists) {
     for (const std::string& part : parse_list(list, "budget")) {
-      for (const Amount& amount : parse_amounts(part, "budget")) add(amount);
+      for (const Amount& amount : parse_budget_amounts(part, "budget")) add(amount);
     }
   }
   return budgets;

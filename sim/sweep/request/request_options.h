@@ -58,7 +58,7 @@ int threads_of(const RequestOptions& options);
 std::int64_t checked_seed(std::int64_t seed);
 
 /// The budgets of all lists, separated by commas, ranges with a step among them: "5%,0.2,256",
-/// "5%..50%:5%". Each is taken once. Throws UsageError.
+/// "5%..50%:5%", "64KiB". Each is taken once. Throws UsageError.
 std::vector<Amount> parse_budgets(std::span<const std::string> lists);
 std::vector<Amount> parse_budgets(const std::string& list);
 

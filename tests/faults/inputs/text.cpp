@@ -30,9 +30,9 @@ void check_specs(const std::string& text) { static_cast<void>(parse_specs(text))
 
 void check_budgets(const std::string& text) {
   for (const Amount& budget : parse_budgets(text)) {
-    require(Amount::parse(budget.text(), "budget").value() == budget.value(),
+    require(Amount::parse_budget(budget.text(), "budget") == budget,
             "budget '" + budget.text() + "' is not its own text");
-    require(budget.of(1000) >= 1, "budget '" + budget.text() + "' keeps nothing");
+    require(budget.is_bytes() ? budget.bytes() >= 1 : budget.of(1000) >= 1, "budget '" + budget.text() + "' keeps nothing");
   }
 }
 

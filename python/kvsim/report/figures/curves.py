@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from ...results.columns import better
+from ...results.points import are_sizes, places
 from ..numbers.frames import Comparison
 from ..numbers.selection import sentence
 from ..style import Shape, Theme
@@ -25,9 +25,9 @@ from . import (
     dot_style,
     explore,
     line_style,
-    spread,
     without_reference,
 )
+from .line_names import name_lines
 from .measures import ERRORS, SHARES
 
 if TYPE_CHECKING:
@@ -166,35 +166,36 @@ def _lines(comparison: Comparison, measure: str, label: str, theme: Theme, shape
     right = 1 - (0.42 + 0.068 * longest) / shape.width
     left, bottom = 0.55 / shape.width, 0.62 / height
     axes = figure.add_axes((left, bottom, right - left, 1 - 0.12 / height - bottom))
-    tokens = comparison.points.to_numpy()
+    budgets = places(comparison.points).to_numpy()
     width = (right - left) * shape.width  # of the axes, inches
     shifts = _shifts(comparison, values.index, width)
     for spec in _back_to_front(comparison, values.index):
         style = line_style(comparison.styles[spec], theme)
         leaves = values.loc[spec].max() > top
-        axes.plot(tokens, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
+        axes.plot(budgets, values.loc[spec], **style, zorder=2.5, clip_on=leaves)
         ends = np.stack([low.loc[spec], high.loc[spec]])
         bars = {"color": style["color"], "lw": 0.8, "alpha": 0.55, "zorder": 2.2}
-        lines = axes.plot(np.stack([tokens, tokens]), ends, **bars, clip_on=leaves)
+        lines = axes.plot(np.stack([budgets, budgets]), ends, **bars, clip_on=leaves)
         # Moved after they are added, so that the limits of the axes are those of the data.
         aside = ScaledTranslation(shifts[spec] / 72, 0, figure.dpi_scale_trans)
         for line in lines:
             line.set_transform(axes.transData + aside)
     if values.max().max() > top:
         axes.set_ylim(values.min().min() - 0.04 * top, top)
-    if _is_wide(tokens):
+    if is_wide(budgets):
         axes.set_xscale("log")
-    axes.set_xticks(tokens, [_tick(comparison, point) for point in comparison.points.index])
+    axes.set_xticks(budgets, [_tick(comparison, point) for point in comparison.points.index])
     axes.minorticks_off()
-    axes.set_xlabel("budget (tokens per KV head)")
+    axes.set_xlabel(budget_axis(comparison.points))
     axes.set_ylabel(label)
     axes.margins(x=max(0.02, 1.2 * max(shifts.values()) / 72 / width))
-    _make_room(axes)
-    _name_lines(axes, comparison, lasts.clip(upper=top), names, theme)
+    make_room(axes)
+    ends = {spec: (budgets[-1], min(last, top)) for spec, last in lasts.items()}
+    name_lines(axes, comparison.styles, ends, names, theme)
     return figure
 
 
-def _make_room(axes: Axes) -> None:
+def make_room(axes: Axes) -> None:
     """Moves the left side of the axes for values of more digits than shares have."""
     numbers = axes.yaxis.get_major_formatter().format_ticks(axes.get_yticks())
     more = 0.062 * max(0, max(map(len, numbers)) - 4) / axes.figure.get_figwidth()
@@ -204,20 +205,27 @@ def _make_room(axes: Axes) -> None:
 
 def _shifts(comparison: Comparison, specs: pd.Index, width: float) -> dict[str, float]:
     """How far to the side the bars of each line are, in points, on axes of this width in inches."""
-    tokens = comparison.points.to_numpy()
-    places = np.log(tokens) if _is_wide(tokens) else tokens
-    nearest = np.diff(places).min() / np.ptp(places) * width * 72
+    budgets = places(comparison.points).to_numpy()
+    at = np.log(budgets) if is_wide(budgets) else budgets
+    nearest = np.diff(at).min() / np.ptp(at) * width * 72
     step = min(_SHIFT, 0.3 * nearest / len(specs))
     middle = (len(specs) - 1) / 2
     return {spec: step * (place - middle) for place, spec in enumerate(specs)}
 
 
-def _is_wide(tokens: np.ndarray) -> bool:
+def is_wide(budgets: np.ndarray) -> bool:
     """Whether the axis of budgets is logarithmic."""
-    return bool(tokens[-1] / tokens[0] > 3)
+    return bool(budgets[-1] / budgets[0] > 3)
+
+
+def budget_axis(points: pd.Series) -> str:
+    """The name of the axis of budgets."""
+    return f"budget ({'bytes' if are_sizes(points) else 'tokens'} per KV head)"
 
 
 def _tick(comparison: Comparison, point: str) -> str:
+    if are_sizes(comparison.points):
+        return point
     tokens = f"{comparison.points[point]:.4g}"
     return tokens if point == tokens else f"{tokens}\n{point}"
 
@@ -243,42 +251,6 @@ def axis_end(largest: pd.Series, oracles: set[str]) -> float:
     typical = rivals[rivals <= 5 * rivals.median()]
     top = 1.08 * typical.max() if len(typical) else float("inf")
     return float("inf") if largest.max() <= top else top
-
-
-def _name_lines(
-    axes: Axes,
-    comparison: Comparison,
-    ends: pd.Series,
-    names: dict[str, str],
-    theme: Theme,
-) -> None:
-    """Writes the names at the ends of the lines, without overlap, in place of a long legend."""
-    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points
-    low, high = axes.get_ylim()
-    ends = ends.sort_values(kind="stable")
-    wished = [(value - low) / (high - low) for value in ends]
-    step = 10.2 / height
-    found = spread(wished, step)
-    shift = min(0.0, 1.01 - found[-1]) or max(0.0, -found[0])
-    found = spread([min(max(place + shift, 0), 1) for place in found], step)
-    width = axes.get_position().width * axes.figure.get_figwidth()  # inches
-    last = axes.transAxes.inverted().transform(
-        axes.transData.transform((comparison.points.iloc[-1], low))
-    )[0]
-    for spec, value, place in zip(ends.index, wished, found):
-        style = comparison.styles[spec]
-        points = (
-            [last, 1 + 0.06 / width, 1 + 0.2 / width],
-            [value, place, place],
-        )
-        line = {"color": style.color(theme), "lw": 0.6, "alpha": 0.7, "clip_on": False}
-        axes.add_line(Line2D(*points, **line, transform=axes.transAxes))
-        sample = {**dot_style(style, theme), "clip_on": False, "transform": axes.transAxes}
-        axes.plot([1 + 0.2 / width], [place], **sample)
-        color = theme.muted if style.is_oracle else theme.ink
-        where = {"va": "center_baseline", "transform": axes.transAxes, "fontsize": 7.5}
-        axes.text(1 + 0.29 / width, place, names[spec], color=color, **where)
-    axes.set_ylim(low, high)
 
 
 def _dots(comparison: Comparison, measure: str, label: str, theme: Theme, shape: Shape) -> Figure:

@@ -4,15 +4,22 @@ A figure is a dictionary with `data` and `layout`. A colour is a variable of the
 `var(--ink)`, which page.js resolves for the theme that the reader has.
 """
 
+from __future__ import annotations
+
 import html
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from ...results.points import are_sizes, places
 from ..numbers.frames import Comparison
 from ..numbers.tasks import Tasks
 from ..style import Style
+
+if TYPE_CHECKING:
+    from ..numbers.closed_loop import ClosedLoop
 
 SYMBOLS = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down",
@@ -32,7 +39,8 @@ def curves(comparison: Comparison, measure: str, label: str, top: float = math.i
         ends = [measure, f"{measure}_low", f"{measure}_high"]
         means = means.assign(**{name: means[name].where(means["holds"]) for name in ends})
     values = means[measure]
-    tokens = [float(count) for count in comparison.points]
+    budgets = [float(place) for place in places(comparison.points)]
+    unit = "bytes" if are_sizes(comparison.points) else "tokens"
     last = values.xs(comparison.points.index[-1], level="point").reindex(comparison.policies)
     data = []
     for spec in sorted(
@@ -40,10 +48,14 @@ def curves(comparison: Comparison, measure: str, label: str, top: float = math.i
     ):
         rows = means.loc[spec].reindex(comparison.points.index)
         if values[spec].notna().any():
-            data.append(_line(comparison, comparison.styles[spec], tokens, measure, rows))
+            style = comparison.styles[spec]
+            data.append(line_of(comparison, style, (budgets, unit), measure, rows))
     ticks = [f"{count:.4g}<br>{html.escape(point)}" for point, count in comparison.points.items()]
-    axis = {"title": {"text": "budget (tokens per KV head)"}, "tickvals": tokens, "ticktext": ticks}
-    if len(tokens) > 1 and tokens[-1] / tokens[0] > 3:
+    if unit == "bytes":
+        ticks = [html.escape(point) for point in comparison.points.index]
+    axis = {"title": {"text": f"budget ({unit} per KV head)"}, "tickvals": budgets}
+    axis["ticktext"] = ticks
+    if len(budgets) > 1 and budgets[-1] / budgets[0] > 3:
         axis["type"] = "log"
     vertical: dict[str, object] = {"title": {"text": label}}
     if math.isfinite(top):
@@ -52,20 +64,26 @@ def curves(comparison: Comparison, measure: str, label: str, top: float = math.i
     return {"data": data, "layout": layout}
 
 
-def _line(
-    comparison: Comparison, style: Style, tokens: list[float], measure: str, rows: pd.DataFrame
+def line_of(
+    comparison: Comparison | ClosedLoop,
+    style: Style,
+    budgets: tuple[list[float], str],
+    measure: str,
+    rows: pd.DataFrame,
 ) -> dict:
+    """The line of a policy with bars: a measure in `rows` over budgets, and what these count."""
+    at, unit = budgets
     dash = "solid"
     if not isinstance(style.line, str):
         dash = ",".join(f"{_WIDTH * length:g}px" for length in style.line[1])
     name, paint = html.escape(style.label), color(comparison, style)
-    text = f"<b>{name}</b><br>%{{x:.4g}} tokens: %{{y:.4g}}"
+    text = f"<b>{name}</b><br>%{{x:{'.6g' if unit == 'bytes' else '.4g'}}} {unit}: %{{y:.4g}}"
     line: dict[str, object] = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": name,
         "visible": True if style.spec in comparison.shown else "legendonly",
-        "x": tokens,
+        "x": at,
         "y": numbers(rows[measure]),
         "line": {"color": paint, "dash": dash, "width": _WIDTH},
         "marker": {"symbol": SYMBOLS[style.marker], "size": 8},

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from ...results.points import bytes_of
 from ..numbers.attention import (
     Head,
     Map,
@@ -60,7 +61,7 @@ def plan(comparison: Comparison) -> list[Plan]:
     choice = comparison.choice
     for column, wanted in (("layer", choice.layer), ("query_head", choice.query_head)):
         rows = rows if wanted is None else rows[rows[column] == wanted]
-    rows = _at_budget(rows, comparison.points[comparison.point])
+    rows = _at_budget(rows, comparison)
     sequence, layer, query_head = _telling_head(rows)
     try:
         named = choice.trace or comparison.trace
@@ -136,10 +137,17 @@ def _command(comparison: Comparison) -> str:
     )
 
 
-def _at_budget(rows: pd.DataFrame, tokens: float) -> pd.DataFrame:
-    """The rows of each sequence at the budget nearest to the chosen one."""
+def _at_budget(rows: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
+    """The rows of each sequence at the budget nearest to the chosen one. A size is other tokens for
+    each policy."""
+    if bytes_of(comparison.point) is None:
+        tokens, alike = comparison.points[comparison.point], [rows["sequence"]]
+    else:
+        chosen = comparison.rows[comparison.rows["point"] == comparison.point]
+        tokens = rows["policy"].map(chosen.groupby("policy")["budget"].mean())
+        alike = [rows["sequence"], rows["policy"]]
     distance = (rows["budget"] - tokens).abs()
-    return rows[distance == distance.groupby(rows["sequence"]).transform("min")]
+    return rows[distance == distance.groupby(alike).transform("min")]
 
 
 def _telling_head(rows: pd.DataFrame) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@ from functools import cached_property
 import pandas as pd
 
 from ...closed_loop.prediction import SERIOUS, is_plain, rank_correlations
-from ...results.points import with_points
+from ...results.points import in_order, with_points
 from .frames import Comparison
 from .intervals import Intervals
 from .rows import of_most_common_units
@@ -38,7 +38,7 @@ class ClosedLoop:
         }
         self.texts = self._all["sequence"].nunique()
         tokens = self._all.groupby("point")["budget"].mean() if len(self._all) else pd.Series()
-        self.points = tokens.sort_values(kind="stable")
+        self.points = in_order(tokens)
         self.policies = [p for p in comparison.policies if p in set(self._all["policy"])]
 
     @property

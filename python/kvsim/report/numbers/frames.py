@@ -7,7 +7,7 @@ import pandas as pd
 from ... import _engine
 from ...bootstrap import UNIT
 from ...results import Results, ResultsError, load
-from ...results.points import with_points
+from ...results.points import bytes_of, in_order, with_points
 from ..style import Style, oracle_names, styles
 from ..style.labels import allocation_of, base_name, is_named
 from .averages import LATER, MEASURES, Averages
@@ -86,7 +86,7 @@ class Comparison:
         measured = self._of_the_same_units(rows)  # includes oracles that are not shown
         weights = None if choice.calibration is None else load(choice.calibration)
         self._averages = Averages(results, measured, self.protocol, of_regret, weights)
-        self.points = self.rows.groupby("point")["budget"].mean().sort_values(kind="stable")
+        self.points = in_order(self.rows.groupby("point")["budget"].mean())
         self.point = self._chosen_point()
         self.policies = [spec for spec in everything if spec in set(self.rows["policy"])]
         self._note_ties()
@@ -167,7 +167,9 @@ class Comparison:
         return rows.sort_values(measure, kind="stable")
 
     def budget_name(self, point: str) -> str:
-        """The name of a budget in figures, as `102 tokens (20%)`."""
+        """The name of a budget in figures, as `102 tokens (20%)`; of a size, `64KiB`."""
+        if bytes_of(point) is not None:
+            return point
         tokens = self.points[point]
         if self.rows[self.rows["point"] == point]["budget"].nunique() > 1:
             return f"{point} ({tokens:.4g} tokens, the mean over sequences)"

@@ -45,7 +45,8 @@ def regrets(comparison: Comparison) -> pd.DataFrame:
     ].assign(policy=TOKENS)
     rows = comparison.rows[comparison.rows["point"] == comparison.point]
     key = ["trace_id", *UNIT, "budget"]
-    tokens = tokens.merge(rows[key].drop_duplicates(), on=key)
+    best = rows["policy"].isin({optimum_like(spec) for spec in comparison.policies})
+    tokens = tokens.merge(rows.loc[best, key].drop_duplicates(), on=key)
     rows = pd.concat([rows, tokens.assign(point=comparison.point)])
     whole = rows["policy"].value_counts() == comparison.num_units
     rows = rows[rows["policy"].map(whole)]

@@ -154,7 +154,9 @@ def _make(
     check: Callable[[], object],
 ) -> None:
     """Makes the missing rows, text by text. The full cache answers once for all budgets."""
-    plans = {dialogue.job.name: asked.plans(dialogue.job) for dialogue in dialogues}
+    plans = {
+        dialogue.job.name: asked.plans(dialogue.job, is_recorded=False) for dialogue in dialogues
+    }
     todo = {
         dialogue.job.name: [plan for plan in plans[dialogue.job.name] if rows.lacks(dialogue, plan)]
         for dialogue in dialogues
