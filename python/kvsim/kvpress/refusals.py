@@ -16,6 +16,8 @@ _WHILE_GENERATING = (
 # By the name of the class, which stands for those below it: in no way a policy.
 _NEVER = {
     "CAMPress": "it merges the values of what leaves into what stays, by chance",
+    "CompressionRatioDecodingPress": "it cuts while the model writes, to a size that grows with "
+    "the text",
     "DecodingPress": _WHILE_GENERATING,
     "FinchPress": "it needs the length of the question that ends the prompt: set its window_size",
     "KVComposePress": _SECOND_PASS,
