@@ -18,6 +18,8 @@ std::span<const PolicyAlias> policy_aliases() {
       {"adasnapkv", "snapkv", Allocation::adaptive},
       {"pyramidkv", "snapkv", Allocation::pyramid},
       {"l2norm", "knorm"},
+      {"duo", "sink", Allocation::duo},
+      {"duoattention", "sink", Allocation::duo},
   };
   return table;
 }

@@ -10,7 +10,8 @@
 namespace kvsim {
 
 /// A name that papers print for a policy of the registry, perhaps with a split of the
-/// budget.
+/// budget, whose parameters then stand among those of the policy; one that both have, as the sinks
+/// of DuoAttention, counts for both.
 struct PolicyAlias {
   std::string name;    ///< in lower case, without '-' and '_'
   std::string policy;  ///< the name in the registry

@@ -8,7 +8,8 @@ cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE sources RELATIVE ${ROOT}
   ${ROOT}/policies/*.h ${ROOT}/policies/*.cpp ${ROOT}/oracle/*.h ${ROOT}/oracle/*.cpp
   ${ROOT}/sim/base/*.h ${ROOT}/sim/base/*.cpp
-  ${ROOT}/sim/sweep/allocate.h ${ROOT}/sim/sweep/allocate.cpp)
+  ${ROOT}/sim/sweep/allocate*.h ${ROOT}/sim/sweep/allocate*.cpp ${ROOT}/sim/sweep/apportion.*
+  ${ROOT}/sim/sweep/attention_spread.* ${ROOT}/sim/sweep/head_table*.*)
 # The table of policies and the parser of specs decide no number.
 list(FILTER sources EXCLUDE REGEX "^(policies/registry/|sim/base/interrupt[.])")
 list(SORT sources)

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "policies/parameters/split.h"
 #include "policies/registry/aliases.h"
+#include "policies/registry/settings.h"
 #include "policies/registry/source_digest.h"
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
@@ -31,26 +31,6 @@ const PolicyAlias* alias_of(std::string_view name) {
 const PolicyInfo& named_policy(std::string_view name) {
   const PolicyAlias* alias = alias_of(name);
   return find_policy(alias == nullptr ? name : alias->policy);
-}
-
-using Settings = std::vector<std::pair<std::string_view, std::string_view>>;
-
-// Names and values of "key=value,key=value". Throws UsageError for a name given twice.
-Settings parse_settings(std::string_view text, const std::string& owner) {
-  Settings settings;
-  std::set<std::string_view> seen;
-  for (std::string_view setting : split(text, ',')) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string_view::npos) {
-      throw UsageError(fmt::format("{}: '{}' is not of the form key=value", owner, setting));
-    }
-    const std::string_view name = setting.substr(0, equals);
-    if (!seen.insert(name).second) {
-      throw UsageError(fmt::format("{}: '{}' is given twice", owner, name));
-    }
-    settings.emplace_back(name, setting.substr(equals + 1));
-  }
-  return settings;
 }
 
 // The settings after the colon of `part`, if it has one.
@@ -96,7 +76,7 @@ std::string joined(const std::string& name, const Params& params) {
 Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
   if (const PolicyAlias* alias = alias_of(name_of(text))) {
     alias_ = name_of(text);
-    allocation_ = alias->allocation;
+    if (alias->allocation) allocation_ = AllocationSpec(*alias->allocation);
   }
   const std::size_t at = text.find('@');
   if (at != std::string_view::npos) {
@@ -104,7 +84,7 @@ Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
       throw UsageError(fmt::format("policy '{}': {} is {}; write {} and the split that is meant",
                                    text, alias_, find_alias(alias_)->spec(), policy_->name));
     }
-    allocation_ = parse_allocation(text.substr(at + 1));
+    allocation_ = AllocationSpec(text.substr(at + 1));
   }
   const std::vector<std::string_view> parts = split(text.substr(0, at), '+');
   const std::string owner = "policy " + policy_->name;
@@ -113,8 +93,11 @@ Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
     if (name == kPreset) apply_preset(params_, *policy_, value);
   }
   for (const auto& [name, value] : settings) {
-    if (name != kPreset) params_.set(name, value, owner);
+    if (name == kPreset || set_of_alias(name, value)) continue;
+    params_.set(name, value, owner);
   }
+  if (!alias_.empty() && allocation_) share_with_allocation();
+  if (allocation_) allocation_->require_file();
   if (policy_->follows_schedule && schedule_file().empty()) {
     throw UsageError(owner + " needs a file: " + policy_->name + ":file=PATH");
   }
@@ -127,6 +110,22 @@ Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
   check_combinators();
 }
 
+// A setting of an alias that is one of the split which the alias stands for.
+bool Spec::set_of_alias(std::string_view name, std::string_view value) {
+  if (alias_.empty() || !allocation_ || !allocation_->has(name)) return false;
+  allocation_->set(name, value);
+  return true;
+}
+
+// What policy and split of an alias both name is the same in both: the sinks of DuoAttention.
+void Spec::share_with_allocation() {
+  for (const Param& param : policy_->params) {
+    if (!allocation_->has(param.name)) continue;
+    params_.set(param.name, fmt::format("{}", allocation_->params().integer(param.name)),
+                "policy " + policy_->name);
+  }
+}
+
 Spec Spec::with(const CombinatorInfo& combinator) const {
   Spec changed = *this;
   changed.combinators_.emplace_back(&combinator, combinator.params);
@@ -134,7 +133,7 @@ Spec Spec::with(const CombinatorInfo& combinator) const {
   return changed;
 }
 
-Spec Spec::allocated(Allocation allocation) const {
+Spec Spec::allocated(const AllocationSpec& allocation) const {
   Spec changed = *this;
   if (!allocation_) changed.allocation_ = allocation;
   return changed;
@@ -152,12 +151,18 @@ Spec Spec::with_schedule(const std::string& sha256) const {
   return changed;
 }
 
+Spec Spec::with_allocation_file(const std::string& sha256) const {
+  Spec changed = *this;
+  changed.allocation_ = allocation_spec().with_sha256(sha256);
+  return changed;
+}
+
 std::string Spec::text() const {
   std::string text = joined(policy_->name, params_);
   for (const auto& [combinator, params] : combinators_) {
     text += '+' + joined(combinator->name, params);
   }
-  if (allocation() != Allocation::uniform) text += '@' + allocation_name(allocation());
+  if (allocation() != Allocation::uniform) text += '@' + allocation_->text();
   return text;
 }
 

@@ -14,7 +14,8 @@ namespace kvsim {
 /// A policy with its parameters, as a user names it: `name` or `name:key=value,key=value`, followed
 /// by the combinators that change it, each after a '+': `h2o+protect:first=10%`. `preset=NAME` is
 /// applied first, wherever it stands; the other settings override it. The name may be an alias
-/// (aliases.h).
+/// (aliases.h); where that names a split with parameters, they stand among the policy's:
+/// `duo:file=PATH`. A split of the budget follows after '@' (allocation.h).
 class Spec {
  public:
   /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
@@ -28,8 +29,12 @@ class Spec {
 
   /// The same spec with this split of the budget over layers and heads (`spec@pyramid`), unless it
   /// names a split itself.
-  Spec allocated(Allocation allocation) const;
-  Allocation allocation() const { return allocation_.value_or(Allocation::uniform); }
+  Spec allocated(const AllocationSpec& allocation) const;
+  Allocation allocation() const { return allocation_spec().rule(); }
+  /// The allocation with its parameters.
+  AllocationSpec allocation_spec() const { return allocation_.value_or(Allocation::uniform); }
+  /// Only where the split reads a file: the SHA-256 that the file must have.
+  Spec with_allocation_file(const std::string& sha256) const;
 
   /// The canonical form: every parameter with its value, in declared order. Presets appear as the
   /// values that they set.
@@ -83,12 +88,14 @@ class Spec {
   std::unique_ptr<Policy> bare_policy(const Context& context) const;  // without combinators
   Rules rules_without(const Params* left_out, const Context& context) const;
   void check_combinators() const;
+  bool set_of_alias(std::string_view name, std::string_view value);
+  void share_with_allocation();
   Context within(Context context) const;
 
   const PolicyInfo* policy_;  // entries of the registry live as long as the program
   Params params_;
   std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // in the order written
-  std::optional<Allocation> allocation_;  // none: the spec names none; means uniform
+  std::optional<AllocationSpec> allocation_;  // none: the spec names none; means uniform
   std::string label_;
   std::string alias_;
 };

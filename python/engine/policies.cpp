@@ -22,6 +22,7 @@
 #include "sim/sweep/request/policy_lists.h"
 #include "sim/sweep/request/request_options.h"
 #include "sim/sweep/selection.h"
+#include "sim/sweep/split_tables.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -101,13 +102,14 @@ nb::dict flags_of(const Spec& spec, int budget) {
 }
 
 /// The specs of `lists` that stand there themselves, not as a part of "all" or "oracles".
-std::vector<Spec> written_in(const Lists& lists, Allocation allocation) {
+std::vector<Spec> written_in(const Lists& lists, const AllocationSpec& allocation) {
   const auto none = [] { return std::vector<Spec>(); };
   return policies_in(lists, allocation, {.all = none, .oracles = none}).policies;
 }
 
 /// The specs of `lists`, of which "all" and "oracles" leave out what the protocol rules out.
-std::vector<Spec> specs_in(const Lists& lists, Allocation allocation, const Protocol* protocol) {
+std::vector<Spec> specs_in(const Lists& lists, const AllocationSpec& allocation,
+                           const Protocol* protocol) {
   if (protocol == nullptr) return policies_in(lists, allocation).policies;
   SweepRequest request;
   request.protocol = *protocol;
@@ -121,7 +123,7 @@ nb::list specs(const Lists& lists, const std::string& allocate, int budget,
                const Protocol* protocol) {
   RequestOptions options;
   options.allocate = allocate;
-  const Allocation allocation = allocation_of(options);
+  const AllocationSpec allocation = allocation_of(options);
   if (lists.empty()) return {};
   const std::vector<Spec> written = written_in(lists, allocation);
   nb::list found;
@@ -129,7 +131,7 @@ nb::list specs(const Lists& lists, const std::string& allocate, int budget,
     const bool is_written = std::any_of(written.begin(), written.end(), [&](const Spec& other) {
       return other.text() == spec.text();
     });
-    const Spec identified = spec.policy().follows_schedule ? with_schedule_hash(spec) : spec;
+    const Spec identified = with_file_hashes(spec);
     nb::dict row = flags_of(identified, budget);
     row["came_from_list"] = is_written         ? nb::none()
                             : spec.is_oracle() ? nb::object(nb::str("oracles"))

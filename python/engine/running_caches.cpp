@@ -37,7 +37,7 @@ using Rows = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu
 struct RunningRequest {
   RunningText text;
   ReplayOptions options;
-  Allocation allocation = Allocation::uniform;
+  AllocationSpec allocation = Allocation::uniform;
 };
 
 RunningRequest running_request_of(const nb::dict& given) {

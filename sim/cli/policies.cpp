@@ -82,10 +82,12 @@ void print(const CombinatorInfo& combinator) {
 }
 
 void print(const AllocationInfo& allocation) {
-  std::cout << "POLICY@" << allocation.name << '\n';
+  const std::string values = Params(allocation.params).text();
+  std::cout << "POLICY@" << allocation.name << (values.empty() ? "" : ":" + values) << '\n';
   print_line("does", allocation.does);
   print_line("source", allocation.source);
   print_line("differences", allocation.differences);
+  print_params(allocation.params);
 }
 
 void print_markdown() {

@@ -33,7 +33,7 @@ std::string why_reference_is_needed(const Spec& policy, int budget) {
     return "what +rest does shows only against the full attention of every step; leave it out";
   }
   if (needs_measurement(policy.allocation())) {
-    return "its budget is split by the full attention; use @pyramid or @uniform";
+    return "its budget is split by the full attention; use @pyramid, @uniform or a file";
   }
   return "";
 }

@@ -26,12 +26,11 @@ bool may_fall_below_budget(const Rules& rules) {
   return rules.drop > 1 || rules.prunes || rules.scope == Scope::model;
 }
 
-/// Whether the allocation gives a head the same share under both. Pyramid and adaptive split what a
-/// policy's protected newest tokens leave, adaptive by the policy's own votes.
+/// Whether the allocation gives a head the same share under both. Some split what
+/// a policy's protected newest tokens leave, adaptive and cake by the policy's own votes.
 bool have_same_split(const Spec& bound, const Spec& policy, const Rules& rules) {
-  const Allocation allocation = policy.allocation();
-  if (bound.allocation() != allocation) return false;
-  if (allocation == Allocation::uniform || allocation == Allocation::persistence) return true;
+  if (bound.allocation_spec().text() != policy.allocation_spec().text()) return false;
+  if (!follows_policy(policy.allocation())) return true;
   const bool votes = rules.score && rules.score->kind == ScoreRule::Kind::votes;
   return rules.protect_newest == 0 && !votes;
 }

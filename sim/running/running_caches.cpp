@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "sim/attention/token_kinds.h"
@@ -13,7 +12,7 @@
 #include "sim/replay/policy_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/schedule_file.h"
-#include "sim/sweep/allocate.h"
+#include "sim/running/running_split.h"
 
 namespace kvsim {
 namespace {
@@ -129,30 +128,9 @@ void RunningCaches::read_schedules(int num_tokens) {
   }
 }
 
-// As JobLoader does for a trace. A split that is not measured needs the layers alone.
 void RunningCaches::split_budget() {
-  const Spec& policy = configuration_.policy;
-  const PolicyWindow window = window_of(policy, configuration_.budget);
-  std::vector<UnitProfile> profiles;
-  const auto backend = make_cpu_backend();
-  for (const auto& unit : units_) {
-    if (needs_measurement(policy.allocation())) {
-      profiles.push_back(
-          measure_profile(unit->unit(), options_.protocol, *backend, {window.voting_steps}));
-    } else {
-      profiles.push_back({.name = unit->unit().name});
-    }
-  }
-  const int any = std::numeric_limits<int>::max() / static_cast<int>(units_.size());
-  const int length = prompt_ > 0 ? prompt_ : num_tokens_;
-  const int per_token = policy.is_estimator() ? 2 : 1;
-  configuration_.budgets =
-      allocate(policy.allocation(),
-               {.tokens = configuration_.budget,
-                .most = num_tokens_ > 0 && !policy.is_estimator() ? num_tokens_ : any,
-                .length = length > 0 ? per_token * length : any,
-                .window = window},
-               profiles);
+  configuration_.budgets = split_of(configuration_, shape_, units_,
+                                    {.prompt = prompt_, .tokens = num_tokens_}, options_.protocol);
   make_replays();
 }
 

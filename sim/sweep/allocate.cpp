@@ -2,64 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
+#include <stdexcept>
 
 #include "policies/parts/pooling.h"
 #include "sim/attention/attention_blocks.h"
 #include "sim/attention/persistence.h"
+#include "sim/sweep/allocate_by_table.h"
+#include "sim/sweep/allocate_cake.h"
+#include "sim/sweep/apportion.h"
 
 namespace kvsim {
 namespace {
 
 constexpr double kFloor = 0.2;    // AdaKV: the share of its uniform budget that every head keeps
 constexpr int kPyramidBase = 20;  // PyramidKV's beta
-
-/// Whole numbers in proportion to `weights`, from `least` to `most` each, with the given sum if
-/// that many fit: what exceeds `most` goes to the others, then largest remainders first, earlier
-/// ones first among equals. Weights that are all 0 count as equal.
-std::vector<int> apportion(int total, int least, int most, const std::vector<double>& weights) {
-  std::vector<double> ideal(weights.size(), 0);
-  std::vector<bool> is_full(weights.size(), false);
-  for (bool is_changing = true; is_changing;) {
-    is_changing = false;
-    double open = total;
-    double weight = 0;
-    int num_open = 0;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (is_full[i]) {
-        open -= most;
-      } else {
-        weight += weights[i];
-        ++num_open;
-      }
-    }
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (is_full[i]) {
-        ideal[i] = most;
-        continue;
-      }
-      ideal[i] = weight > 0 ? open * weights[i] / weight : open / num_open;
-      if (ideal[i] < most) continue;
-      is_full[i] = true;
-      is_changing = true;
-    }
-  }
-  std::vector<int> parts;
-  for (const double part : ideal) parts.push_back(std::max(least, static_cast<int>(part)));
-  for (int sum = std::accumulate(parts.begin(), parts.end(), 0); sum < total; ++sum) {
-    std::size_t next = parts.size();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i] == most) continue;
-      if (next == parts.size() || ideal[i] - parts[i] > ideal[next] - parts[next]) next = i;
-    }
-    if (next == parts.size()) break;
-    ++parts[next];
-  }
-  for (int sum = std::accumulate(parts.begin(), parts.end(), 0); sum > total; --sum) {
-    --*std::max_element(parts.begin(), parts.end());
-  }
-  return parts;
-}
 
 using Layers = std::map<int, std::vector<std::size_t>>;  // the units of each layer
 
@@ -93,9 +50,12 @@ std::vector<double> persistence_weights(const Layers& layers, std::span<const Un
   return weights;
 }
 
+/// How whole numbers in proportion to weights are made: (total, weights).
+using Parts = std::function<std::vector<int>(int, const std::vector<double>&)>;
+
 /// Splits over layers, so that heads of a layer get the same; over heads if layers differ in their
 /// number of heads, because a split over layers would change the total.
-std::vector<int> by_layer(int budget, int least, int most, const Layers& layers,
+std::vector<int> by_layer(int budget, const Parts& parts, const Layers& layers,
                           const std::vector<double>& weights, std::size_t num_units) {
   const std::size_t heads = layers.begin()->second.size();
   const bool is_even = std::all_of(layers.begin(), layers.end(),
@@ -110,12 +70,27 @@ std::vector<int> by_layer(int budget, int least, int most, const Layers& layers,
     }
     ++index;
   }
-  if (!is_even) return apportion(budget * static_cast<int>(num_units), least, most, of_unit);
-  const std::vector<int> of_layer =
-      apportion(budget * static_cast<int>(layers.size()), least, most, weights);
+  if (!is_even) return parts(budget * static_cast<int>(num_units), of_unit);
+  const std::vector<int> of_layer = parts(budget * static_cast<int>(layers.size()), weights);
   std::vector<int> shares;
   for (const std::size_t layer : layer_of_unit) shares.push_back(of_layer[layer]);
   return shares;
+}
+
+std::vector<double> cake_weights(const AllocationSpec& allocation, const Layers& layers, int steps,
+                                 std::span<const UnitProfile> units) {
+  std::vector<double> weights;
+  for (const auto& [layer, members] : layers) {
+    AttentionSpread sum;
+    for (const std::size_t unit : members) {
+      const AttentionSpread& own = units[unit].spread_of_last.at(steps);
+      sum.entropy += own.entropy;
+      sum.variance += own.variance;
+    }
+    weights.push_back(
+        cake_preference(sum, allocation.params().real("tau1"), allocation.params().real("tau2")));
+  }
+  return weights;
 }
 
 /// The votes for the tokens of a head that are older than the window.
@@ -166,6 +141,10 @@ UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Ba
   for (const int count : last_steps) {
     profile.attention_of_last[count].resize(static_cast<std::size_t>(steps));
   }
+  std::map<int, SpreadOfLast> spreads;
+  for (const int count : last_steps) {
+    spreads.emplace(count, SpreadOfLast(steps, count, unit.query.size()));
+  }
   std::vector<Persistence> persistence(unit.query.size(), Persistence(steps));
   for_each_block(unit, steps, backend, [&](const AttentionBlock& block) {
     std::vector<std::vector<std::int32_t>> visible;
@@ -177,6 +156,7 @@ UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Ba
       for (int row = 0; row < block.num_steps; ++row) {
         const int step = block.first_step + row;
         persistence[head].add(attention, step, row, visible[row]);
+        for (auto& [count, spread] : spreads) spread.add(head, step, attention, row);
         for (auto& [count, sums] : profile.attention_of_last) {
           if (step < steps - count) continue;
           for (int token = 0; token <= step; ++token) {
@@ -186,6 +166,7 @@ UnitProfile measure_profile(const Unit& unit, const Protocol& protocol, const Ba
       }
     }
   });
+  for (const auto& [count, spread] : spreads) profile.spread_of_last[count] = spread.spread();
   profile.persistence = 0;
   for (const Persistence& head : persistence) {
     profile.persistence += head.at_some_step(steps / 2).ratio();
@@ -209,19 +190,25 @@ PolicyWindow window_of(const Spec& policy, int budget) {
   return window;
 }
 
-std::vector<int> allocate(Allocation allocation, const TotalBudget& budget,
-                          std::span<const UnitProfile> units) {
+std::vector<int> allocate(const AllocationSpec& allocation, const TotalBudget& budget,
+                          std::span<const UnitProfile> units, const HeadTable* table) {
+  const Allocation rule = allocation.rule();
+  if (allocation.reads_file()) {
+    if (table == nullptr) throw std::logic_error("this split needs the numbers of its file");
+    std::vector<UnitName> names;
+    for (const UnitProfile& unit : units) names.push_back(unit.name);
+    return allocate_by_table(allocation, budget, names, *table);
+  }
   const int tokens = std::min(budget.tokens, budget.most);
   Layers layers;
   for (std::size_t i = 0; i < units.size(); ++i) layers[units[i].name.layer].push_back(i);
-  const bool exempts = allocation == Allocation::pyramid || allocation == Allocation::adaptive;
-  const int window = exempts ? budget.window.protects : 0;
+  const int window = follows_policy(rule) ? budget.window.protects : 0;
   std::vector<int> shares(units.size(), tokens);
-  if (allocation == Allocation::uniform || tokens <= window) return shares;
+  if (rule == Allocation::uniform || tokens <= window) return shares;
   const int each = tokens - window;
   const int least = window > 0 ? 0 : 1;
   const int most = budget.most - window;
-  if (allocation == Allocation::adaptive) {
+  if (rule == Allocation::adaptive) {
     const int safe = std::max(0, static_cast<int>(kFloor * tokens) - window);
     for (const auto& [layer, members] : layers) {
       const std::vector<int> of_head =
@@ -231,10 +218,28 @@ std::vector<int> allocate(Allocation allocation, const TotalBudget& budget,
     }
     return shares;
   }
-  shares = by_layer(each, least, most, layers,
-                    allocation == Allocation::pyramid ? pyramid_weights(layers.size(), each, budget)
-                                                      : persistence_weights(layers, units),
-                    units.size());
+  if (rule == Allocation::cake) {
+    const int most_cut = std::min(budget.most, budget.length) - window;
+    if (each >= most_cut) return shares;
+    shares = by_layer(
+        each,
+        [&](int total, const std::vector<double>& weights) {
+          std::vector<int> parts = cake_parts(total, most_cut, weights);
+          raise_to(least, total, parts);
+          return parts;
+        },
+        layers, cake_weights(allocation, layers, budget.window.voting_steps, units), units.size());
+  } else {
+    shares = by_layer(
+        each,
+        [&](int total, const std::vector<double>& weights) {
+          return apportion(total, least, most, weights);
+        },
+        layers,
+        rule == Allocation::pyramid ? pyramid_weights(layers.size(), each, budget)
+                                    : persistence_weights(layers, units),
+        units.size());
+  }
   for (int& share : shares) share += window;
   return shares;
 }

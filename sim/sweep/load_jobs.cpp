@@ -15,6 +15,7 @@ namespace kvsim {
 JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
                      const std::atomic<bool>& interrupted)
     : plan_(plan) {
+  SplitTables read;
   std::map<SequenceKey, bool> is_measured;
   std::map<SequenceKey, std::set<int>> last_steps;
   for (const SweepJob& job : jobs) {
@@ -27,7 +28,12 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
       const Allocation allocation = policy.allocation();
       if (allocation == Allocation::uniform) continue;
       is_measured[sequence_of(job)] |= needs_measurement(allocation);
-      if (allocation != Allocation::adaptive) continue;
+      if (policy.allocation_spec().reads_file()) {
+        const std::string& sequence = job.units.front().name.sequence;
+        tables_.emplace(std::pair(sequence_of(job), policy.allocation_spec().file()),
+                        fitted(read.of(policy), model_heads(plan.traces[job.trace], sequence)));
+      }
+      if (allocation != Allocation::adaptive && allocation != Allocation::cake) continue;
       const PolicyWindow window = window_of(policy, replay.budget);
       last_steps[sequence_of(job)].insert(window.voting_steps);
     }
@@ -124,7 +130,11 @@ std::vector<int> JobLoader::budgets_of(const SweepJob& job, const PlannedReplay&
       .most = most,
       .length = per_token * plan_.request.protocol.base(unit.num_tokens(), unit.prompt_length),
       .window = window_of(policy, replay.budget)};
-  const std::vector<int> shares = allocate(policy.allocation(), total, sequence);
+  const AllocationSpec split = policy.allocation_spec();
+  const auto table =
+      tables_.find({sequence_of(job), split.reads_file() ? split.file() : std::string()});
+  const std::vector<int> shares =
+      allocate(split, total, sequence, table == tables_.end() ? nullptr : &table->second);
   std::vector<int> budgets;
   for (const JobUnit& of_job : job.units) {
     const auto own = std::find_if(sequence.begin(), sequence.end(), [&](const UnitProfile& u) {

@@ -9,6 +9,7 @@
 #include "sim/results/schedule_file.h"
 #include "sim/sweep/allocate.h"
 #include "sim/sweep/replay_jobs.h"
+#include "sim/sweep/split_tables.h"
 #include "sim/sweep/sweep_jobs.h"
 
 namespace kvsim {
@@ -17,9 +18,9 @@ namespace kvsim {
 /// schedules.
 class JobLoader {
  public:
-  /// Opens schedules, and measures the units that the allocations of these jobs depend on, in
-  /// parallel. `plan` has to outlive the object. Throws DataError for a unit or a file of schedules
-  /// that cannot be read, and Interrupted.
+  /// Opens schedules, reads the files of allocations, and measures the units that the allocations
+  /// of these jobs depend on, in parallel. `plan` has to outlive the object. Throws DataError for a
+  /// unit or a file of schedules or budgets that cannot be read, and Interrupted.
   JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
             const std::atomic<bool>& interrupted);
 
@@ -39,6 +40,8 @@ class JobLoader {
   const SweepPlan& plan_;
   // Of sequences whose budgets are split.
   std::map<SequenceKey, std::vector<UnitProfile>> profiles_;
+  // By sequence and path, fitted to the sequence's model.
+  std::map<std::pair<SequenceKey, std::string>, HeadTable> tables_;
   // By path. Opened once, before threads work: each is read by a child process first.
   std::map<std::string, std::unique_ptr<const ScheduleFile>> schedules_;
 };

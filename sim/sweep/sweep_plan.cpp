@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "sim/base/errors.h"
 #include "sim/replay/estimator_steps.h"
@@ -11,8 +13,10 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/version.h"
+#include "sim/sweep/allocate_by_table.h"
 #include "sim/sweep/planned_budgets.h"
 #include "sim/sweep/shards/sharding.h"
+#include "sim/sweep/split_tables.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
 #include "traces/sha256.h"
@@ -26,6 +30,12 @@ void check_allocation(const Spec& policy, const Rules& rules) {
         "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
         "it out, or use another allocation",
         policy.text()));
+  }
+  if (policy.allocation() == Allocation::duo && policy.is_estimator()) {
+    throw UsageError(
+        fmt::format("{}: duo lets heads keep the whole text, which an estimator does not; leave it "
+                    "out, or use another allocation",
+                    policy.text()));
   }
 }
 
@@ -137,6 +147,24 @@ void check_schedules(const SweepPlan& plan) {
   }
 }
 
+/// Reads the files that splits follow, and checks that they are of the traces' models.
+void check_splits(const SweepPlan& plan) {
+  SplitTables tables;
+  std::set<std::tuple<std::size_t, std::string, std::string>> checked;
+  for (const PlannedUnit& unit : plan.units) {
+    for (const PlannedReplay& replay : unit.replays) {
+      const Spec& policy = plan.policy_of(replay);
+      if (!policy.allocation_spec().reads_file()) continue;
+      const std::string& sequence = unit.unit.name.sequence;
+      if (checked.emplace(unit.trace, sequence, policy.allocation_spec().file()).second) {
+        (void)fitted(tables.of(policy), model_heads(plan.traces[unit.trace], sequence));
+      }
+      if (policy.allocation() != Allocation::duo) continue;
+      check_duo(policy.allocation_spec(), {.tokens = replay.budget, .most = unit.unit.num_tokens});
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t SweepPlan::num_replays() const {
@@ -181,13 +209,14 @@ SweepPlan plan_sweep(SweepRequest request) {
   plan.request = std::move(request);
   for (Spec& policy : plan.request.policies) {
     check_policy(policy, plan.request);
-    if (policy.policy().follows_schedule) policy = with_schedule_hash(policy);
+    policy = with_file_hashes(policy);
   }
   open_traces(plan.request);
   PlannedRules rules(plan.request);
   PlannedBudgets budgets(plan.request);
   for (const Trace& trace : plan.request.open_traces) add_trace(plan, rules, budgets, trace);
   check_schedules(plan);
+  check_splits(plan);
   mark_whole_layers(plan);
   keep_shard(plan, plan.request.shard);
   return plan;

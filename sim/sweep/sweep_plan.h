@@ -88,7 +88,7 @@ struct SweepPlan {
 void open_traces(SweepRequest& request);
 
 /// Throws UsageError if the options of `request` rule `policy` out: `adaptive` where heads share a
-/// cache, and what check_protocol() refuses.
+/// cache, `duo` for an estimator, and what check_protocol() refuses.
 void check_policy(const Spec& policy, const SweepRequest& request);
 
 /// The spec, which follows a schedule, with the SHA-256 of its file: a row names the schedule by
@@ -98,10 +98,10 @@ Spec with_schedule_hash(const Spec& policy);
 /// Opens the traces and lists the replays, those of the request's shard. A trace that is named
 /// twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
-/// and for what check_policy(), check_text() and check_estimator() refuse;
+/// and for what check_policy(), check_text(), check_estimator() and check_duo() refuse;
 /// DataError for a trace without the rotation that `positions=slot` needs or what check_needs()
-/// demands, and for a schedule file whose SHA-256 differs from the spec's or that has no schedule
-/// for a budget.
+/// demands, for a schedule file whose SHA-256 differs from the spec's or that has no schedule
+/// for a budget, and for a file of budgets that SplitTables or fitted() refuse.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are

@@ -12,7 +12,7 @@
 namespace kvsim {
 namespace {
 
-std::vector<Spec> with_allocation(std::vector<Spec> policies, Allocation allocation) {
+std::vector<Spec> with_allocation(std::vector<Spec> policies, const AllocationSpec& allocation) {
   for (Spec& policy : policies) policy = policy.allocated(allocation);
   return each_once(std::move(policies));
 }
@@ -79,7 +79,7 @@ std::string alias_note(const Spec& spec) {
   return fmt::format("{} is {} here", spec.alias(), find_alias(spec.alias())->spec());
 }
 
-PolicyList policies_in(std::span<const std::string> lists, Allocation allocation,
+PolicyList policies_in(std::span<const std::string> lists, const AllocationSpec& allocation,
                        const NamedSpecs& named) {
   std::vector<Spec> specs = parse_specs(lists, named);
   std::vector<std::string> hints = hints_for_aliases(specs);
@@ -87,7 +87,7 @@ PolicyList policies_in(std::span<const std::string> lists, Allocation allocation
 }
 
 PolicyList policies_for(SweepRequest& request, std::span<const std::string> lists,
-                        Allocation allocation, const NamedSpecs& named) {
+                        const AllocationSpec& allocation, const NamedSpecs& named) {
   LeftOut left_out;
   const auto allowed = [&](const std::function<std::vector<Spec>()>& specs) {
     return [&, specs] {

@@ -20,7 +20,7 @@ std::string alias_note(const Spec& spec);
 
 /// The specs in `lists` (parse_specs()) with this allocation, except where a spec names its own. A
 /// note for each alias. Throws UsageError.
-PolicyList policies_in(std::span<const std::string> lists, Allocation allocation,
+PolicyList policies_in(std::span<const std::string> lists, const AllocationSpec& allocation,
                        const NamedSpecs& named = every_spec());
 
 /// The same, but `all` and `oracles` leave out the policies that `request` rules out
@@ -28,6 +28,6 @@ PolicyList policies_in(std::span<const std::string> lists, Allocation allocation
 /// traces of `request` are open afterwards if a policy needs something. Throws UsageError also if
 /// nothing is left.
 PolicyList policies_for(SweepRequest& request, std::span<const std::string> lists,
-                        Allocation allocation, const NamedSpecs& named = every_spec());
+                        const AllocationSpec& allocation, const NamedSpecs& named = every_spec());
 
 }  // namespace kvsim

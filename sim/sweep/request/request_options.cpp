@@ -36,9 +36,10 @@ Selection selection_of(const RequestOptions& options) {
   return selection;
 }
 
-Allocation allocation_of(const RequestOptions& options) {
-  check_choice("--allocate", options.allocate, allocation_names());
-  return parse_allocation(options.allocate);
+AllocationSpec allocation_of(const RequestOptions& options) {
+  const std::string& written = options.allocate;
+  check_choice("--allocate", written.substr(0, written.find(':')), allocation_names());
+  return AllocationSpec(written);
 }
 
 int threads_of(const RequestOptions& options) {

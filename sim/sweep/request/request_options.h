@@ -35,7 +35,7 @@ struct RequestOptions {
     take(OptionGroup::replay, "seed", seed, "for policies that draw");
     take(OptionGroup::replay, "allocate", allocate,
          "how the budget, then the mean of all heads, is split over layers and heads: uniform, "
-         "pyramid, persistence or adaptive");
+         "pyramid, persistence, adaptive, cake, file:PATH, duo:PATH or headkv:PATH");
     take(OptionGroup::run, "threads", threads,
          "units worked on at once; results do not depend on it. Without it OMP_NUM_THREADS, else "
          "the cores that affinity and the quota of a container or job allow");
@@ -51,7 +51,7 @@ SweepRequest request_of(const RequestOptions& options);
 
 /// Parts of it.
 Selection selection_of(const RequestOptions& options);
-Allocation allocation_of(const RequestOptions& options);
+AllocationSpec allocation_of(const RequestOptions& options);
 int threads_of(const RequestOptions& options);
 
 /// Returns the seed. Throws UsageError for a negative one.

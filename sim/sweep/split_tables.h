@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "policies/registry/spec.h"
+#include "sim/sweep/head_table.h"
+#include "traces/trace.h"
+
+namespace kvsim {
+
+/// The layers of a trace's model that have a cache of their own in a sequence: those that were
+/// recorded, and others of which the file says no more than the shape of the model.
+ModelHeads model_heads(const Trace& trace, const std::string& sequence);
+
+/// The files that the splits of some specs read, each read once.
+class SplitTables {
+ public:
+  /// The table of the spec's split. Throws DataError if the file cannot be read, check_table()
+  /// refuses it, or its SHA-256 is not the one that the spec names.
+  const HeadTable& of(const Spec& policy);
+
+ private:
+  std::map<std::string, HeadTable> tables_;  // by path
+};
+
+/// The spec, whose split reads a file, with the SHA-256 of that file: a row names the split by
+/// that, not by its path alone. Throws DataError as SplitTables::of() does.
+Spec with_split_hash(const Spec& policy);
+
+/// The spec with the SHA-256 of each file that it names: with_schedule_hash() and
+/// with_split_hash().
+Spec with_file_hashes(const Spec& policy);
+
+}  // namespace kvsim
