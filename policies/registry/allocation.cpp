@@ -123,6 +123,11 @@ bool needs_measurement(Allocation allocation) {
          allocation == Allocation::cake;
 }
 
+bool splits_layers(Allocation allocation) {
+  return allocation == Allocation::adaptive || allocation == Allocation::file ||
+         allocation == Allocation::duo || allocation == Allocation::headkv;
+}
+
 bool follows_policy(Allocation allocation) {
   return allocation == Allocation::pyramid || allocation == Allocation::adaptive ||
          allocation == Allocation::cake || allocation == Allocation::headkv;

@@ -33,6 +33,9 @@ Allocation parse_allocation(std::string_view name);
 /// Whether the split depends on measurements of the units, and not on the layers alone.
 bool needs_measurement(Allocation allocation);
 
+/// Whether the heads of a layer may get different budgets.
+bool splits_layers(Allocation allocation);
+
 /// Whether the split depends on the policy: on the newest tokens that it protects, or its votes.
 bool follows_policy(Allocation allocation);
 

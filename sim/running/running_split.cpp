@@ -30,6 +30,12 @@ ModelHeads heads_of(const ModelShape& shape) {
 std::optional<HeadTable> table_of(const Spec& policy, const ModelShape& shape,
                                   const RunningLength& length) {
   if (!policy.allocation_spec().reads_file()) return std::nullopt;
+  if (policy.rules({}).scope != Scope::head) {
+    throw UsageError(
+        fmt::format("{}: {} splits a layer's budget over its heads, which here share one cache; "
+                    "leave it out, or use another allocation",
+                    policy.text(), allocation_name(policy.allocation())));
+  }
   HeadTable table = fitted(SplitTables().of(policy), heads_of(shape));
   if (policy.allocation() == Allocation::duo && length.tokens == 0) {
     throw UsageError(

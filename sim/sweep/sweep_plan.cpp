@@ -25,11 +25,11 @@ namespace kvsim {
 namespace {
 
 void check_allocation(const Spec& policy, const Rules& rules) {
-  if (policy.allocation() == Allocation::adaptive && rules.scope != Scope::head) {
+  if (splits_layers(policy.allocation()) && rules.scope != Scope::head) {
     throw UsageError(fmt::format(
-        "{}: adaptive splits a layer's budget over its heads, which here share one cache; leave "
+        "{}: {} splits a layer's budget over its heads, which here share one cache; leave "
         "it out, or use another allocation",
-        policy.text()));
+        policy.text(), allocation_name(policy.allocation())));
   }
   if (policy.allocation() == Allocation::duo && policy.is_estimator()) {
     throw UsageError(

@@ -87,8 +87,8 @@ struct SweepPlan {
 /// Opens the traces of `request` that are named: `traces` is empty afterwards.
 void open_traces(SweepRequest& request);
 
-/// Throws UsageError if the options of `request` rule `policy` out: `adaptive` where heads share a
-/// cache, `duo` for an estimator, and what check_protocol() refuses.
+/// Throws UsageError if the options of `request` rule `policy` out: a split of layers over heads
+/// where these share a cache, `duo` for an estimator, and what check_protocol() refuses.
 void check_policy(const Spec& policy, const SweepRequest& request);
 
 /// The spec, which follows a schedule, with the SHA-256 of its file: a row names the schedule by

@@ -146,7 +146,7 @@ def write_schedules(trace, path):
 
 
 @pytest.mark.parametrize("mode", ["stream", "prefill"])
-@pytest.mark.parametrize("split", ["adaptive", "persistence"])
+@pytest.mark.parametrize("split", ["adaptive", "persistence", "cake:tau1=2"])
 def test_a_measured_split_is_that_of_the_trace(split, mode):
     model, ids = build("llama"), tokens(LENGTH)
     how = dict(mode=mode, prompt_length=PROMPT if mode == "prefill" else None)
@@ -158,7 +158,7 @@ def test_a_measured_split_is_that_of_the_trace(split, mode):
     assert 0.3 < other.kept_overlap.iloc[0] < 1
 
 
-@pytest.mark.parametrize("split", ["adaptive", "persistence"])
+@pytest.mark.parametrize("split", ["adaptive", "persistence", "cake:tau1=2"])
 def test_generation_measures_its_split_on_the_prompt(split):
     from record_zoo import generate
 

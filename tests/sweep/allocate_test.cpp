@@ -7,6 +7,7 @@
 
 #include "sim/attention/persistence.h"
 #include "sim/base/errors.h"
+#include "sim/sweep/head_table.h"
 #include "tests/support/sweep_requests.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/trace_files.h"
@@ -30,10 +31,21 @@ std::vector<UnitProfile> layers(const std::vector<double>& persistence) {
 
 std::vector<int> split(Allocation allocation, int budget, int most,
                        const std::vector<UnitProfile>& units) {
-  return allocate(allocation, {.tokens = budget, .most = most}, units);
+  // What a file would say of each head.
+  HeadTable table{.rows = 1, .layers = 5, .heads = 2};
+  table.values = {3, 0.5, 0, 1, 7, 2, 1, 1, 0.1, 4};
+  AllocationSpec spec(allocation);
+  if (allocation == Allocation::duo) {
+    spec.set("sinks", "0");
+    spec.set("recent", "1");
+  }
+  return allocate(spec, {.tokens = budget, .most = most}, units, &table);
 }
 
-std::vector<double>& votes(UnitProfile& unit) { return unit.attention_of_last[kVotingSteps]; }
+std::vector<double>& votes(UnitProfile& unit) {
+  unit.spread_of_last[kVotingSteps] = {.entropy = 1.0 + unit.name.layer, .variance = 0.1};
+  return unit.attention_of_last[kVotingSteps];
+}
 
 int sum(const std::vector<int>& shares) { return std::accumulate(shares.begin(), shares.end(), 0); }
 
@@ -236,14 +248,14 @@ TEST_CASE("the profile of a head is what its attention says by definition", "[al
 TEST_CASE("a sweep splits each sequence's budget, whatever part of it is selected", "[allocate]") {
   const traces_test::TemporaryFolder folder;
   write_random_trace(folder / "t.h5", 1);
-  const std::string allocation = GENERATE("pyramid", "persistence", "adaptive");
+  const std::string allocation = GENERATE("pyramid", "persistence", "adaptive", "cake");
   SweepRequest wanted = request(folder / "t.h5", "window@" + allocation, {"11"});
   const std::vector<Result> all = rows_of(wanted);
   REQUIRE(all.size() == kUnits);
   std::map<std::string, std::int64_t> total;
   std::set<std::int64_t> different;
   for (const Result& row : all) {
-    CHECK(row.policy == "window@" + allocation);
+    CHECK(row.policy == Spec("window@" + allocation).text());
     CHECK(row.budget == 11);
     total[row.sequence] += row.peak_tokens;
     different.insert(row.peak_tokens);

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH = 64
 # On a CPU, whole texts gain nothing from a batch: their activations leave the processor's caches.
 LARGEST_BATCH_OF_CPU = 4
-MEASURED_SPLITS = ("adaptive", "persistence")
+MEASURED_SPLITS = ("adaptive", "persistence", "cake")
 
 
 def refused(flags: dict[str, object]) -> str | None:
@@ -138,11 +138,12 @@ def _caches(geometry: Geometry, job: Job, plan: Plan, how: How, trace: Trace) ->
 
     text = {"sequence": job.name, "prompt_length": job.prompt_length, "num_tokens": len(job.ids)}
     budgets = None
-    if (plan.policy.rpartition("@")[2] or how.allocate) in MEASURED_SPLITS:
+    split = plan.policy.partition("@")[2] or how.allocate
+    if split.partition(":")[0] in MEASURED_SPLITS:
         measured = {**how.options(), "sequences": [job.name]}
-        split = _engine.split_budgets(trace._opened, plan.policy, str(plan.budget), measured)
+        of_heads = _engine.split_budgets(trace._opened, plan.policy, str(plan.budget), measured)
         budgets = [
-            [of_head for at, _, of_head in split if at == layer] for layer in geometry.layers
+            [of_head for at, _, of_head in of_heads if at == layer] for layer in geometry.layers
         ]
     shape, options = geometry.for_engine(), {**how.options(), **text}
     caches = _engine.RunningCaches(plan.policy, str(plan.budget), shape, options, budgets)

@@ -50,7 +50,8 @@ class Options(ProtocolOptions, total=False):
     seed: int
     """For policies that draw."""
     allocate: str
-    """How the budget is split over heads: uniform, pyramid, persistence or adaptive."""
+    """How the budget is split over heads: uniform, pyramid, persistence, adaptive, cake,
+    file:PATH, duo:PATH or headkv:PATH."""
     threads: int | None
     """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
     that affinity and the quota of a container or job allow."""

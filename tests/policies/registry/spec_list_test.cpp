@@ -41,7 +41,9 @@ TEST_CASE("every alias names a policy and is none", "[policies]") {
     CAPTURE(alias.name);
     CHECK(seen.insert(alias.name).second);
     CHECK(find_alias(alias.name) == &alias);
-    CHECK(Spec(alias.name).text() == Spec(alias.spec()).text());
+    if (alias.allocation != Allocation::duo) {  // which needs a file
+      CHECK(Spec(alias.name).text() == Spec(alias.spec()).text());
+    }
     for (const PolicyInfo& policy : policies()) CHECK(policy.name != alias.name);
   }
 }

@@ -24,9 +24,11 @@ def is_named(spec: str, wanted: str) -> bool:
     allocation (`@`) are those that `wanted` has: `h2o:recent=0.25` names a quantised h2o, too.
     """
     parts, asked = _parts(spec), _parts(wanted)
+    split, asked_split = _split(spec), _split(wanted)
     return (
         len(asked) <= len(parts)
-        and allocation_of(wanted) in ("", allocation_of(spec))
+        and asked_split[0] in ("", split[0])
+        and all(_is_same(split[1].get(key, ""), value) for key, value in asked_split[1].items())
         and all(
             name == there
             and all(_is_same(settings.get(key, ""), value) for key, value in said.items())
@@ -59,7 +61,7 @@ def labels(specs: list[str], chosen: Mapping[str, str] | None = None) -> dict[st
         same[_skeleton(spec, parsed[spec])].append(spec)
     for skeleton, group in same.items():
         for spec in group:
-            text = skeleton if len(group) == 1 else _distinct(spec, [parsed[s] for s in group])
+            text = skeleton if len(group) == 1 else _distinct(spec, group)
             found[spec] = _unused(text, set(found.values()))
     return found
 
@@ -73,11 +75,22 @@ def _parts(spec: str) -> list[tuple[str, dict[str, str]]]:
     return parts
 
 
+def _split(spec: str) -> tuple[str, dict[str, str]]:
+    """The name of the allocation, with its '@', and its settings."""
+    name, _, settings = allocation_of(spec).partition(":")
+    said = {}
+    for setting in settings.split(",") if settings else ():
+        key, equals, value = setting.partition("=")
+        said.update({key: value} if equals else {"file": key})
+    return name, said
+
+
 def _skeleton(spec: str, parts: list[tuple[str, dict[str, str]]]) -> str:
-    return "+".join(name for name, _ in parts) + allocation_of(spec)
+    return "+".join(name for name, _ in parts) + _split(spec)[0]
 
 
-def _distinct(spec: str, group: list[list[tuple[str, dict[str, str]]]]) -> str:
+def _distinct(spec: str, specs: list[str]) -> str:
+    group = [_parts(other) for other in specs]
     words = []
     for place, (name, settings) in enumerate(_parts(spec)):
         differing = [
@@ -86,7 +99,14 @@ def _distinct(spec: str, group: list[list[tuple[str, dict[str, str]]]]) -> str:
             if len({parts[place][1].get(key) for parts in group}) > 1
         ]
         words.append(" ".join([name, *differing]))
-    return "+".join(words) + allocation_of(spec)
+    name, settings = _split(spec)
+    others = [_split(other)[1] for other in specs]
+    differing = [
+        f"{key}={_short(value)}"
+        for key, value in settings.items()
+        if key != "sha256" and len({of_other.get(key) for of_other in others}) > 1
+    ]
+    return " ".join(["+".join(words) + name, *differing])
 
 
 def _short(value: str) -> str:
