@@ -68,6 +68,7 @@ class JsonNumbers {
   /// long the lists of each level are, which has to be the same.
   void list(std::size_t level, std::vector<std::size_t>& shape, std::vector<double>& values) {
     if (level == 3) fail("at most three levels of lists");
+    if (level == 0) known_.clear();
     require('[');
     std::size_t count = 0;
     bool holds_lists = false;

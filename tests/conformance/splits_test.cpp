@@ -8,6 +8,7 @@
 
 #include "sim/sweep/allocate.h"
 #include "sim/sweep/head_table.h"
+#include "traces/trace.h"
 
 namespace kvsim::conformance::splits_test {
 
