@@ -39,19 +39,19 @@ std::string bytes_of(const std::filesystem::path& file) {
   return bytes.str();
 }
 
-bool has_layer(const HeadTable& table, int layer) {
-  for (int row = 0; row < table.rows; ++row) {
-    for (int head = 0; head < table.heads; ++head) {
-      if (!std::isnan(table.at(row, layer, head))) return true;
-    }
-  }
-  return false;
-}
-
-/// How many heads of a layer have a value: those before the first NaN.
+/// How many heads of a layer have numbers: the first ones, the same in every row.
 int heads_of(const HeadTable& table, int layer) {
   int count = 0;
   while (count < table.heads && !std::isnan(table.at(0, layer, count))) ++count;
+  for (int row = 0; row < table.rows; ++row) {
+    for (int head = 0; head < table.heads; ++head) {
+      if (std::isnan(table.at(row, layer, head)) == (head >= count)) continue;
+      refuse_table(table.file,
+                   fmt::format("numbers of the first {} heads of layer {} alone", count, layer),
+                   fmt::format("{} for head {}", table.at(row, layer, head), head),
+                   "write nan after the heads of a layer, in every row");
+    }
+  }
   return count;
 }
 
@@ -92,7 +92,7 @@ HeadTable fitted(const HeadTable& table, const ModelHeads& model) {
     const auto found = model.of_layer.find(layer);
     if (found == model.of_layer.end()) continue;
     const auto [kv, query] = found->second;
-    const int there = has_layer(table, layer) ? heads_of(table, layer) : 0;
+    const int there = heads_of(table, layer);
     if (there != kv && there != query) {
       refuse_table(table.file,
                    fmt::format("numbers of {} KV heads in layer {}{}", kv, layer,

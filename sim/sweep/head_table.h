@@ -29,7 +29,7 @@ struct HeadTable {
 /// than 64 MiB, or holds something else.
 HeadTable read_head_table(const std::filesystem::path& file);
 
-/// The heads of a model, by its layers that have a cache of their own.
+/// The heads of a model, by its layers that are known and have a cache of their own.
 struct ModelHeads {
   struct Heads {
     int kv = 0;
@@ -40,7 +40,8 @@ struct ModelHeads {
 };
 
 /// The table with one value per KV head of the model; of one per query head the mean over those of
-/// a KV head. Throws DataError if the table has other layers or heads than the model.
+/// a KV head. Throws DataError if the table has other layers or heads than the model, or a NaN in
+/// only some rows of a head.
 HeadTable fitted(const HeadTable& table, const ModelHeads& model);
 
 }  // namespace kvsim

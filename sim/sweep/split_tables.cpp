@@ -11,19 +11,12 @@
 namespace kvsim {
 
 ModelHeads model_heads(const Trace& trace, const std::string& sequence) {
-  const TraceHeader& header = trace.header();
-  ModelHeads model{.num_layers = header.num_layers};
-  for (int layer = 0; layer < header.num_layers; ++layer) {
-    model.of_layer[layer] = {header.shape.num_kv_heads, header.shape.num_query_heads};
-  }
+  ModelHeads model{.num_layers = trace.header().num_layers};
   const auto found = std::find_if(trace.sequences().begin(), trace.sequences().end(),
                                   [&](const SequenceInfo& each) { return each.name == sequence; });
   for (const LayerInfo& layer : found->layers) {
-    if (layer.kv_from) {
-      model.of_layer.erase(layer.index);
-    } else {
-      model.of_layer[layer.index] = {layer.shape.num_kv_heads, layer.shape.num_query_heads};
-    }
+    if (layer.kv_from) continue;
+    model.of_layer[layer.index] = {layer.shape.num_kv_heads, layer.shape.num_query_heads};
   }
   return model;
 }

@@ -9,8 +9,8 @@
 
 namespace kvsim {
 
-/// The layers of a trace's model that have a cache of their own in a sequence: those that were
-/// recorded, and others of which the file says no more than the shape of the model.
+/// The heads of a trace's model, of the layers that were recorded of a sequence and have a cache of
+/// their own.
 ModelHeads model_heads(const Trace& trace, const std::string& sequence);
 
 /// The files that the splits of some specs read, each read once.

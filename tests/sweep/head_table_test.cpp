@@ -104,6 +104,9 @@ TEST_CASE("a table has to have the layers and heads of the model", "[allocate]")
   const HeadTable grouped =
       fitted(read("q.json", "[[1, 3, 5, 7]]"), {.num_layers = 1, .of_layer = {{0, {2, 4}}}});
   CHECK(grouped.values == std::vector<double>{2, 6});
+  const HeadTable holes = read("h.json", "[[[1, 3]], [[1, null]]]");
+  CHECK_THROWS_WITH(fitted(holes, {.num_layers = 1, .of_layer = {{0, {2, 2}}}}),
+                    Catch::Contains("found nan for head 1"));
   // A layer without a cache of its own needs no numbers.
   CHECK_NOTHROW(fitted(table, {.num_layers = 2, .of_layer = {{0, {4, 4}}}}));
 }
