@@ -6,7 +6,7 @@
 
 namespace kvsim {
 
-/// CAKE equation 5: a layer's preference H^(1/tau1) V^(1/tau2).
+/// CAKE section 4.1: a layer's preference H^(1/tau1) V^(1/tau2).
 double cake_preference(const AttentionSpread& spread, double tau1, double tau2);
 
 /// Whole numbers in proportion to `preferences`, rounded as cakekv does (adjust_budgets() of

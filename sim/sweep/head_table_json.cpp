@@ -14,7 +14,7 @@
 namespace kvsim {
 namespace {
 
-constexpr int kMostIndex = 100'000;
+constexpr int kMostHeadIndex = 100'000;
 
 /// The part of JSON that a table needs: lists of lists of numbers, and an object of such lists.
 class JsonNumbers {
@@ -121,7 +121,7 @@ std::optional<std::pair<int, int>> layer_and_head(const std::string& key) {
     const char* end = digits.data() + digits.size();
     const auto result = std::from_chars(digits.data(), end, value);
     const bool is_index = result.ec == std::errc() && result.ptr == end;
-    return is_index && value >= 0 && value < kMostIndex ? std::optional(value) : std::nullopt;
+    return is_index && value >= 0 && value < kMostHeadIndex ? std::optional(value) : std::nullopt;
   };
   const std::size_t dash = key.find('-');
   if (dash == std::string::npos) return std::nullopt;
