@@ -71,7 +71,7 @@ int run_analyze(const Verb& verb, const std::vector<std::string>& arguments) {
                         "options allow")(
       "policies", po::value<std::vector<std::string>>(),
       "for analyses of replays: specs as kvsim sweep takes them")(
-      "budgets", po::value<std::vector<std::string>>(), "and budgets: 5%,0.2,256,32..128:32")(
+      "budgets", po::value<std::vector<std::string>>(), "and budgets: 5%,0.2,256,64KiB,32..128:32")(
       "output,o", po::value<std::string>(),
       "the result file (SQLite); rows with the same key are replaced");
   options.add(session_options()).add(shard_options()).add(scratch_options());

@@ -17,10 +17,11 @@ int run_sweep(const Verb& verb, const std::vector<std::string>& arguments) {
                         "defaults, oracles: every oracle, without those that other options rule "
                         "out")(
       "budgets", po::value<std::vector<std::string>>(),
-      "budgets separated by commas, or the option again: 5%,0.2,256; 5%..50%:5% for a range with "
-      "its step")("output,o", po::value<std::string>(),
-                  "the result file (SQLite); what it holds already of the same code is not "
-                  "replayed again")("force", "replay also what it holds already");
+      "budgets separated by commas, or the option again: 5%,0.2,256; 64KiB: bytes per KV head, of "
+      "which each policy keeps what fits as it stores tokens; 5%..50%:5% for a range with its "
+      "step")("output,o", po::value<std::string>(),
+              "the result file (SQLite); what it holds already of the same code is not "
+              "replayed again")("force", "replay also what it holds already");
   options.add(session_options())
       .add(measuring_options())
       .add(shard_options())

@@ -45,7 +45,7 @@ TableSchema closed_loop_schema() {
                    "NULL without one"),
        text_column("text_id", "SHA-256 of the token ids, int32"),
        text_column("model", "the name of the model, as the user gave it"),
-       result_column("budget_request", "the budget as it was asked for: tokens, or a share"),
+       result_column("budget_request", "the budget as it was asked for: tokens, a share, or bytes per KV head"),
        result_column("label", "the name that the user gave the policy; NULL without one"),
        result_column("steps", "measured steps: all tokens, or those after the prompt"),
        real_column("nll_full",

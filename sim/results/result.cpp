@@ -104,7 +104,7 @@ std::span<const Column> result_columns() {
        &Result::mode},
       {column("seed", "of the policy's random choices").key(), &Result::seed},
       {column("trace", "the trace file, as named on the command line"), &Result::trace},
-      {column("budget_request", "the budget as it was asked for: tokens, or a share"),
+      {column("budget_request", "the budget as it was asked for: tokens, a share, or bytes per KV head"),
        &Result::budget_request},
       {column("steps", "measured steps").in(kCount, neither, "steps"), &Result::steps},
       {column("attention_recall",

@@ -32,7 +32,7 @@ TableSchema task_answer_schema() {
        text_column("text_id", "SHA-256 of the token ids, int32, of context, turns and answers"),
        text_column("spans_id", "SHA-256 of the text's spans"),
        text_column("model", "the name of the model, as the user gave it"),
-       result_column("budget_request", "the budget as it was asked for: tokens, or a share"),
+       result_column("budget_request", "the budget as it was asked for: tokens, a share, or bytes per KV head"),
        result_column("label", "the name that the user gave the policy; NULL without one"),
        text_column("task", "the kind of the question, as the text says; NULL where it does not"),
        integer_column("length", "tokens of the context").in(kFromOne, neither, "tokens"),

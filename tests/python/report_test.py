@@ -193,7 +193,12 @@ def test_report_of_a_real_sweep(program, tmp_path):
     program("analyze", SAMPLE, *what, *common, cwd=tmp_path)
     drawings = list(drawings_of(tmp_path / "r.sqlite"))
     assert [name for name in drawings if name in ALL] == ALL
-    assert set(drawings) - set(ALL) == {"projected-error", "predicted-kl", "predicted-heads"}
+    assert set(drawings) - set(ALL) == {
+        "projected-error",
+        "predicted-kl",
+        "predicted-heads",
+        "loss-bytes",
+    }
     assert drawings[:2] == ["overview", "projected-error"]
     means = comparison_of(tmp_path / "r.sqlite").means
     view = kvsim.load(tmp_path / "r.sqlite").regret.query(f"oracle == '{OPTIMAL}'")

@@ -69,4 +69,29 @@ TEST_CASE("rows of a size are those of its tokens", "[sweep]") {
   }
 }
 
+TEST_CASE("a size is tokens of each layer's own vectors, which no policy may join", "[sweep]") {
+  const TemporaryFolder folder;
+  const TraceHeader header = traces_test::small_header();
+  TraceWriter writer(folder / "t.h5", header, ElementType::float16);
+  writer.begin_sequence("a", traces_test::kSmallTokens, 2, "a source", {7, 8, 9, 7, 8});
+  for (const int dim : {4, 8}) {
+    TraceHeader other = header;
+    other.shape.head_dim = dim;
+    const auto layer = traces_test::numbered_layer(other, traces_test::kSmallTokens, 0);
+    writer.write_layer(dim == 8 ? 1 : 0, layer.query, layer.key, layer.value, {});
+  }
+  writer.close();
+  const Trace trace(folder / "t.h5");
+  const SweepPlan plan = plan_sweep(request(trace, "window", {"44B"}));
+  CHECK(plan.units.front().replays[0].budget == 3);  // 4 and 3 numbers of 2 bytes
+  CHECK(plan.units.back().replays[0].budget == 2);   // 8 and 3
+  for (const char* policy : {"window@pyramid", "spatten"}) {
+    CAPTURE(policy);
+    CHECK_THROWS_WITH(plan_sweep(request(trace, policy, {"44B"})),
+                      Catch::Contains("has one budget for all layers") &&
+                          Catch::Contains("found 3 in layer 0 and 2 in layer 1"));
+    CHECK_NOTHROW(plan_sweep(request(trace, policy, {"3"})));
+  }
+}
+
 }  // namespace kvsim::bytes_budgets_test

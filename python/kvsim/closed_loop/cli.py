@@ -46,7 +46,7 @@ def parser() -> Parser:
     add("--policies", action="append", default=[], metavar="SPECS",
         help="specs separated by ';', or the option again, as for kvsim sweep")  # fmt: skip
     add("--budgets", action="append", default=[], metavar="LIST",
-        help="budgets separated by commas, as for kvsim sweep: 10%%,20%%,64")  # fmt: skip
+        help="budgets separated by commas, as for kvsim sweep: 10%%,20%%,64,64KiB")  # fmt: skip
     add("--select", action="append", metavar="SPECS",
         help="selectors as for kvsim fetch, 'topk:k=64;quest:k=64,page=16': every token is kept, "
         "and each step attends to what they choose; with or without policies")  # fmt: skip

@@ -70,7 +70,7 @@ def evaluate(
         character, end, label], ...], "name": ..., "prompt_length": characters}), a Path of a file
         of such lines (.jsonl) or of one text, or a list of these. Spans labelled `answer` are
         counted as right where each of their tokens is the most likely one.
-      policies, budgets: as for kvsim.sweep.
+      policies, budgets: as for kvsim.sweep. Bytes are of numbers as the trace has them.
       select: selectors as for kvsim.fetch, with or without policies: "quest:k=64,page=16". The
         model keeps every token, and each step attends to what they choose in the text's trace. For
         loop="imposed"; not for "magicpig", which estimates from samples.

@@ -53,7 +53,7 @@ def evicting(
 
     policy, budget, mode, eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep,
         one policy and one budget. A share is of the prompt; in stream mode, where no length is
-        known, it is refused.
+        known, it is refused. Bytes ("64KiB") are those of a KV head in the model's own precision.
     prompt_length: in prefill mode the first tokens of each sequence, which attend in full; by
         default the input of `generate`.
     names: of the sequences in their order, for policies that draw; sequence-0, ... by default.

@@ -38,7 +38,7 @@ def compare(
     """The difference of `metric` between policies `a` and `b`, a - b, with its 95% interval.
 
     One row per budget and mode that both have: `budget` (tokens, or the share as requested where
-    sequences of several lengths have it), `mode`, `difference`, `low`, `high` (of the paired
+    sequences of several lengths have it, or the bytes as requested, as "64KiB"), `mode`, `difference`, `low`, `high` (of the paired
     bootstrap; NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units`
     where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
     the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading

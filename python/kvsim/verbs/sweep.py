@@ -47,7 +47,8 @@ def sweep(
       policies: specs as the program takes them, in a list or separated by ";": "h2o:recent=0.25",
         grids "h2o:recent={0,0.5}", labels "mine=h2o:recent=8", "all", "oracles"; and classes of
         policies.
-      budgets: tokens (64), shares ("10%", 0.1), ranges ("5%..50%:5%").
+      budgets: tokens (64), shares ("10%", 0.1), bytes per KV head ("64KiB"), of which each policy
+        keeps the most tokens that fit as it stores them, ranges ("5%..50%:5%").
       mode: "stream" or "prefill".
       threads: units worked on at once; None: OMP_NUM_THREADS, else the cores that affinity and
         the quota of a container or job allow.

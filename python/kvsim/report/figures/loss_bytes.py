@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from ...results.columns import better
 from ...results.points import bytes_of
@@ -27,6 +28,7 @@ NAME, TITLE = "loss-bytes", "Loss against bytes"
 _SAME = 0.01  # relative: sizes of a token that differ by less are one
 _MORE = 10  # times what is typical: larger losses are beyond the axis
 _LESS = 0.1  # times the least loss of a policy that competes: smaller ones are below the axis
+_SHIFT = 12.0  # points between the bars of the first and the last policy, about
 _STEPS = (1, 2, 5)  # between powers of ten, where an axis spans few of them
 _SHARE_LOST = "attention lost (share of attention, 0–1)"
 
@@ -164,14 +166,19 @@ def _draw(losses: _Losses, theme: Theme, shape: Shape) -> Figure:
     axes.set_xscale("log")
     axes.set_yscale("log")
     ends = {}
-    for spec in sorted(losses.policies, key=lambda s: (not losses.styles[s].is_oracle, s)):
+    order = sorted(losses.policies, key=lambda s: (not losses.styles[s].is_oracle, s))
+    for place, spec in enumerate(order):
         rows = losses.rows.loc[spec]
         style = line_style(losses.styles[spec], theme)
         # What is 0 has no place on the axis: it is below it.
         axes.plot(rows["bytes"], rows["loss"].clip(lower=low / 2), **style, zorder=2.5)
         bars = rows[["loss_low", "loss_high"]].clip(lower=low / 2).to_numpy().T
         x = np.stack([rows["bytes"], rows["bytes"]])
-        axes.plot(x, bars, color=style["color"], lw=0.8, alpha=0.55, zorder=2.2)
+        # Aside, so that those of policies with equal bytes are all seen.
+        shift = _SHIFT * (place - (len(order) - 1) / 2) / len(order)
+        aside = ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans)
+        for line in axes.plot(x, bars, color=style["color"], lw=0.8, alpha=0.55, zorder=2.2):
+            line.set_transform(axes.transData + aside)
         last = np.clip(rows["loss"].iloc[-1], low, high)
         ends[spec] = (min(rows["bytes"].iloc[-1], 1.06 * sizes.max()), float(last))
     axes.set_xlim(sizes.min() / 1.06, 1.06 * sizes.max())
