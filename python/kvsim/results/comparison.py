@@ -38,11 +38,12 @@ def compare(
     """The difference of `metric` between policies `a` and `b`, a - b, with its 95% interval.
 
     One row per budget and mode that both have: `budget` (tokens, or the share as requested where
-    sequences of several lengths have it, or the bytes as requested, as "64KiB"), `mode`, `difference`, `low`, `high` (of the paired
-    bootstrap; NaN where there is one sample), `samples`, and `sampled`: `sequences`, or `units`
-    where there are fewer than five sequences. Where low <= 0 <= high, the data do not distinguish
-    the two; nor do fewer than five samples, whatever their interval. If `b` is a list, a leading
-    column `b` holds the canonical spec of the row.
+    sequences of several lengths have it, or the size as requested, "64KiB", where both were asked
+    for by it), `mode`, `difference`, `low`, `high` (of the paired bootstrap; NaN where there is one
+    sample), `samples`, and `sampled`: `sequences`, or `units` where there are fewer than five
+    sequences. Where low <= 0 <= high, the data do not distinguish the two; nor do fewer than five
+    samples, whatever their interval. If `b` is a list, a leading column `b` holds the canonical
+    spec of the row.
 
     With `mode_b` the rows of `b` are of that mode and those of `a` of `mode`, and a column `mode_b`
     follows `mode`: `compare(results, "optimal", "optimal", mode="stream", mode_b="stream:page=16")`

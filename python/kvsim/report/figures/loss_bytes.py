@@ -225,6 +225,7 @@ def _explore(losses: _Losses, comparison: Comparison) -> dict:
         data.append(explore.line_of(comparison, losses.styles[spec], (at, "bytes"), "loss", rows))
     low, high = losses.ends
     across = {"title": {"text": "cache (bytes per KV head)"}, "type": "log"}
-    along = {"title": {"text": losses.label}, "type": "log", "range": list(np.log10([low, high]))}
+    ends = np.log10([low, high]).tolist()
+    along = {"title": {"text": losses.label}, "type": "log", "range": ends}
     layout = {"xaxis": across, "yaxis": along, "height": max(460, 21 * len(data) + 90)}
     return {"data": data, "layout": layout}

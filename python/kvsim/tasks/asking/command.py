@@ -36,7 +36,7 @@ def add_verb(verbs: Any) -> None:
         help="specs separated by ';', or the option again, as for kvsim sweep, without "
         "oracles")  # fmt: skip
     add("--budgets", action="append", default=[], metavar="LIST", required=True,
-        help="budgets separated by commas; a share is of what is compressed; 64KiB: per KV head")  # fmt: skip
+        help="budgets separated by commas; a share is of what is compressed; or 64KiB")  # fmt: skip
     add("--question", choices=("unseen", "after", "before", "turns"), default="unseen",
         help="unseen: the context is compressed, then asked; after, before: the first question is "
         "compressed with the context that precedes or follows it; turns: as unseen, and the "
