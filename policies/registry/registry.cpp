@@ -49,6 +49,7 @@ namespace kvsim {
 #define KVSIM_COMBINATORS(COMBINATOR) \
   COMBINATOR(protect)                 \
   COMBINATOR(quant)                   \
+  COMBINATOR(kivi)                    \
   COMBINATOR(rest)                    \
   COMBINATOR(shared)
 

@@ -94,6 +94,7 @@ nb::dict flags_of(const Spec& spec, int budget) {
   flags["needs"] = nb::cast(names_of(spec.needs()));
   flags["slot_positions"] = rules.slot_positions;
   flags["is_quantised"] = rules.stored.has_value();
+  flags["has_store"] = rules.store != nullptr;
   flags["has_rest"] = rules.rest;
   flags["prompt_only"] = rules.prompt_only;
   flags["follows_schedule"] = spec.policy().follows_schedule;

@@ -19,6 +19,7 @@ MIXED = [
     "spatten",
     "subgen",
     "tova+quant:bits=4",
+    "h2o+kivi:bits=2,group=2,residual=4",
     "h2o+rest",
     WrittenH2O.name,
 ]

@@ -178,8 +178,9 @@ def test_flags_are_those_of_the_rules():
     assert found["spatten"]["scope"] == "model" and found["tova"]["scope"] == "head"
     assert {name for name, spec in found.items() if spec["prompt_only"]} == {"expected-attention"}
     assert found["window"]["is_bounded"] and not found["full"]["is_bounded"]
-    one = specs("tova:scope=layer;tova:score=full;sink:positions=slot;window+quant;lru+rest")
-    assert [spec["scope"] for spec in one.values()] == ["layer", *["head"] * 4]
+    combined = "window+quant;lru+rest;lru+kivi"
+    one = specs("tova:scope=layer;tova:score=full;sink:positions=slot;" + combined)
+    assert [spec["scope"] for spec in one.values()] == ["layer", *["head"] * 5]
 
     def are(flag):
         return [index for index, spec in enumerate(one.values()) if spec[flag]]
@@ -189,6 +190,7 @@ def test_flags_are_those_of_the_rules():
     assert are("slot_positions") == are("needs_rotation") == [2]
     assert are("is_quantised") == [3]
     assert are("has_rest") == [4]
+    assert are("has_store") == [5]
 
 
 def test_only_what_a_list_stands_for_may_be_left_out():

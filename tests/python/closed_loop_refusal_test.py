@@ -21,6 +21,7 @@ def evaluate(model, texts, policies="window;tova"):
     [
         ("subgen", "subgen.*: an estimator keeps no set of tokens.*use loop=adaptive"),
         ("window;h2o+quant", "h2o.*quant.*numbers of .quant; use loop=adaptive"),
+        ("h2o+kivi", "h2o.*kivi.*not how their numbers are stored; use loop=adaptive"),
         ("h2o+rest", "h2o.*rest.*the entry of .rest; use loop=adaptive"),
         ("sink:positions=slot", "positions=slot rotates keys anew.*use loop=adaptive"),
     ],

@@ -18,6 +18,8 @@ def refused_by_imposed(flags: dict[str, object]) -> str | None:
         return "an estimator keeps no set of tokens that could be imposed"
     if flags["is_quantised"]:
         return "what is imposed are tokens that stay or leave, not the numbers of +quant"
+    if flags["has_store"]:
+        return "what is imposed are tokens that stay or leave, not how their numbers are stored"
     if flags["has_rest"]:
         return "what is imposed are tokens that stay or leave, not the entry of +rest"
     if flags["slot_positions"]:
