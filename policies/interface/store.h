@@ -47,6 +47,7 @@ struct StoredStep {
   std::span<const std::int32_t> held;      ///< what the cache keeps of them, ascending
   bool is_whole = false;  ///< a step of a prompt that attends in full, before its last: nothing may
                           ///< be altered yet
+  std::span<const std::span<const float>> queries = {};  ///< of each query head, [head_dim] each
 };
 
 /// The keys and values of one KV head's cache, where they are kept otherwise than as recorded. One

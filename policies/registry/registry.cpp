@@ -50,8 +50,11 @@ namespace kvsim {
   COMBINATOR(protect)                 \
   COMBINATOR(quant)                   \
   COMBINATOR(kivi)                    \
+  COMBINATOR(kvquant)                 \
+  COMBINATOR(mikv)                    \
   COMBINATOR(rest)                    \
-  COMBINATOR(shared)
+  COMBINATOR(shared)                  \
+  COMBINATOR(turboquant)
 
 #define KVSIM_DECLARE_POLICY(name, place) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();

@@ -55,7 +55,9 @@ void StoredCache::add_attention(std::span<const float> weights, double weight_su
 }
 
 void StoredCache::settle(std::span<const std::int32_t> held, bool is_whole) {
-  store_->settle({step_, held_, attention_, held, is_whole});
+  std::vector<std::span<const float>> queries;
+  for (const Matrix& query : unit_.query) queries.push_back(row_of(query, step_));
+  store_->settle({step_, held_, attention_, held, is_whole, queries});
   if (keeps_evicted_) {
     std::vector<std::int32_t> left;
     std::set_difference(held_.begin(), held_.end(), held.begin(), held.end(),

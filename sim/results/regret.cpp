@@ -39,6 +39,7 @@ bool is_bound_for(const Spec& bound, const Result& row) {
   const Spec policy(row.policy);
   const Rules rules = policy.rules({.budget = static_cast<int>(row.budget)});
   if (!have_same_split(bound, policy, rules) || !rules.bounded || rules.selects) return false;
+  if (rules.keeps_evicted()) return false;  // steps attend to more than the budget
   return bound.rules({}).selects || !has_interval(row.mode) || policy.is_oracle() ||
          !may_fall_below_budget(rules);
 }

@@ -270,7 +270,9 @@ std::vector<CacheUsage> RunningCaches::usage(int layer) const {
     CacheUsage& usage = usages[head];
     if (run > 0) {
       const Place& place = places_[index][head];
-      usage = replays_[place.replay]->usage(place.layer, run);
+      // One replay decides for all heads of the layer, or for one; their stores may differ.
+      const bool is_shared = places_[index].front().replay == places_[index].back().replay;
+      usage = replays_[place.replay]->usage(place.layer, is_shared ? head : 0, run);
     }
     // Tokens whose steps wait are held.
     std::replace(usage.evicted_after.begin(), usage.evicted_after.end(), run, tokens);

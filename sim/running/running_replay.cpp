@@ -47,11 +47,11 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     outputs_ = nullptr;
   }
 
-  CacheUsage usage(std::size_t layer, int num_tokens) const override {
+  CacheUsage usage(std::size_t layer, std::size_t index, int num_tokens) const override {
     const Cache& cache = steps_.cache(layer);
     ReplayedUnit& unit = layers_[layer].front().unit->replayed();
     const std::size_t peak = steps_.peak_tokens(layer);
-    const auto stored = layers_[layer].front().attention->peak_bytes();
+    const auto stored = layers_[layer][index].attention->peak_bytes();
     CacheUsage usage{cache.evicted_after(), peak,
                      stored.value_or(peak * unit.bytes_per_token(steps_.rules())),
                      cache.num_ties()};
@@ -190,7 +190,9 @@ class RunningEstimator final : public RunningReplay {
     }
   }
 
-  CacheUsage usage(std::size_t, int num_tokens) const override { return steps_.usage(num_tokens); }
+  CacheUsage usage(std::size_t, std::size_t, int num_tokens) const override {
+    return steps_.usage(num_tokens);
+  }
 
  private:
   RunningUnit& unit_;

@@ -33,8 +33,8 @@ class RunningReplay {
   /// of its units unless `outputs` is null.
   virtual void run(std::size_t layer, int step, const OutputRows* outputs) = 0;
 
-  /// The use of a layer's caches after `num_tokens` steps, each of the units alike.
-  virtual CacheUsage usage(std::size_t layer, int num_tokens) const = 0;
+  /// The use of the cache of one of a layer's units after `num_tokens` steps.
+  virtual CacheUsage usage(std::size_t layer, std::size_t index, int num_tokens) const = 0;
 };
 
 /// One configuration on `units`, which it decides for together, ordered by layer. `kinds` are those

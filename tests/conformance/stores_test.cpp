@@ -80,7 +80,7 @@ TEST_CASE("stores restore the keys and values that the authors' programs restore
       ++num_cases;
     }
   }
-  CHECK(num_cases >= 3);
+  CHECK(num_cases >= 6);
 }
 
 }  // namespace kvsim::conformance::stores_test

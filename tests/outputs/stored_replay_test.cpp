@@ -99,7 +99,9 @@ Stored replay_stored(const Unit& unit, const StoreKind& kind, StoreContext conte
                           std::back_inserter(evicted));
     }
     const bool is_whole = t + 1 < prompt;
-    store->settle({t, attended, attention, held, is_whole});
+    std::vector<std::span<const float>> queries;
+    for (const Matrix& query : unit.query) queries.push_back(row(query));
+    store->settle({t, attended, attention, held, is_whole, queries});
     if (!is_whole) result.bytes = std::max(result.bytes, store->bytes());
   }
   return result;
@@ -138,8 +140,11 @@ TEST_CASE("a step attends to its own token as recorded and to the others as they
     check(half, "h2o+" + combinator.name, 17, mode);
   }
   CHECK(num_stores >= 1);
-  for (const char* spec : {"h2o+kivi:bits=1,group=2,residual=4", "full+kivi:group=1,residual=5",
-                           "window+kivi:bits=3,group=4,residual=8"}) {
+  for (const char* spec :
+       {"h2o+kivi:bits=1,group=2,residual=4", "full+kivi:group=1,residual=5",
+        "window+kivi:bits=3,group=4,residual=8", "h2o+mikv:high=16,balancer=no",
+        "tova+mikv:high=4,group=3", "h2o+kvquant:bits=2,outliers=0.1,calibration=9",
+        "window+turboquant:residual=no"}) {
     check(unit, spec, 17, mode);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,9 @@ class StoredText {
     const std::vector<std::int32_t> attended = held;
     for (const std::int32_t token : evicted) std::erase(held, token);
     const std::vector<float> attention(attended.size(), 1.F / static_cast<float>(attended.size()));
-    store->settle({t, attended, attention, held, is_whole});
+    const std::vector<float> shown = query ? query(t) : std::vector<float>();
+    const std::vector<std::span<const float>> queries(query ? 1 : 0, shown);
+    store->settle({t, attended, attention, held, is_whole, queries});
   }
 
   void steps(int count, bool is_whole = false) {
@@ -43,6 +46,7 @@ class StoredText {
   std::unique_ptr<Store> store;
   std::vector<std::vector<float>> keys, values;  // as recorded
   std::vector<std::int32_t> held;
+  std::function<std::vector<float>(int step)> query;  // of the only query head; empty: not shown
 
  private:
   static bool same(std::span<const float> stored, const std::vector<std::vector<float>>& recorded,

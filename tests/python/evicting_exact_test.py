@@ -31,7 +31,8 @@ RUNNING = [flags for flags in BUILT_IN if refused(flags) is None]
 MORE = [
     "h2o:recent=0", "h2o:recent=3,score=mean", "tova:scope=layer", "window+protect:first=2",
     "h2o+protect:first=10%,last=10%", "tova+quant:bits=4", "h2o:positions=slot",
-    "h2o+kivi:bits=2,group=2,residual=4",
+    "h2o+kivi:bits=2,group=2,residual=4", "h2o+mikv:low=1", "tova+kvquant:calibration=9",
+    "window+turboquant",
     "sink:positions=slot", "scissorhands:history=20,recent=4", "subgen:t=2+protect:last=4",
     "h2o@pyramid", "window+rest", "h2o+protect:first=2+rest@pyramid", "tova:scope=layer+rest",
 ]  # fmt: skip

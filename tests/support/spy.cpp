@@ -50,9 +50,11 @@ class Spy final : public Policy {
 
   void check_attention(const Step& step) const {
     if (step.attention.size() != step.tokens.size()) complain(step, "attention of wrong size");
-    // The entry for evicted tokens and a learned sink take a share that no token has.
+    // The entry for evicted tokens, those that a store keeps and a learned sink take a share that
+    // no resident token has.
     const double missing = 1 - sum(step.attention);
-    if (missing < -1e-5 || (missing > 1e-5 && !rules_.rest && !current->has_sink)) {
+    const bool is_shared = rules_.rest || rules_.keeps_evicted() || current->has_sink;
+    if (missing < -1e-5 || (missing > 1e-5 && !is_shared)) {
       complain(step, "attention does not sum to 1");
     }
     for (const float p : step.attention) {
