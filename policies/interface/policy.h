@@ -131,6 +131,9 @@ struct Rules {
 
   /// Whether steps attend to tokens that the policy has evicted, too.
   bool keeps_evicted() const { return store && store->keeps_evicted(); }
+
+  /// Whether evicted tokens are joined with others, so that layers that hide tokens are refused.
+  bool joins_tokens() const { return rest || (store && store->joins_tokens()); }
 };
 
 /// Decides which tokens a KV cache keeps. One object follows one replay, of one unit or of all

@@ -34,8 +34,9 @@ struct VectorShape {
 /// What a store knows of the KV head whose cache it is.
 struct StoreContext {
   VectorShape shape;
-  std::uint64_t seed = 0;                 ///< from the user's seed and the unit's coordinates
-  float scale = 1;                        ///< logit = scale * <query, key>
+  std::uint64_t seed = 0;                   ///< from the user's seed and the unit's coordinates
+  float scale = 1;                          ///< logit = scale * <query, key>
+  std::optional<float> logit_softcap = {};  ///< logit becomes cap * tanh(logit / cap)
   std::optional<Rotation> rotation = {};  ///< if the trace has it; Rules::sees_rotation asks for it
 };
 
@@ -102,6 +103,10 @@ class StoreKind {
   /// Whether steps also attend to tokens that the policy has evicted, which the store keeps in
   /// another form. They are then no longer candidates and never return.
   virtual bool keeps_evicted() const { return false; }
+
+  /// Whether evicted tokens pass something on to tokens that stay: layers that hide tokens from
+  /// later steps, by a sliding window, chunks or a selection, are then refused.
+  virtual bool joins_tokens() const { return false; }
 };
 
 }  // namespace kvsim

@@ -47,6 +47,7 @@ namespace kvsim {
   POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \
+  COMBINATOR(merge)                   \
   COMBINATOR(protect)                 \
   COMBINATOR(quant)                   \
   COMBINATOR(kivi)                    \

@@ -1,7 +1,12 @@
 #include "sim/outputs/stored_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <string>
+
+#include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {
@@ -11,13 +16,30 @@ std::span<const float> row_of(const Matrix& matrix, int row) {
 }
 
 StoreContext context_of(const Unit& unit, std::uint64_t seed) {
-  StoreContext context{.shape = shape_of(unit), .seed = seed, .scale = unit.scale};
+  StoreContext context{.shape = shape_of(unit),
+                       .seed = seed,
+                       .scale = unit.scale,
+                       .logit_softcap = unit.logit_softcap};
   if (unit.rope) {
     context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
                                 .interleaved = unit.rope->style == "interleaved",
                                 .attention_factor = unit.rope->attention_factor};
   }
   return context;
+}
+
+// What was merged could not leave when its token is hidden.
+void require_visible(const Unit& unit) {
+  std::string found;
+  if (unit.sliding_window)
+    found = fmt::format("a sliding window of {} tokens", *unit.sliding_window);
+  if (unit.attention_chunk) found = fmt::format("chunks of {} tokens", *unit.attention_chunk);
+  if (unit.selected) found = "one that selects";
+  if (found.empty()) return;
+  throw UsageError(
+      fmt::format("sequence '{}', layer {}: expected a layer that sees all tokens, since evicted "
+                  "ones are merged into others, found {}; leave +merge out",
+                  unit.name.sequence, unit.name.layer, found));
 }
 
 }  // namespace
@@ -33,7 +55,9 @@ StoredCache::StoredCache(const Unit& unit, const Rules& rules, int first_stored,
     : unit_(unit),
       keeps_evicted_(rules.keeps_evicted()),
       first_stored_(first_stored),
-      store_(rules.store->make(context_of(unit, seed))) {}
+      store_(rules.store->make(context_of(unit, seed))) {
+  if (rules.store->joins_tokens()) require_visible(unit);
+}
 
 void StoredCache::begin(int step, std::span<const std::int32_t> held) {
   if (step == step_) return;

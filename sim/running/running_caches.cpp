@@ -58,7 +58,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   const Spec& policy = configuration_.policy;
   const Rules rules = rules_of(policy, configuration_.budget);
   check_shape(rules);
-  has_rest_ = rules.rest;
+  if (rules.joins_tokens()) joining_ = rules.rest ? "+rest" : "+merge";
   selected_.resize(shape_.layers.size());
   is_plain_ = !policy.is_estimator() && rules.is_exact();
   rotates_to_slots_ = rules.slot_positions;

@@ -115,7 +115,7 @@ class RunningCaches {
   bool is_plain_ = true;
   bool rotates_to_slots_ = false;
   bool shares_caches_ = false;
-  bool has_rest_ = false;
+  std::string joining_ = {};  // the combinator that joins evicted tokens with others; empty: none
   bool waits_for_readers_ = false;  // before a step is run, since it sees their attention
   Scope scope_ = Scope::head;
   std::vector<TokenKind> kinds_;

@@ -22,11 +22,11 @@ void RunningCaches::check_selects(const ModelLayer& layer, const LayerRows& rows
     throw UsageError(fmt::format("layer {}: expected what {} steps select, found that of {}",
                                  layer.index, rows.count, rows.selected->num_steps()));
   }
-  if (has_rest_) {
-    throw UsageError(
-        fmt::format("{}: layer {} selects the tokens of each step, and evicted ones have one entry "
-                    "together; leave +rest out",
-                    configuration_.policy.text(), layer.index));
+  if (!joining_.empty()) {
+    throw UsageError(fmt::format(
+        "{}: layer {} selects the tokens of each step, and evicted ones are joined with "
+        "others; leave {} out",
+        configuration_.policy.text(), layer.index, joining_));
   }
   if (!layer.readers.empty()) {
     throw UsageError(fmt::format(

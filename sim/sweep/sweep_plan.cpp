@@ -51,21 +51,21 @@ void check_rotation(const Spec& policy, const Trace& trace, const SelectedUnit& 
 
 void check_window(const Spec& policy, const Trace& trace, const SelectedUnit& unit,
                   const Rules& rules) {
-  if (!rules.rest) return;
+  if (!rules.joins_tokens()) return;
+  const char* const joining = rules.rest ? "+rest" : "+merge";
   if (unit.most_selected > 0) {
     throw DataError(fmt::format(
         "{}: sequence '{}', layer {}: expected a layer that sees all tokens for {}, since evicted "
-        "ones have one entry together, found one that selects; leave +rest out, or select other "
-        "layers",
-        trace.file().string(), unit.name.sequence, unit.name.layer, policy.text()));
+        "ones are joined with others, found one that selects; leave {} out, or select other layers",
+        trace.file().string(), unit.name.sequence, unit.name.layer, policy.text(), joining));
   }
   if (!unit.sliding_window && !unit.attention_chunk) return;
   throw DataError(fmt::format(
       "{}: sequence '{}', layer {}: expected no {} for {}, since it would hide evicted tokens one "
-      "after the other, found one of {} tokens; leave +rest out, or select other layers",
+      "after the other, found one of {} tokens; leave {} out, or select other layers",
       trace.file().string(), unit.name.sequence, unit.name.layer,
       unit.sliding_window ? "sliding window" : "attention_chunk", policy.text(),
-      unit.sliding_window ? *unit.sliding_window : *unit.attention_chunk));
+      unit.sliding_window ? *unit.sliding_window : *unit.attention_chunk, joining));
 }
 
 // Rules may depend on the budget.

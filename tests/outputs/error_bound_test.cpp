@@ -46,7 +46,7 @@ void check_errors(const Unit& unit, Mode mode) {
   const ReferenceUnit reference(unit);
   for (const Variant& variant : all_variants()) {
     const bool hides = unit.sliding_window || unit.attention_chunk;
-    if (variant.spec.rules({}).rest && hides) continue;  // refused
+    if (variant.spec.rules({}).joins_tokens() && hides) continue;  // refused
     const ReplayOptions options =
         options_for(variant.spec, {.protocol = {.mode = mode}, .trajectories = true});
     const int first = options.protocol.mode == Mode::stream ? 0 : unit.prompt_length;

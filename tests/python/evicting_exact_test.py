@@ -34,6 +34,7 @@ MORE = [
     "h2o+kivi:bits=2,group=2,residual=4", "h2o+mikv:low=1", "tova+kvquant:calibration=9",
     "window+turboquant",
     "sink:positions=slot", "scissorhands:history=20,recent=4", "subgen:t=2+protect:last=4",
+    "h2o+merge", "tova+merge:into=nearest", "h2o+merge:into=attention,queries=4",
     "h2o@pyramid", "window+rest", "h2o+protect:first=2+rest@pyramid", "tova:scope=layer+rest",
 ]  # fmt: skip
 
