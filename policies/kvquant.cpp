@@ -17,7 +17,7 @@
 #include "policies/parts/mean_rotation.h"
 #include "policies/parts/min_max_codes.h"
 #include "policies/parts/nonuniform_levels.h"
-#include "policies/parts/store_combinator.h"
+#include "policies/interface/store_combinator.h"
 
 namespace kvsim {
 namespace {

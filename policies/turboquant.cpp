@@ -14,7 +14,7 @@
 #include "policies/interface/policy_info.h"
 #include "policies/parts/half.h"
 #include "policies/parts/min_max_codes.h"
-#include "policies/parts/store_combinator.h"
+#include "policies/interface/store_combinator.h"
 #include "policies/parts/unit_vector_levels.h"
 #include "sim/base/random_bits.h"
 
