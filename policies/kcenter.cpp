@@ -135,6 +135,7 @@ PolicyInfo kcenter_policy() {
           "from a kept one as the best choice allows. In a stream, where tokens leave "
           "one by one, that does not hold",
       .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+      .needs_budget = true,
       .scoring_cost = [](const Params&, const UnitSizes& unit,
                          std::int64_t held) { return unit.attended(held) * (20 + held * 17 / 20); },
       .make = make_policy<KCenter>};

@@ -2,6 +2,7 @@
 // Compression", EMNLP 2024, section 3): keys with a small norm attract much attention, so the
 // tokens with the largest key norms are evicted.
 
+#include <cmath>
 #include <numeric>
 
 #include "policies/interface/policy_info.h"
@@ -19,6 +20,8 @@ class KeyNorm final : public Policy {
     const std::span<const float> key = step.keys[scores.size() - 1];
     scores.back() = -std::inner_product(key.begin(), key.end(), key.begin(), 0.0);
   }
+
+  double published(double score) const override { return -std::sqrt(-score); }
 };
 
 }  // namespace

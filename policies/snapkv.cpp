@@ -37,6 +37,11 @@ class SnapKV final : public Policy {
     if (step.overflow > 0) pool_votes(step, scores);
   }
 
+  /// The mean over the window, and of neighbours.
+  double published(double score) const override {
+    return score / (window_ * (max_ ? 1.0 : static_cast<double>(kernel_)));
+  }
+
  private:
   // A window longer than the budget leaves nothing to choose.
   void pool_votes(const Step& step, std::span<double> scores) const {

@@ -123,6 +123,8 @@ struct Rules {
                                                 ///< recorded
   bool rest = false;  ///< steps attend to one more entry, which stands for all evicted tokens
   std::optional<ScoreRule> score = {};  ///< update() computes exactly this
+  std::optional<ScoreRule> wrapped_score = {};  ///< the rule of a policy whose scores a combinator
+                                                ///< changes (CombinatorInfo::wrap)
   Remembered remembered = {};           ///< for a sweep's estimate of memory
 
   /// Whether steps attend to the recorded keys and values with the recorded logits, so that Lemma
@@ -157,6 +159,10 @@ class Policy {
   /// score written at the previous step, 0 for the token that has just arrived. Scores must not be
   /// NaN. The default applies Rules::score, which must then be set.
   virtual void update(const Step& step, std::span<double> scores);
+
+  /// The score as its paper or program has it, where update() writes another number of the same
+  /// order. What adds to scores, or compares them with a number, takes this one.
+  virtual double published(double score) const { return score; }
 };
 
 }  // namespace kvsim

@@ -80,6 +80,9 @@ struct PolicyInfo {
   std::vector<Preset> presets = {};
   bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
 
+  /// It scores only what exceeds a budget: without one it cannot be asked (+threshold).
+  bool needs_budget = false;
+
   /// Whether its caches nest: at every step the tokens kept at one budget are a subset of those
   /// kept at any larger budget, without exception for rounding. Mattson, Gecsei, Slutz and Traiger,
   /// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970, call this

@@ -43,7 +43,9 @@ namespace kvsim {
   POLICY(vatp, 22)               \
   POLICY(expected_attention, 23) \
   POLICY(lookback, 20)           \
-  POLICY(obcache, 30)            \
+  POLICY(obcache, 26)            \
+  POLICY(r_kv, 24)               \
+  POLICY(triattention, 25)       \
   POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \
@@ -55,7 +57,10 @@ namespace kvsim {
   COMBINATOR(mikv)                    \
   COMBINATOR(rest)                    \
   COMBINATOR(shared)                  \
-  COMBINATOR(turboquant)
+  COMBINATOR(turboquant)              \
+  COMBINATOR(critical)                \
+  COMBINATOR(chunk)                   \
+  COMBINATOR(threshold)
 
 #define KVSIM_DECLARE_POLICY(name, place) PolicyInfo name##_policy();
 #define KVSIM_DECLARE_COMBINATOR(name) CombinatorInfo name##_combinator();

@@ -1,5 +1,6 @@
 #include "python/engine/model_shape.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +11,22 @@ namespace {
 std::optional<int> tokens_of(const nb::dict& given, const char* name) {
   if (!given.contains(name) || given[name].is_none()) return {};
   return take<int>(given, name);
+}
+
+using Projection = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// The layer keeps the array alive.
+void add_projection(const nb::handle& given, ModelLayer& layer) {
+  const int rows = layer.shape.num_query_heads * layer.shape.value_dim;
+  Projection array;
+  require(nb::try_cast(given, array) && static_cast<int>(array.shape(0)) == rows,
+          fmt::format("output_projection of layer {}: expected float32 [{}, hidden]", layer.index,
+                      rows));
+  layer.hidden = static_cast<int>(array.shape(1));
+  layer.output_projection = {array.data(), [array](const float*) mutable {
+                               const nb::gil_scoped_acquire acquired;
+                               array = {};
+                             }};
 }
 
 ModelLayer layer_of(const nb::dict& given) {
@@ -41,6 +58,9 @@ ModelLayer layer_of(const nb::dict& given) {
         added.num_query_heads > 0 && added.num_query_heads % shape.num_kv_heads == 0 &&
             added.sink_logit.empty() == layer.sink_logit.empty(),
         fmt::format("shape: layer {} cannot read the cache of layer {}", added.index, layer.index));
+  }
+  if (given.contains("output_projection") && !given["output_projection"].is_none()) {
+    add_projection(given["output_projection"], layer);
   }
   if (given.contains("rope")) layer.shape.rope = rope_of(given["rope"]);
   return layer;

@@ -31,7 +31,8 @@ bool may_fall_below_budget(const Rules& rules) {
 bool have_same_split(const Spec& bound, const Spec& policy, const Rules& rules) {
   if (bound.allocation_spec().text() != policy.allocation_spec().text()) return false;
   if (!follows_policy(policy.allocation())) return true;
-  const bool votes = rules.score && rules.score->kind == ScoreRule::Kind::votes;
+  const std::optional<ScoreRule>& rule = rules.score ? rules.score : rules.wrapped_score;
+  const bool votes = rule && rule->kind == ScoreRule::Kind::votes;
   return rules.protect_newest == 0 && !votes;
 }
 

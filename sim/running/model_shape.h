@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ModelLayer {
   std::optional<int> attention_chunk;
   std::vector<float> sink_logit;  ///< one per query head, or empty
   std::vector<ReadingLayer> readers = {};
+  /// W_O, [query heads * value_dim, hidden] row by row, for policies that need it; null: not known.
+  std::shared_ptr<const float> output_projection = {};
+  int hidden = 0;  ///< its columns
 };
 
 /// The attention of a model.

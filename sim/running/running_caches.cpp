@@ -95,12 +95,23 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
 }
 
 void RunningCaches::check_shape(const Rules& rules) const {
+  const bool needs_projection = configuration_.policy.needs().output_projection;
   for (const ModelLayer& layer : shape_.layers) {
     if (rules.rest && (layer.sliding_window || layer.attention_chunk)) {
       throw UsageError(
           fmt::format("{}: layer {} has {}, which evicted tokens would leave; leave +rest out",
                       configuration_.policy.text(), layer.index,
                       layer.sliding_window ? "a sliding window" : "chunks of attention"));
+    }
+    if (needs_projection && layer.output_projection == nullptr) {
+      throw UsageError(
+          fmt::format("{} needs the output projection W_O, which was not found in layer {}",
+                      configuration_.policy.text(), layer.index));
+    }
+    if (needs_projection && !layer.readers.empty()) {
+      throw UsageError(fmt::format(
+          "{} needs layers whose caches no other one reads; layer {} reads that of layer {}",
+          configuration_.policy.text(), layer.readers.front().index, layer.index));
     }
     if (!layer.shape.rope && (rules.slot_positions || rules.sees_rotation)) {
       throw UsageError(fmt::format(

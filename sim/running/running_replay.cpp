@@ -95,6 +95,7 @@ class RunningPolicy final : public RunningReplay, private StepSource {
     std::vector<Context> contexts;
     for (const Member& member : layer) {
       contexts.push_back(context_of(configuration, member.unit->unit(), options, contexts.size()));
+      contexts.back().output_projection = member.unit->output_projection();
     }
     return contexts;
   }

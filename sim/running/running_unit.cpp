@@ -99,9 +99,24 @@ void append_rows(Matrix& matrix, int num_rows, const float* rows, int count) {
 
 RunningUnit::RunningUnit(UnitName name, const ModelShape& model, const ModelLayer& layer,
                          int prompt_length)
-    : group_ends_(group_ends(layer)),
+    : projection_(layer.output_projection),
+      projection_size_(static_cast<std::size_t>(layer.shape.value_dim) *
+                       static_cast<std::size_t>(layer.hidden)),
+      group_ends_(group_ends(layer)),
       unit_(empty_unit(std::move(name), model, layer, prompt_length)),
       replayed_(unit_, growing_backend(), {}) {}
+
+std::vector<std::span<const float>> RunningUnit::output_projection() const {
+  std::vector<std::span<const float>> heads;
+  if (projection_ == nullptr) return heads;
+  const std::size_t size = group_ends_.front();
+  const float* own =
+      projection_.get() + static_cast<std::size_t>(unit_.name.kv_head) * size * projection_size_;
+  for (std::size_t i = 0; i < size; ++i, own += projection_size_) {
+    heads.emplace_back(own, projection_size_);
+  }
+  return heads;
+}
 
 void RunningUnit::append_group(std::size_t group, int first_row, const LayerRows& rows) {
   const std::size_t begin = group == 0 ? 0 : group_ends_[group - 1];

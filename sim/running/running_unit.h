@@ -44,12 +44,18 @@ class RunningUnit {
   void compute(int first_step, int num_steps) { replayed_.compute(first_step, num_steps); }
 
   const Unit& unit() const { return unit_; }
+
+  /// W_O of each query head, [value_dim, hidden] row by row; empty: not known.
+  std::vector<std::span<const float>> output_projection() const;
+
   ReplayedUnit& replayed() { return replayed_; }
 
  private:
   void append_group(std::size_t group, int first_row, const LayerRows& rows);
 
   int num_tokens_ = 0;
+  std::shared_ptr<const float> projection_;  // of all query heads of the layer; null: not known
+  std::size_t projection_size_ = 0;          // floats of a query head
   std::vector<std::size_t> group_ends_;  // in the unit's query heads: of the layer, of each reader
   Unit unit_;                            // its matrices have rows to spare
   ReplayedUnit replayed_;

@@ -182,10 +182,11 @@ PolicyWindow window_of(const Spec& policy, int budget) {
   const int other = budget < 1'000'000'000 ? budget + 1000 : budget - 1000;
   const bool is_share = policy.rules({.budget = other}).protect_newest != rules.protect_newest;
   if (!is_share) window.protects = rules.protect_newest;
-  if (rules.score && rules.score->kind == ScoreRule::Kind::votes) {
-    window.voting_steps = rules.score->length;
-    window.kernel = static_cast<std::size_t>(rules.score->part);
-    window.pools_maximum = !rules.score->adds;
+  const std::optional<ScoreRule>& rule = rules.score ? rules.score : rules.wrapped_score;
+  if (rule && rule->kind == ScoreRule::Kind::votes) {
+    window.voting_steps = rule->length;
+    window.kernel = static_cast<std::size_t>(rule->part);
+    window.pools_maximum = !rule->adds;
   }
   return window;
 }

@@ -36,6 +36,8 @@ MORE = [
     "sink:positions=slot", "scissorhands:history=20,recent=4", "subgen:t=2+protect:last=4",
     "h2o+merge", "tova+merge:into=nearest", "h2o+merge:into=attention,queries=4",
     "h2o@pyramid", "window+rest", "h2o+protect:first=2+rest@pyramid", "tova:scope=layer+rest",
+    "knorm+critical", "h2o:recent=2+critical+shared", "snapkv:window=4+critical@pyramid",
+    "tova+chunk:length=4", "h2o+protect:first=2+chunk+shared", "knorm+threshold:below=-0.3",
 ]  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def text(tmp_path_factory):
     model, ids = build("llama"), tokens(TOKENS)
     path = Path(tmp_path_factory.mktemp("trace")) / "t.h5"
     with recording(model, path, dtype="float32", names=["a"], prompt_length=PROMPT,
-                   tokenizer=letters()), torch.no_grad():  # fmt: skip
+                   tokenizer=letters(), also="output_projection"), torch.no_grad():  # fmt: skip
         model(ids)
     return model, ids, path
 

@@ -163,3 +163,9 @@ def test_slots_above_the_length_at_which_a_model_rotates_otherwise():
 def read_40(model):
     with torch.no_grad():
         model(tokens(40))
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+def test_a_policy_that_needs_an_output_projection_that_is_not_found(name):
+    reason = "^knorm.critical.* needs the output projection: layer 0: .*; leave the policy out$"
+    refuse(reason, RecordError, policy="knorm+critical", model=build(name))

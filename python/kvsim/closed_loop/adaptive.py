@@ -54,7 +54,7 @@ def run(
     Raises what kvsim.evicting raises.
     """
     length = len(job.ids) if rotates_by_length(model) else PROBED_TOKENS
-    geometry = geometry_of(model, length)
+    geometry = geometry_of(model, [plan.policy for plan in plans], length)
     estimators = _estimators(plans, how)
     in_passes: list[tuple[Plan, Any]] = []
     in_steps: list[tuple[Plan, Any]] = []

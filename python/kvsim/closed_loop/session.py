@@ -78,7 +78,7 @@ def evicting(
     spec, amount = _only(policy, allocate), ",".join(listed(budget))
     how = How(protocol_from(dict(locals())), seed, allocate)
     names = _listed(names)
-    geometry = geometry_of(model)
+    geometry = geometry_of(model, [spec])
     make = _Making(geometry, spec, amount, how, names)
     checked = make.check(prompt_length)
     running = EvictingModel(

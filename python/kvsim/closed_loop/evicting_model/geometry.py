@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...errors import RecordError
 from ...model.attention import Call, Result
 from ...model.follower import Follower
 from ...model.masks import Reach
+from ...model.output_projection import FIX, layer_outputs
 from ...model.rope import Ropes, RopeWitness
 from ...model.shape import Shape
 from ...model.shared_cache import SharedCaches
 from ...model.steps import Step
 
 PROBED_TOKENS = 32  # enough to tell rotations apart
+PROJECTION = "output_projection"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class Geometry:
     element_bytes: int  # of a number in the model's own cache
     ropes: Ropes
     caches: SharedCaches
+    # W_O [query heads * value_dim, hidden], float32, of the layers with a cache of their own; empty
+    # where no policy needs it.
+    projections: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -60,16 +67,48 @@ class Geometry:
                 for reader in self.caches.readers_of(layer)
             ],
             "rope": None if rope is None else {**vars(rope), "inv_freq": list(rope.inv_freq)},
+            PROJECTION: self.projections.get(layer),
         }
 
 
-def geometry_of(model: torch.nn.Module, num_tokens: int = PROBED_TOKENS) -> Geometry:
+def geometry_of(
+    model: torch.nn.Module, policies: Iterable[str] = (), num_tokens: int = PROBED_TOKENS
+) -> Geometry:
     """The geometry, from a forward pass over so many tokens without a cache.
 
-    A model that rotates by frequencies that depend on the length has those of such a text.
+    A model that rotates by frequencies that depend on the length has those of such a text. Output
+    projections are looked for if one of the specs `policies` needs them.
 
-    Raises RecordError for a model whose attention a trace cannot express.
+    Raises RecordError for a model whose attention a trace cannot express, and for one whose output
+    projections are needed and not found.
     """
+    geometry = _geometry_of(model, num_tokens)
+    needing = _needing_projections(policies)
+    return geometry if needing is None else _with_projections(geometry, model, needing)
+
+
+def _needing_projections(policies: Iterable[str]) -> str | None:
+    """The first of the specs that needs W_O."""
+    from ... import _engine
+
+    specs = _engine.specs(list(dict.fromkeys(policies)), "uniform")
+    return next((str(flags["text"]) for flags in specs if PROJECTION in flags["needs"]), None)
+
+
+def _with_projections(geometry: Geometry, model: torch.nn.Module, policy: str) -> Geometry:
+    try:
+        outputs = layer_outputs(model, geometry.layers)
+    except RecordError as error:
+        reason = str(error).replace(FIX, "leave the policy out")
+        raise RecordError(f"{policy} needs the output projection: {reason}") from error
+    matrices = {
+        layer: found.projection.to("cpu", torch.float32).contiguous().numpy()
+        for layer, found in outputs.items()
+    }
+    return replace(geometry, projections=matrices)
+
+
+def _geometry_of(model: torch.nn.Module, num_tokens: int) -> Geometry:
     config = model.config.get_text_config()
     witness = RopeWitness(model)
     try:

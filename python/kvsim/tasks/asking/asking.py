@@ -60,7 +60,7 @@ def ask(
     Raises what kvsim.evicting raises.
     """
     length = len(dialogue.job.ids) if rotates_by_length(model) else PROBED_TOKENS
-    geometry = geometry_of(model, length)
+    geometry = geometry_of(model, [plan.policy for plan in plans], length)
     of_policies: dict[str, list[Plan]] = {}
     for plan in plans:
         # What decides over all layers takes single steps: a batch has one kind.
