@@ -121,9 +121,8 @@ PolicyInfo r_kv_policy() {
           "a buffer of B new tokens is --eviction-interval B (128 in the program), whose evictions "
           "fall on other steps here. The program leaves its cache in the order of scores, by which "
           "it pools neighbours and finds the latest key that is alike; here that is the order of "
-          "the "
-          "text. A step costs the cache times head_dim for each token that "
-          "comes or goes, and the window times the cache for each query head",
+          "the text. A step costs the cache times head_dim for each token that comes or goes, and "
+          "the window times the cache for each query head",
       .params =
           {Param::integer("window", 8, 1, 100'000,
                           "last steps whose queries say what is important; their tokens stay"),
@@ -140,8 +139,7 @@ PolicyInfo r_kv_policy() {
           {{"code", "lambda=0.07,fallback=first",
             "defaults of the authors' program; its budget is the budget: 100% of its sets where a "
             "prompt is cut, and later, too, if its cache is kept in the order of the text; as it "
-            "is, in the "
-            "order of scores, 6% of them after the prompt"}},
+            "is, in the order of scores, 6% of them after the prompt"}},
       .scoring_cost =
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
             const std::int64_t window = params.integer("window");
