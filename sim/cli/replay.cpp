@@ -60,7 +60,8 @@ void check_per_step(const std::filesystem::path& trace, const std::filesystem::p
 int run_replay(const Verb& verb, const std::vector<std::string>& arguments) {
   po::options_description options("Options");
   options.add_options()("policy", po::value<std::string>(), "a spec: NAME or NAME:KEY=VALUE,...")(
-      "budget", po::value<std::string>(), "tokens (256), a share (20%, 0.2), or bytes per KV head (64KiB)")(
+      "budget", po::value<std::string>(),
+      "tokens (256), a share (20%, 0.2), or bytes per KV head (64KiB)")(
       "per-step", po::value<std::string>(), "also write what happened at every step (HDF5)")(
       "format", po::value<std::string>()->default_value("table"), "table, csv or json");
   options.add(session_options()).add(measuring_options());

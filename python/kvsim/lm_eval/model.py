@@ -218,7 +218,7 @@ def _require(pretrained: Any, eviction: dict[str, Any]) -> None:
     for name, value, form in (
         ("pretrained", pretrained, "a model of transformers, its folder or its name"),
         ("policy", eviction["policy"], "a policy, such as h2o, or full for the whole cache"),
-        ("budget", eviction["budget"], "tokens, bytes (64KiB), or with mode=prefill a share such as 20%"),
+        ("budget", eviction["budget"], "tokens, or with mode=prefill a share such as 20%"),
     ):
         if value is None:
             raise UsageError(f"{name}: expected {form}, found none; name it in model_args")

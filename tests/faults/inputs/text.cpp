@@ -32,7 +32,8 @@ void check_budgets(const std::string& text) {
   for (const Amount& budget : parse_budgets(text)) {
     require(Amount::parse_budget(budget.text(), "budget") == budget,
             "budget '" + budget.text() + "' is not its own text");
-    require(budget.is_bytes() ? budget.bytes() >= 1 : budget.of(1000) >= 1, "budget '" + budget.text() + "' keeps nothing");
+    require(budget.is_bytes() ? budget.bytes() >= 1 : budget.of(1000) >= 1,
+            "budget '" + budget.text() + "' keeps nothing");
   }
 }
 
