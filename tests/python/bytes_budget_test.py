@@ -63,6 +63,19 @@ def test_a_running_model_keeps_what_fits_of_each_policy(loop, tmp_path):
     assert again.run_id.tolist() == frame.run_id.tolist()
 
 
+def test_both_loops_count_bytes_as_the_trace_has_them(tmp_path):
+    model, ids, path = build("llama"), tokens(LENGTH), tmp_path / "t.h5"
+    trace = kvsim.record(model, ids[0], path, names=["text"], dtype="float16")
+    size = 9 * of_token(model, element=2)
+    for loop in ("imposed", "adaptive"):
+        (row,) = kvsim.evaluate(
+            model, ids[0], "window", [f"{size}B"], names=["text"], loop=loop, trace=trace,
+            progress=False,
+        ).itertuples()  # fmt: skip
+        units = model.config.num_hidden_layers * model.config.num_key_value_heads
+        assert (row.budget, row.cache_bytes) == (9, units * size), loop
+
+
 def test_evicting_takes_a_size_without_a_length():
     model = build("llama")
     size = f"{7 * of_token(model) + 1}B"

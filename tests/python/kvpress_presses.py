@@ -47,19 +47,28 @@ PRESSES = {
     "BlockPress": Known(
         _of("BlockPress", block_size=32), "the press in it, if it scores each token by itself"
     ),
-    "CAMPress": Known(_of("CAMPress")),
+    "CAMPress": Known(_of("CAMPress"), "`+merge:into=cam`, the authors' own"),
     "CURPress": Known(),
     "CapPress": Known(),
-    "ChunkKVPress": Known(_of("ChunkKVPress", _window)),
+    "ChunkKVPress": Known(
+        _of("ChunkKVPress", _window), "the press in it, `+chunk+shared`, where chunks come out even"
+    ),
     "ChunkPress": Known(_of("ChunkPress", chunk_length=100)),
     "CompactorPress": Known(),
     "ComposedPress": Known(lambda: kvpress.ComposedPress([KnormPress(0.5), KnormPress(0.2)])),
     "CompressionRatioDecodingPress": Known(_of("CompressionRatioDecodingPress")),
-    "CriticalAdaKVPress": Known(_of("CriticalAdaKVPress", _window)),
-    "CriticalKVPress": Known(_of("CriticalKVPress", _window)),
-    "DMSPress": Known(_of("DMSPress", threshold=-8.0, sliding_window_size=16)),
+    "CriticalAdaKVPress": Known(
+        _of("CriticalAdaKVPress", _window), "the press in it, `+critical@adaptive`, nearly"
+    ),
+    "CriticalKVPress": Known(_of("CriticalKVPress", _window), "the press in it, `+critical`"),
+    "DMSPress": Known(
+        _of("DMSPress", threshold=-8.0, sliding_window_size=16), "the press in it, `+threshold`"
+    ),
     "DecodingPress": Known(_of("DecodingPress"), "the press in it, `--eviction-interval K`"),
-    "DuoAttentionPress": Known(lambda: kvpress.DuoAttentionPress(head_compression_ratio=0.5)),
+    "DuoAttentionPress": Known(
+        lambda: kvpress.DuoAttentionPress(head_compression_ratio=0.5),
+        "`duo:file=PATH`, with its pattern as a file",
+    ),
     "EntropyGatedChunkKVPress": Known(_of("EntropyGatedChunkKVPress", _window)),
     "ExpectedAttentionPress": Known(equal="`expected-attention:preset=kvpress`"),
     "ExpectedAttentionStatsPress": Known(),
@@ -74,7 +83,9 @@ PRESSES = {
         _of("KeyRerotationPress"), "`positions=slot`, where a policy has it"
     ),
     "KnormPress": Known(equal="`knorm`"),
-    "LUKVPress": Known(lambda: kvpress.LUKVPress(KnormPress())),
+    "LUKVPress": Known(
+        lambda: kvpress.LUKVPress(KnormPress()), "the press in it, `@file:PATH`, with its file"
+    ),
     "LagKVPress": Known(lambda: kvpress.LagKVPress(lag_size=32)),
     "LeverageScorePress": Known(),
     "MergingPress": Known(_of("MergingPress")),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import _engine
 from ..errors import RecordError
 from ..model.cache import cache_argument, returned_cache
 from ..model.rope import rotates_by_length
@@ -49,7 +51,7 @@ def run(
     over all layers, and those that see attention where layers share a cache, take one token at a
     time, after the prompt in prefill mode. The logits and the masks of a batch fit into
     `most_bytes`. `trace` is of the same text: a split of the budget that follows measurements is
-    measured on it.
+    measured on it, and bytes of caches count numbers as it has them, unless layers differ in that.
 
     Raises what kvsim.evicting raises.
     """
@@ -76,6 +78,13 @@ def run(
             kept = {layer: caches.evicted_after(layer) for layer in geometry.layers}
             peak, size_in_bytes = caches.peak_tokens, caches.cache_bytes
             yield plan, Outcome(logits, kept if is_set else None, peak, size_in_bytes, is_set)
+
+
+def _counted_as_in(trace: Trace, job: Job, geometry: Geometry) -> Geometry:
+    """The geometry, whose numbers take as many bytes as in the trace."""
+    layers = _engine.vectors_of_layers(trace._opened, job.name)
+    sizes = {size for _, _, *of_layer in layers for size in of_layer}
+    return dataclasses.replace(geometry, element_bytes=sizes.pop()) if len(sizes) == 1 else geometry
 
 
 def whole_text(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
@@ -127,15 +136,11 @@ def _batches(
 
 
 def _estimators(plans: Sequence[Plan], how: How) -> set[str]:
-    from .. import _engine
-
     specs = _engine.specs(list(dict.fromkeys(plan.policy for plan in plans)), how.allocate)
     return {str(flags["text"]) for flags in specs if flags["is_estimator"]}
 
 
 def _caches(geometry: Geometry, job: Job, plan: Plan, how: How, trace: Trace) -> Any:
-    from .. import _engine
-
     text = {"sequence": job.name, "prompt_length": job.prompt_length, "num_tokens": len(job.ids)}
     budgets = None
     split = plan.policy.partition("@")[2] or how.allocate
