@@ -45,7 +45,8 @@ struct Step {
   std::span<const std::int32_t> tokens;
 
   /// Attention of step t over A_t, parallel to `tokens`: p[t,j], the mean over the query heads of
-  /// their softmax over A_t, the entry of Rules::rest and a learned sink, which take their share.
+  /// their softmax over A_t, the entry of Rules::rest, evicted tokens that a store keeps, and a
+  /// learned sink, which take their share.
   std::span<const float> attention;
 
   /// The same with the softmax over all visible tokens, a[t,j], which no evicting cache can

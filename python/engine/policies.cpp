@@ -96,7 +96,6 @@ nb::dict flags_of(const Spec& spec, int budget) {
   flags["is_quantised"] = rules.stored.has_value();
   flags["has_store"] = rules.store != nullptr;
   flags["has_rest"] = rules.rest;
-  flags["is_stored"] = rules.store != nullptr;
   flags["prompt_only"] = rules.prompt_only;
   flags["follows_schedule"] = spec.policy().follows_schedule;
   flags["note"] = text_or_none(alias_note(spec));

@@ -22,8 +22,6 @@ def refused_by_imposed(flags: dict[str, object]) -> str | None:
         return "what is imposed are tokens that stay or leave, not how their numbers are stored"
     if flags["has_rest"]:
         return "what is imposed are tokens that stay or leave, not the entry of +rest"
-    if flags["is_stored"]:
-        return "what is imposed are tokens that stay or leave, not keys and values stored otherwise"
     if flags["slot_positions"]:
         return "positions=slot rotates keys anew, which an imposed set of tokens does not"
     return None
