@@ -19,8 +19,8 @@ def of_token(model, element=4):
     return 2 * element * config.hidden_size // config.num_attention_heads
 
 
-def recorded(model, path):
-    with kvsim.recording(model, path, dtype="float32"):
+def recorded(model, path, dtype="float32", names=()):
+    with kvsim.recording(model, path, dtype=dtype, names=names):
         model(tokens(LENGTH))
     return kvsim.Trace(path)
 
@@ -64,8 +64,8 @@ def test_a_running_model_keeps_what_fits_of_each_policy(loop, tmp_path):
 
 
 def test_both_loops_count_bytes_as_the_trace_has_them(tmp_path):
-    model, ids, path = build("llama"), tokens(LENGTH), tmp_path / "t.h5"
-    trace = kvsim.record(model, ids[0], path, names=["text"], dtype="float16")
+    model, ids = build("llama"), tokens(LENGTH)
+    trace = recorded(model, tmp_path / "t.h5", "float16", ["text"])
     size = 9 * of_token(model, element=2)
     for loop in ("imposed", "adaptive"):
         (row,) = kvsim.evaluate(

@@ -23,7 +23,7 @@ def evaluate(model, texts, policies="window;tova"):
         ("window;h2o+quant", "h2o.*quant.*numbers of .quant; use loop=adaptive"),
         ("h2o+kivi", "h2o.*kivi.*not how their numbers are stored; use loop=adaptive"),
         ("h2o+rest", "h2o.*rest.*the entry of .rest; use loop=adaptive"),
-        ("h2o+merge", "h2o.*merge.*not keys and values stored otherwise; use loop=adaptive"),
+        ("h2o+merge", "h2o.*merge.*not how their numbers are stored; use loop=adaptive"),
         ("sink:positions=slot", "positions=slot rotates keys anew.*use loop=adaptive"),
     ],
 )
