@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "policies/parts/score_wrapper.h"
+#include "policies/interface/score_wrapper.h"
 
 namespace kvsim {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "policies/parts/score_wrapper.h"
+#include "policies/interface/score_wrapper.h"
 #include "sim/base/errors.h"
 
 namespace kvsim {

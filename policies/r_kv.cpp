@@ -39,7 +39,7 @@ class RedundancyAware final : public Policy {
     }
     if (std::ssize(queries_) > window_) queries_.pop_front();
     if (step.overflow == 0) return;
-    redundancy_.follow(step.tokens, step.keys);
+    redundancy_.follow(step.tokens, [&](std::size_t slot) { return step.keys[slot]; });
     const std::vector<double> redundancies = redundancy_.softmax_of_means();
     const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
     const std::vector<double> importances = importance(step, step.tokens.size() - window);

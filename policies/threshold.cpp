@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "policies/parts/score_wrapper.h"
+#include "policies/interface/score_wrapper.h"
 
 namespace kvsim {
 namespace {

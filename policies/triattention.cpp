@@ -178,8 +178,8 @@ PolicyInfo triattention_policy() {
                                "of queries exceeds that of their centre, or all of it")},
       .presets = {{"code", "",
                    "defaults of the authors' program with per_layer_perhead_pruning, where a "
-                   "prompt is cut, "
-                   "calibrated with its queries; kv_budget is the budget: 100% of its sets"}},
+                   "prompt is cut, calibrated with its queries; kv_budget is the budget: 100% of "
+                   "its sets"}},
       .scoring_cost =
           [](const Params&, const UnitSizes& unit, std::int64_t held) {
             return unit.attended(held) * unit.group * unit.head_dim * 2;

@@ -22,7 +22,8 @@ std::vector<double> direction_of(std::span<const float> key) {
 
 }  // namespace
 
-void KeyRedundancy::follow(std::span<const std::int32_t> tokens, const ResidentVectors& keys) {
+void KeyRedundancy::follow(std::span<const std::int32_t> tokens,
+                           const std::function<std::span<const float>(std::size_t)>& key) {
   std::vector<bool> leaves(keys_.size(), false);
   std::size_t kept = 0;
   for (std::size_t slot = 0; slot < keys_.size(); ++slot) {
@@ -32,7 +33,7 @@ void KeyRedundancy::follow(std::span<const std::int32_t> tokens, const ResidentV
   }
   if (kept < keys_.size()) remove(leaves);
   for (std::size_t slot = keys_.size(); slot < tokens.size(); ++slot) {
-    keys_.push_back({.token = tokens[slot], .direction = direction_of(keys[slot])});
+    keys_.push_back({.token = tokens[slot], .direction = direction_of(key(slot))});
     compare(slot);
   }
 }

@@ -1,11 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 #include <vector>
-
-#include "policies/interface/policy.h"
 
 namespace kvsim {
 
@@ -21,7 +20,9 @@ class KeyRedundancy {
       : threshold_(threshold), falls_back_(falls_back) {}
 
   /// Takes over the cache: `tokens`, ascending, were in it before or are new.
-  void follow(std::span<const std::int32_t> tokens, const ResidentVectors& keys);
+  /// `key` gives the key of a slot, [head_dim].
+  void follow(std::span<const std::int32_t> tokens,
+              const std::function<std::span<const float>(std::size_t)>& key);
 
   /// The softmax of the mean cosines over the cache, parallel to the tokens of follow().
   std::vector<double> softmax_of_means() const;

@@ -68,7 +68,8 @@ TEST_CASE("redundancy that follows a cache is that of the matrix of cosines", "[
       if (t % 3 == 0 && t > 5) tokens.erase(tokens.begin() + t % static_cast<int>(tokens.size()));
       if (t == 40) tokens.erase(tokens.begin(), tokens.begin() + 20);  // most leave
       if (t % 4 == 1) continue;                                        // several at once
-      followed.follow(tokens, {rows.data(), 5, tokens});
+      const ResidentVectors resident(rows.data(), 5, tokens);
+      followed.follow(tokens, [&](std::size_t slot) { return resident[slot]; });
       const std::vector<double> expected = redundancy(keys, tokens, threshold, falls_back);
       const std::vector<double> found = followed.softmax_of_means();
       REQUIRE(found.size() == expected.size());

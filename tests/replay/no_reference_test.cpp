@@ -210,7 +210,8 @@ TEST_CASE("a policy that needs the reference is refused with the reason and a wa
   }
   CHECK(fmt::format("{}", fmt::join(names, " ")) ==
         "expected-attention fastgen fixed full h2o kcenter keydiff knorm lfu lookback lru obcache "
-        "random reservoir scissorhands sink snapkv spatten strided tova valuediff vatp window");
+        "r-kv random reservoir scissorhands sink snapkv spatten strided tova triattention "
+        "valuediff vatp window");
 }
 
 TEST_CASE("a sweep without a reference needs no values and refuses before any work", "[sweep]") {

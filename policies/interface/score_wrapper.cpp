@@ -1,4 +1,4 @@
-#include "policies/parts/score_wrapper.h"
+#include "policies/interface/score_wrapper.h"
 
 #include <algorithm>
 #include <string>
