@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
-#include "policies/parts/min_max_codes.h"
 #include "policies/interface/store_combinator.h"
+#include "policies/parts/min_max_codes.h"
 
 namespace kvsim {
 namespace {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/interface/store_combinator.h"
 #include "policies/parts/half.h"
 #include "policies/parts/mean_rotation.h"
 #include "policies/parts/min_max_codes.h"
 #include "policies/parts/nonuniform_levels.h"
-#include "policies/interface/store_combinator.h"
 
 namespace kvsim {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "policies/cam_store.h"
 #include "policies/interface/policy_info.h"
+#include "policies/interface/store_combinator.h"
 #include "policies/matching_store.h"
 #include "policies/nearest_store.h"
-#include "policies/interface/store_combinator.h"
 
 namespace kvsim {
 namespace {

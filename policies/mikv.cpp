@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/interface/store_combinator.h"
 #include "policies/parts/half.h"
 #include "policies/parts/min_max_codes.h"
-#include "policies/interface/store_combinator.h"
 
 namespace kvsim {
 namespace {

@@ -123,10 +123,10 @@ struct Rules {
   std::shared_ptr<const StoreKind> store = {};  ///< how the cache keeps keys and values; null: as
                                                 ///< recorded
   bool rest = false;  ///< steps attend to one more entry, which stands for all evicted tokens
-  std::optional<ScoreRule> score = {};  ///< update() computes exactly this
+  std::optional<ScoreRule> score = {};          ///< update() computes exactly this
   std::optional<ScoreRule> wrapped_score = {};  ///< the rule of a policy whose scores a combinator
                                                 ///< changes (CombinatorInfo::wrap)
-  Remembered remembered = {};           ///< for a sweep's estimate of memory
+  Remembered remembered = {};                   ///< for a sweep's estimate of memory
 
   /// Whether steps attend to the recorded keys and values with the recorded logits, so that Lemma
   /// B.4 of Scissorhands bounds the output error.
