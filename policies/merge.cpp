@@ -1,15 +1,15 @@
 // Evicted tokens pass on what they hold to tokens that stay, by one of three rules; each is a store
-// of its own. merge.md has the formulas, and what they change.
+// of its own. merging/merge.md has the formulas, and what they change.
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "policies/cam_store.h"
 #include "policies/interface/policy_info.h"
 #include "policies/interface/store_combinator.h"
-#include "policies/matching_store.h"
-#include "policies/nearest_store.h"
+#include "policies/merging/cam_store.h"
+#include "policies/merging/matching_store.h"
+#include "policies/merging/nearest_store.h"
 
 namespace kvsim {
 namespace {
@@ -121,7 +121,8 @@ CombinatorInfo merge_combinator() {
       .source = "CaM Algorithm 1, Eq. 14; D2O (its program); arXiv 2602.16284 section 3",
       .differences =
           "merged vectors are kept in fp32 and counted at the recorded width; policies see keys "
-          "and values as recorded; layers with a sliding window are refused; merge.md says "
+          "and values as recorded; layers with a sliding window are refused; "
+          "policies/merging/merge.md says "
           "where papers, programs and this differ",
       .params = declared(),
       .change = merge_evicted,

@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-#include "policies/cam_store.h"
+#include "policies/merging/cam_store.h"
 #include "policies/parts/coins.h"
 #include "policies/parts/ridge.h"
 #include "policies/registry/spec.h"

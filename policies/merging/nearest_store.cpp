@@ -1,11 +1,11 @@
-#include "policies/nearest_store.h"
+#include "policies/merging/nearest_store.h"
 
 #include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "policies/merging_store.h"
+#include "policies/merging/merging_store.h"
 
 namespace kvsim {
 namespace {

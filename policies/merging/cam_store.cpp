@@ -1,8 +1,8 @@
-#include "policies/cam_store.h"
+#include "policies/merging/cam_store.h"
 
 #include <algorithm>
 
-#include "policies/merging_store.h"
+#include "policies/merging/merging_store.h"
 #include "policies/parts/coins.h"
 
 namespace kvsim {

@@ -1,4 +1,4 @@
-#include "policies/merging_store.h"
+#include "policies/merging/merging_store.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "policies/matching_store.h"
+#include "policies/merging/matching_store.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "policies/merging_store.h"
+#include "policies/merging/merging_store.h"
 #include "policies/parts/ridge.h"
 
 namespace kvsim {
