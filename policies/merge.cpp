@@ -122,8 +122,7 @@ CombinatorInfo merge_combinator() {
       .differences =
           "merged vectors are kept in fp32 and counted at the recorded width; policies see keys "
           "and values as recorded; layers with a sliding window are refused; "
-          "policies/merging/merge.md says "
-          "where papers, programs and this differ",
+          "policies/merging/merge.md says where papers, programs and this differ",
       .params = declared(),
       .change = merge_evicted,
       .why_not = why_not};
