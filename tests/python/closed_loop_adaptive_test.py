@@ -77,3 +77,19 @@ def test_slots_are_rotated_by_the_frequencies_that_the_model_has_for_the_text():
     numbers = ["nll_full", "nll", "kl_mean"]
     assert frames[0][numbers].equals(frames[1][numbers])
     assert (frames[0].kl_mean > 1e-3).all()
+
+
+@pytest.mark.parametrize("loop", ["imposed", "adaptive"])
+def test_both_loops_run_policies_that_need_an_output_projection(loop):
+    policies = "knorm;knorm+critical:first=2;h2o+chunk:length=4;knorm+threshold:below=-0.3;r-kv"
+    frame = evaluate(build("llama"), policies, 10, loop=loop).set_index("policy")
+    assert len(frame) == 5 and frame.kl_mean.notna().all()
+    critical = frame[frame.index.str.contains("critical")].iloc[0]
+    assert critical.peak_tokens == 10
+    assert critical.kl_mean != frame.kl_mean["knorm"]
+
+
+def test_an_output_projection_that_is_not_found_is_named():
+    message = "knorm.critical.* needs the output projection: layer 0: .*leave the policy out"
+    with pytest.raises(kvsim.KvsimError, match=message):
+        evaluate(build("gemma2"), "knorm+critical", 8, loop="adaptive")

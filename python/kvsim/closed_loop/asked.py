@@ -15,7 +15,7 @@ from .. import _engine
 from ..errors import UsageError
 from ..model.decoder import model_name, require_decoder
 from ..model.loading import load_config, load_model, load_tokenizer
-from ..model.output_projection import has_projections
+from ..model.output_projection import has_projections, required_outputs
 from ..policy import registered_here
 from ..record.also import ACTIVATION, GRADIENT, PROJECTION, Also
 from ..trace import Trace
@@ -167,14 +167,18 @@ def _also(
     By default also the output projections, where the model has them: they cost little, and tables
     and the report rank by the projected error.
     """
-    needs = {need for spec in _engine.specs(specs, allocate) for need in spec["needs"]}
+    needs: dict[str, str] = {}  # what is needed, by which policy
+    for spec in _engine.specs(specs, allocate):
+        needs |= dict.fromkeys(spec["needs"], spec["text"])
+    if PROJECTION in needs:
+        required_outputs(model, needs[PROJECTION])
     asked = Also.of(also or ()).parts
     if ACTIVATION in asked:
         raise UsageError(
             f"also: {ACTIVATION} is for analyses of a trace, and the one recorded here is removed; "
             "record one with kvsim.recording, and leave it out here"
         )
-    parts = asked | needs & {PROJECTION, GRADIENT}
+    parts = asked | needs.keys() & {PROJECTION, GRADIENT}
     if also is None and has_projections(model):
         parts |= {PROJECTION}
     return Also.of(parts, gradient_samples)

@@ -183,6 +183,15 @@ def has_projections(model: torch.nn.Module) -> bool:
     return True
 
 
+def required_outputs(model: torch.nn.Module, policy: str) -> dict[int, LayerOutput]:
+    """Those of all layers, which this policy needs. Raises RecordError that names it."""
+    try:
+        return layer_outputs(model, range(model.config.get_text_config().num_hidden_layers))
+    except RecordError as error:
+        reason = str(error).replace(FIX, "leave the policy out")
+        raise RecordError(f"{policy} needs the output projection: {reason}") from error
+
+
 def _deviation(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(torch.linalg.norm(one.double() - other.double()))
 

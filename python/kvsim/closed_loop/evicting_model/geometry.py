@@ -13,7 +13,7 @@ from ...errors import RecordError
 from ...model.attention import Call, Result
 from ...model.follower import Follower
 from ...model.masks import Reach
-from ...model.output_projection import FIX, layer_outputs
+from ...model.output_projection import required_outputs
 from ...model.rope import Ropes, RopeWitness
 from ...model.shape import Shape
 from ...model.shared_cache import SharedCaches
@@ -96,14 +96,9 @@ def _needing_projections(policies: Iterable[str]) -> str | None:
 
 
 def _with_projections(geometry: Geometry, model: torch.nn.Module, policy: str) -> Geometry:
-    try:
-        outputs = layer_outputs(model, geometry.layers)
-    except RecordError as error:
-        reason = str(error).replace(FIX, "leave the policy out")
-        raise RecordError(f"{policy} needs the output projection: {reason}") from error
     matrices = {
         layer: found.projection.to("cpu", torch.float32).contiguous().numpy()
-        for layer, found in outputs.items()
+        for layer, found in required_outputs(model, policy).items()
     }
     return replace(geometry, projections=matrices)
 
