@@ -200,7 +200,8 @@ def test_the_trace_holds_what_was_asked_for(kind, also, projected, predicted, tm
 
 
 def test_a_model_without_projection_refuses_who_needs_it():
-    with pytest.raises(kvsim.record.RecordError, match="leave output_projection and residual out"):
+    message = "^lookahead.* needs the output projection: layer 0: .*; leave the policy out$"
+    with pytest.raises(kvsim.record.RecordError, match=message):
         evaluate(build("gemma2"), tokens(LENGTH), "lookahead:cost=projected", [8])
 
 
