@@ -82,8 +82,8 @@ TableSchema closed_loop_schema() {
        result_column("peak_tokens", "most tokens that any KV head held after a step"),
        result_column(
            "cache_bytes",
-           "keys and values of the most tokens held, in bytes, their numbers as the trace "
-           "has them, summed over layers and KV heads"),
+           "keys and values of the most tokens held, in bytes, summed over layers and KV heads; "
+           "numbers as the trace of the call has them, without one as the model does"),
        integer_column("prompt_length", "tokens that attended in full; 0 in stream mode")
            .in(kCount, neither, "tokens"),
        text_column("spans_id", "SHA-256 of the text's spans; NULL without any"),

@@ -76,6 +76,12 @@ def test_both_loops_count_bytes_as_the_trace_has_them(tmp_path):
         assert (row.budget, row.cache_bytes) == (9, units * size), loop
 
 
+def test_a_model_in_half_precision_needs_a_trace_for_a_size():
+    model = build("llama").to(torch.bfloat16)
+    with pytest.raises(kvsim.UsageError, match="2 bytes in this model and 4 in a trace"):
+        kvsim.evaluate(model, tokens(LENGTH)[0], "window", ["1kB"], progress=False)
+
+
 def test_evicting_takes_a_size_without_a_length():
     model = build("llama")
     size = f"{7 * of_token(model) + 1}B"

@@ -26,7 +26,8 @@ std::vector<std::string> alternatives(const Param& param);
 /// combinator. None for a policy that follows a schedule.
 std::vector<Variant> variants(const PolicyInfo& policy);
 
-/// The variants of all policies that need no more of a trace than queries, keys and values.
+/// The variants of all policies that need no more of a trace than queries, keys and values. By day
+/// a policy has a third of the combinators, h2o all of them.
 std::vector<Variant> all_variants();
 
 /// `options` in the protocol that the policy allows: prefill mode with a cache that is cut once,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ def run(
     how: How,
     most_bytes: int,
     trace: Trace,
+    element_bytes: int | None = None,
 ) -> Iterator[tuple[Plan, Outcome]]:
     """Each plan with its outcome, as a batch of them is finished; in no particular order.
 
@@ -51,12 +52,14 @@ def run(
     over all layers, and those that see attention where layers share a cache, take one token at a
     time, after the prompt in prefill mode. The logits and the masks of a batch fit into
     `most_bytes`. `trace` is of the same text: a split of the budget that follows measurements is
-    measured on it, and bytes of caches count numbers as it has them, unless layers differ in that.
+    measured on it. A number of a cache counts `element_bytes`; None: as many as in the model.
 
     Raises what kvsim.evicting raises.
     """
     length = len(job.ids) if rotates_by_length(model) else PROBED_TOKENS
     geometry = geometry_of(model, [plan.policy for plan in plans], length)
+    if element_bytes is not None:
+        geometry = replace(geometry, element_bytes=element_bytes)
     estimators = _estimators(plans, how)
     in_passes: list[tuple[Plan, Any]] = []
     in_steps: list[tuple[Plan, Any]] = []
@@ -78,13 +81,6 @@ def run(
             kept = {layer: caches.evicted_after(layer) for layer in geometry.layers}
             peak, size_in_bytes = caches.peak_tokens, caches.cache_bytes
             yield plan, Outcome(logits, kept if is_set else None, peak, size_in_bytes, is_set)
-
-
-def _counted_as_in(trace: Trace, job: Job, geometry: Geometry) -> Geometry:
-    """The geometry, whose numbers take as many bytes as in the trace."""
-    layers = _engine.vectors_of_layers(trace._opened, job.name)
-    sizes = {size for _, _, *of_layer in layers for size in of_layer}
-    return dataclasses.replace(geometry, element_bytes=sizes.pop()) if len(sizes) == 1 else geometry
 
 
 def whole_text(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:

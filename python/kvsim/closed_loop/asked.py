@@ -56,12 +56,18 @@ class Asked:
         evicting = plans_of(self.specs, self.refused, self.amounts, job, self.how, vectors)
         return evicting + selected_pages.plans_of(self.selectors, job, self.how)
 
-    def vectors(self, job: Job, is_recorded: bool) -> list[tuple[int, int, int, int]]:
+    def vectors(self, job: Job, is_recorded: bool = True) -> list[tuple[int, int, int, int]]:
         """Of each layer with a cache: the dimensions of keys and values, and the bytes of their
-        numbers, which are float32 where a trace is recorded for the text."""
+        numbers, as in the trace or, without one, in the model."""
         if self.trace is not None:
             return _engine.vectors_of_layers(self.trace._opened, job.name)
-        size = RECORDED_BYTES if is_recorded else self._geometry.element_bytes
+        size = self._geometry.element_bytes
+        if is_recorded and size != RECORDED_BYTES:
+            raise UsageError(
+                f"budgets: a number takes {size} bytes in this model and {RECORDED_BYTES} in a trace "
+                "that is recorded here, so that a size is another budget; record one with dtype "
+                "float16 and give it as trace"
+            )
         shapes = [self._geometry.shapes[layer] for layer in self._geometry.layers]
         return [(shape.head_dim, shape.value_dim, size, size) for shape in shapes]
 

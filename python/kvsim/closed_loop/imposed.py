@@ -29,12 +29,12 @@ def run(
     kept: Mapping[Plan, dict[int, Kept]],
     rows: Mapping[Plan, pd.DataFrame],
     most_bytes: int,
-    token_numbers: Mapping[int, int],
+    token_bytes: Mapping[int, int],
 ) -> Iterator[tuple[Plan, Outcome]]:
     """What the model does under each of the kept sets (of every layer), in their order.
 
     Each forward pass takes a batch of them, whose logits and masks fit into `most_bytes`. `rows`
-    are those of their replays, and a token has `token_numbers` in the cache of a KV head of each
+    are those of their replays, and a token has `token_bytes` in the cache of a KV head of each
     layer.
     """
     of_logits = len(job.ids) * model.config.get_text_config().vocab_size * 4
@@ -48,14 +48,14 @@ def run(
         logits = forward(model, ids.expand(len(batch), -1), sets, most_bytes // 2)
         for index, plan in enumerate(batch):
             units = rows[plan]
-            numbers = units.peak_tokens * units.layer.map(token_numbers)
+            sizes = units.peak_tokens * units.layer.map(token_bytes)
             yield (
                 plan,
                 Outcome(
                     logits=logits[index],
                     kept=None,
                     peak_tokens=int(units.peak_tokens.max()),
-                    cache_bytes=int(numbers.sum()) * model.dtype.itemsize,
+                    cache_bytes=int(sizes.sum()),
                 ),
             )
 

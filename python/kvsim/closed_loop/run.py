@@ -232,8 +232,9 @@ def _make(
                 tracker.advance(ROW, tokens * left_out, left_out, then=doing.format(1))
                 if missing:
                     work = Work(
-                        asked.model, job, of_job, full(), there, missing, kept, asked.how, loop
-                    )
+                        asked.model, job, of_job, full(), there, missing, kept, asked.how, loop,
+                        None if asked.trace is None else asked.vectors(job),
+                    )  # fmt: skip
                     made = work.values(lambda: tracker.advance(REPLAY, 0))
                     for index, (plan, values, steps) in enumerate(made, 1):
                         check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..trace import Trace
+    from ..trace.contents import Layer
     from .kept_attention import Kept
     from .loops import How, Job, Outcome, Plan
     from .replayed import KeptSets
@@ -48,6 +49,9 @@ class Work:
     kept: KeptSets  # of those whose replays were made for it; the others are replayed again
     how: How
     loop: str
+    # How the user's trace stores keys and values (_engine.vectors_of_layers); None: there is none,
+    # and bytes count numbers as the model has them.
+    vectors: list[tuple[int, int, int, int]] | None = None
 
     def values(
         self, on_replayed: Callable[[], object]
@@ -80,13 +84,27 @@ class Work:
         memory = most_bytes(self.model.device)
         if self.loop == "imposed":
             (sequence,) = (each for each in self.trace.sequences if each.name == self.job.name)
-            shapes = {layer.index: layer.shape for layer in sequence.layers}
-            numbers = {at: shape["head_dim"] + shape["value_dim"] for at, shape in shapes.items()}
-            yield from imposed.run(self.model, self.job, kept, self.plans, memory, numbers)
+            of_token = self._token_bytes(sequence.layers)
+            yield from imposed.run(self.model, self.job, kept, self.plans, memory, of_token)
         else:
             from . import adaptive
 
-            yield from adaptive.run(self.model, self.job, list(kept), self.how, memory, self.trace)
+            sizes = {size for _, _, *of_layer in self.vectors or [] for size in of_layer}
+            element = sizes.pop() if len(sizes) == 1 else None
+            yield from adaptive.run(
+                self.model, self.job, list(kept), self.how, memory, self.trace, element
+            )
+
+    def _token_bytes(self, layers: Sequence[Layer]) -> dict[int, int]:
+        """Of a token in a KV head of each layer that has a cache."""
+        own = [layer for layer in layers if layer.kv_from is None]
+        if self.vectors is not None:
+            sizes = [keys * of_key + values * of_value
+                     for keys, values, of_key, of_value in self.vectors]  # fmt: skip
+        else:
+            numbers = [layer.shape["head_dim"] + layer.shape["value_dim"] for layer in own]
+            sizes = [number * self.model.dtype.itemsize for number in numbers]
+        return {layer.index: size for layer, size in zip(own, sizes, strict=True)}
 
 
 def _overlap(replayed: dict[int, Kept], outcome: Outcome, first_step: int) -> float | None:
