@@ -64,9 +64,9 @@ class Asked:
         size = self._geometry.element_bytes
         if is_recorded and size != RECORDED_BYTES:
             raise UsageError(
-                f"budgets: a number takes {size} bytes in this model and {RECORDED_BYTES} in a trace "
-                "that is recorded here, so that a size is another budget; record one with dtype "
-                "float16 and give it as trace"
+                f"budgets: a number takes {size} bytes in this model and {RECORDED_BYTES} in a "
+                "trace that is recorded here, so that a size is another budget; record one with "
+                "dtype float16 and give it as trace"
             )
         shapes = [self._geometry.shapes[layer] for layer in self._geometry.layers]
         return [(shape.head_dim, shape.value_dim, size, size) for shape in shapes]
