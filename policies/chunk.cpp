@@ -46,7 +46,7 @@ std::unique_ptr<Policy> wrap_chunks(std::unique_ptr<Policy> policy, const Rules&
 void join_chunks(Rules& rules, const Params&, const Context&) { leave_rule(rules); }
 
 std::string why_not_chunks(const PolicyInfo& policy, const Rules& rules, const Params&) {
-  const std::string reason = why_no_scores(policy, rules);
+  std::string reason = why_no_scores(policy, rules);
   if (!reason.empty()) return reason;
   if (rules.prunes) return "it prunes tokens one by one";
   return "";

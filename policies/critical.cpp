@@ -110,7 +110,7 @@ void weigh_values(Rules& rules, const Params&, const Context&) {
 }
 
 std::string why_not_critical(const PolicyInfo& policy, const Rules& rules, const Params&) {
-  const std::string reason = why_no_scores(policy, rules);
+  std::string reason = why_no_scores(policy, rules);
   if (!reason.empty()) return reason;
   if (!rules.bounded) return "it has no budget to be divided";
   if (rules.scope != Scope::head && !rules.joined) {

@@ -47,7 +47,7 @@ void prune(Rules& rules, const Params& params, const Context&) {
 }
 
 std::string why_not_threshold(const PolicyInfo& policy, const Rules& rules, const Params&) {
-  const std::string reason = why_no_scores(policy, rules);
+  std::string reason = why_no_scores(policy, rules);
   if (!reason.empty()) return reason;
   if (rules.prunes) return "it prunes by a rule of its own";
   if (rules.prompt_only || policy.needs_budget) {

@@ -35,7 +35,9 @@ struct RowPair {
     return kvsim::is_at(*first, budget) || kvsim::is_at(*second, budget);
   }
 
-  auto operator<=>(const RowPair&) const = default;
+  bool operator<(const RowPair& other) const {
+    return std::tie(first, second) < std::tie(other.first, other.second);
+  }
 };
 
 /// The pairs of one kind, by mode. Their order does not depend on that of the rows.

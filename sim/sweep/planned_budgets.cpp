@@ -18,7 +18,7 @@ bool joins_layers(const Spec& policy) {
 
 std::shared_ptr<const BudgetTable> PlannedBudgets::of(const Trace& trace,
                                                       const SelectedUnit& unit) {
-  const auto budgets = table(unit.num_tokens, unit.prompt_length, unit.vectors);
+  auto budgets = table(unit.num_tokens, unit.prompt_length, unit.vectors);
   check_layers(trace, unit, *budgets);
   return budgets;
 }
