@@ -60,7 +60,8 @@ class KvquantStore final : public Store {
     if (step.is_whole) {
       has_prompt_ = true;
     } else {
-      const bool is_enough = has_prompt_ || step.index + 1 >= settings_.calibration;
+      const bool is_enough = (has_prompt_ || step.index + 1 >= settings_.calibration) &&
+                             step.index + 1 > settings_.sinks;
       if (key_levels_.empty() && is_enough) calibrate(step.index + 1);
       if (!key_levels_.empty()) quantise_all(step);
     }
@@ -216,17 +217,24 @@ class Kvquant final : public StoreKind {
     const auto value_dim = static_cast<std::size_t>(shape.value_dim);
     const auto key_bytes = static_cast<std::size_t>(shape.key_bytes);
     const auto value_bytes = static_cast<std::size_t>(shape.value_bytes);
-    const auto sparse = [&](std::size_t numbers, std::size_t bytes) {
-      const double count = std::ceil(settings_.outliers * static_cast<double>(old * numbers));
-      return static_cast<std::size_t>(count) * (bytes + kIndexBytes);
-    };
-    const std::size_t starts = settings_.outliers > 0 ? 2 * kStartBytes : 0;
+    const bool has_outliers = settings_.outliers > 0;
+    const auto of_keys =
+        static_cast<std::size_t>(std::ceil(settings_.outliers * static_cast<double>(old * dim)));
+    // A value's least and largest number are outliers, however small the share.
+    const auto at_an_end =
+        static_cast<std::size_t>(settings_.outliers / 2 * static_cast<double>(value_dim - 1) + 1);
+    const std::size_t of_value = has_outliers ? std::min(value_dim, 2 * at_an_end) : 0;
+    const std::size_t starts = has_outliers ? 2 * kStartBytes : 0;
     const std::size_t levels = std::size_t{1} << settings_.bits;
-    return sinks * shape.bytes() +
-           old * (bytes_of_codes(dim, settings_.bits) + bytes_of_codes(value_dim, settings_.bits) +
-                  2 * value_bytes + starts) +
-           sparse(dim, key_bytes) + sparse(value_dim, value_bytes) +
-           (2 * dim + levels) * key_bytes + levels * value_bytes;
+    const std::size_t quantised =
+        sinks * shape.bytes() +
+        old * (bytes_of_codes(dim, settings_.bits) + bytes_of_codes(value_dim, settings_.bits) +
+               2 * value_bytes + starts) +
+        of_keys * (key_bytes + kIndexBytes) + old * of_value * (value_bytes + kIndexBytes) +
+        (2 * dim + levels) * key_bytes + levels * value_bytes;
+    // Until levels are found all tokens are as recorded.
+    const int before = std::min(tokens, settings_.calibration - 1);
+    return std::max(quantised, static_cast<std::size_t>(before) * shape.bytes());
   }
 
  private:
@@ -242,7 +250,10 @@ void store_as_kvquant(Rules& rules, const Params& params, const Context&) {
                                                 .calibration = params.integer("calibration")});
 }
 
-std::string why_not_kvquant(const PolicyInfo& policy, const Rules& rules, const Params&) {
+std::string why_not_kvquant(const PolicyInfo& policy, const Rules& rules, const Params& params) {
+  if (params.integer("calibration") <= params.integer("sinks")) {
+    return "calibration must be above sinks, of which no levels are found";
+  }
   return why_not_stored(policy, rules);
 }
 

@@ -154,6 +154,9 @@ std::string why_not_mikv(const PolicyInfo& policy, const Rules& rules, const Par
   if (rules.slot_positions) {
     return "with positions=slot the keys of evicted tokens have no position";
   }
+  if (rules.scope == Scope::model) {
+    return "what leaves a layer leaves all later ones, and does not stay there at few bits";
+  }
   return why_not_stored(policy, rules);
 }
 

@@ -261,6 +261,7 @@ PolicyInfo obcache_policy() {
             "plateaus, and of equals the program keeps others: 27% of its sets; 100% of those that "
             "it keeps if changed to evict the earliest of equals"},
            {"snapkv-avg", "pool=avg", "the same with method=obcVK+avgpool: 100% of its sets"}},
+      .needs_budget = true,  // the first eviction says which queries count
       .scoring_cost =
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
             const bool compares = params.choice("score") != "v-l1";

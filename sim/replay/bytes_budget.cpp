@@ -20,7 +20,9 @@ Rules rules_at(const Spec& policy, int budget) {
 }
 
 std::string what_a_token_is(const Spec& policy) {
-  return policy.is_estimator() ? "a token, which is two vectors of its budget," : "a token";
+  if (policy.is_estimator()) return "a token, which is two vectors of its budget,";
+  const bool keeps_all = rules_at(policy, 1).keeps_evicted();
+  return keeps_all ? "a token, and for all others at few bits," : "a token";
 }
 
 }  // namespace
@@ -46,6 +48,10 @@ std::size_t bytes_of_budget(const Spec& policy, const VectorShape& shape, int bu
 }
 
 int budget_that_fits(const Spec& policy, const VectorShape& shape, const Amount& size, int length) {
+  if (const Rules rules = rules_at(policy, 1); !rules.bounded && rules.prunes) {
+    throw UsageError(fmt::format("budget {}: {} has no budget that a size could be; give tokens",
+                                 size.written(), policy.text()));
+  }
   const int entries = entries_per_token(policy);
   const std::int64_t most = std::numeric_limits<int>::max() / entries;
   const auto bytes_of = [&](std::int64_t tokens) {

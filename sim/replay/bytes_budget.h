@@ -24,9 +24,10 @@ std::size_t bytes_of_budget(const Spec& policy, const VectorShape& shape, int bu
 int budget_that_fits(const Spec& policy, const VectorShape& shape, const Amount& size, int length);
 
 /// The budget that an amount is for a policy under a protocol: budget_of() of sim/protocol for
-/// tokens and shares. A size is what fits into it, in whole pages where these leave, so that no
-/// cache exceeds it after an eviction. `num_tokens`: of the text; 0: it is not known. Throws as
-/// both, and for a size of less than two pages.
+/// tokens and shares. A size is what fits into it, in whole pages where these leave; a store
+/// counts as StoreKind::bytes() says, and its cache may take more (policies/stores.md).
+/// `num_tokens`: of the text; 0: it is not known. Throws as both, and for a size of less than two
+/// pages.
 int budget_of(const Amount& amount, const Spec& policy, const VectorShape& shape,
               const Protocol& protocol, int num_tokens, int prompt_length);
 

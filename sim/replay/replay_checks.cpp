@@ -130,7 +130,15 @@ void check_interval(const Protocol& protocol, const Spec& policy, int budget) {
                     "which do not leave by evictions; leave it out",
                     policy.text()));
   }
-  if (!protocol.evicts_once() && policy.rules({.budget = budget}).prompt_only) {
+  const Rules rules = policy.rules({.budget = budget});
+  const bool has_budget = rules.bounded || !rules.prunes || rules.ignores_interval;
+  if (!protocol.evicts_every_step() && !protocol.evicts_once() && !has_budget) {
+    throw UsageError(fmt::format(
+        "--eviction-interval cannot replay {}: without a budget nothing says when it is "
+        "exceeded; leave the interval out",
+        policy.text()));
+  }
+  if (!protocol.evicts_once() && rules.prompt_only) {
     throw UsageError(
         fmt::format("{} scores a prompt and nothing after it, so a cache is cut once; use --mode "
                     "prefill --eviction-interval never",

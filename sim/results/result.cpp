@@ -157,7 +157,7 @@ std::span<const Column> result_columns() {
       {column("bound_mean",
               "Scissorhands Lemma B.4, 2 max|v| attention_loss / |o|, an upper bound of the error; "
               "the 2 is in the lemma's proof, its statement leaves it out; NULL for estimators, "
-              "+quant, +rest and positions=slot")
+              "+quant and other stores, +rest and positions=slot")
            .in(kNotNegative, lower),
        &Result::bound_mean},
       {column("bound_violations", "errors above their bound: 0; NULL as the bound is")
@@ -171,9 +171,10 @@ std::span<const Column> result_columns() {
       {column("peak_tokens", "most tokens held after a step; of an estimator, most vectors")
            .in(kCount, lower, "tokens"),
        &Result::peak_tokens},
-      {column("cache_bytes",
-              "keys and values of peak_tokens at the trace's element size, or as stored "
-              "(estimators, +quant)")
+      {column(
+           "cache_bytes",
+           "keys and values of peak_tokens at the trace's element size; of estimators, +quant and "
+           "other stores the largest size after a step, as stored")
            .in(kCount, lower, "bytes"),
        &Result::cache_bytes},
       {column("kv_footprint",

@@ -30,14 +30,25 @@ int cut(int most, std::vector<int>& parts) {
   return excess;
 }
 
+/// Relative to the largest: powers of small and large numbers have no other number.
+std::vector<double> relative_preferences(const std::vector<double>& logarithms) {
+  const double largest = *std::max_element(logarithms.begin(), logarithms.end());
+  std::vector<double> preferences;
+  for (const double logarithm : logarithms) {
+    preferences.push_back(std::isfinite(largest) ? std::exp(logarithm - largest) : 0);
+  }
+  return preferences;
+}
+
 }  // namespace
 
 double cake_preference(const AttentionSpread& spread, double tau1, double tau2) {
-  return std::pow(std::max(0.0, spread.entropy), 1 / tau1) *
-         std::pow(std::max(0.0, spread.variance), 1 / tau2);
+  return std::log(std::max(0.0, spread.entropy)) / tau1 +
+         std::log(std::max(0.0, spread.variance)) / tau2;
 }
 
-std::vector<int> cake_parts(int total, int most, const std::vector<double>& preferences) {
+std::vector<int> cake_parts(int total, int most, const std::vector<double>& logarithms) {
+  const std::vector<double> preferences = relative_preferences(logarithms);
   const double sum = std::accumulate(preferences.begin(), preferences.end(), 0.0);
   std::vector<int> parts;
   for (const double preference : preferences) {

@@ -94,9 +94,16 @@ TEST_CASE("kvquant keeps outliers, and counts them and their places") {
     for (std::size_t c = 0; c < 5; ++c) outliers += std::fabs(key[c] - restored[c]) < 1e-6;
   }
   CHECK(text.store->bytes() == kRecorded + shared + 29 * dense + outliers * (4 + 2));
-  // Of 28 tokens 20% of the numbers: 28 and 34.
-  CHECK(text.kind->bytes(kContext.shape, 29, 99) ==
-        kRecorded + shared + 28 * dense + (28 + 34) * (4 + 2));
+  // Before it has levels nothing is quantised.
+  CHECK(text.kind->bytes(kContext.shape, 29, 99) == 29 * kRecorded);
+  // Of 99 tokens 20% of the keys' numbers, and the least and the largest of each value.
+  CHECK(text.kind->bytes(kContext.shape, 100, 100) ==
+        kRecorded + shared + 99 * dense + (99 + 2 * 99) * (4 + 2));
+}
+
+TEST_CASE("kvquant needs tokens for its levels that are no sinks") {
+  CHECK_THROWS_WITH(Spec("h2o+kvquant:sinks=32"), Catch::Contains("calibration must be above"));
+  CHECK_NOTHROW(Spec("h2o+kvquant:sinks=31"));
 }
 
 TEST_CASE("kvquant asks for the rotation of keys") {

@@ -99,6 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE("mikv refuses what it cannot change") {
+  CHECK_THROWS_WITH(Spec("spatten+mikv"), Catch::Contains("what leaves a layer leaves all later"));
   CHECK_THROWS_WITH(Spec("h2o+mikv:high=2,low=4"), Catch::Contains("low must not be above high"));
   CHECK_THROWS_WITH(Spec("sink:positions=slot+mikv"), Catch::Contains("have no position"));
   CHECK_THROWS_WITH(Spec("h2o+mikv+kivi"), Catch::Contains("in another form already"));

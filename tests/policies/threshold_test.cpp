@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/errors.h"
+#include "sim/replay/replay_checks.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::threshold_test {
@@ -35,6 +36,14 @@ TEST_CASE("under a threshold no budget holds", "[policies]") {
   CHECK(rules.protect_newest == 9);
 }
 
+TEST_CASE("under a threshold no interval holds, but a prompt can be cut once", "[policies]") {
+  const Spec policy("h2o+threshold:below=0.1");
+  CHECK_THROWS_WITH(check_protocol({.eviction_interval = 8}, policy, 9),
+                    Catch::Contains("without a budget nothing says when"));
+  CHECK_NOTHROW(
+      check_protocol({.mode = Mode::prefill, .eviction_interval = kNeverEvict}, policy, 9));
+}
+
 TEST_CASE("policies that score only where the budget overflows score at each step", "[policies]") {
   Attention attention = any_attention(6);
   attention[4] = {0.5, 0, 0, 0, 0.5};
@@ -47,6 +56,7 @@ TEST_CASE("policies that score only where the budget overflows score at each ste
 TEST_CASE("threshold names what it cannot change", "[policies]") {
   CHECK_THROWS_WITH(Spec("fastgen+threshold"), Catch::Contains("it prunes by a rule of its own"));
   CHECK_THROWS_WITH(Spec("kcenter+threshold"), Catch::Contains("exceeds a budget"));
+  CHECK_THROWS_WITH(Spec("obcache+threshold"), Catch::Contains("exceeds a budget"));
   CHECK_THROWS_WITH(Spec("expected-attention+threshold"), Catch::Contains("exceeds a budget"));
   CHECK_THROWS_WITH(Spec("h2o+critical+threshold"), Catch::Contains("no budget to be divided"));
   CHECK_THROWS_WITH(Spec("h2o+rest+threshold"), Catch::Contains("+rest"));

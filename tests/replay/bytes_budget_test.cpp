@@ -124,6 +124,23 @@ TEST_CASE("a size without room for a token is refused, with what one takes", "[b
   CHECK_THROWS_WITH(tokens("window", "900000GB"), Catch::Contains("at most 2147483647 tokens"));
 }
 
+TEST_CASE("a policy without a budget refuses a size", "[budget]") {
+  const Amount size = Amount::parse_budget("8KiB", "budget");
+  CHECK_THROWS_WITH(budget_that_fits(Spec("h2o+threshold"), {8, 8, 2, 2}, size, 100),
+                    Catch::Contains("has no budget that a size could be"));
+  CHECK(budget_that_fits(Spec("full"), {8, 8, 2, 2}, size, 100) == 256);
+}
+
+TEST_CASE("what kvquant's cache takes of values counts the ends of each", "[budget]") {
+  const Spec policy("window+kvquant:bits=2,outliers=0.01,sinks=0,calibration=1");
+  const VectorShape shape{64, 64, 2, 2};
+  // Codes, the range of the value and two starts, and two outliers with their places.
+  const std::size_t of_value = 64 * 2 / 8 + 2 * 2 + 2 * (2 + 2);
+  const auto added =
+      bytes_of_budget(policy, shape, 400, 0) - bytes_of_budget(policy, shape, 300, 0);
+  CHECK(added == 100 * (64 * 2 / 8 + 2 * 4 + of_value) + 64 * (2 + 2));
+}
+
 TEST_CASE("of pages, a size is whole ones, and at least two", "[budget]") {
   const Protocol pages{.paging = {.size = 4}};
   CHECK(tokens("window", "448B", kFloats, pages) == 8);
