@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ChangedRows(Exception):
-    """A press has changed what it keeps, or what it keeps cannot be told apart."""
+    """A press has changed what it keeps, or what it keeps cannot be identified."""
 
 
 def kept_rows(keys: Any, values: Any, left_keys: Any, left_values: Any) -> list[np.ndarray]:
@@ -26,7 +26,7 @@ def kept_rows(keys: Any, values: Any, left_keys: Any, left_values: Any) -> list[
 def _of_head(keys: Any, values: Any, left_keys: Any, left_values: Any) -> np.ndarray:
     tokens = {row: token for token, row in enumerate(_rows(keys))}
     if len(tokens) < len(keys):
-        raise ChangedRows("two tokens have equal keys, so that what it keeps cannot be told apart")
+        raise ChangedRows("two tokens have equal keys, so that what it keeps cannot be identified")
     try:
         kept = np.array([tokens[row] for row in _rows(left_keys)], np.int64)
     except KeyError:
