@@ -5,7 +5,6 @@
 // Cache Selection for LLMs via Attention Output Error-Based Token Eviction", arXiv 2504.14051).
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parts/lane_sums.h"
 
 namespace kvsim {
 namespace {
@@ -34,13 +34,7 @@ struct PastQuery {
 
 template <class List>
 double dot(const List& x, const List& y) {
-  std::array<double, 8> sums = {};  // several, so that additions do not wait for one another
-  std::size_t d = 0;
-  for (; d + sums.size() <= x.size(); d += sums.size()) {
-    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += double{x[d + k]} * double{y[d + k]};
-  }
-  for (; d < x.size(); ++d) sums[0] += double{x[d]} * double{y[d]};
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
+  return sum_in_lanes(x.size(), [&](std::size_t d) { return double{x[d]} * double{y[d]}; });
 }
 
 class LookBack final : public Policy {

@@ -8,16 +8,15 @@
 // The scores replace the attention that H2O, TOVA and SnapKV add up over their queries.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parts/lane_sums.h"
 #include "policies/parts/pooling.h"
 
 namespace kvsim {
@@ -125,8 +124,9 @@ class OptimalBrainCache final : public Policy {
     for (std::size_t i = 0; i < seen; ++i) {
       if (!is_visible(now.tokens[i], past)) continue;
       const std::span<const float> key = now.keys[i];
-      const double logit =
-          scale_ * sum(query.size(), [&](std::size_t d) { return double{query[d]} * key[d]; });
+      const double logit = scale_ * sum_in_lanes(query.size(), [&](std::size_t d) {
+                             return double{query[d]} * key[d];
+                           });
       logits_[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
     }
   }
@@ -165,26 +165,14 @@ class OptimalBrainCache final : public Policy {
 
   /// |x v - y o|^2, without the cancellation that its expanded form has where v is next to o.
   double square_of(std::span<const float> value, double x, double y) const {
-    return sum(value.size(), [&](std::size_t d) {
+    return sum_in_lanes(value.size(), [&](std::size_t d) {
       const double change = x * value[d] - y * output_[d];
       return change * change;
     });
   }
 
   static double l1_norm(std::span<const float> value) {
-    return sum(value.size(), [&](std::size_t d) { return std::abs(double{value[d]}); });
-  }
-
-  /// In several sums, so that additions do not wait for one another.
-  template <class Term>
-  static double sum(std::size_t count, Term term) {
-    std::array<double, 8> sums = {};
-    std::size_t d = 0;
-    for (; d + sums.size() <= count; d += sums.size()) {
-      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += term(d + k);
-    }
-    for (; d < count; ++d) sums[0] += term(d);
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
+    return sum_in_lanes(value.size(), [&](std::size_t d) { return std::abs(double{value[d]}); });
   }
 
   void set_scores(std::span<const std::int32_t> tokens, std::span<double> scores) {

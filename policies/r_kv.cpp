@@ -3,7 +3,6 @@
 // unlike the others. The last steps say what is important, the keys say what is redundant.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -11,6 +10,7 @@
 
 #include "policies/interface/policy_info.h"
 #include "policies/parts/key_redundancy.h"
+#include "policies/parts/lane_sums.h"
 #include "policies/parts/pooling.h"
 
 namespace kvsim {
@@ -75,15 +75,9 @@ class RedundancyAware final : public Policy {
   }
 
   double logit(const std::vector<float>& query, std::span<const float> key) const {
-    std::array<double, 4> sums = {};  // several, so that additions do not wait for one another
-    std::size_t d = 0;
-    for (; d + sums.size() <= query.size(); d += sums.size()) {
-      for (std::size_t k = 0; k < sums.size(); ++k) {
-        sums[k] += double{query[d + k]} * double{key[d + k]};
-      }
-    }
-    for (; d < query.size(); ++d) sums[0] += double{query[d]} * double{key[d]};
-    return scale_ * ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    return scale_ * sum_in_lanes<4>(query.size(), [&](std::size_t d) {
+             return double{query[d]} * double{key[d]};
+           });
   }
 
   static void add_softmax(const std::vector<double>& logits, double divisor,

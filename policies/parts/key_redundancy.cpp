@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "policies/parts/lane_sums.h"
+
 namespace kvsim {
 namespace {
 
@@ -41,13 +43,7 @@ void KeyRedundancy::follow(std::span<const std::int32_t> tokens,
 double KeyRedundancy::cosine(std::size_t a, std::size_t b) const {
   const std::vector<double>& x = keys_[a].direction;
   const std::vector<double>& y = keys_[b].direction;
-  double sums[4] = {};  // several, so that additions do not wait for one another
-  std::size_t d = 0;
-  for (; d + 4 <= x.size(); d += 4) {
-    for (std::size_t k = 0; k < 4; ++k) sums[k] += x[d + k] * y[d + k];
-  }
-  for (; d < x.size(); ++d) sums[0] += x[d] * y[d];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return sum_in_lanes<4>(x.size(), [&](std::size_t d) { return x[d] * y[d]; });
 }
 
 // A key that has just arrived is the latest one for all that are like it.

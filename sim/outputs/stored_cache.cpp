@@ -16,16 +16,11 @@ std::span<const float> row_of(const Matrix& matrix, int row) {
 }
 
 StoreContext context_of(const Unit& unit, std::uint64_t seed) {
-  StoreContext context{.shape = shape_of(unit),
-                       .seed = seed,
-                       .scale = unit.scale,
-                       .logit_softcap = unit.logit_softcap};
-  if (unit.rope) {
-    context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
-                                .interleaved = unit.rope->style == "interleaved",
-                                .attention_factor = unit.rope->attention_factor};
-  }
-  return context;
+  return {.shape = shape_of(unit),
+          .seed = seed,
+          .scale = unit.scale,
+          .logit_softcap = unit.logit_softcap,
+          .rotation = rotation_of(unit)};
 }
 
 // What was merged could not leave when its token is hidden.
@@ -43,6 +38,13 @@ void require_visible(const Unit& unit) {
 }
 
 }  // namespace
+
+std::optional<Rotation> rotation_of(const Unit& unit) {
+  if (!unit.rope) return std::nullopt;
+  return Rotation{.inverse_frequency = unit.rope->inverse_frequency,
+                  .interleaved = unit.rope->style == "interleaved",
+                  .attention_factor = unit.rope->attention_factor};
+}
 
 VectorShape shape_of(const Unit& unit) {
   return {.head_dim = static_cast<int>(unit.key.cols()),

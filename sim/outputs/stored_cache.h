@@ -12,6 +12,9 @@
 
 namespace kvsim {
 
+/// How the unit's keys are rotated; nothing if the trace does not say. Refers to the unit.
+std::optional<Rotation> rotation_of(const Unit& unit);
+
 /// The vectors of the unit as recorded.
 VectorShape shape_of(const Unit& unit);
 

@@ -15,10 +15,6 @@ namespace {
 // A token of an estimator's budget is two vectors: its key and its value.
 int entries_per_token(const Spec& policy) { return policy.is_estimator() ? 2 : 1; }
 
-Rules rules_at(const Spec& policy, int budget) {
-  return policy.is_estimator() ? estimator_rules(policy, budget) : policy.rules({.budget = budget});
-}
-
 std::string what_a_token_is(const Spec& policy) {
   if (policy.is_estimator()) return "a token, which is two vectors of its budget,";
   const bool keeps_all = rules_at(policy, 1).keeps_evicted();

@@ -33,6 +33,10 @@ Rules estimator_rules(const Spec& estimator, int budget) {
   return estimator.rules({.budget = std::max(1, budget / kVectorsPerToken)});
 }
 
+Rules rules_at(const Spec& policy, int budget) {
+  return policy.is_estimator() ? estimator_rules(policy, budget) : policy.rules({.budget = budget});
+}
+
 Amounts check_estimator(const Spec& estimator, int budget) {
   const EstimatorBudget divided = divide_budget(estimator_rules(estimator, budget), budget);
   return estimator.make_estimator({.budget = divided.vectors})->amounts();

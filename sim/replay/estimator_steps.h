@@ -20,6 +20,9 @@ EstimatorBudget divide_budget(const Rules& rules, int budget);
 /// The rules of an estimator's combinators: shares are of the budget in tokens, two vectors each.
 Rules estimator_rules(const Spec& estimator, int budget);
 
+/// The rules of any spec at a budget; of an estimator, estimator_rules().
+Rules rules_at(const Spec& policy, int budget);
+
 /// Throws UsageError if the budget has no room for what the estimator's parameters ask for. Returns
 /// what they come to.
 Amounts check_estimator(const Spec& estimator, int budget);

@@ -8,6 +8,7 @@
 #include "sim/base/interrupt.h"
 #include "sim/kernels/attention_kernels.h"
 #include "sim/outputs/layer_errors.h"
+#include "sim/outputs/stored_cache.h"
 #include "sim/protocol/budget.h"
 #include "sim/replay/configuration_replay.h"
 #include "sim/replay/oracle_plans.h"
@@ -170,12 +171,8 @@ Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
                   .logit_softcap = unit.logit_softcap,
                   .sliding_window = unit.sliding_window,
                   .attention_chunk = unit.attention_chunk,
-                  .sink_logit = unit.sink_logit};
-  if (unit.rope) {
-    context.rotation = Rotation{.inverse_frequency = unit.rope->inverse_frequency,
-                                .interleaved = unit.rope->style == "interleaved",
-                                .attention_factor = unit.rope->attention_factor};
-  }
+                  .sink_logit = unit.sink_logit,
+                  .rotation = rotation_of(unit)};
   for (const Matrix& head : unit.output_projection) {
     context.output_projection.emplace_back(head.data(), static_cast<std::size_t>(head.size()));
   }

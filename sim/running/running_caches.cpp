@@ -17,10 +17,6 @@
 namespace kvsim {
 namespace {
 
-Rules rules_of(const Spec& policy, int budget) {
-  return policy.is_estimator() ? estimator_rules(policy, budget) : policy.rules({.budget = budget});
-}
-
 void check_policy(const Configuration& configuration, const ReplayOptions& options) {
   const Spec& policy = configuration.policy;
   if (policy.is_oracle()) {
@@ -29,7 +25,7 @@ void check_policy(const Configuration& configuration, const ReplayOptions& optio
                     "schedule, or leave it out",
                     policy.text()));
   }
-  const Rules rules = rules_of(policy, configuration.budget);
+  const Rules rules = rules_at(policy, configuration.budget);
   if (rules.selects || rules.sees_full_attention) {
     throw UsageError(
         fmt::format("{} reads the attention to all tokens, which a model that evicts does not "
@@ -56,7 +52,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
         fmt::format("{}: prefill mode needs a prompt; give its length", text.sequence));
   }
   const Spec& policy = configuration_.policy;
-  const Rules rules = rules_of(policy, configuration_.budget);
+  const Rules rules = rules_at(policy, configuration_.budget);
   check_shape(rules);
   if (rules.joins_tokens()) joining_ = rules.rest ? "+rest" : "+merge";
   selected_.resize(shape_.layers.size());

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "sim/base/random_bits.h"
+#include "tests/policies/random_vectors.h"
 #include "tests/support/kept_tokens.h"
 
 namespace kvsim::lookback_test {
@@ -100,14 +100,6 @@ struct Definition {
     return left;
   }
 };
-
-Vector random_vector(std::uint64_t seed, std::uint64_t t, std::size_t dim) {
-  Vector found;
-  for (std::uint64_t d = 0; d < dim; ++d) {
-    found.push_back(static_cast<float>(random_bits(random_bits(seed, t), d) >> 40) * 0x1p-22F - 2);
-  }
-  return found;
-}
 
 Shown random_text(std::size_t tokens, float scale, int prompt) {
   Shown shown{.attention = any_attention(tokens), .prompt = prompt, .scale = scale};
