@@ -26,6 +26,9 @@ struct Context {
   /// For a policy that follows a schedule: per token, the step after which it is evicted.
   std::span<const std::int32_t> schedule = {};
 
+  /// For a policy that reads scores: one per token, of the prompt alone with Rules::prompt_only.
+  std::span<const float> file_scores = {};
+
   std::string unit = {};  ///< whose replay it is, in words for errors; empty: none
 
   float scale = 1;                          ///< logit = scale * <query, key>
@@ -79,6 +82,7 @@ struct PolicyInfo {
   std::vector<Param> params;
   std::vector<Preset> presets = {};
   bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
+  bool reads_scores = false;      ///< the same of Context::file_scores
 
   /// It scores only what exceeds a budget: without one it cannot be asked (+threshold).
   bool needs_budget = false;
@@ -131,6 +135,9 @@ struct PolicyInfo {
   /// Its place among the colours of figures, which the registry fills in: of the policies that
   /// compete or, for a reference, of those. Empty: it was registered when the program ran.
   std::optional<int> color_place = {};
+
+  /// Whether it has the parameters `file` and `sha256`, the first of which must be set.
+  bool reads_file() const { return follows_schedule || reads_scores; }
 
   /// Whether policies are measured by it: an oracle, or one that keeps the most attention.
   bool is_reference() const { return make_planner != nullptr || bounds_recall != nullptr; }

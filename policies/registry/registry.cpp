@@ -46,6 +46,7 @@ namespace kvsim {
   POLICY(obcache, 26)            \
   POLICY(r_kv, 24)               \
   POLICY(triattention, 25)       \
+  POLICY(kvzip, 27)              \
   POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \

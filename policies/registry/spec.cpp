@@ -98,7 +98,7 @@ Spec::Spec(std::string_view text) : Spec(named_policy(name_of(text))) {
   }
   if (!alias_.empty() && allocation_) share_with_allocation();
   if (allocation_) allocation_->require_file();
-  if (policy_->follows_schedule && schedule_file().empty()) {
+  if (policy_->reads_file() && file().empty()) {
     throw UsageError(owner + " needs a file: " + policy_->name + ":file=PATH");
   }
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -145,7 +145,7 @@ Spec Spec::labelled(const std::string& label) const {
   return changed;
 }
 
-Spec Spec::with_schedule(const std::string& sha256) const {
+Spec Spec::with_file_sha256(const std::string& sha256) const {
   Spec changed = *this;
   changed.params_.set("sha256", sha256, "policy " + policy_->name);
   return changed;
@@ -173,9 +173,9 @@ std::string Spec::code() const {
   return code;
 }
 
-const std::string& Spec::schedule_file() const { return params_.text("file"); }
+const std::string& Spec::file() const { return params_.text("file"); }
 
-const std::string& Spec::schedule_sha256() const { return params_.text("sha256"); }
+const std::string& Spec::file_sha256() const { return params_.text("sha256"); }
 
 std::unique_ptr<Policy> Spec::make(const Context& context) const {
   std::unique_ptr<Policy> policy = bare_policy(context);

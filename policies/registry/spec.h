@@ -53,11 +53,11 @@ class Spec {
   const PolicyInfo& policy() const { return *policy_; }
   const Params& params() const { return params_; }
 
-  /// Only for a policy that follows a schedule: the path of its file, and the SHA-256 that the file
-  /// must have (empty: any).
-  const std::string& schedule_file() const;
-  const std::string& schedule_sha256() const;
-  Spec with_schedule(const std::string& sha256) const;
+  /// Only for a policy that reads a file: its path, and the SHA-256 that the file must have (empty:
+  /// any).
+  const std::string& file() const;
+  const std::string& file_sha256() const;
+  Spec with_file_sha256(const std::string& sha256) const;
 
   /// make() returns null for an estimator, make_estimator() for every other policy.
   std::unique_ptr<Policy> make(const Context& context) const;

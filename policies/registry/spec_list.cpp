@@ -92,7 +92,7 @@ NamedSpecs every_spec() {
     for (const PolicyInfo& policy : policies()) {
       if (policy.origin == "Python") continue;  // "all" is what it is for the program
       const bool is_oracle = policy.make_planner != nullptr;
-      if (!policy.follows_schedule && is_oracle == oracle) specs.emplace_back(policy);
+      if (!policy.reads_file() && is_oracle == oracle) specs.emplace_back(policy);
     }
     return specs;
   };

@@ -68,7 +68,8 @@ Configuration Configuration::part(std::size_t begin, std::size_t count) const {
   return {.policy = policy,
           .budget = is_for_model ? budget : budget_of(begin),
           .budgets = part_of(budgets, begin, count),
-          .schedules = part_of(schedules, begin, count)};
+          .schedules = part_of(schedules, begin, count),
+          .file_scores = part_of(file_scores, begin, count)};
 }
 
 int Configuration::shared_budget(std::size_t begin, std::size_t count) const {
@@ -159,6 +160,7 @@ Context context_of(const Configuration& configuration, const Unit& unit,
                    const ReplayOptions& options, std::size_t index) {
   Context context = context_of(unit, configuration.budget, options.seed);
   if (!configuration.schedules.empty()) context.schedule = configuration.schedules[index];
+  if (!configuration.file_scores.empty()) context.file_scores = configuration.file_scores[index];
   return context;
 }
 

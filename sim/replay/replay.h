@@ -25,6 +25,7 @@ struct Configuration {
 
   /// Per unit, for a policy that follows a schedule: see Context.
   std::vector<std::vector<std::int32_t>> schedules = {};
+  std::vector<std::vector<float>> file_scores = {};  ///< the same for one that reads scores
 
   int budget_of(std::size_t unit) const { return budgets.empty() ? budget : budgets[unit]; }
 

@@ -3,19 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
-#include "traces/guard/guard.h"
+#include "sim/results/unit_numbers.h"
 #include "traces/hdf5/hdf5_lock.h"
-#include "traces/hdf5/hdf5_type.h"
-#include "traces/hdf5/open_hdf5.h"
-#include "traces/hdf5/stored_size.h"
 
 namespace kvsim {
 namespace {
 
 const std::string kHowToWrite = "write it with kvsim replay --per-step for this trace";
-const std::string kWriteAgain = "write it again";
+
+UnitNumbers schedules() {
+  return {.kind = {.kind = "a per-step file",
+                   .make = "kvsim replay --per-step writes one",
+                   .repair = "write it again"},
+          .name = "evicted_after",
+          .how_to_write = kHowToWrite,
+          .write_again = "write it again"};
+}
 
 void check_steps(const Place& place, const std::vector<std::int32_t>& evicted_after) {
   const auto num_tokens = static_cast<std::int32_t>(evicted_after.size());
@@ -61,55 +65,10 @@ void check_pages(const Place& place, const std::vector<std::int32_t>& evicted_af
   }
 }
 
-void try_numbers(const GroupReader& unit) {
-  const std::string name = "evicted_after";
-  if (!unit.contains(name)) return;
-  const H5::DataSet dataset = unit.dataset(name);
-  if (!is_int32(dataset.getDataType())) return;
-  require_written(dataset, unit.place().child(name), kWriteAgain);
-  std::vector<std::int32_t> numbers(
-      static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
-  dataset.read(numbers.data(), H5::PredType::NATIVE_INT32);
-}
-
-void try_schedules(const GroupReader& group, std::size_t level) {
-  constexpr std::array kLevels = {"sequences", "layers", "kv_heads"};
-  if (level == kLevels.size()) return try_numbers(group);
-  if (!group.contains(kLevels[level])) return;
-  const GroupReader members = group.group(kLevels[level], kHowToWrite);
-  for (const std::string& name : members.names()) {
-    try_schedules(members.group(name, kHowToWrite), level + 1);
-  }
-}
-
-/// Reads all schedules, unchecked.
-void try_file(const std::filesystem::path& file, const FileKind& kind) {
-  const Hdf5Lock lock;
-  try {
-    const GroupReader root = open_hdf5(file, kind);
-    try_schedules(root, 0);
-    if (!root.contains("budgets")) return;
-    const GroupReader budgets = root.group("budgets", kHowToWrite);
-    for (const std::string& budget : budgets.names()) {
-      try_schedules(budgets.group(budget, kHowToWrite), 0);
-    }
-  } catch (const H5::Exception& error) {
-    Place{file.string(), ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
-                                  "copy it again or " + kWriteAgain);
-  }
-}
-
 }  // namespace
 
-ScheduleFile::ScheduleFile(const std::filesystem::path& file) {
-  const FileKind kind{.kind = "a per-step file",
-                      .make = "kvsim replay --per-step writes one",
-                      .repair = kWriteAgain};
-  try_in_child(file.string(), "copy it again or " + kWriteAgain, GuardLimits::of(file),
-               [&] { try_file(file, kind); });
-  const Hdf5Lock lock;
-  root_ = std::make_unique<GroupReader>(open_hdf5(file, kind));
-}
+ScheduleFile::ScheduleFile(const std::filesystem::path& file)
+    : root_(open_unit_numbers<std::int32_t>(file, schedules())) {}
 
 ScheduleFile::~ScheduleFile() {
   const Hdf5Lock lock;
@@ -140,28 +99,11 @@ GroupReader ScheduleFile::root_of(int budget) const {
 std::vector<std::int32_t> ScheduleFile::read(int budget, const UnitName& unit, int num_tokens,
                                              const ScheduleLimits& limits) const {
   const Hdf5Lock lock;
-  const GroupReader group = root_of(budget)
-                                .group("sequences", kHowToWrite)
-                                .group(unit.sequence, kHowToWrite)
-                                .group("layers", kHowToWrite)
-                                .group(std::to_string(unit.layer), kHowToWrite)
-                                .group("kv_heads", kHowToWrite)
-                                .group(std::to_string(unit.kv_head), kHowToWrite);
-  const H5::DataSet dataset = group.dataset("evicted_after");
-  const Place place = group.place().child("evicted_after");
-  if (!is_int32(dataset.getDataType())) {
-    place.fail("int32", type_name(dataset.getDataType()), kHowToWrite);
-  }
-  const std::string expected = fmt::format("[{}]", num_tokens);
-  const std::string found = shape_name(dataset.getSpace());
-  if (found != expected) place.fail("shape " + expected, found, kHowToWrite);
-  require_written(dataset, place, kWriteAgain);
-  std::vector<std::int32_t> evicted_after(num_tokens);
-  try {
-    dataset.read(evicted_after.data(), H5::PredType::NATIVE_INT32);
-  } catch (const H5::Exception& error) {
-    place.fail("numbers that can be read", error.getDetailMsg(), kWriteAgain);
-  }
+  const GroupReader root = root_of(budget);
+  const UnitNumbers numbers = schedules();
+  std::vector<std::int32_t> evicted_after =
+      read_unit_numbers<std::int32_t>(root, numbers, unit, num_tokens);
+  const Place place = place_of(root, numbers, unit);
   check_steps(place, evicted_after);
   check_limits(place, evicted_after, limits);
   check_pages(place, evicted_after, limits.page);

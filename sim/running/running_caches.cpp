@@ -12,6 +12,7 @@
 #include "sim/replay/policy_steps.h"
 #include "sim/replay/replay_checks.h"
 #include "sim/results/schedule_file.h"
+#include "sim/results/score_file.h"
 #include "sim/running/running_split.h"
 
 namespace kvsim {
@@ -76,6 +77,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
                     policy.text()));
   }
   if (policy.policy().follows_schedule) read_schedules(text.num_tokens);
+  if (policy.policy().reads_scores) read_scores(rules.prompt_only ? prompt_ : text.num_tokens);
   const bool is_split =
       policy.allocation() == Allocation::uniform || !configuration_.budgets.empty();
   if (is_split) {
@@ -123,7 +125,7 @@ void RunningCaches::read_schedules(int num_tokens) {
     throw UsageError(fmt::format("{}: a schedule is of a text of known length; evaluate that text",
                                  policy.text()));
   }
-  const ScheduleFile file(policy.schedule_file());
+  const ScheduleFile file(policy.file());
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const int budget = policy.tokens_of(configuration_.budget_of(i));
     configuration_.schedules.push_back(file.read(policy.tokens_of(configuration_.budget),
@@ -132,6 +134,18 @@ void RunningCaches::read_schedules(int num_tokens) {
                                                   .budget = budget,
                                                   .most_held = options_.protocol.most_held(budget),
                                                   .page = options_.protocol.paging.size}));
+  }
+}
+
+void RunningCaches::read_scores(int num_tokens) {
+  const Spec& policy = configuration_.policy;
+  if (num_tokens == 0) {
+    throw UsageError(fmt::format("{}: the scores are of a text of known length; evaluate that text",
+                                 policy.text()));
+  }
+  const ScoreFile file(policy.file());
+  for (const auto& unit : units_) {
+    configuration_.file_scores.push_back(file.read(unit->unit().name, num_tokens));
   }
 }
 

@@ -100,6 +100,7 @@ class RunningCaches {
   void check_selects(const ModelLayer& layer, const LayerRows& rows) const;
   void add_selected(std::size_t layer, int first, const LayerRows& rows);
   void read_schedules(int num_tokens);
+  void read_scores(int num_tokens);
   void split_budget();
   void make_replays();
   void run_steps(std::size_t layer, int first, int count, const OutputRows* outputs);

@@ -22,8 +22,12 @@ JobLoader::JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, cons
     for (const PlannedReplay& replay : job.replays) {
       const Spec& policy = plan.policy_of(replay);
       if (policy.policy().follows_schedule) {
-        auto& file = schedules_[policy.schedule_file()];
-        if (!file) file = std::make_unique<ScheduleFile>(policy.schedule_file());
+        auto& file = schedules_[policy.file()];
+        if (!file) file = std::make_unique<ScheduleFile>(policy.file());
+      }
+      if (policy.policy().reads_scores) {
+        auto& file = scores_[policy.file()];
+        if (!file) file = std::make_unique<ScoreFile>(policy.file());
       }
       const Allocation allocation = policy.allocation();
       if (allocation == Allocation::uniform) continue;
@@ -93,8 +97,15 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
   if (policy.allocation() != Allocation::uniform) {
     configuration.budgets = budgets_of(job, replay, units.front());
   }
+  if (policy.policy().reads_scores) {
+    const ScoreFile& file = *scores_.at(policy.file());
+    for (const Unit& unit : units) {
+      configuration.file_scores.push_back(
+          file.read(unit.name, replay.rules->prompt_only ? unit.prompt_length : unit.num_tokens()));
+    }
+  }
   if (!policy.policy().follows_schedule) return configuration;
-  const ScheduleFile& file = *schedules_.at(policy.schedule_file());
+  const ScheduleFile& file = *schedules_.at(policy.file());
   const Protocol& protocol = plan_.request.protocol;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int budget = policy.tokens_of(configuration.budget_of(i));

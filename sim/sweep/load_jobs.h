@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/results/schedule_file.h"
+#include "sim/results/score_file.h"
 #include "sim/sweep/allocate.h"
 #include "sim/sweep/replay_jobs.h"
 #include "sim/sweep/split_tables.h"
@@ -44,6 +45,7 @@ class JobLoader {
   std::map<std::pair<SequenceKey, std::string>, HeadTable> tables_;
   // By path. Opened once, before threads work: each is read by a child process first.
   std::map<std::string, std::unique_ptr<const ScheduleFile>> schedules_;
+  std::map<std::string, std::unique_ptr<const ScoreFile>> scores_;
 };
 
 }  // namespace kvsim

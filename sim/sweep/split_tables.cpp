@@ -42,7 +42,7 @@ Spec with_split_hash(const Spec& policy) {
 }
 
 Spec with_file_hashes(const Spec& policy) {
-  Spec found = policy.policy().follows_schedule ? with_schedule_hash(policy) : policy;
+  Spec found = policy.policy().reads_file() ? with_policy_file_hash(policy) : policy;
   return found.allocation_spec().reads_file() ? with_split_hash(found) : found;
 }
 

@@ -28,7 +28,7 @@ class SplitTables {
 /// that, not by its path alone. Throws DataError as SplitTables::of() does.
 Spec with_split_hash(const Spec& policy);
 
-/// The spec with the SHA-256 of each file that it names: with_schedule_hash() and
+/// The spec with the SHA-256 of each file that it names: with_policy_file_hash() and
 /// with_split_hash().
 Spec with_file_hashes(const Spec& policy);
 

@@ -12,6 +12,7 @@
 #include "sim/replay/replay_checks.h"
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
+#include "sim/results/score_file.h"
 #include "sim/results/version.h"
 #include "sim/sweep/allocate_by_table.h"
 #include "sim/sweep/planned_budgets.h"
@@ -138,7 +139,7 @@ void check_schedules(const SweepPlan& plan) {
   for (std::size_t policy = 0; policy < plan.request.policies.size(); ++policy) {
     const Spec& spec = plan.request.policies[policy];
     if (!spec.policy().follows_schedule) continue;
-    const ScheduleFile file(spec.schedule_file());
+    const ScheduleFile file(spec.file());
     for (const PlannedUnit& unit : plan.units) {
       for (const PlannedReplay& replay : unit.replays) {
         if (replay.policy == policy) file.require_budget(spec.tokens_of(replay.budget));
@@ -189,16 +190,20 @@ void open_traces(SweepRequest& request) {
   request.traces.clear();
 }
 
-Spec with_schedule_hash(const Spec& policy) {
-  const ScheduleFile file(policy.schedule_file());
-  const std::string found = sha256_of_file(policy.schedule_file());
-  const std::string& expected = policy.schedule_sha256();
-  if (!expected.empty() && expected != found) {
-    throw DataError(
-        fmt::format("{}: expected the schedule with SHA-256 {}, found {}; it has changed",
-                    policy.schedule_file(), expected, found));
+Spec with_policy_file_hash(const Spec& policy) {
+  if (policy.policy().reads_scores) {
+    const ScoreFile file(policy.file());
+  } else {
+    const ScheduleFile file(policy.file());
   }
-  return policy.with_schedule(found);
+  const std::string found = sha256_of_file(policy.file());
+  const std::string& expected = policy.file_sha256();
+  if (!expected.empty() && expected != found) {
+    throw DataError(fmt::format("{}: expected the {} with SHA-256 {}, found {}; it has changed",
+                                policy.file(), policy.policy().reads_scores ? "scores" : "schedule",
+                                expected, found));
+  }
+  return policy.with_file_sha256(found);
 }
 
 SweepPlan plan_sweep(SweepRequest request) {

@@ -60,8 +60,8 @@ CostEntry replay_entry(const PolicyInfo& policy, int budget,
                        const std::shared_ptr<Subjects>& subjects, const Backend& backend) {
   const Spec spec(policy);
   CostEntry entry{spec.is_oracle() ? "oracle" : "policy", policy.name, nullptr};
-  if (policy.follows_schedule && !spec.is_oracle()) {
-    entry.why_not = "follows the schedule of a file";
+  if (policy.reads_file() && !spec.is_oracle()) {
+    entry.why_not = "reads a file";
     return entry;
   }
   ReplayOptions options;

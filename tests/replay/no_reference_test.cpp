@@ -205,8 +205,8 @@ TEST_CASE("a policy that needs the reference is refused with the reason and a wa
   refused("h2o@adaptive", "@pyramid");
   CHECK(can_do_without(Spec("h2o@pyramid")));
   std::set<std::string> names;
-  for (const auto& [policy, budget, budgets, schedules] : all_that_can_do_without({1})) {
-    names.insert(policy.policy().name);
+  for (const Configuration& configuration : all_that_can_do_without({1})) {
+    names.insert(configuration.policy.policy().name);
   }
   CHECK(fmt::format("{}", fmt::join(names, " ")) ==
         "expected-attention fastgen fixed full h2o kcenter keydiff knorm lfu lookback lru obcache "

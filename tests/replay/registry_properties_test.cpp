@@ -179,7 +179,7 @@ bool changes_some_result(const PolicyInfo& policy, const Param& param) {
 
 TEST_CASE("every parameter of every policy changes some result", "[registry]") {
   for (const PolicyInfo& policy : policies()) {
-    if (policy.follows_schedule) continue;
+    if (policy.reads_file()) continue;
     for (const Param& param : policy.params) {
       CAPTURE(policy.name, param.name);
       CHECK(changes_some_result(policy, param));
@@ -217,7 +217,7 @@ bool changes_some_result(const CombinatorInfo& combinator, const Param& param,
   for (const std::string& base : bases(combinator, param)) {
     for (const std::string& value : alternatives(param)) {
       for (const PolicyInfo& policy : policies()) {
-        if (policy.follows_schedule) continue;
+        if (policy.reads_file()) continue;
         const std::string plain = spec_of(policy, base);
         const std::string changed = spec_of(policy, base + param.name + "=" + value);
         if (!allowed(plain) || !allowed(changed)) continue;
@@ -289,9 +289,9 @@ TEST_CASE("a replay does not depend on the other replays", "[registry]") {
     const auto together = replay(unit, group.configurations, group.options, *make_cpu_backend());
     REQUIRE(together.size() == group.configurations.size());
     for (std::size_t i = 0; i < together.size(); ++i) {
-      const auto& [policy, budget, budgets, schedules] = group.configurations[i];
-      CAPTURE(policy.text());
-      CHECK(agree(replay_one(unit, policy, budget).result, together[i].result));
+      const Configuration& one = group.configurations[i];
+      CAPTURE(one.policy.text());
+      CHECK(agree(replay_one(unit, one.policy, one.budget).result, together[i].result));
       CHECK(together[i].trajectory.evicted_after.empty());
     }
   }

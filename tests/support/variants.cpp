@@ -74,7 +74,7 @@ std::vector<std::string> alternatives(const Param& param) {
 }
 
 std::vector<Variant> variants(const PolicyInfo& policy) {
-  if (policy.follows_schedule) return {};  // the tests have no schedule file
+  if (policy.reads_file()) return {};  // the tests have no file of a schedule or of scores
   std::vector<Variant> variants = {{"", Spec(policy)}};
   for (const Param& param : policy.params) {
     for (const std::string& value : alternatives(param)) {

@@ -35,7 +35,7 @@ TEST_CASE("however a value is written, the canonical form is the same", "[polici
 
 TEST_CASE("every policy's canonical form names the same policy again", "[policies]") {
   for (const PolicyInfo& policy : policies()) {
-    if (policy.follows_schedule) continue;
+    if (policy.reads_file()) continue;
     const std::string text = Spec(policy).text();
     CHECK(Spec(text).text() == text);
     CHECK(Spec(policy.name).text() == text);
@@ -97,7 +97,7 @@ TEST_CASE("'all' is every policy at its defaults that needs no file", "[policies
   std::vector<std::string> every;
   for (const PolicyInfo& policy : policies()) {
     const bool is_oracle = policy.make_planner != nullptr;
-    if (policy.origin != "Python" && !policy.follows_schedule && !is_oracle)
+    if (policy.origin != "Python" && !policy.reads_file() && !is_oracle)
       every.push_back(Spec(policy).text());
   }
   CHECK(texts("all") == every);
