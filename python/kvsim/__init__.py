@@ -6,7 +6,8 @@
 
 It also records traces from transformers models, runs the policies inside such models, and reads the
 result files of the program `kvsim`. What runs a model needs torch and transformers. It is imported
-on first use, and `from kvsim import *` omits it.
+on first use, and `from kvsim import *` omits it, but for `second_reading`, which imports them when
+it is called.
 """
 
 from importlib import import_module
@@ -23,6 +24,7 @@ from .program import ProgramError, run
 from .record import RecordError, RecordWarning
 from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
+from .second_reading import second_reading
 from .trace import Trace, Unit
 from .verbs.analyze import analyze
 from .verbs.check import check
@@ -76,6 +78,7 @@ __all__ = [
     "policies",
     "replay",
     "run",
+    "second_reading",
     "sweep",
     "synth",
 ]

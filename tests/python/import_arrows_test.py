@@ -32,6 +32,7 @@ ROOMS = {
     "closed_loop.evicting_model": "model errors",
     "kvpress": "model policy errors",
     "record": "model trace files command errors",
+    "second_reading": "model verbs trace files command errors",
     "model": "trace files errors",
     "labels": "verbs trace files command errors",
     "head_budgets": "verbs trace results files command errors",

@@ -77,7 +77,10 @@ PRESSES = {
     "KVComposePress": Known(),
     "KVgradPress": Known(),
     "KVzapPress": Known(),
-    "KVzipPress": Known(),
+    "KVzipPress": Known(
+        equal="`kvzip:file=PATH@file:PATH`, with both files of the [second reading]"
+        "(record.md#a-second-reading)"
+    ),
     "KeyDiffPress": Known(equal="`keydiff`"),
     "KeyRerotationPress": Known(
         _of("KeyRerotationPress"), "`positions=slot`, where a policy has it"

@@ -1,0 +1,192 @@
+"""Reads the texts of a trace again and writes what their tokens get."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import metadata
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import KvsimError, UsageError
+from ..files.partial import written_whole
+from ..verbs.options import opened
+from ..verbs.progress import Progress, reporter
+from .budgets import npy_of, removed_shares, require_all_layers
+from .checks import require_model, require_room, texts_of
+from .scores_file import Scores, check_output, image_of
+from .wording import INSTRUCTIONS, Wording
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..trace import Trace
+    from .checks import Text
+
+CHUNK = 2048
+SINKS = 4
+
+
+def second_reading(
+    model: torch.nn.Module,
+    trace: str | Path | Trace,
+    output: str | os.PathLike[str],
+    *,
+    tokenizer: Any = None,
+    reads: str = "prompt",
+    chunk: int = CHUNK,
+    sinks: int = SINKS,
+    instruction: str | Sequence[str] = INSTRUCTIONS,
+    suffix: str | None = None,
+    sequences: str | Sequence[str] | None = None,
+    budgets: str | os.PathLike[str] | None = None,
+    progress: Progress = None,
+) -> None:
+    """Writes the largest attention that each token gets while the model reads its text again.
+
+    >>> kvsim.second_reading(model, "trace.h5", "scores.h5", tokenizer=tokenizer)
+    >>> kvsim.sweep("trace.h5", "kvzip:file=scores.h5", "20%", mode="prefill")
+
+    The model reads a text of the trace once. Then it is asked to repeat it, chunk by chunk, and
+    reads each chunk again after the request. A token's score for a KV head is the largest attention
+    that a token of that pass pays it, over the query heads; the softmax is over the first `sinks`
+    tokens, the chunk, and the tokens of the pass up to the one that attends. This is KVzip (arXiv
+    2505.23416, section 3), as KVzipPress of kvpress 0.5.5 computes it; its normalisation of
+    KVzip+ is left out.
+
+    Arguments:
+      model: the one that the trace is of.
+      trace: a path or a Trace, with token ids.
+      output: the file of scores, which appears when it is complete and replaces earlier scores
+        only.
+      tokenizer: of the instruction; None: the one that is stored where the model was loaded from.
+      reads: "prompt": the prompt of each sequence is scored; "text": the whole text. A policy that
+        reads the latter in stream mode knows the future.
+      chunk: tokens that are read again in a pass.
+      sinks: first tokens of the text that later chunks are seen with.
+      instruction: a text, or one for the first chunk and one for later ones, which the last 8
+        tokens of the chunk before follow.
+      suffix: stands between these and the chunk; None: what the tokenizer's chat template puts
+        after a user's message, a line feed without a template.
+      sequences: names; None: all.
+      budgets: a file .npy of the share of its tokens that each head removes at compression ratios
+        1% to 99% where the lowest scores of all heads leave together, float32 [99, layers,
+        KV heads], which POLICY@file:PATH reads. Needs scores of one sequence and all layers.
+      progress: as for kvsim.sweep; called with the forward passes.
+
+    Raises UsageError for arguments that do not fit the trace, DataError for a trace without token
+    ids or with layers that do not attend to all tokens or read another's cache, RecordError for a
+    model that does so, KvsimError if a file cannot be written.
+    """
+    path = check_output(output)
+    _require_whole("chunk", chunk, 1)
+    _require_whole("sinks", sinks, 0)
+    names = [sequences] if isinstance(sequences, str) else sequences
+    (read,) = opened(trace)
+    texts = texts_of(read, reads, None if names is None else list(names))
+    if budgets is not None:
+        _require_budgets(budgets, path, texts, read.num_layers)
+
+    from ..model.decoder import model_name, require_decoder
+
+    config = require_decoder(model)
+    require_model(config, read)
+    wording = Wording.of(_tokenizer_of(model, tokenizer), instruction, suffix)
+    about = {
+        "made_by": f"kvsim.second_reading ({_versions()})",
+        "model": model_name(model),
+        "trace_id": read.trace_id,
+        "reads": reads,
+        "chunk": chunk,
+        "sinks": sinks,
+    }
+    with ExitStack() as stack:
+        partial = stack.enter_context(written_whole(path))
+        partial_budgets = None
+        if budgets is not None:
+            partial_budgets = stack.enter_context(written_whole(budgets))
+        report = stack.enter_context(reporter(progress, "passes"))
+        scores = _scores(model, config, texts, wording, chunk, sinks, report)
+        _write(partial, path, image_of(scores, about))
+        if partial_budgets is not None:
+            shares = removed_shares(scores[texts[0].name], sinks)
+            _write(partial_budgets, budgets, npy_of(shares))
+
+
+def _scores(
+    model: torch.nn.Module,
+    config: Any,
+    texts: list[Text],
+    wording: Wording,
+    chunk: int,
+    sinks: int,
+    report: Any,
+) -> Scores:
+    from .attention import Part
+    from .reader import SecondReader
+
+    parts_of = {}
+    for text in texts:
+        starts = range(0, len(text.ids), chunk)
+        parts = [Part(start, min(start + chunk, len(text.ids)), sinks) for start in starts]
+        asked = [wording.repeated(text.ids, part.start, part.end, chunk) for part in parts]
+        require_room(config, text, max(asked, key=len))
+        parts_of[text.name] = list(zip(parts, asked, strict=True))
+    done, total = 0, sum(1 + len(parts) for parts in parts_of.values())
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if report is not None:
+            report(done, total)
+
+    scores = {}
+    for text in texts:
+        reader = SecondReader(model, text)
+        with reader.following(model):
+            scores[text.name] = reader.read(parts_of[text.name], advance)
+    return scores
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name}: expected a whole number from {least} on, found {value!r}")
+
+
+def _require_budgets(
+    budgets: str | os.PathLike[str], scores: Path, texts: list[Text], num_layers: int
+) -> None:
+    path = Path(budgets)
+    if path.suffix != ".npy":
+        raise UsageError(f"budgets: expected a file .npy, found {path}")
+    if path.resolve() == scores.resolve():
+        raise UsageError(f"budgets: expected another file than that of the scores, found {path}")
+    if len(texts) != 1:
+        raise UsageError(
+            f"budgets: expected one sequence, found {len(texts)}; name one in sequences"
+        )
+    require_all_layers({layer.index for layer in texts[0].layers}, num_layers)
+
+
+def _tokenizer_of(model: torch.nn.Module, tokenizer: Any) -> Any:
+    if tokenizer is not None:
+        return tokenizer
+    name = getattr(model.config, "_name_or_path", "")
+    if not name:
+        raise UsageError("tokenizer: the model does not say where it was loaded from; give it")
+    from ..model.loading import load_tokenizer
+
+    return load_tokenizer(name)
+
+
+def _write(partial: Path, path: str | os.PathLike[str], data: bytes) -> None:
+    try:
+        partial.write_bytes(data)
+    except OSError as error:
+        raise KvsimError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _versions() -> str:
+    return " ".join(f"{name} {metadata.version(name)}" for name in ("transformers", "torch"))
