@@ -47,7 +47,8 @@ def second_reading(
     """Writes the largest attention that each token gets while the model reads its text again.
 
     >>> kvsim.second_reading(model, "trace.h5", "scores.h5", tokenizer=tokenizer)
-    >>> kvsim.sweep("trace.h5", "kvzip:file=scores.h5", "20%", mode="prefill")
+    >>> once = {"mode": "prefill", "eviction_interval": "never"}
+    >>> kvsim.sweep("trace.h5", "kvzip:file=scores.h5", "20%", **once)
 
     The model reads a text of the trace once. Then it is asked to repeat it, chunk by chunk, and
     reads each chunk again after the request. A token's score for a KV head is the largest attention
