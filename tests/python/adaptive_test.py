@@ -133,6 +133,23 @@ def test_it_follows_a_schedule_as_the_imposed_loop_does(tmp_path):
     assert found.kl_mean.iloc[0] == pytest.approx(imposed.kl_mean.iloc[0], abs=1e-6)
 
 
+def test_it_keeps_what_a_second_reading_says_as_the_imposed_loop_does(tmp_path):
+    model, ids = build("llama"), tokens(LENGTH)
+    path, scores = tmp_path / "t.h5", tmp_path / "s.h5"
+    recording = kvsim.recording(model, path, dtype="float32", names=["a"], prompt_length=PROMPT)
+    with recording, torch.no_grad():
+        model(ids)
+    kvsim.second_reading(model, path, scores, tokenizer=letters(), progress=False)
+    how = {"trace": path, "mode": "prefill", "eviction_interval": "never"}
+    imposed = evaluate(model, ids, f"kvzip:file={scores}", loop="imposed", **how)
+    found = evaluate(model, ids, f"kvzip:file={scores}", **how)
+    assert found.kept_overlap.tolist() == [1]
+    assert found.kl_mean.iloc[0] > 1e-3
+    assert found.kl_mean.iloc[0] == pytest.approx(imposed.kl_mean.iloc[0], abs=1e-6)
+    with pytest.raises(kvsim.UsageError, match="--eviction-interval never"):
+        evaluate(model, ids, f"kvzip:file={scores}", trace=path)
+
+
 def write_schedules(trace, path):
     """What the optimum keeps, as --per-step writes it."""
     import h5py
