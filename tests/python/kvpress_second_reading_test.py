@@ -111,3 +111,24 @@ def test_budgets_are_what_the_press_removes_of_each_head(
     for layer, (_, heads, _) in enumerate(press.masked):
         counts = np.bincount(heads.numpy(), minlength=HEADS)
         np.testing.assert_allclose(removed[layer], counts, atol=1e-4)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.8])
+def test_kvzip_keeps_what_the_press_keeps(ratio, model, trace, tmp_path, monkeypatch):
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_: letters())
+    press = Watched(compression_ratio=ratio, chunk_size=40)
+    press = compressed(press, model, tokens(LENGTH)[:, :PROMPT])
+    scores, budgets = tmp_path / "s.h5", tmp_path / "b.npy"
+    kvsim.second_reading(model, trace, scores, tokenizer=letters(), chunk=40, budgets=budgets)
+    once = {"mode": "prefill", "eviction_interval": "never"}
+    budget = round(PROMPT * (1 - ratio))
+    rows = kvsim.sweep(trace, f"kvzip:file={scores}@file:{budgets}", budget, **once)
+    assert len(rows) == LAYERS * HEADS
+    for row in rows.itertuples():
+        _, heads, gone = press.masked[row.layer]
+        expected = sorted(gone[heads == row.kv_head].tolist())
+        assert row.evictions == len(expected)
+        unit = {"layer": row.layer, "kv_head": row.kv_head}
+        own = PROMPT - len(expected)
+        left = kvsim.replay(trace, f"kvzip:file={scores}", own, **unit, **once).evicted_after
+        assert np.flatnonzero(left[:PROMPT] < PROMPT).tolist() == expected
