@@ -17,8 +17,7 @@ UnitNumbers schedules() {
                    .make = "kvsim replay --per-step writes one",
                    .repair = "write it again"},
           .name = "evicted_after",
-          .how_to_write = kHowToWrite,
-          .write_again = "write it again"};
+          .how_to_write = kHowToWrite};
 }
 
 void check_steps(const Place& place, const std::vector<std::int32_t>& evicted_after) {

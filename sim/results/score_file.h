@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "traces/unit.h"
@@ -17,9 +19,12 @@ class ScoreFile {
   explicit ScoreFile(const std::filesystem::path& file);
   ~ScoreFile();
 
-  /// The scores of the first `num_tokens` tokens of a unit, for a file that has as many. Throws
-  /// DataError if the unit has not, or if one is not finite.
-  std::vector<float> read(const UnitName& unit, int num_tokens) const;
+  /// The scores of a unit, for its first `num_tokens` tokens. `token_ids` are those of its whole
+  /// text, or empty if they are not known. Throws DataError if the unit has none or another number
+  /// of them, if one is not finite, and if the attribute `text_id` of the sequence is there and not
+  /// the SHA-256 of these ids.
+  std::vector<float> read(const UnitName& unit, int num_tokens,
+                          std::span<const std::int32_t> token_ids) const;
 
  private:
   std::unique_ptr<GroupReader> root_;

@@ -35,7 +35,7 @@ void try_numbers(const GroupReader& unit, const UnitNumbers& numbers) {
   if (!unit.contains(numbers.name)) return;
   const H5::DataSet dataset = unit.dataset(numbers.name);
   if (!Stored<T>::is(dataset.getDataType())) return;
-  require_written(dataset, unit.place().child(numbers.name), numbers.write_again);
+  require_written(dataset, unit.place().child(numbers.name), numbers.kind.repair);
   std::vector<T> read(static_cast<std::size_t>(dataset.getSpace().getSimpleExtentNpoints()));
   dataset.read(read.data(), Stored<T>::native());
 }
@@ -64,14 +64,13 @@ void try_file(const std::filesystem::path& file, const UnitNumbers& numbers) {
     }
   } catch (const H5::Exception& error) {
     Place{file.string(), ""}.fail("a sound HDF5 file", "damage: " + error.getDetailMsg(),
-                                  "copy it again or " + numbers.write_again);
+                                  "copy it again or " + numbers.kind.repair);
   }
 }
 
 GroupReader group_of(const GroupReader& root, const UnitNumbers& numbers, const UnitName& unit) {
   const std::string& how = numbers.how_to_write;
-  return root.group("sequences", how)
-      .group(unit.sequence, how)
+  return sequence_of(root, numbers, unit.sequence)
       .group("layers", how)
       .group(std::to_string(unit.layer), how)
       .group("kv_heads", how)
@@ -83,7 +82,7 @@ GroupReader group_of(const GroupReader& root, const UnitNumbers& numbers, const 
 template <class T>
 std::unique_ptr<GroupReader> open_unit_numbers(const std::filesystem::path& file,
                                                const UnitNumbers& numbers) {
-  try_in_child(file.string(), "copy it again or " + numbers.write_again, GuardLimits::of(file),
+  try_in_child(file.string(), "copy it again or " + numbers.kind.repair, GuardLimits::of(file),
                [&] { try_file<T>(file, numbers); });
   const Hdf5Lock lock;
   return std::make_unique<GroupReader>(open_hdf5(file, numbers.kind));
@@ -101,14 +100,19 @@ std::vector<T> read_unit_numbers(const GroupReader& root, const UnitNumbers& num
   const std::string expected = fmt::format("[{}]", count);
   const std::string found = shape_name(dataset.getSpace());
   if (found != expected) place.fail("shape " + expected, found, numbers.how_to_write);
-  require_written(dataset, place, numbers.write_again);
+  require_written(dataset, place, numbers.kind.repair);
   std::vector<T> read(static_cast<std::size_t>(count));
   try {
     dataset.read(read.data(), Stored<T>::native());
   } catch (const H5::Exception& error) {
-    place.fail("numbers that can be read", error.getDetailMsg(), numbers.write_again);
+    place.fail("numbers that can be read", error.getDetailMsg(), numbers.kind.repair);
   }
   return read;
+}
+
+GroupReader sequence_of(const GroupReader& root, const UnitNumbers& numbers,
+                        const std::string& sequence) {
+  return root.group("sequences", numbers.how_to_write).group(sequence, numbers.how_to_write);
 }
 
 Place place_of(const GroupReader& root, const UnitNumbers& numbers, const UnitName& unit) {

@@ -15,11 +15,11 @@ struct UnitNumbers {
   FileKind kind;             ///< of file, for messages
   std::string name;          ///< of the dataset
   std::string how_to_write;  ///< where one is missing or does not fit
-  std::string write_again;   ///< where one is damaged
 };
 
 /// Opens the file, after a child process has read all of these numbers: T is std::int32_t or float.
-/// A file may have such a tree below each group of /budgets, too. Throws DataError.
+/// Those of several budgets have a tree for each below /budgets, and are read, too. Throws
+/// DataError.
 template <class T>
 std::unique_ptr<GroupReader> open_unit_numbers(const std::filesystem::path& file,
                                                const UnitNumbers& numbers);
@@ -29,6 +29,10 @@ std::unique_ptr<GroupReader> open_unit_numbers(const std::filesystem::path& file
 template <class T>
 std::vector<T> read_unit_numbers(const GroupReader& root, const UnitNumbers& numbers,
                                  const UnitName& unit, int count);
+
+/// The group of a sequence. Throws DataError if there is none; the caller holds the Hdf5Lock.
+GroupReader sequence_of(const GroupReader& root, const UnitNumbers& numbers,
+                        const std::string& sequence);
 
 /// Where the numbers of a unit are, for messages about them.
 Place place_of(const GroupReader& root, const UnitNumbers& numbers, const UnitName& unit);

@@ -76,8 +76,12 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
                     "attended; impose it, or leave it out",
                     policy.text()));
   }
-  if (policy.policy().follows_schedule) read_schedules(text.num_tokens);
-  if (policy.policy().reads_scores) read_scores(rules.prompt_only ? prompt_ : text.num_tokens);
+  if (policy.policy().reads_file() && num_tokens_ == 0) {
+    throw UsageError(fmt::format("{}: its file is of a text of known length; evaluate that text",
+                                 policy.text()));
+  }
+  if (policy.policy().follows_schedule) read_schedules();
+  if (policy.policy().reads_scores) read_scores(rules);
   const bool is_split =
       policy.allocation() == Allocation::uniform || !configuration_.budgets.empty();
   if (is_split) {
@@ -119,17 +123,13 @@ void RunningCaches::check_shape(const Rules& rules) const {
   }
 }
 
-void RunningCaches::read_schedules(int num_tokens) {
+void RunningCaches::read_schedules() {
   const Spec& policy = configuration_.policy;
-  if (num_tokens == 0) {
-    throw UsageError(fmt::format("{}: a schedule is of a text of known length; evaluate that text",
-                                 policy.text()));
-  }
   const ScheduleFile file(policy.file());
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const int budget = policy.tokens_of(configuration_.budget_of(i));
     configuration_.schedules.push_back(file.read(policy.tokens_of(configuration_.budget),
-                                                 units_[i]->unit().name, num_tokens,
+                                                 units_[i]->unit().name, num_tokens_,
                                                  {.first_eviction = std::max(0, prompt_ - 1),
                                                   .budget = budget,
                                                   .most_held = options_.protocol.most_held(budget),
@@ -137,15 +137,11 @@ void RunningCaches::read_schedules(int num_tokens) {
   }
 }
 
-void RunningCaches::read_scores(int num_tokens) {
-  const Spec& policy = configuration_.policy;
-  if (num_tokens == 0) {
-    throw UsageError(fmt::format("{}: the scores are of a text of known length; evaluate that text",
-                                 policy.text()));
-  }
-  const ScoreFile file(policy.file());
+void RunningCaches::read_scores(const Rules& rules) {
+  const ScoreFile file(configuration_.policy.file());
+  const int count = rules.prompt_only ? prompt_ : num_tokens_;
   for (const auto& unit : units_) {
-    configuration_.file_scores.push_back(file.read(unit->unit().name, num_tokens));
+    configuration_.file_scores.push_back(file.read(unit->unit().name, count, {}));
   }
 }
 

@@ -99,8 +99,8 @@ class RunningCaches {
   void require_whole() const;
   void check_selects(const ModelLayer& layer, const LayerRows& rows) const;
   void add_selected(std::size_t layer, int first, const LayerRows& rows);
-  void read_schedules(int num_tokens);
-  void read_scores(int num_tokens);
+  void read_schedules();
+  void read_scores(const Rules& rules);
   void split_budget();
   void make_replays();
   void run_steps(std::size_t layer, int first, int count, const OutputRows* outputs);

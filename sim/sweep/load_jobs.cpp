@@ -100,8 +100,8 @@ Configuration JobLoader::configuration_of(const SweepJob& job, const PlannedRepl
   if (policy.policy().reads_scores) {
     const ScoreFile& file = *scores_.at(policy.file());
     for (const Unit& unit : units) {
-      configuration.file_scores.push_back(
-          file.read(unit.name, replay.rules->prompt_only ? unit.prompt_length : unit.num_tokens()));
+      const int count = replay.rules->prompt_only ? unit.prompt_length : unit.num_tokens();
+      configuration.file_scores.push_back(file.read(unit.name, count, unit.token_ids));
     }
   }
   if (!policy.policy().follows_schedule) return configuration;

@@ -16,17 +16,17 @@
 namespace kvsim {
 
 /// Turns a SweepJob into a ReplayJob: reads the units, splits budgets by the allocation, and reads
-/// schedules.
+/// schedules and scores.
 class JobLoader {
  public:
-  /// Opens schedules, reads the files of allocations, and measures the units that the allocations
-  /// of these jobs depend on, in parallel. `plan` has to outlive the object. Throws DataError for a
-  /// unit or a file of schedules or budgets that cannot be read, and Interrupted.
+  /// Opens schedules and scores, reads the files of allocations, and measures the units that the
+  /// allocations of these jobs depend on, in parallel. `plan` has to outlive the object. Throws
+  /// DataError for a unit or a file of schedules or budgets that cannot be read, and Interrupted.
   JobLoader(const SweepPlan& plan, std::span<const SweepJob> jobs, const Backend& backend,
             const std::atomic<bool>& interrupted);
 
-  /// May be called by several threads at once. Throws DataError for a unit or a schedule that
-  /// cannot be read.
+  /// May be called by several threads at once. Throws DataError for a unit, a schedule or scores
+  /// that cannot be read.
   ReplayJob load(const SweepJob& job) const;
 
  private:

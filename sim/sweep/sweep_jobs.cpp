@@ -133,6 +133,10 @@ ReplayShape replay_shape(const SweepPlan& plan, const SweepJob& job) {
     shape.remembered +=
         std::min(steps, shape.num_tokens) * held * rules.remembered.bytes_per_token +
         covariances * shape.group_size * shape.head_dim * shape.head_dim * sizeof(double);
+    if (policy.policy().reads_scores) {
+      constexpr std::size_t kCopies = 3;  // in the job, in its part and in the policy
+      shape.remembered += job.units.size() * shape.num_tokens * kCopies * sizeof(float);
+    }
     if (rules.joined) shape.remembered += job.units.size() * shape.num_tokens * sizeof(double);
     shape.reads_values |= rules.sees_values;
     // Up to half of the slots are gaps.

@@ -148,6 +148,21 @@ void check_schedules(const SweepPlan& plan) {
   }
 }
 
+/// Reads all scores that replays go by, so that none is missing hours later.
+void check_scores(const SweepPlan& plan) {
+  std::map<std::size_t, ScoreFile> files;
+  for (const PlannedUnit& unit : plan.units) {
+    std::set<std::size_t> checked;
+    for (const PlannedReplay& replay : unit.replays) {
+      const Spec& policy = plan.policy_of(replay);
+      if (!policy.policy().reads_scores || !checked.insert(replay.policy).second) continue;
+      const int count = replay.rules->prompt_only ? unit.unit.prompt_length : unit.unit.num_tokens;
+      const auto file = files.try_emplace(replay.policy, policy.file()).first;
+      (void)file->second.read(unit.unit.name, count, {});
+    }
+  }
+}
+
 /// Reads the files that splits follow, and checks that they are of the traces' models.
 void check_splits(const SweepPlan& plan) {
   SplitTables tables;
@@ -221,6 +236,7 @@ SweepPlan plan_sweep(SweepRequest request) {
   PlannedBudgets budgets(plan.request);
   for (const Trace& trace : plan.request.open_traces) add_trace(plan, rules, budgets, trace);
   check_schedules(plan);
+  check_scores(plan);
   check_splits(plan);
   mark_whole_layers(plan);
   keep_shard(plan, plan.request.shard);

@@ -100,8 +100,9 @@ Spec with_policy_file_hash(const Spec& policy);
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
 /// and for what check_policy(), check_text(), check_estimator() and check_duo() refuse;
 /// DataError for a trace without the rotation that `positions=slot` needs or what check_needs()
-/// demands, for a schedule file whose SHA-256 differs from the spec's or that has no schedule
-/// for a budget, and for a file of budgets that SplitTables or fitted() refuse.
+/// demands, for a file whose SHA-256 differs from the spec's, a schedule file that has none
+/// for a budget, a file of scores that lacks a unit, and for a file of budgets that SplitTables or
+/// fitted() refuse.
 SweepPlan plan_sweep(SweepRequest request);
 
 /// Removes from `remaining` the replays whose rows are in `store`. Rows of another policy_code are

@@ -1,5 +1,6 @@
 """What a running model cannot evict by is refused with the reason, in one line."""
 
+import h5py
 import pytest
 import torch
 import transformers
@@ -55,6 +56,14 @@ def test_what_sees_the_future_or_full_attention(policy):
 )
 def test_arguments_that_do_not_fit(how, reason):
     refuse(reason, **how)
+
+
+@pytest.mark.parametrize("policy", ["schedule", "kvzip"])
+def test_files_of_a_text_that_is_not_known_to_be_the_one_that_comes(policy, tmp_path):
+    with h5py.File(tmp_path / "s.h5", "w"):
+        pass
+    once = dict(mode="prefill", eviction_interval="never", prompt_length=8)
+    refuse("evaluate that text", policy=f"{policy}:file={tmp_path / 's.h5'}", **once)
 
 
 @pytest.mark.parametrize("drop", [False, True])

@@ -1,3 +1,5 @@
+#include "sim/results/score_file.h"
+
 #include <H5Cpp.h>
 
 #include <algorithm>
@@ -118,6 +120,23 @@ TEST_CASE("kvzip evicts by the scores of the whole text where it was read twice"
   }
 }
 
+TEST_CASE("heads that share a cache go by the mean of their scores, at each budget", "[replay]") {
+  const Files files;
+  write_random_trace(files.folder / "t.h5", 1);
+  const Scores scores = write_scores(files.folder / "s.h5", kLongSequence, kShortSequence);
+  for (const int budget : {6, 9}) {
+    SweepRequest wanted = files.wanted(",reads=text+shared");
+    wanted.budgets = {Amount::parse_budget(std::to_string(budget), "")};
+    for (const auto& [unit, leaves] : evicted_after(wanted)) {
+      CAPTURE(unit, budget);
+      const std::string layer = unit.substr(0, unit.size() - 1);
+      std::vector<float> sums = scores.at(layer + "0");
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += scores.at(layer + "1")[i];
+      CHECK(leaves == simulated(sums, static_cast<int>(leaves.size()), budget, 4, 0));
+    }
+  }
+}
+
 template <class Error>
 std::string refused(const SweepRequest& wanted) {
   try {
@@ -148,9 +167,9 @@ TEST_CASE("a file of scores that does not fit is refused, naming what is wrong",
     CHECK_THAT(refused<DataError>(wanted),
                Catch::Contains(path) && Catch::Contains("finite") && Catch::Contains("nan at [0]"));
   }
-  SECTION("a unit has none") {
+  SECTION("a unit has none, which is found before anything is replayed") {
     traces_test::edit(files.folder / "s.h5").unlink(path);
-    CHECK_THAT(refused<DataError>(wanted), Catch::Contains("/sequences/b/layers/1/kv_heads/0"));
+    CHECK_THROWS_WITH(plan_sweep(wanted), Catch::Contains("/sequences/b/layers/1/kv_heads/0"));
   }
   SECTION("they are of another type") {
     traces_test::set_dataset(traces_test::edit(files.folder / "s.h5"), path,
@@ -163,6 +182,23 @@ TEST_CASE("a file of scores that does not fit is refused, naming what is wrong",
     CHECK_THAT(refused<DataError>(wanted),
                Catch::Contains("expected the scores with SHA-256") && Catch::Contains("changed"));
   }
+}
+
+TEST_CASE("scores of another text are refused where the file says whose they are", "[replay]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "s.h5";
+  write_scores(path, kPrompt, kPrompt);
+  const UnitName unit{"a", 0, 0};
+  const std::vector<std::int32_t> ids = {7, 8, 9, 7, 8};
+  const std::string id = "96c5ea30c324e2084a260029c4888133450172841f0cd48a2cb50e25f2b2fc28";
+  CHECK(ScoreFile(path).read(unit, kPrompt, ids).size() == kPrompt);
+  traces_test::set_text(traces_test::edit(path).openGroup("/sequences/a"), "text_id", id);
+  CHECK(ScoreFile(path).read(unit, kPrompt, ids).size() == kPrompt);
+  CHECK(ScoreFile(path).read(unit, kPrompt, {}).size() == kPrompt);
+  const std::vector<std::int32_t> others = {7, 8, 9, 7, 7};
+  CHECK_THROWS_WITH(
+      ScoreFile(path).read(unit, kPrompt, others),
+      Catch::Contains("/sequences/a") && Catch::Contains(id) && Catch::Contains("another text"));
 }
 
 }  // namespace kvsim::score_file_test
