@@ -43,7 +43,7 @@ ROOMS = {
     "results": "program files errors",
     "program": "errors",
     "command": "errors",
-    "files": "",
+    "files": "errors",
     "errors": "",
     "bootstrap": "",
     "_engine": "",

@@ -15,6 +15,7 @@ import torch
 
 from ..errors import RecordWarning, UsageError
 from ..model.attention import Call, Result, intercepted, layer_of
+from ..model.same_keys import KEY_TOLERANCE, key_difference
 from ..trace import Trace
 from .loops import Job
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from ..trace import Sequence
 
 
-# Of the keys, relative to their length: rounding to half precision, in the trace or in the model,
-# stays far below, another model far above.
-KEY_TOLERANCE = 0.1
 RECORDED_BYTES = 4  # of a number in a trace that is recorded for the occasion: float32
 
 
@@ -55,17 +53,17 @@ def _check_keys(trace: Trace, sequence: str, layer: int, key: torch.Tensor) -> N
     if layer not in layers:
         raise UsageError(f"trace: it lacks layer {layer}; record all layers")
     heads = layers[layer].shape["num_kv_heads"]
-    held = torch.tensor(trace.unit(sequence, layers[layer].cache, 0).key)
+    held = trace.unit(sequence, layers[layer].cache, 0).key
     if tuple(key.shape) != (heads, *held.shape):
         raise UsageError(
             f"trace: layer {layer} has keys {(heads, *held.shape)}, expected this "
             f"model's {tuple(key.shape)}: KV heads, tokens, dimensions"
         )
-    difference = torch.linalg.norm(key[0].float().cpu() - held) / torch.linalg.norm(held)
-    if difference > KEY_TOLERANCE:
+    difference = key_difference(key[0].float().cpu().numpy(), held)
+    if not difference <= KEY_TOLERANCE:
         raise UsageError(
             f"trace: the keys of its layer {layer} are not this model's (they differ by "
-            f"{float(difference):.0%}); record the text with this model, or leave trace out"
+            f"{difference:.0%}); record the text with this model, or leave trace out"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from ..errors import KvsimWarning, RecordError, UsageError
 from ..model.spans import Span, prompt_tokens, token_spans, with_offsets
 from ..model.texts import labelled_parts, prompt_characters, read_file, read_texts
-from ..model.tokens import token_texts
+from ..model.tokens import text_id, token_texts
 from ..trace.names import NAME_FORM, is_name, surrogate_of
 from .loops import Job
 
@@ -82,11 +81,6 @@ def jobs_of(
             )
         jobs[job.name] = job
     return list(jobs.values())
-
-
-def text_id(ids: np.ndarray) -> str:
-    """The SHA-256 of the ids as little-endian int32."""
-    return hashlib.sha256(ids.astype("<i4").tobytes()).hexdigest()
 
 
 def _is_one(texts: object) -> bool:

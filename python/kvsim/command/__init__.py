@@ -2,7 +2,8 @@
 
 In: the words of a command line, errors, frames. Out: parsed options, an exit status with one line
 on standard error, CSV. Read first: `parser.py`; `termination.py` makes SIGTERM a Ctrl-C,
-`csv_text.py` prints a frame, `progress.py` shows how far the work is.
+`notes.py` prints warnings,
+`csv_text.py` a frame, `progress.py` shows how far the work is.
 """
 
 from .parser import (

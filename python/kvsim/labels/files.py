@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import KvsimError, UsageError
+from ..files.outputs import replaceable
 from ..files.partial import written_whole
-from ..files.paths import exists
 from .npz import NpzFile
 from .parquet import ParquetFile
 from .units import Labelling
@@ -21,21 +21,12 @@ _FORMATS = {".npz": NpzFile, ".parquet": ParquetFile}
 def check_output(path: str | os.PathLike[str]) -> Path:
     """The path, if labels may be written there. Raises UsageError.
 
-    An earlier file of labels is replaced; anything else of that name may be valuable.
+    An earlier file of labels is replaced, and nothing else of that name.
     """
     path = Path(path)
     if path.suffix not in _FORMATS:
         raise UsageError(f"--output: expected a file .npz or .parquet, found {path}")
-    if exists(path) and not path.is_file():
-        raise UsageError(f"--output: {path}: there is something else of that name")
-    if not exists(path) or path.stat().st_size == 0:
-        return path
-    if not _FORMATS[path.suffix].holds_labels(path):
-        raise UsageError(
-            f"--output: {path}: there is a file of that name that holds no labels; remove it "
-            "first, or name another"
-        )
-    return path
+    return replaceable(path, "--output", "labels", _FORMATS[path.suffix].holds_labels)
 
 
 def _reason(error: OSError) -> str:

@@ -1,8 +1,16 @@
-"""The text of single tokens."""
+"""The text of single tokens, and what all tokens of a text are known by."""
 
+import hashlib
 from typing import Any
 
+import numpy as np
+
 SENTENCEPIECE_SPACE = "\u2581"
+
+
+def text_id(ids: np.ndarray) -> str:
+    """The SHA-256 of the ids as little-endian int32."""
+    return hashlib.sha256(ids.astype("<i4").tobytes()).hexdigest()
 
 
 def token_texts(tokenizer: Any, ids: list[int]) -> list[str]:

@@ -2,9 +2,7 @@
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..command import (
@@ -17,6 +15,7 @@ from ..command import (
     nonnegative,
     positive,
 )
+from ..command.notes import notes_printed
 from ..command.termination import terminated_as_interrupted
 
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
@@ -93,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         needed = 'in the source folder: pip install ".[record]"'
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
-        with terminated_as_interrupted(), _notes_printed():
+        with terminated_as_interrupted(), notes_printed():
             run(options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
@@ -106,21 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
-
-
-@contextmanager
-def _notes_printed() -> Iterator[None]:
-    """Prints what was noted when the block ends, also by an exception."""
-    from ..errors import RecordWarning
-
-    with warnings.catch_warnings(record=True) as noted:
-        warnings.simplefilter("always", RecordWarning)
-        try:
-            yield
-        finally:
-            for note in noted:
-                if issubclass(note.category, RecordWarning):
-                    print("kvsim: warning:", note.message, file=sys.stderr)
 
 
 if __name__ == "__main__":
