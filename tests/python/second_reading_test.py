@@ -8,12 +8,9 @@ import pytest
 import torch
 
 import kvsim
-from kvsim.second_reading.budgets import removed_shares
 from kvsim.second_reading.wording import INSTRUCTIONS
 from record_zoo import build, letters, longrope, tokens
-
-LENGTH, PROMPT = 30, 26
-LAYERS, HEADS = 3, 2
+from second_readings import HEADS, LAYERS, LENGTH, PROMPT, read_again, scores_in, two_texts
 
 
 @pytest.fixture(scope="module")
@@ -23,36 +20,12 @@ def model():
 
 @pytest.fixture(scope="module")
 def trace(model, tmp_path_factory):
-    path = tmp_path_factory.mktemp("again") / "t.h5"
-    names = ["one", "two"]
-    with kvsim.recording(model, path, names=names, prompt_length=PROMPT), torch.no_grad():
-        for seed in range(len(names)):
-            model(tokens(LENGTH, seed))
-    return path
+    return two_texts(model, tmp_path_factory.mktemp("again") / "t.h5")
 
 
 @pytest.fixture(autouse=True)
 def work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def read_again(model, trace, **options):
-    """The file's scores by sequence, [layers, KV heads, tokens]."""
-    kvsim.second_reading(model, trace, "s.h5", tokenizer=letters(), progress=False, **options)
-    return scores_in("s.h5")
-
-
-def scores_in(path):
-    with h5py.File(path) as file:
-        return {
-            name: np.array(
-                [
-                    [heads[f"kv_heads/{head}/scores"][()] for head in range(len(heads["kv_heads"]))]
-                    for heads in (group["layers"][str(layer)] for layer in range(LAYERS))
-                ]
-            )
-            for name, group in file["sequences"].items()
-        }
 
 
 def ids_of(text):
@@ -116,45 +89,12 @@ def test_a_chat_template_gives_the_suffix(model, trace):
         kvsim.second_reading(model, trace, "s.h5", tokenizer=tokenizer, progress=False)
 
 
-def test_the_file_says_what_it_is_and_equal_scores_are_equal_bytes(model, trace):
-    read_again(model, trace)
-    with h5py.File("s.h5") as file:
-        about = dict(file.attrs)
-        scores = file["sequences/two/layers/2/kv_heads/1/scores"]
-        assert scores.shape == (PROMPT,) and scores.dtype == np.float32
-    assert about["kvsim_scores_version"] == 1
-    assert about["kvsim_scores_version"].dtype == np.int32
-    assert about["made_by"].startswith(b"kvsim.second_reading (transformers ")
-    assert about["model"] == b"LlamaForCausalLM" and about["reads"] == b"prompt"
-    assert about["trace_id"].decode() == kvsim.Trace(trace).trace_id
-    before = Path("s.h5").read_bytes()
-    read_again(model, trace)
-    assert Path("s.h5").read_bytes() == before
-
-
 def test_progress_counts_the_passes(model, trace):
     seen = []
     kvsim.second_reading(
         model, trace, "s.h5", tokenizer=letters(), chunk=9, progress=lambda *at: seen.append(at)
     )
     assert seen == [(done, 8) for done in range(1, 9)]
-
-
-def test_budgets_are_the_shares_that_the_lowest_scores_of_all_heads_leave(model, trace):
-    found = read_again(model, trace, sequences=["two"], budgets="b.npy")["two"]
-    shares = np.load("b.npy")
-    assert shares.shape == (99, LAYERS, HEADS) and shares.dtype == np.float32
-    found[..., :4] = np.inf
-    lowest = np.sort(found, axis=None)
-    for ratio in (1, 40, 99):
-        leaving = int(found.size * ratio / 100)
-        assert shares[ratio - 1].sum() * PROMPT == pytest.approx(leaving, abs=1e-3)
-        if ratio == 40:
-            np.testing.assert_allclose(
-                shares[ratio - 1], (found < lowest[leaving]).mean(-1), atol=1e-6
-            )
-    uneven = removed_shares({0: np.eye(2, 5), 1: np.ones((1, 5))}, sinks=1)
-    assert uneven.shape == (99, 2, 2) and np.isnan(uneven[:, 1, 1]).all()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +153,7 @@ def test_a_text_without_prompt_or_token_ids_is_refused(model, trace):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("mistral", "layer 0 attends to the last 8 tokens only"),
+        ("mistral", "layer 0 attends to the last 8 tokens only, fewer than the text's 26 and"),
         ("gpt_oss", "layer 0 attends to the last 8 tokens only"),
         ("llama4", "layer 0 attends within chunks of 10 tokens only"),
     ],
@@ -224,6 +164,21 @@ def test_layers_that_do_not_see_all_tokens_are_refused(kind, message):
     with pytest.raises(kvsim.DataError, match=message) as raised:
         read_again(model, "w.h5")
     assert "\n" not in str(raised.value) and not Path("s.h5").exists()
+
+
+def test_a_window_that_reaches_the_text_from_its_end_changes_no_score():
+    """The text has 26 tokens; the instruction, a line feed and the text again are 64."""
+    found = []
+    for window in (None, 90, 89):
+        model = build("mistral", sliding_window=window)
+        recorded(model, "w.h5", prompt_length=PROMPT)
+        if window == 89:
+            message = "layer 0 attends to the last 89 tokens only, fewer than the text's 26 and 64"
+            with pytest.raises(kvsim.DataError, match=message):
+                read_again(model, "w.h5")
+        else:
+            found.append(read_again(model, "w.h5")["sequence-0"])
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["gemma2", "gpt_oss"])
@@ -269,23 +224,3 @@ def test_a_rotation_that_changes_between_the_readings_is_refused():
     ):
         read_again(model, "r.h5")
     assert not Path("s.h5").exists()
-
-
-def test_an_interrupt_leaves_no_file_and_the_model_as_it_was(model, trace):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = model.config._attn_implementation
-    with pytest.raises(KeyboardInterrupt):
-        kvsim.second_reading(model, trace, "s.h5", tokenizer=letters(), progress=interrupt)
-    assert list(Path().iterdir()) == []
-    assert model.config._attn_implementation == before and not model._forward_hooks
-
-
-def test_only_earlier_scores_are_replaced(model, trace):
-    Path("s.h5").write_text("mine")
-    with pytest.raises(
-        kvsim.UsageError, match=r"s\.h5: there is a file of that name that holds no"
-    ):
-        read_again(model, trace)
-    assert Path("s.h5").read_text() == "mine"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
+from ..command.notes import notes_printed
 from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, RecordError, UsageError
 from ..errors.terminal import say
+from .arguments import checked_texts
 from .checks import READS, require_model
 from .run import CHUNK, SINKS, second_reading
-from .scores_file import check_output
+from .wording import INSTRUCTIONS, Wording
 
 
 def _parser() -> Parser:
@@ -38,7 +41,7 @@ def _parser() -> Parser:
     add("--sequences", metavar="NAME,NAME", help="default: all")
     add("--budgets", metavar="FILE.npy",
         help="also write what each head removes where the lowest scores of all heads leave "
-        "together, for POLICY@file:FILE.npy; of one sequence")  # fmt: skip
+        "together, for POLICY@file:FILE.npy; of one sequence; replaces earlier ones")  # fmt: skip
     add("--model-dtype", choices=("float32", "bfloat16", "float16", "auto"), default="float32",
         help="the type that the model computes in (default: float32; auto: as stored)")  # fmt: skip
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
@@ -51,21 +54,42 @@ def _run(options: Namespace) -> None:
     from ..trace import Trace
 
     quieten()
-    check_output(options.output)  # before the model is loaded, which takes long
+    sequences = None if options.sequences is None else options.sequences.split(",")
+    # What can be refused is refused before the model is loaded, which takes long.
     trace = Trace(options.trace)
+    checked_texts(
+        trace, options.output, options.reads, options.chunk, options.sinks, sequences,
+        options.budgets,
+    )  # fmt: skip
     device = device_named(options.device)
     require_model(load_config(options.model).get_text_config(), trace)
     tokenizer = load_tokenizer(options.model)
+    Wording.of(tokenizer, INSTRUCTIONS, options.suffix)
     model = load_model(options.model, options.model_dtype, device)
     second_reading(
         model, trace, options.output, tokenizer=tokenizer, reads=options.reads,
         chunk=options.chunk, sinks=options.sinks, suffix=options.suffix,
-        sequences=None if options.sequences is None else options.sequences.split(","),
-        budgets=options.budgets, progress=False if options.quiet else None,
+        sequences=sequences, budgets=options.budgets, progress=False if options.quiet else None,
     )  # fmt: skip
     if not options.quiet:
-        spec = f"kvzip:file={options.output}" + (",reads=text" if options.reads == "text" else "")
-        say(f"kvsim: {options.output} is written; replay it with {spec}")
+        say(f"kvsim: {options.output} is written; replay it with {_replayed(options)}")
+
+
+def _replayed(options: Namespace) -> str:
+    """The options of a sweep that go with the scores."""
+    spec = f"kvzip:file={options.output}"
+    if options.reads != "prompt":
+        spec += f",reads={options.reads}"
+    if options.sinks != SINKS:
+        spec += f",sinks={options.sinks}"
+    if options.budgets is not None:
+        spec += f"@file:{options.budgets}"
+    words = ["--policies", spec]
+    if options.sequences is not None:
+        words += ["--sequences", options.sequences]
+    if options.reads == "prompt":
+        words += ["--mode", "prefill", "--eviction-interval", "never"]
+    return shlex.join(words)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        with terminated_as_interrupted():
+        with terminated_as_interrupted(), notes_printed():
             _run(options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
@@ -85,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(f'{error}; in the source folder: pip install ".[record]"', STATUS_OTHER)
     except KeyboardInterrupt:
         return fail(f"interrupted; {options.output} is not written", STATUS_OTHER)
+    except Exception as error:
+        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     return 0
 
 

@@ -45,14 +45,18 @@ def largest_attention(
         seen = torch.cat([own[:first], own[part.start : part.end], own[-repeated:]]).float()
         best = torch.zeros(part.end - part.start, device=key.device)
         for asking in range(head * group, (head + 1) * group):
-            logits = query[asking].float() @ seen.T * scale
+            # In place, step by step: of these matrices one is held at a time.
+            weights = (query[asking].float() @ seen.T).mul_(scale)
             if softcap is not None:
-                logits = softcap * torch.tanh(logits / softcap)
-            logits[:, -repeated:].masked_fill_(later, -torch.inf)
+                weights.div_(softcap).tanh_().mul_(softcap)
+            weights[:, -repeated:].masked_fill_(later, -torch.inf)
+            top = weights.amax(1, keepdim=True)
             if sink_logit is not None:
-                column = sink_logit[asking].to(logits).expand(repeated, 1)
-                logits = torch.cat([logits, column], 1)
-            weights = torch.softmax(logits, 1)[:, first : first + len(best)]
-            best = torch.maximum(best, weights.amax(0))
+                top = torch.maximum(top, sink_logit[asking].to(top))
+            total = weights.sub_(top).exp_().sum(1, keepdim=True)
+            if sink_logit is not None:
+                total += (sink_logit[asking].to(top) - top).exp_()
+            scored = weights[:, first : first + len(best)].div_(total)
+            best = torch.maximum(best, scored.amax(0))
         found.append(best)
     return torch.stack(found).cpu()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -45,6 +46,16 @@ def removed_shares(scores: Mapping[int, np.ndarray], sinks: int) -> np.ndarray:
         for layer, part in enumerate(np.split(removed, ends)):
             shares[row, layer, : len(part)] = part
     return shares
+
+
+def holds_budgets(path: Path) -> bool:
+    """Whether a file .npy has numbers [99, layers, KV heads], as `removed_shares` gives them."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError):
+        return False
+    is_array = isinstance(found, np.ndarray)  # and no archive of several
+    return is_array and found.dtype.kind == "f" and found.ndim == 3 and len(found) == RATIOS
 
 
 def npy_of(shares: np.ndarray) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import DataError, RecordError, UsageError
+from ..model.same_keys import KEY_TOLERANCE, key_difference
+from ..model.tokens import text_id
 
 if TYPE_CHECKING:
     import torch
@@ -17,18 +18,17 @@ if TYPE_CHECKING:
 
 READS = ("prompt", "text")
 
+REACHES = ("sliding_window", "attention_chunk")
 OF_LAYER = {
-    "sliding_window": "attends to the last {} tokens only, and no longer to a text that is read "
-    "again",
-    "attention_chunk": "attends within chunks of {} tokens only, and not to a text that is read "
-    "again in another one",
+    "sliding_window": "attends to the last {} tokens only",
+    "attention_chunk": "attends within chunks of {} tokens only",
     "kv_from": "reads the keys and values of layer {}, whose scores would be those of both",
     "has_selected": "selects what it attends to, and leaves tokens without a score",
 }
-"""What a layer may do that leaves its scores without a meaning, by attributes of trace.Layer."""
+"""What a layer may do that leaves its scores without a meaning, by attributes of trace.Layer.
 
-# Of keys, relative to their length: half precision stays below, another model is far above.
-KEY_TOLERANCE = 0.1
+REACHES do so where they are shorter than the text and what is read again.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,12 @@ class Text:
 
     name: str
     ids: list[int]
+    text_id: str  # of the whole text of the sequence
     layers: tuple[Layer, ...]
-    witness: Unit  # a KV head of the trace, to compare keys with
+
+    def witness(self, trace: Trace) -> Unit:
+        """A KV head of the trace, to compare keys with."""
+        return _witness(trace, self.name, self.layers)
 
 
 def texts_of(trace: Trace, reads: str, sequences: list[str] | None) -> list[Text]:
@@ -66,24 +70,48 @@ def _text_of(trace: Trace, sequence: Sequence, reads: str) -> Text:
             f"reads: sequence {name} has no prompt; say where it ends when it is recorded, or "
             'read the whole text again with reads="text"'
         )
-    for layer in sequence.layers:
-        found = {each: getattr(layer, each) for each in OF_LAYER}
-        for each, value in found.items():
-            if value is not None and value is not False:
-                raise DataError(f"sequence {name}: {reason_of(layer.index, each, value)}")
-    last = sequence.layers[-1]
-    witness = trace.unit(name, last.index, last.kv_heads[0])
-    if len(witness.token_ids) == 0:
+    end = sequence.prompt_length if reads == "prompt" else sequence.num_tokens
+    _require_layers(name, sequence.layers, end)
+    ids = _witness(trace, name, sequence.layers).token_ids
+    if len(ids) == 0:
         raise DataError(
             f"sequence {name}: expected token ids, found none; record the text with kvsim.recording"
         )
-    end = sequence.prompt_length if reads == "prompt" else sequence.num_tokens
-    return Text(name, witness.token_ids[:end].tolist(), sequence.layers, witness)
+    return Text(name, ids[:end].tolist(), text_id(ids), sequence.layers)
 
 
-def reason_of(layer: int, name: str, value: object) -> str:
-    """Why a layer is refused, by a name of OF_LAYER and its value."""
-    return f"layer {layer} {OF_LAYER[name].format(value)}; leave it out of the trace"
+def _witness(trace: Trace, name: str, layers: tuple[Layer, ...]) -> Unit:
+    return trace.unit(name, layers[-1].index, layers[-1].kv_heads[0])
+
+
+def _require_layers(
+    name: str, layers: tuple[Layer, ...], num_tokens: int, repeated: int | None = None
+) -> None:
+    for layer in layers:
+        found = {each: getattr(layer, each) for each in OF_LAYER}
+        if reason := why_not(layer.index, found, num_tokens, repeated):
+            raise DataError(f"sequence {name}: {reason}")
+
+
+def why_not(
+    layer: int, found: Mapping[str, Any], num_tokens: int, repeated: int | None
+) -> str | None:
+    """Why a layer cannot be scored, by the values of OF_LAYER; None: it can.
+
+    `repeated`: the most tokens that are read after the `num_tokens` of the text; None: not known
+    yet, at least one.
+    """
+    for name, value in found.items():
+        if value is None or value is False:
+            continue
+        reason = f"layer {layer} {OF_LAYER[name].format(value)}"
+        if name in REACHES:
+            if num_tokens + (repeated or 1) <= value:
+                continue
+            again = "those" if repeated is None else repeated
+            reason += f", fewer than the text's {num_tokens} and {again} to read again"
+        return f"{reason}; leave it out of the trace"
+    return None
 
 
 def require_model(config: Any, trace: Trace) -> None:
@@ -98,8 +126,10 @@ def require_model(config: Any, trace: Trace) -> None:
 def require_room(config: Any, text: Text, longest: list[int]) -> None:
     """Raises UsageError unless the model may read this after the text, which is the longest part.
 
-    Raises RecordError where it would rotate keys otherwise than those of the text.
+    Raises DataError for a layer that does not attend to all of that, RecordError where the model
+    would rotate keys otherwise than those of the text.
     """
+    _require_layers(text.name, text.layers, len(text.ids), len(longest))
     num_tokens, total = len(text.ids), len(text.ids) + len(longest)
     positions = getattr(config, "max_position_embeddings", None)
     if positions and total > positions:
@@ -122,18 +152,11 @@ def require_room(config: Any, text: Text, longest: list[int]) -> None:
         )
 
 
-def require_same_keys(text: Text, layer: int, key: torch.Tensor) -> None:
-    """Raises UsageError if keys [KV heads, n, d] of the text are not those of the trace.
-
-    Only those of the witness are compared.
-    """
-    if layer != text.witness.layer:
-        return
-    found = key[text.witness.kv_head].float().cpu().numpy()
-    expected = text.witness.key[: len(found)]
-    error = np.linalg.norm(found - expected)
-    if not error <= KEY_TOLERANCE * np.linalg.norm(expected):
+def require_same_keys(witness: Unit, key: torch.Tensor) -> None:
+    """Raises UsageError if keys [KV heads, n, d] of its layer are not those of the witness."""
+    found = key[witness.kv_head].float().cpu().numpy()
+    if not key_difference(found, witness.key[: len(found)]) <= KEY_TOLERANCE:
         raise UsageError(
-            f"model: its keys of sequence {text.name}, layer {layer}, are others than in the "
-            "trace; give the model that the trace is of"
+            f"model: its keys of sequence {witness.sequence}, layer {witness.layer}, are others "
+            "than in the trace; give the model that the trace is of"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,10 @@ from ..model.cache import cache_argument, returned_cache
 from ..model.follower import Follower
 from ..model.steps import Step
 from .attention import Part, largest_attention
-from .checks import OF_LAYER, Text, reason_of, require_same_keys
+from .checks import Text, require_same_keys, why_not
+
+if TYPE_CHECKING:
+    from ..trace import Unit
 
 
 class SecondReader(Follower):
@@ -26,9 +29,10 @@ class SecondReader(Follower):
     nothing of the passes before. Use it within `following(model)`.
     """
 
-    def __init__(self, model: torch.nn.Module, text: Text) -> None:
+    def __init__(self, model: torch.nn.Module, text: Text, witness: Unit) -> None:
         super().__init__(model, {layer.index for layer in text.layers})
-        self._model, self._text = model, text
+        self._model, self._text, self._witness = model, text, witness
+        self._longest = 0
         self._expected = {layer.index: layer.shape for layer in text.layers}
         self._part: Part | None = None  # None: the text itself is read
         self.scores = {
@@ -44,6 +48,7 @@ class SecondReader(Follower):
 
         `report` is called after each pass. Returns `scores`.
         """
+        self._longest = max(len(ids) for _, ids in parts)
         with torch.inference_mode():
             cache = self._pass(self._text.ids, None)
             if missing := self._layers - self._consistency.layers:
@@ -80,10 +85,10 @@ class SecondReader(Follower):
         self._check_shape(layer, call, result[0])
         self._check_cache(layer, call, step)
         self._require_all_seen(layer)
-        if self._part is None:
-            require_same_keys(self._text, layer, call.key[0])
-        else:
+        if self._part is not None:
             self._score(layer, call, self._part)
+        elif layer == self._witness.layer:
+            require_same_keys(self._witness, call.key[0])
         return result
 
     def _score(self, layer: int, call: Call, part: Part) -> None:
@@ -122,6 +127,5 @@ class SecondReader(Follower):
             "kv_from": self._caches.owners.get(layer),
             "has_selected": layer in self._consistency.selecting or None,
         }
-        for name in OF_LAYER:
-            if found[name] is not None:
-                raise RecordError(reason_of(layer, name, found[name]))
+        if reason := why_not(layer, found, len(self._text.ids), self._longest):
+            raise RecordError(reason)

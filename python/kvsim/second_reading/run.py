@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import metadata
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +13,10 @@ from ..errors import KvsimError, UsageError
 from ..files.partial import written_whole
 from ..verbs.options import opened
 from ..verbs.progress import Progress, reporter
-from .budgets import npy_of, removed_shares, require_all_layers
-from .checks import require_model, require_room, texts_of
-from .scores_file import Scores, check_output, image_of
+from .arguments import checked_texts
+from .budgets import npy_of, removed_shares
+from .checks import require_model, require_room
+from .scores_file import Scores, image_of
 from .wording import INSTRUCTIONS, Wording
 
 if TYPE_CHECKING:
@@ -74,21 +74,16 @@ def second_reading(
       sequences: names; None: all.
       budgets: a file .npy of the share of its tokens that each head removes at compression ratios
         1% to 99% where the lowest scores of all heads leave together, float32 [99, layers,
-        KV heads], which POLICY@file:PATH reads. Needs scores of one sequence and all layers.
+        KV heads], which POLICY@file:PATH reads; replaces such an array only. Needs scores of one
+        sequence and all layers.
       progress: as for kvsim.sweep; called with the forward passes.
 
     Raises UsageError for arguments that do not fit the trace, DataError for a trace without token
     ids or with layers that do not attend to all tokens or read another's cache, RecordError for a
     model that does so, KvsimError if a file cannot be written.
     """
-    path = check_output(output)
-    _require_whole("chunk", chunk, 1)
-    _require_whole("sinks", sinks, 0)
-    names = [sequences] if isinstance(sequences, str) else sequences
     (read,) = opened(trace)
-    texts = texts_of(read, reads, None if names is None else list(names))
-    if budgets is not None:
-        _require_budgets(budgets, path, texts, read.num_layers)
+    texts = checked_texts(read, output, reads, chunk, sinks, sequences, budgets)
 
     from ..model.decoder import model_name, require_decoder
 
@@ -104,13 +99,15 @@ def second_reading(
         "sinks": sinks,
     }
     with ExitStack() as stack:
-        partial = stack.enter_context(written_whole(path))
         partial_budgets = None
         if budgets is not None:
+            # It gets its name last: no failure leaves a new split next to earlier scores.
             partial_budgets = stack.enter_context(written_whole(budgets))
+        partial = stack.enter_context(written_whole(output))
         report = stack.enter_context(reporter(progress, "passes"))
-        scores = _scores(model, config, texts, wording, chunk, sinks, report)
-        _write(partial, path, image_of(scores, about))
+        scores = _scores(model, config, read, texts, wording, chunk, sinks, report)
+        text_ids = {text.name: text.text_id for text in texts}
+        _write(partial, output, image_of(scores, text_ids, about))
         if partial_budgets is not None:
             shares = removed_shares(scores[texts[0].name], sinks)
             _write(partial_budgets, budgets, npy_of(shares))
@@ -119,6 +116,7 @@ def second_reading(
 def _scores(
     model: torch.nn.Module,
     config: Any,
+    trace: Trace,
     texts: list[Text],
     wording: Wording,
     chunk: int,
@@ -145,30 +143,10 @@ def _scores(
 
     scores = {}
     for text in texts:
-        reader = SecondReader(model, text)
+        reader = SecondReader(model, text, text.witness(trace))
         with reader.following(model):
             scores[text.name] = reader.read(parts_of[text.name], advance)
     return scores
-
-
-def _require_whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise UsageError(f"{name}: expected a whole number from {least} on, found {value!r}")
-
-
-def _require_budgets(
-    budgets: str | os.PathLike[str], scores: Path, texts: list[Text], num_layers: int
-) -> None:
-    path = Path(budgets)
-    if path.suffix != ".npy":
-        raise UsageError(f"budgets: expected a file .npy, found {path}")
-    if path.resolve() == scores.resolve():
-        raise UsageError(f"budgets: expected another file than that of the scores, found {path}")
-    if len(texts) != 1:
-        raise UsageError(
-            f"budgets: expected one sequence, found {len(texts)}; name one in sequences"
-        )
-    require_all_layers({layer.index for layer in texts[0].layers}, num_layers)
 
 
 def _tokenizer_of(model: torch.nn.Module, tokenizer: Any) -> Any:

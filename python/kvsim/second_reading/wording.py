@@ -59,9 +59,14 @@ def _suffix_of(tokenizer: Any) -> str:
     if getattr(tokenizer, "chat_template", None) is None:
         return "\n"
     message = {"role": "user", "content": _MESSAGE + _SEPARATOR}
-    text = tokenizer.apply_chat_template(
-        [message], add_generation_prompt=True, tokenize=False, enable_thinking=False
-    )
+    try:
+        text = tokenizer.apply_chat_template(
+            [message], add_generation_prompt=True, tokenize=False, enable_thinking=False
+        )
+    except Exception as error:  # a template is a program, and may refuse a message
+        raise UsageError(
+            f"suffix: the chat template fails ({error}); give the suffix as a text"
+        ) from error
     parts = text.split(_SEPARATOR)
     if len(parts) != 2:
         raise UsageError(
