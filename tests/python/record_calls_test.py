@@ -1,4 +1,4 @@
-"""Whichever call for a file or for memory fails while a trace is recorded, no trace is wrong."""
+"""Whichever call for a file or for memory fails, no trace, no scores and no budgets are wrong."""
 
 from failing_calls import run
 
@@ -6,33 +6,45 @@ SCRIPT = """
 import signal, sys
 from pathlib import Path
 import torch
+import kvsim
 from failing_calls import each_end
-from kvsim.record import recording
-from record_zoo import build, tokens
+from record_zoo import build, letters, tokens
 
-folder = Path(sys.argv[1])
+folder, elsewhere = Path(sys.argv[1]), Path(sys.argv[1]).parent
 model = build("llama")
 
 def record(path):
-    with recording(model, path), torch.no_grad():
+    with kvsim.recording(model, path), torch.no_grad():
         model(tokens(8))
 
-record(folder / "expected.h5")
-expected = (folder / "expected.h5").read_bytes()
-found = folder / "t.h5"
-ends = 0
-for at, status in each_end(lambda: record(found)):
-    left = {path.name for path in folder.iterdir()} - {"expected.h5", "t.h5"}
-    assert status != -signal.SIGALRM, at
-    has_died = status < 0 or status == 255  # the next one removes what this one left
-    assert has_died or not left, (at, status, left)
-    assert status != 0 or found.exists(), at
-    assert not found.exists() or found.read_bytes() == expected, (at, status)
-    found.unlink(missing_ok=True)
-    ends += 1
-print(ends)
+def read_again(scores, budgets):
+    kvsim.second_reading(
+        model, trace, scores, tokenizer=letters(), reads="text", budgets=budgets, progress=False
+    )
+
+def ends_of(work, names):
+    # `work` writes files of these names, one after the other.
+    work(*(elsewhere / name for name in names))
+    expected = {name: (elsewhere / name).read_bytes() for name in names}
+    ends = 0
+    for at, status in each_end(lambda: work(*(folder / name for name in names))):
+        left = {path.name for path in folder.iterdir()}
+        there = [name for name in names if name in left]
+        assert status != -signal.SIGALRM, at
+        has_died = status < 0 or status == 255  # the next one removes what this one left
+        assert has_died or left == {*there}, (at, status, left)
+        assert there == names if status == 0 else there == names[: len(there)], (at, there)
+        for name in there:
+            assert (folder / name).read_bytes() == expected[name], (at, status)
+            (folder / name).unlink()
+        ends += 1
+    return ends
+
+ends = ends_of(record, ["t.h5"])
+trace = kvsim.Trace(elsewhere / "t.h5")
+print(ends + ends_of(read_again, ["s.h5", "b.npy"]))
 """
 
 
-def test_whichever_call_fails_while_a_trace_is_recorded_no_trace_is_wrong(tmp_path):
+def test_whichever_call_fails_while_a_trace_or_scores_are_written_no_file_is_wrong(tmp_path):
     run(SCRIPT, tmp_path, {"write": 3, "sync": 1, "rename": 1, "open": 2, "memory": 3001})
