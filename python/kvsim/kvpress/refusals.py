@@ -22,6 +22,7 @@ _NEVER = {
     "FinchPress": "it needs the length of the question that ends the prompt: set its window_size",
     "KVComposePress": _SECOND_PASS,
     "KVgradPress": "it needs gradients of a second pass over the text",
+    "RestoreKVPress": _SECOND_PASS,  # below KVzipPress, and another method
     "KVzipPress": f"{_SECOND_PASS}: take kvzip, with the scores of kvsim.second_reading",
     "MergingPress": "it merges the values of what leaves into what stays",
     "ThinKPress": "it drops dimensions of keys, and no tokens",
