@@ -66,7 +66,7 @@ def second_reading(
       reads: "prompt": the prompt of each sequence is scored; "text": the whole text. A policy that
         reads the latter in stream mode knows the future.
       chunk: tokens that are read again in a pass.
-      sinks: first tokens of the text that later chunks are seen with.
+      sinks: first tokens of the text that later chunks are seen with; give the policy the same.
       instruction: a text, or one for the first chunk and one for later ones, which the last 8
         tokens of the chunk before follow.
       suffix: stands between these and the chunk; None: what the tokenizer's chat template puts
