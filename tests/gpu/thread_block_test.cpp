@@ -199,16 +199,20 @@ TEST_CASE("thread block: threads that run at the same time replay as the CPU doe
   const bool by_warp = GENERATE(from_range(kinds_of_blocks())) == 1;
   const int group = by_warp ? 5 : 2;
   const Unit unit = test_support::random_unit({.tokens = 6, .head_dim = 3, .group = group}, 5);
-  check_replays(by_warp, unit,
-                {"window", "h2o", "scissorhands", "snapkv:window=2", "keydiff", "topk"}, 3,
-                Mode::stream);
+  std::vector<std::string> specs = {"h2o", "scissorhands", "topk"};
+  if (by_warp || test_support::is_nightly()) {
+    specs.insert(specs.end(), {"window", "snapkv:window=2", "keydiff"});
+  }
+  check_replays(by_warp, unit, specs, 3, Mode::stream);
 }
 
 TEST_CASE("thread block: threads that run at the same time read a prompt as the CPU does") {
+  // More than a warp reads at once; by day less for 256 threads, which all wait for each other.
+  const bool by_warp = GENERATE(from_range(kinds_of_blocks())) == 1;
+  const int prompt = by_warp || test_support::is_nightly() ? 34 : 12;
   const Unit unit =
-      test_support::random_unit({.tokens = 36, .head_dim = 3, .prompt_length = 34}, 5);
-  check_replays(GENERATE(from_range(kinds_of_blocks())) == 1, unit, {"h2o", "snapkv:window=2"}, 10,
-                Mode::prefill);
+      test_support::random_unit({.tokens = prompt + 2, .head_dim = 3, .prompt_length = prompt}, 5);
+  check_replays(by_warp, unit, {"h2o", "snapkv:window=2"}, prompt == 34 ? 10 : 5, Mode::prefill);
 }
 
 }  // namespace kvsim::gpu_test::thread_block_test

@@ -99,15 +99,26 @@ bool is_taken(std::size_t policy, const Variant& variant) {
   return (policy + place) % (is_watched() ? 6 : 3) == 0;
 }
 
+// Whether a value of a parameter is one of the choices, each of which may be code of its own.
+bool is_choice(const PolicyInfo& policy, const std::string& param) {
+  return std::any_of(policy.params.begin(), policy.params.end(), [&](const Param& each) {
+    return each.name == param && each.type == Param::Type::choice;
+  });
+}
+
 std::vector<Variant> all_variants() {
   std::vector<Variant> all;
   std::size_t policy_place = 0;
   for (const PolicyInfo& policy : policies()) {
     std::string param;
+    int value_place = 0;
     for (Variant& variant : variants(policy)) {
       const bool is_another_value = !variant.param.empty() && variant.param == param;
+      value_place = is_another_value ? value_place + 1 : 0;
       param = variant.param;
       if (is_another_value && is_watched()) continue;
+      // By day every second number.
+      if (value_place % 2 == 1 && !is_nightly() && !is_choice(policy, param)) continue;
       if (!is_taken(policy_place, variant)) continue;
       if (variant.spec.needs() == TraceNeeds()) all.push_back(std::move(variant));
     }

@@ -27,7 +27,7 @@ std::vector<std::string> alternatives(const Param& param);
 std::vector<Variant> variants(const PolicyInfo& policy);
 
 /// The variants of all policies that need no more of a trace than queries, keys and values. By day
-/// a policy has a third of the combinators, h2o all of them.
+/// every second number of a parameter, and a third of the combinators, h2o all of them.
 std::vector<Variant> all_variants();
 
 /// `options` in the protocol that the policy allows: prefill mode with a cache that is cut once,
