@@ -6,6 +6,7 @@ import torch
 
 import kvsim
 from closed_loop_reference import causal, held, logits_of, replayed, scores
+from nightly import a_third_by_day
 from record_zoo import build, letters, tokens
 
 LENGTH, PROMPT = 40, 24
@@ -45,6 +46,7 @@ def full_logits(model, ids, window=None):
     return logits_of(model, ids, [sees] * model.config.num_hidden_layers)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("policy", ["window", "h2o", "tova", "random", "optimal", Even])
 def test_a_model_that_sees_what_the_replay_keeps_predicts_that(policy, tmp_path):
     model, ids = build("llama"), tokens(LENGTH)
@@ -62,6 +64,7 @@ def test_a_model_that_sees_what_the_replay_keeps_predicts_that(policy, tmp_path)
         assert row.cache_bytes == 3 * 2 * row.budget * element
 
 
+@a_third_by_day
 @pytest.mark.parametrize("kind", ["mistral", "gemma2", "gemma3", "gpt2", "deepseek_v3", "smollm3"])
 def test_a_budget_for_all_tokens_changes_nothing(kind):
     model, ids = build(kind), tokens(LENGTH)

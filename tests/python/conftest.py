@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import kvsim
+from nightly import taken_by_day
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "traces" / "sample" / "tiny-llama.h5"
@@ -49,6 +50,16 @@ mode TEXT NOT NULL, seed INTEGER NOT NULL, steps INTEGER, projected_error REAL,
 projected_error_relative REAL, predicted_kl REAL, num_layers INTEGER, trace TEXT,
 budget_request TEXT, device TEXT, kvsim_version TEXT, policy_code TEXT, run_id TEXT,
 PRIMARY KEY (trace_id, sequence, layer, policy, budget, mode, seed)) WITHOUT ROWID"""
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "a_third_by_day: a third of the parameters, by night all")
+
+
+def pytest_collection_modifyitems(config, items):
+    taken = taken_by_day(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in taken])
+    items[:] = taken
 
 
 class ResultFile:

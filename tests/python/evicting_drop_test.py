@@ -5,6 +5,7 @@ import torch
 
 from kvsim.closed_loop import evicting
 from kvsim.model.cache import cache_argument, returned_cache
+from nightly import a_third_by_day
 from record_zoo import build, generate, padded, tokens
 
 
@@ -30,6 +31,7 @@ def bytes_of(cache):
     )
 
 
+@a_third_by_day
 @pytest.mark.parametrize("policy", ["tova", "h2o", "window", "random"])
 @pytest.mark.parametrize("how", [{}, dict(mode="prefill"), dict(eviction_interval=5)])
 def test_memory_falls_and_nothing_else_changes(policy, how):

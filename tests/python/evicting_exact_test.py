@@ -13,7 +13,7 @@ from kvsim.closed_loop import evicting
 from kvsim.closed_loop.adaptive import refused, token_by_token
 from kvsim.model.attention import intercepted
 from kvsim.record import recording
-from nightly import sample_of
+from nightly import a_third_by_day
 from record_zoo import build, letters, tokens
 
 TOKENS, PROMPT, BUDGET = 60, 40, 12
@@ -80,7 +80,8 @@ EACH = [flags["text"] for flags in RUNNING if flags["scope"] != "model"] + MORE
 PAIRS = list(itertools.product(EACH, MODES))
 
 
-@pytest.mark.parametrize(("policy", "mode"), sample_of(PAIRS[::2], PAIRS))
+@a_third_by_day
+@pytest.mark.parametrize(("policy", "mode"), PAIRS)
 def test_layer_0_evicts_exactly_what_the_replay_does(policy, mode, text):
     model, ids, path = text
     how = dict(prompt_length=PROMPT, names=["a"], tokenizer=letters(), **MODES[mode])

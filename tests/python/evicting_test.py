@@ -8,6 +8,7 @@ import kvsim
 from kvsim.closed_loop import evicting
 from kvsim.model import attention
 from kvsim.model.cache import cache_argument, returned_cache
+from nightly import a_third_by_day
 from plain_model import plain_loop
 from record_zoo import CONFIGS, build, generate, padded, tokens
 
@@ -42,6 +43,7 @@ def options_of(protocol):
     return options
 
 
+@a_third_by_day
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("policy", ["window", "h2o", "tova", "lru"])
 def test_a_plain_loop_agrees_in_all_layers(policy, protocol):
@@ -70,6 +72,7 @@ def test_a_text_may_come_in_pieces(protocol, sizes):
     torch.testing.assert_close(pieces, whole, atol=1e-4, rtol=1e-4)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", CONFIGS)
 def test_full_is_the_plain_model(name):
     model, ids = build(name), tokens(20)
@@ -144,6 +147,7 @@ def test_what_is_sampled_follows_from_the_seeds():
     assert sample(1) == sample(1) != sample(2)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("mode", ["stream", "prefill"])
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt2"])
 def test_members_of_a_padded_batch_are_as_alone(name, mode):

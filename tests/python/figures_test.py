@@ -256,7 +256,7 @@ FEW = [
 ]
 
 
-@pytest.mark.parametrize(("specs", "budgets"), sample_of(FEW[::3], FEW))
+@pytest.mark.parametrize(("specs", "budgets"), sample_of(FEW[::5], FEW))
 def test_few_policies_and_budgets(result_file, specs, budgets):
     for drawing in drawings_of(result_file.sweep(specs, budgets).path).values():
         assert np.ptp(_pixels(drawing, DARK, NARROW)) > 0.1

@@ -29,6 +29,7 @@ from transformers import DynamicCache
 import kvsim
 from closed_loop_reference import causal, logits_of, replayed, scores
 from kvpress_presses import PRESSES, answer, example
+from nightly import a_third_by_day
 from record_zoo import build, tokens
 
 LENGTH, PROMPT, BUDGET = 110, 100, 40
@@ -164,6 +165,7 @@ def attending_eagerly():
     return model
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", [name for name in PRESSES if answer(name, in_model=True) == "yes"])
 def test_a_press_keeps_what_it_keeps_in_kvpress(name, model, trace, parts_from_no_network):
     if name == "ObservedAttentionPress":

@@ -8,6 +8,7 @@ import pytest
 import kvsim
 from conftest import SAMPLE
 from kvpress_presses import HEADER, NO_PRESSES, PRESSES, answer, example, row
+from nightly import a_third_by_day
 
 PAGE = Path(__file__).parents[2] / "python" / "kvpress.md"
 ONCE = {"mode": "prefill", "eviction_interval": "never"}
@@ -34,6 +35,7 @@ def test_the_page_says_what_becomes_of_each_press():
     assert found == expected
 
 
+@a_third_by_day
 @pytest.mark.parametrize(
     "name", [name for name in PRESSES if answer(name, in_model=False) == "yes"]
 )

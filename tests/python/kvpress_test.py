@@ -37,7 +37,7 @@ from kvpress import (
 import kvsim
 from conftest import SAMPLE
 from kvsim.kvpress.press_inputs import call_press, put_in_halves
-from nightly import sample_of
+from nightly import a_third_by_day, sample_of
 
 ONCE = {"mode": "prefill", "eviction_interval": "never"}
 DECIDED = ["sequence", "layer", "kv_head", "budget", "mode", "token_misses", "evictions"]
@@ -54,6 +54,7 @@ def same_rows(policy, built_in, budgets=("10%", "20%"), **options):
     np.testing.assert_allclose(left.attention_recall, right.attention_recall, rtol=1e-9)
 
 
+@a_third_by_day
 @pytest.mark.parametrize(
     ("press", "built_in"),
     [

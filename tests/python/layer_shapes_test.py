@@ -8,6 +8,7 @@ import torch
 import transformers
 
 import kvsim
+from nightly import a_third_by_day
 from record_zoo import GROUPED, WINDOWS, _config, build, check, generate, tokens
 
 N = 30
@@ -86,6 +87,7 @@ def test_both_loops_follow_the_shape_of_each_layer(model_and_shape):
     assert adaptive.kept_overlap.between(0, 1, inclusive="right").all()
 
 
+@a_third_by_day
 @pytest.mark.parametrize("drop", [False, True])
 def test_generating_with_every_token_held_is_the_plain_model(model_and_shape, drop):
     model, *_ = model_and_shape

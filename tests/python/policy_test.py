@@ -7,7 +7,7 @@ import pytest
 import kvsim
 import written_policies as written
 from conftest import SAMPLE
-from nightly import sample_of
+from nightly import a_third_by_day, sample_of
 
 # Decisions, and what only they decide: never rounded.
 EXACT = [
@@ -46,6 +46,7 @@ def under(protocols, pairs):
     return pytest.mark.parametrize(("policy", "built_in", "options"), found, ids=str)
 
 
+@a_third_by_day
 @under(
     [STREAM, PREFILL, ONCE, INTERVAL],
     [
@@ -66,6 +67,7 @@ def test_a_policy_that_the_engine_replays_by_kernels_is_decided_alike(policy, bu
     same(policy, built_in, bit_for_bit=False, **options)
 
 
+@a_third_by_day
 @under(
     [STREAM, PREFILL, INTERVAL],
     [

@@ -12,7 +12,7 @@ from kvsim.model.output_projection import layer_outputs
 from kvsim.model.whole_pass import draw_labels, score_gradients
 from kvsim.record import RecordError, UsageError, recording
 from kvsim.record.also import gradient_scale
-from nightly import sample_of
+from nightly import a_third_by_day, sample_of
 from record_zoo import CONFIGS, build, generate, padded, record, tokens, verify_with_program
 
 LAYERS = {0, 1, 2}
@@ -32,6 +32,7 @@ def gradients_of(model, ids, samples=1, seed=0):
     return score_gradients(model, ids[0].tolist(), LAYERS, samples, seed)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", WITH_PROJECTION)
 def test_heads_times_the_projection_are_what_attention_adds(name, tmp_path):
     model, ids = build(name), tokens(9)
@@ -61,6 +62,7 @@ def test_heads_times_the_projection_are_what_attention_adds(name, tmp_path):
             np.testing.assert_allclose(product, factor * expected, rtol=1e-4, atol=1e-5)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", WITH_PROJECTION)
 def test_the_residual_stream_is_the_input_of_each_layer(name, tmp_path):
     model, ids = build(name), tokens(9)
@@ -132,6 +134,7 @@ def fixed_attention(model, ids, change=None):
     return torch.log_softmax(logits[0], -1)
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_gradients_are_those_of_small_changes_of_the_outputs(name):
     model, ids = build(name), tokens(7)

@@ -10,6 +10,7 @@ import kvsim
 from kvsim.model.mlp_activation import activation_functions
 from kvsim.record import RecordError, recording
 from kvsim.record.__main__ import main
+from nightly import a_third_by_day
 from record_zoo import CONFIGS, GROUPED, _config, build, fail, generate, letters, tokens
 
 MLP_OUTPUT = {  # the module with the output matrix, where it is not mlp.down_proj of a gated MLP
@@ -54,6 +55,7 @@ def up_of(name, model, ids):
     return [both[:, 96:] for both in seen(model, ids, "mlp.gate_up_proj", False)]
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", sorted(CONFIGS.keys() - MIXTURES))
 def test_the_activations_are_what_the_output_matrix_takes(name, tmp_path):
     model, ids = build(name), tokens(9)

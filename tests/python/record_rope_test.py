@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kvsim.record import RecordWarning, recording
+from nightly import a_third_by_day
 from record_zoo import build, generate, longrope, padded, tokens
 
 KNOWN = {  # name: (the module whose output is not rotated yet, style, rotated dimensions)
@@ -66,6 +67,7 @@ def projections(model, module_name: str, heads: int, dim: int):
     return collected
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", KNOWN)
 def test_keys_turn_back(name, tmp_path):
     module_name, style, rotated = KNOWN[name]
