@@ -10,6 +10,7 @@ import transformers
 
 from kvsim.model.cache import cache_argument, returned_cache
 from kvsim.record import RecordWarning, recording
+from nightly import a_third_by_day
 from record_zoo import (
     CONFIGS,
     build,
@@ -30,6 +31,7 @@ def texts(path):
         return {name: group["token_ids"][()].tolist() for name, group in file["sequences"].items()}
 
 
+@a_third_by_day
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_trace_holds_what_the_model_read_and_generated(name, tmp_path):
     model, path = build(name), tmp_path / f"{name}.h5"

@@ -12,6 +12,7 @@ import pytest
 
 import kvsim
 from conftest import HERE, SAMPLE
+from nightly import a_third_by_day
 
 FOLDER = HERE.parent / "conformance" / "selectors"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -79,6 +80,7 @@ def equal_sets(case):
     return found
 
 
+@a_third_by_day
 @pytest.mark.parametrize("case", CASES)
 def test_selectors_choose_what_the_programs_of_others_do_or_the_stated_share(case):
     found = equal_sets(case)

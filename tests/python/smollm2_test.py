@@ -47,8 +47,8 @@ def text():
 
 
 @pytest.fixture(scope="module")
-def trace(model, text, tmp_path_factory):
-    """Of four layers, by the command, whose model need not be loaded again."""
+def trace(model, tokenizer, text, tmp_path_factory):
+    """Of four layers, by the command, whose model and tokenizer need not be loaded again."""
     folder = tmp_path_factory.mktemp("smollm2")
     (folder / "texts.jsonl").write_text(json.dumps(text))
     command = [weights(), "--texts", folder / "texts.jsonl", "-o", folder / "t.h5"]
@@ -56,6 +56,7 @@ def trace(model, text, tmp_path_factory):
     command += ["--also", "output_projection,residual,output_score_grad"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kvsim.record.run.load_model", lambda *_: model)
+        patch.setattr("kvsim.record.run.load_tokenizer", lambda *_: tokenizer)
         assert record([str(word) for word in command]) == 0
     return folder / "t.h5"
 
