@@ -49,6 +49,18 @@ def test_the_file_says_what_it_is_and_equal_scores_are_equal_bytes(model, trace)
     assert Path("s.h5").read_bytes() == before
 
 
+def test_scores_are_of_the_text_that_is_replayed(model, trace):
+    read_again(model, trace)
+    once = dict(mode="prefill", eviction_interval="never", progress=False)
+    rows = kvsim.sweep(trace, "kvzip:file=s.h5", "12", **once)
+    assert len(rows) == 2 * LAYERS * HEADS
+    with h5py.File("s.h5", "r+") as file:
+        for name in ("one", "two"):
+            file[f"sequences/{name}"].attrs["text_id"] = "0" * 64
+    with pytest.raises(kvsim.DataError, match=r"/sequences/one: .*another text"):
+        kvsim.sweep(trace, "kvzip:file=s.h5", "12", **once)
+
+
 def test_budgets_are_the_shares_that_the_lowest_scores_of_all_heads_leave(model, trace):
     found = read_again(model, trace, sequences=["two"], budgets="b.npy")["two"]
     shares = np.load("b.npy")
