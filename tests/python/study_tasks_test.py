@@ -24,7 +24,7 @@ def cited():
 @pytest.fixture(scope="module")
 def page():
     text = (STUDY / "README.md").read_text()
-    return text[text.index("\n## Tasks") :]
+    return text[text.index("\n## Tasks") : text.index("\n### Compressed once")]
 
 
 def test_every_policy_answered_every_text():
@@ -43,6 +43,20 @@ def test_the_page_has_the_scores_of_the_table(cited, page):
         online = name not in ("optimal", "lookahead")
         assert unseen.strip() == scores["unseen" if online else "imposed"][name]
         assert after.strip() == scores["after"].get(name, "")
+
+
+def test_the_page_has_what_contexts_lose_that_are_compressed_once(cited):
+    rows = pd.read_csv(cited.ONCE)
+    assert rows.groupby("policy")["sequence"].agg(set).map(TEXTS.__eq__).all()
+    table = cited.compressed_once()
+    text = (STUDY / "README.md").read_text()
+    page = text[text.index("\n### Compressed once") : text.index("\n## Equal bytes")]
+    found = re.findall(r"^\| `([^`]+)`[^|]*\|([^|]*)\|([^|]*)\|$", page, re.MULTILINE)
+    assert {name for name, _, _ in found} == set(table.index)
+    for name, score, kl in found:
+        assert (score.strip(), kl.strip()) == tuple(table.loc[name])
+    assert cited.against_snapkv() in page
+    assert cited.against_snapkv() in (HERE.parents[1] / "analysis/baselines.md").read_text()
 
 
 def test_the_page_has_how_far_a_replay_agrees(cited, page):
