@@ -2,8 +2,7 @@
 
 In: the words of a command line, errors, frames. Out: parsed options, an exit status with one line
 on standard error, CSV. Read first: `parser.py`; `termination.py` makes SIGTERM a Ctrl-C,
-`notes.py` prints warnings,
-`csv_text.py` a frame, `progress.py` shows how far the work is.
+`notes.py` prints warnings, `csv_text.py` a frame, `progress.py` shows how far the work is.
 """
 
 from .parser import (
