@@ -17,6 +17,7 @@
 namespace kvsim {
 
 class Planner;  // sim/replay/planner.h
+struct Scorer;  // policies/learned/scorer.h
 
 /// What a policy knows of the replay for which it is made.
 struct Context {
@@ -29,6 +30,12 @@ struct Context {
   /// For a policy that reads scores: one per token, of the prompt alone with Rules::prompt_only.
   std::span<const float> file_scores = {};
 
+  /// For a policy that reads trained scorers: those of its file. Null: it is not read yet, and the
+  /// policy never runs.
+  std::shared_ptr<const Scorer> scorer = {};
+
+  int layer = 0;  ///< of the unit, in the model
+  int kv_head = 0;
   std::string unit = {};  ///< whose replay it is, in words for errors; empty: none
 
   float scale = 1;                          ///< logit = scale * <query, key>
@@ -83,6 +90,7 @@ struct PolicyInfo {
   std::vector<Preset> presets = {};
   bool follows_schedule = false;  ///< its parameter `file` says where Context::schedule comes from
   bool reads_scores = false;      ///< the same of Context::file_scores
+  bool reads_scorer = false;      ///< the same of Context::scorer
 
   /// It scores only what exceeds a budget: without one it cannot be asked (+threshold).
   bool needs_budget = false;
@@ -137,7 +145,7 @@ struct PolicyInfo {
   std::optional<int> color_place = {};
 
   /// Whether it has the parameters `file` and `sha256`, the first of which must be set.
-  bool reads_file() const { return follows_schedule || reads_scores; }
+  bool reads_file() const { return follows_schedule || reads_scores || reads_scorer; }
 
   /// Whether policies are measured by it: an oracle, or one that keeps the most attention.
   bool is_reference() const { return make_planner != nullptr || bounds_recall != nullptr; }

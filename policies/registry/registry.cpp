@@ -47,6 +47,7 @@ namespace kvsim {
   POLICY(r_kv, 24)               \
   POLICY(triattention, 25)       \
   POLICY(kvzip, 27)              \
+  POLICY(learned, 28)            \
   POLICY(schedule, 17)
 
 #define KVSIM_COMBINATORS(COMBINATOR) \

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "policies/parameters/split.h"
 #include "policies/registry/aliases.h"
@@ -151,6 +152,12 @@ Spec Spec::with_file_sha256(const std::string& sha256) const {
   return changed;
 }
 
+Spec Spec::with_scorer(std::shared_ptr<const Scorer> scorer) const {
+  Spec changed = *this;
+  changed.scorer_ = std::move(scorer);
+  return changed;
+}
+
 Spec Spec::with_allocation_file(const std::string& sha256) const {
   Spec changed = *this;
   changed.allocation_ = allocation_spec().with_sha256(sha256);
@@ -251,6 +258,7 @@ int Spec::tokens_of(int budget) const {
 // but no policy is made for less than one token.
 Context Spec::within(Context context) const {
   context.budget = std::max(1, tokens_of(context.budget));
+  if (scorer_) context.scorer = scorer_;
   return context;
 }
 

@@ -59,6 +59,11 @@ class Spec {
   const std::string& file_sha256() const;
   Spec with_file_sha256(const std::string& sha256) const;
 
+  /// Only for a policy that reads trained scorers: with those of its file, which are no part of
+  /// text(). Replays need them; rules without them ask for nothing that the file decides.
+  Spec with_scorer(std::shared_ptr<const Scorer> scorer) const;
+  const Scorer* scorer() const { return scorer_.get(); }  ///< null: not read
+
   /// make() returns null for an estimator, make_estimator() for every other policy.
   std::unique_ptr<Policy> make(const Context& context) const;
   std::unique_ptr<Estimator> make_estimator(const Context& context) const;
@@ -96,6 +101,7 @@ class Spec {
   Params params_;
   std::vector<std::pair<const CombinatorInfo*, Params>> combinators_;  // in the order written
   std::optional<AllocationSpec> allocation_;  // none: the spec names none; means uniform
+  std::shared_ptr<const Scorer> scorer_;
   std::string label_;
   std::string alias_;
 };

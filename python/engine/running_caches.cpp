@@ -23,6 +23,7 @@
 #include "sim/replay/bytes_budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
+#include "sim/sweep/sweep_plan.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -101,8 +102,9 @@ RunningCaches* make(const std::string& policy, const std::string& budget, const 
                     const std::optional<std::vector<std::vector<int>>>& budgets) {
   const RunningRequest request = running_request_of(options);
   ModelShape of_model = shape_of(shape);
-  Configuration configuration =
-      configuration_of(Spec(policy).allocated(request.allocation), budget, of_model, request);
+  Spec spec = Spec(policy).allocated(request.allocation);
+  if (spec.policy().reads_scorer) spec = with_policy_file_hash(spec);
+  Configuration configuration = configuration_of(spec, budget, of_model, request);
   if (budgets) {
     configuration.budgets.clear();
     require(budgets->size() == of_model.layers.size(), "budgets: expected a list per layer");

@@ -167,6 +167,8 @@ Context context_of(const Configuration& configuration, const Unit& unit,
 Context context_of(const Unit& unit, int budget, std::uint64_t seed) {
   Context context{.budget = budget,
                   .seed = unit_seed(seed, unit.name),
+                  .layer = unit.name.layer,
+                  .kv_head = unit.name.kv_head,
                   .unit = fmt::format("{} layer {} KV head {}", unit.name.sequence, unit.name.layer,
                                       unit.name.kv_head),
                   .scale = unit.scale,

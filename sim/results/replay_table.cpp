@@ -26,9 +26,11 @@ std::vector<Value> certificate_values(const CertificateRow& certificate) {
     values.push_back(column.get(certificate.row));
   }
   const Proof& proof = certificate.proof;
-  values.insert(values.end(),
-                {value_of(certificate.row.attention_recall), value_of(proof.recall_bound),
-                 proof.loss, proof.loss_bound, proof.loss - proof.loss_bound});
+  values.push_back(value_of(certificate.row.attention_recall));
+  values.push_back(value_of(proof.recall_bound));
+  for (const double number : {proof.loss, proof.loss_bound, proof.loss - proof.loss_bound}) {
+    values.emplace_back(number);
+  }
   return values;
 }
 

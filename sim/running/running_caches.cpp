@@ -55,6 +55,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
   const Spec& policy = configuration_.policy;
   const Rules rules = rules_at(policy, configuration_.budget);
   check_shape(rules);
+  check_scorers(policy, shape_);
   if (rules.joins_tokens()) joining_ = rules.rest ? "+rest" : "+merge";
   selected_.resize(shape_.layers.size());
   is_plain_ = !policy.is_estimator() && rules.is_exact();
@@ -76,7 +77,7 @@ RunningCaches::RunningCaches(Configuration configuration, ModelShape shape, Runn
                     "attended; impose it, or leave it out",
                     policy.text()));
   }
-  if (policy.policy().reads_file() && num_tokens_ == 0) {
+  if ((policy.policy().follows_schedule || policy.policy().reads_scores) && num_tokens_ == 0) {
     throw UsageError(fmt::format("{}: its file is of a text of known length; evaluate that text",
                                  policy.text()));
   }

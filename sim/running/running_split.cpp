@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "sim/base/errors.h"
+#include "sim/results/scorer_file.h"
 #include "sim/sweep/allocate.h"
 #include "sim/sweep/split_tables.h"
 
@@ -78,6 +79,20 @@ std::vector<int> split_of(const Configuration& configuration, const ModelShape& 
                    .length = known > 0 ? per_token * known : any,
                    .window = window},
                   profiles, table ? &*table : nullptr);
+}
+
+void check_scorers(const Spec& policy, const ModelShape& shape) {
+  if (policy.scorer() == nullptr) return;
+  int most = 0;
+  for (const ModelLayer& layer : shape.layers) most = std::max(most, layer.shape.num_kv_heads);
+  for (const ModelLayer& layer : shape.layers) {
+    check_scorer(*policy.scorer(),
+                 {.layers = heads_of(shape).num_layers,
+                  .kv_heads = most,
+                  .head_dim = layer.shape.head_dim,
+                  .value_dim = layer.shape.value_dim},
+                 "the model");
+  }
 }
 
 }  // namespace kvsim

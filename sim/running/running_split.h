@@ -24,4 +24,7 @@ std::vector<int> split_of(const Configuration& configuration, const ModelShape& 
                           std::span<const std::unique_ptr<RunningUnit>> units,
                           const RunningLength& length, const Protocol& protocol);
 
+/// Throws DataError if the policy's trained scorers, if it has some, are of another model.
+void check_scorers(const Spec& policy, const ModelShape& shape);
+
 }  // namespace kvsim

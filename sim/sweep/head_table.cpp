@@ -4,40 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
-#include "sim/base/errors.h"
+#include "sim/results/numpy/file_bytes.h"
 #include "sim/sweep/head_table_formats.h"
 #include "sim/sweep/head_table_json.h"
 #include "traces/sha256.h"
 
 namespace kvsim {
 namespace {
-
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) {
-    refuse_table(file.string(), "a file of numbers per head", "a folder", "name the file in it");
-  }
-  const std::uintmax_t size = std::filesystem::file_size(file, error);
-  std::ifstream in(file, std::ios::binary);
-  if (error || !in) {
-    refuse_table(file.string(), "a file of numbers per head", "none that can be read",
-                 "check the path");
-  }
-  if (size > kMostBytes) {
-    refuse_table(file.string(), "at most 64 MiB", fmt::format("{} bytes", size),
-                 "name a file of numbers per head");
-  }
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  return bytes.str();
-}
 
 /// How many heads of a layer have numbers: the first ones, the same in every row.
 int heads_of(const HeadTable& table, int layer) {
@@ -65,11 +40,11 @@ void check_layers(const HeadTable& table, const ModelHeads& model) {
 
 void refuse_table(const std::string& file, const std::string& expected, const std::string& found,
                   const std::string& fix) {
-  throw DataError(fmt::format("{}: expected {}, found {}; {}", file, expected, found, fix));
+  refuse_file(file, expected, found, fix);
 }
 
 HeadTable read_head_table(const std::filesystem::path& file) {
-  const std::string bytes = bytes_of(file);
+  const std::string bytes = bytes_of_file(file, "a file of numbers per head");
   const std::string suffix = file.extension().string();
   const std::string name = file.string();
   HeadTable table = suffix == ".npy"    ? table_of_npy(name, bytes)

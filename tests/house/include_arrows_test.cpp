@@ -20,13 +20,13 @@ Folders operator+(Folders folders, const Folders& more) {
   return folders;
 }
 
-const Folders kPolicies = {"policies/interface/", "policies/parameters/", "policies/parts/",
-                           "policies/registry/"};
+const Folders kPolicies = {"policies/interface/", "policies/learned/", "policies/parameters/",
+                           "policies/parts/", "policies/registry/"};
 const Folders kTraces = {"traces/", "traces/hdf5/", "traces/guard/", "traces/output/"};
 const Folders kBelowReplay =
-    kPolicies + kTraces + Folders{"sim/outputs/",   "sim/results/", "sim/results/sinks/",
-                                  "sim/attention/", "sim/cache/",   "sim/kernels/",
-                                  "sim/protocol/"};
+    kPolicies + kTraces + Folders{"sim/outputs/",       "sim/results/",   "sim/results/numpy/",
+                                  "sim/results/sinks/", "sim/attention/", "sim/cache/",
+                                  "sim/kernels/",       "sim/protocol/"};
 const Folders kEngine =
     kBelowReplay + Folders{"sim/replay/", "sim/curve/", "sim/tiers/", "sim/sweep/"};
 
@@ -46,15 +46,19 @@ const std::vector<Room> kRooms = {
     {"policies/interface/", {"policies/parameters/", "policies/parts/"}},
     {"policies/registry/", {"policies/interface/", "policies/parameters/"}},
     {"policies/merging/", {"policies/interface/", "policies/parts/"}},
+    {"policies/learned/", {"policies/interface/", "policies/parts/"}},
     {"policies/",
-     {"policies/interface/", "policies/merging/", "policies/parameters/", "policies/parts/"}},
+     {"policies/interface/", "policies/learned/", "policies/merging/", "policies/parameters/",
+      "policies/parts/"}},
     {"sim/kernels/", {"policies/interface/score_rule.h", "traces/unit.h"}},
     {"sim/attention/", Folders{"sim/kernels/", "sim/protocol/", "policies/interface/"} + kTraces},
     {"sim/cache/", {"sim/kernels/", "sim/protocol/", "policies/interface/"}},
     {"sim/results/local_disk/", kTraces},
-    {"sim/results/", Folders{"policies/registry/", "sim/protocol/", "sim/kernels/percentile.h",
-                             "sim/results/local_disk/"} +
-                         kTraces},
+    {"sim/results/numpy/", {}},
+    {"sim/results/",
+     Folders{"policies/learned/", "policies/registry/", "sim/protocol/", "sim/kernels/percentile.h",
+             "sim/results/local_disk/", "sim/results/numpy/"} +
+         kTraces},
     {"sim/results/sinks/", {"sim/results/", "sim/results/local_disk/"}},
     {"sim/results/merge/", Folders{"sim/results/", "sim/results/local_disk/"} + kTraces},
     {"sim/outputs/", Folders{"sim/attention/", "sim/cache/", "sim/kernels/", "sim/protocol/",
