@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policies/learned/scoring_kernels.h"
 #include "policies/parts/lane_sums.h"
 #include "policies/parts/mean_rotation.h"
 
@@ -13,11 +14,6 @@ namespace kvsim {
 namespace {
 
 constexpr int kFirst = 4;  // tokens of the text that Feature `first` marks
-
-/// x^(1/8), in place of a logarithm: finite at 0, and exact in IEEE arithmetic.
-void take_eighth_roots(std::vector<float>& numbers) {
-  for (float& x : numbers) x = std::sqrt(std::sqrt(std::sqrt(x)));
-}
 
 template <class Vector>
 double squared_norm(const Vector& vector) {

@@ -1,9 +1,10 @@
-// Compiled as token_features.cpp is.
-
 #include "policies/learned/token_scorer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+
+#include "policies/learned/scoring_kernels.h"
 
 namespace kvsim {
 namespace {
@@ -38,21 +39,21 @@ class WeightedSum {
     return static_cast<float>(sum);
   }
 
-  /// Adds the part of the others to each sum.
-  void add_changing(const std::vector<std::vector<float>>& columns, std::span<float> sums) const {
-    for (std::size_t k = 0; k < changing_.size(); ++k) {
-      const float weight = changing_[k];
-      const float* const column = columns[k].data();
-      float* const sum = sums.data();
-      for (std::size_t i = 0; i < sums.size(); ++i) sum[i] += weight * column[i];
-    }
-  }
+  /// The weights of the others.
+  const float* changing() const { return changing_.data(); }
 
  private:
   float bias_;
   std::vector<float> fixed_;
   std::vector<float> changing_;
 };
+
+std::span<const float* const> pointers_to(const std::vector<std::vector<float>>& columns,
+                                          std::vector<const float*>& pointers) {
+  pointers.clear();
+  for (const std::vector<float>& column : columns) pointers.push_back(column.data());
+  return pointers;
+}
 
 class Linear final : public TokenScorer {
  public:
@@ -65,13 +66,14 @@ class Linear final : public TokenScorer {
 
   void score(const std::vector<std::vector<float>>& changing, std::span<double> scores) override {
     sums_ = rows_[0];
-    sum_.add_changing(changing, sums_);
+    add_weighted(pointers_to(changing, pointers_), sum_.changing(), sums_);
     std::copy(sums_.begin(), sums_.end(), scores.begin());
   }
 
  private:
   WeightedSum sum_;
   std::vector<float> sums_;
+  std::vector<const float*> pointers_;
 };
 
 class Mlp final : public TokenScorer {
@@ -94,15 +96,9 @@ class Mlp final : public TokenScorer {
 
   void score(const std::vector<std::vector<float>>& changing, std::span<double> scores) override {
     sums_.assign(scores.size(), bias_);
+    const auto columns = pointers_to(changing, pointers_);
     for (std::size_t unit = 0; unit < hidden_.size(); ++unit) {
-      active_ = rows_[unit];
-      hidden_[unit].add_changing(changing, active_);
-      const float weight = output_[unit];
-      const float* const active = active_.data();
-      float* const sum = sums_.data();
-      for (std::size_t i = 0; i < sums_.size(); ++i) {
-        sum[i] += weight * (active[i] > 0 ? active[i] : 0);
-      }
+      add_unit(columns, hidden_[unit].changing(), rows_[unit].data(), output_[unit], sums_);
     }
     std::copy(sums_.begin(), sums_.end(), scores.begin());
   }
@@ -112,7 +108,7 @@ class Mlp final : public TokenScorer {
   std::vector<WeightedSum> hidden_;
   std::vector<float> output_;
   std::vector<float> sums_;
-  std::vector<float> active_;
+  std::vector<const float*> pointers_;
 };
 
 class Trees final : public TokenScorer {
@@ -128,14 +124,14 @@ class Trees final : public TokenScorer {
     }
     number(Columns(scorer), places);
     for (std::size_t i = first; i < end; ++i) {
-      splits_.push_back(
-          {places[static_cast<std::size_t>(scorer.split_feature[i])], scorer.split_threshold[i]});
+      place_.push_back(places[static_cast<std::size_t>(scorer.split_feature[i])]);
+      threshold_.push_back(scorer.split_threshold[i]);
     }
     const auto leaf =
         scorer.leaf.begin() + static_cast<std::ptrdiff_t>(index * scorer.units * (nodes + 1));
     leaf_.assign(leaf, leaf + static_cast<std::ptrdiff_t>(scorer.units * (nodes + 1)));
     rows_ = SlotRows<float>(fixed_.size());
-    numbers_.resize(fixed_.size() + changing_.size());
+    tile_.resize((fixed_.size() + changing_.size()) * kTileTokens, 0);
   }
 
   void add(std::span<const float> fixed) override {
@@ -143,21 +139,21 @@ class Trees final : public TokenScorer {
   }
 
   void score(const std::vector<std::vector<float>>& changing, std::span<double> scores) override {
-    for (std::size_t slot = 0; slot < scores.size(); ++slot) {
-      for (std::size_t i = 0; i < fixed_.size(); ++i) numbers_[i] = rows_[i][slot];
-      for (std::size_t i = 0; i < changing_.size(); ++i) {
-        numbers_[fixed_.size() + i] = changing[changing_[i]][slot];
-      }
-      scores[slot] = sum_of_leaves();
+    for (std::size_t begin = 0; begin < scores.size(); begin += kTileTokens) {
+      const std::size_t count = std::min(kTileTokens, scores.size() - begin);
+      float* to = tile_.data();
+      const auto take = [&](const std::vector<float>& column) {
+        std::copy_n(column.begin() + static_cast<std::ptrdiff_t>(begin), count, to);
+        to += kTileTokens;
+      };
+      for (std::size_t i = 0; i < fixed_.size(); ++i) take(rows_[i]);
+      for (const std::size_t column : changing_) take(changing[column]);
+      const std::array<float, kTileTokens> sums = sums_of_tile(count);
+      std::copy_n(sums.begin(), count, scores.begin() + static_cast<std::ptrdiff_t>(begin));
     }
   }
 
  private:
-  struct Split {
-    std::int32_t place;  // of the number, among those that splits read
-    float threshold;
-  };
-
   /// Numbers the columns that are not -1, and notes where they come from.
   void number(const Columns& columns, std::vector<std::int32_t>& places) {
     std::int32_t place = 0;
@@ -172,30 +168,42 @@ class Trees final : public TokenScorer {
     take(columns.changing, changing_);
   }
 
-  double sum_of_leaves() const {
-    const std::size_t nodes = (std::size_t{1} << static_cast<unsigned>(depth_)) - 1;
-    const Split* splits = splits_.data();
-    const float* leaves = leaf_.data();
-    double sum = bias_;
-    for (; leaves != leaf_.data() + leaf_.size(); splits += nodes, leaves += nodes + 1) {
-      std::size_t node = 0;
-      for (int level = 0; level < depth_; ++level) {
-        const Split& split = splits[node];
-        const bool is_left = numbers_[static_cast<std::size_t>(split.place)] <= split.threshold;
-        node = 2 * node + (is_left ? 1 : 2);
+  std::array<float, kTileTokens> sums_of_tile(std::size_t count) const {
+    const std::size_t splits = (std::size_t{1} << static_cast<unsigned>(depth_)) - 1;
+    std::array<float, kTileTokens> sums;
+    sums.fill(bias_);
+    for (std::size_t tree = 0; tree < leaf_.size() / (splits + 1); ++tree) {
+      const Tree nodes{.row = place_.data() + tree * splits,
+                       .threshold = threshold_.data() + tree * splits,
+                       .leaf = leaf_.data() + tree * (splits + 1)};
+      if (depth_ <= kDeepestInVectors) {
+        add_leaves(nodes, depth_, tile_.data(), sums.data());
+      } else {
+        for (std::size_t i = 0; i < count; ++i) sums[i] += leaf_of(nodes, splits, i);
       }
-      sum += leaves[node - nodes];
     }
-    return sum;
+    return sums;
+  }
+
+  /// Of a deep tree, most of whose splits a token does not meet.
+  float leaf_of(const Tree& tree, std::size_t splits, std::size_t token) const {
+    std::size_t node = 0;
+    while (node < splits) {
+      const auto row = static_cast<std::size_t>(tree.row[node]);
+      const bool is_left = tile_[row * kTileTokens + token] <= tree.threshold[node];
+      node = 2 * node + (is_left ? 1 : 2);
+    }
+    return tree.leaf[node - splits];
   }
 
   int depth_;
   float bias_;
-  std::vector<Split> splits_;          // [T, 2^E - 1]
+  std::vector<std::int32_t> place_;    // [T, 2^E - 1]: among the columns that splits read
+  std::vector<float> threshold_;       // [T, 2^E - 1]
   std::vector<float> leaf_;            // [T, 2^E]
   std::vector<std::size_t> fixed_;     // those of the fixed features that splits read
   std::vector<std::size_t> changing_;  // those of the others
-  std::vector<float> numbers_;         // of one token
+  std::vector<float> tile_;            // the columns that splits read, [columns, kTileTokens]
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/kernels/vector_targets.h"
+#include "sim/base/vector_targets.h"
 
 namespace kvsim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/base/float_lanes.h"
 #include "sim/kernels/transpose_tile.h"
 
 namespace kvsim {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "sim/kernels/vector_targets.h"
+#include "sim/base/vector_targets.h"
 
 namespace kvsim {
 namespace {

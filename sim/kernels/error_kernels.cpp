@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/base/float_lanes.h"
 #include "sim/kernels/tolerances.h"
 
 namespace kvsim {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/base/float_lanes.h"
 #include "sim/kernels/score_kernels.h"
 
 namespace kvsim {

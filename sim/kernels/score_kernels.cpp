@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/base/float_lanes.h"
 #include "sim/kernels/attention_kernels.h"
-#include "sim/kernels/float_lanes.h"
 #include "sim/kernels/lowest_by_lane.h"
 #include "sim/kernels/transpose_tile.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/base/float_lanes.h"
 #include "sim/kernels/value_kernels.h"
 
 namespace kvsim {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "sim/kernels/float_lanes.h"
+#include "sim/base/float_lanes.h"
 
 namespace kvsim {
 namespace {

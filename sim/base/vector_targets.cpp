@@ -1,4 +1,4 @@
-#include "sim/kernels/vector_targets.h"
+#include "sim/base/vector_targets.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "sim/kernels/vector_targets.h"
+#include "sim/base/vector_targets.h"
 
 namespace kvsim {
 
