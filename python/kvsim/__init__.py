@@ -26,6 +26,7 @@ from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
 from .second_reading import second_reading
 from .trace import Trace, Unit
+from .train import train
 from .verbs.analyze import analyze
 from .verbs.check import check
 from .verbs.convert import convert
@@ -81,6 +82,7 @@ __all__ = [
     "second_reading",
     "sweep",
     "synth",
+    "train",
 ]
 
 

@@ -34,6 +34,7 @@ ROOMS = {
     "record": "model trace files command errors",
     "second_reading": "model verbs trace files command errors",
     "model": "trace files errors",
+    "train": "labels verbs policy trace files command errors",
     "labels": "verbs trace files command errors",
     "head_budgets": "verbs trace results files command errors",
     "verbs": "executors policy trace results errors",

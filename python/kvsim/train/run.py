@@ -1,0 +1,103 @@
+"""kvsim.train: traces in, a file of scorers out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..errors import UsageError
+from ..verbs.options import listed, opened
+from ..verbs.progress import Progress, reporter
+from .file import write_scorers
+from .samples import Samples, joined, samples_of
+from .scorers import fitted, require_library, scores
+from .wanted import Wanted, groups_of, header_of, texts_of
+
+if TYPE_CHECKING:
+    from ..trace import Trace
+
+FEATURES = ["now", "mean", "largest", "age", "decayed:0.8", "decayed:0.95", "decayed:0.99"]
+FEATURES += ["neighbours:0.95", "key", "key_norm", "value_norm", "key_like_mean", "first"]
+FEATURES += ["position", "punctuation"]
+
+
+def train(
+    traces: str | Path | Trace | Sequence[str | Path | Trace],
+    output: str | os.PathLike[str],
+    *,
+    kind: str = "linear",
+    scope: str = "head",
+    target: str = "future",
+    features: Sequence[str] | None = None,
+    budgets: str | float | Sequence[str | float] = ("10%", "20%"),
+    policy: str = "h2o",
+    sequences: str | Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+) -> pd.DataFrame:
+    """Trains scorers for the policy `learned` on the future of recorded attention.
+
+    >>> kvsim.train("trace.h5", "model.npz", sequences=["a", "b"])
+    >>> kvsim.sweep("trace.h5", "learned:file=model.npz;h2o", "20%", sequences="c")
+
+    Samples are tokens in the caches of `policy`, with the features that an online policy may see
+    and what became of the tokens later. They are taken at every 16th step, 48 of each cache.
+
+    Arguments:
+      traces: of one model.
+      output: a file .npz, which is replaced.
+      kind: "linear", a ridge regression; "mlp", a network of 16 hidden units; "trees", 50 boosted
+        trees of depth 4; each by scikit-learn.
+      scope: a scorer for each KV "head", for each "layer", or one for the "model".
+      target: what a score predicts: "future", the log of the attention to come (plus .1 steps);
+        "price", the same relative to the price of a slot at that step; "optimum", whether the exact
+        optimum still keeps the token.
+      features: their names (policies/learned/README.md); None: all but the values.
+      budgets, policy: whose caches the samples are of; a policy of a spec, `learned` included, so
+        that a second round can learn from the caches of the first.
+      sequences: names; None: all. What a scorer is measured on should not be among them.
+      seed: of the draws.
+      progress: as for kvsim.sweep.
+
+    Returns a row per unit of the last text, which is held out of a first fit: columns layer,
+    kv_head, samples, explained (the share of the target's variance that the scorer explains in a
+    text that it was not trained on; NaN with one text). The file holds the fit to all texts. Raises
+    UsageError, also where scikit-learn is missing, DataError for a trace without what is needed,
+    and what kvsim.labels and kvsim.sweep raise.
+    """
+    require_library()
+    path = Path(output)
+    if path.suffix != ".npz":
+        raise UsageError(f"output: expected a file .npz, found {path}")
+    names = list(FEATURES if features is None else features)
+    wanted = Wanted(kind, scope, target, names, listed(budgets), policy, seed)
+    models = opened(traces)
+    texts = texts_of(models, sequences)
+    header = header_of(models, texts, wanted)
+    groups = groups_of(models[0], scope)
+    scorers, rows = [], []
+    with reporter(progress, "scorers") as report:
+        for place, group in enumerate(groups):
+            of_text = [samples_of(model, name, group, wanted, header) for model, name in texts]
+            scorers.append(fitted(kind, joined(of_text), seed))
+            rows.append({**group, **_held_out(kind, of_text, seed)})
+            if report is not None:
+                report(place + 1, len(groups))
+    write_scorers(path, header, scorers)
+    return pd.DataFrame(rows)
+
+
+def _held_out(kind: str, of_text: list[Samples], seed: int) -> dict[str, float]:
+    """The samples, and what a fit to all texts but the last explains of that one."""
+    *others, last = of_text
+    row = {"samples": sum(len(each.targets) for each in of_text), "explained": np.nan}
+    spread = last.targets.var() if len(last.targets) else 0
+    if others and spread > 0 and any(len(each.targets) for each in others):
+        predicted = scores(kind, fitted(kind, joined(others), seed), last.features)
+        row["explained"] = 1 - float(np.mean((last.targets - predicted) ** 2) / spread)
+    return row
