@@ -75,42 +75,46 @@ KVSIM_KERNEL(void, unit,
               const float* fixed, float weight, float* outputs, std::size_t count),
              (columns, num_columns, weights, fixed, weight, outputs, count))
 
-/// The leaves below a node, of as many tokens as two registers hold. Both sides are computed, and
-/// one is chosen per token: without jumps that nobody can predict.
+/// So many registers of tokens share what is read of a node.
+template <class Target>
+inline constexpr int kWide = Target::kRegisters / 8;
+
+/// The leaves below a node. Both sides are computed, and one is chosen per token: without jumps
+/// that nobody can predict.
 template <class Target, int depth>
 KVSIM_INLINE void descend(const Tree& tree, std::size_t node, std::size_t num_splits,
-                          const float* tile, Floats<Target>& first, Floats<Target>& second) {
+                          const float* tile, Floats<Target> (&found)[kWide<Target>]) {
   if constexpr (depth == 0) {
-    first = Floats<Target>{} + tree.leaf[node - num_splits];
-    second = first;
+    // Less 0, which changes no number: the compiler copies it to all lanes.
+    for (int i = 0; i < kWide<Target>; ++i) {
+      found[i] = tree.leaf[node - num_splits] - Floats<Target>{};
+    }
   } else {
-    Floats<Target> right_first;
-    Floats<Target> right_second;
-    descend<Target, depth - 1>(tree, 2 * node + 1, num_splits, tile, first, second);
-    descend<Target, depth - 1>(tree, 2 * node + 2, num_splits, tile, right_first, right_second);
+    Floats<Target> right[kWide<Target>] = {};
+    descend<Target, depth - 1>(tree, 2 * node + 1, num_splits, tile, found);
+    descend<Target, depth - 1>(tree, 2 * node + 2, num_splits, tile, right);
     const float* const row = tile + static_cast<std::size_t>(tree.row[node]) * kTileTokens;
-    Floats<Target> x;
-    Floats<Target> y;
-    load(x, row);
-    load(y, row + kFloats<Target>);
-    const Floats<Target> threshold = Floats<Target>{} + tree.threshold[node];
-    first = x <= threshold ? first : right_first;
-    second = y <= threshold ? second : right_second;
+    const Floats<Target> threshold = tree.threshold[node] - Floats<Target>{};
+    for (int i = 0; i < kWide<Target>; ++i) {
+      Floats<Target> x;
+      load(x, row + i * kFloats<Target>);
+      found[i] = x <= threshold ? found[i] : right[i];
+    }
   }
 }
 
 template <class Target, int depth>
 KVSIM_INLINE void leaves_at(const Tree& tree, const float* tile, float* sums) {
   constexpr std::size_t kSplits = (std::size_t{1} << static_cast<unsigned>(depth)) - 1;
-  for (std::size_t i = 0; i < kTileTokens; i += 2 * kFloats<Target>) {
-    Floats<Target> first;
-    Floats<Target> second;
-    descend<Target, depth>(tree, 0, kSplits, tile + i, first, second);
-    Floats<Target> sum;
-    load(sum, sums + i);
-    store(sum + first, sums + i);
-    load(sum, sums + i + kFloats<Target>);
-    store(sum + second, sums + i + kFloats<Target>);
+  for (std::size_t i = 0; i < kTileTokens; i += kWide<Target> * kFloats<Target>) {
+    Floats<Target> found[kWide<Target>] = {};
+    descend<Target, depth>(tree, 0, kSplits, tile + i, found);
+    for (int wide = 0; wide < kWide<Target>; ++wide) {
+      float* const to = sums + i + wide * kFloats<Target>;
+      Floats<Target> sum;
+      load(sum, to);
+      store(sum + found[wide], to);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "policies/learned/scoring_kernels.h"
+#include "policies/parts/lane_sums.h"
 
 namespace kvsim {
 namespace {
@@ -34,9 +35,9 @@ class WeightedSum {
 
   /// The part of the fixed features.
   float fixed_part(std::span<const float> numbers) const {
-    double sum = bias_;
-    for (std::size_t i = 0; i < fixed_.size(); ++i) sum += double{fixed_[i]} * numbers[i];
-    return static_cast<float>(sum);
+    const double sum = sum_in_lanes(
+        fixed_.size(), [&](std::size_t i) { return double{fixed_[i]} * numbers[i]; });
+    return static_cast<float>(bias_ + sum);
   }
 
   /// The weights of the others.
