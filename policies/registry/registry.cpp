@@ -7,6 +7,7 @@
 #include <shared_mutex>
 
 #include "policies/registry/aliases.h"
+#include "policies/registry/recipe.h"
 #include "policies/registry/source_digest.h"
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
@@ -135,7 +136,7 @@ void register_policy(PolicyInfo policy) {
     refuse("expected a name of lower-case letters, digits, '-' and '_' that begins with a letter");
   }
   if (find_alias(policy.name) != nullptr || policy.name == kAllPolicies ||
-      policy.name == kAllOracles) {
+      policy.name == kAllOracles || policy.name == kRecipe) {
     refuse("the name has a meaning in lists of policies");
   }
   const std::unique_lock lock(table_mutex());

@@ -11,15 +11,19 @@
 
 namespace kvsim {
 
+struct Recipe;
+
 /// A policy with its parameters, as a user names it: `name` or `name:key=value,key=value`, followed
 /// by the combinators that change it, each after a '+': `h2o+protect:first=10%`. `preset=NAME` is
 /// applied first, wherever it stands; the other settings override it. The name may be an alias
 /// (aliases.h); where that names a split with parameters, they stand among the policy's:
-/// `duo:file=PATH`. A split of the budget follows after '@' (allocation.h).
+/// `duo:file=PATH`. A split of the budget follows after '@' (allocation.h). `recipe:file=PATH`
+/// stands for the policy that a file names (recipe.h), which also gives the label.
 class Spec {
  public:
   /// Throws UsageError for an unknown policy, combinator, parameter or preset, a value that is not
-  /// allowed, a preset that sees the future, or a combinator that cannot change the policy.
+  /// allowed, a preset that sees the future, or a combinator that cannot change the policy; and
+  /// what read_recipe() throws.
   explicit Spec(std::string_view text);
   explicit Spec(const PolicyInfo& policy) : policy_(&policy), params_(policy.params) {}
 
@@ -89,6 +93,10 @@ class Spec {
   bool plans_pages() const;  ///< PolicyInfo::plans_pages
 
  private:
+  struct AsWritten {};
+  Spec(std::string_view text, AsWritten);  // of a text that names no recipe
+  static Spec of_recipe(std::string_view text);
+  static Spec of_file(const Recipe& recipe);
   bool is_bare() const;
   std::unique_ptr<Policy> bare_policy(const Context& context) const;  // without combinators
   Rules rules_without(const Params* left_out, const Context& context) const;

@@ -5,26 +5,11 @@
 #include <algorithm>
 
 #include "policies/parameters/grid.h"
-#include "policies/registry/aliases.h"
+#include "policies/registry/labels.h"
 #include "sim/base/errors.h"
 
 namespace kvsim {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-bool is_name(std::string_view text) {
-  return !text.empty() && (is_letter(text.front()) || text.front() == '_') &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-         });
-}
-
-bool names_a_policy(std::string_view name) {
-  const auto is_name_of = [&](const auto& info) { return info.name == name; };
-  return name == kAllPolicies || name == kAllOracles || find_alias(name) != nullptr ||
-         std::any_of(policies().begin(), policies().end(), is_name_of);
-}
 
 /// Splits "mine=h2o:recent=8" into "mine" and "h2o:recent=8". A '=' after a ':' belongs to a
 /// parameter.
@@ -33,7 +18,7 @@ std::pair<std::string, std::string_view> split_label(std::string_view part) {
   if (equals == std::string_view::npos || part.find_first_of(":+@{") < equals) return {"", part};
   const std::string label(part.substr(0, equals));
   const std::string_view spec = part.substr(equals + 1);
-  if (!is_name(label)) {
+  if (!is_label(label)) {
     throw UsageError(
         fmt::format("policy '{}': expected a label of letters, digits, '_', '-' and '.' before the "
                     "'=', found '{}'; write mine=SPEC",

@@ -1,16 +1,12 @@
 #include "sim/cli/config.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "policies/registry/yaml_file.h"
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
 #include "sim/cli/option_message.h"
@@ -35,31 +31,6 @@ std::string key_of(const std::string& argument) {
   return key;
 }
 
-/// Takes no note of what a document holds.
-class IgnoredEvents final : public YAML::EventHandler {
- public:
-  using Mark = YAML::Mark;
-  using Anchor = YAML::anchor_t;
-  using Style = YAML::EmitterStyle::value;
-  void OnDocumentStart(const Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const Mark&, Anchor) override {}
-  void OnAlias(const Mark&, Anchor) override {}
-  void OnScalar(const Mark&, const std::string&, Anchor, const std::string&) override {}
-  void OnSequenceStart(const Mark&, const std::string&, Anchor, Style) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const Mark&, const std::string&, Anchor, Style) override {}
-  void OnMapEnd() override {}
-};
-
-/// yaml-cpp's LoadAll() would make documents for ever of a text that is ",".
-bool has_several_documents(const std::string& text) {
-  std::istringstream in(text);
-  YAML::Parser parser(in);
-  IgnoredEvents events;
-  return parser.HandleNextDocument(events) && parser.HandleNextDocument(events);
-}
-
 class Config {
  public:
   Config(std::string file, const po::options_description& options,
@@ -75,7 +46,7 @@ class Config {
   }
 
   po::parsed_options parsed() const {
-    const YAML::Node root = load();
+    const YAML::Node root = read_yaml(file_, [&](const std::string& what) { fail(what); });
     if (!root.IsMap()) fail("expected long option names as keys, as in 'policies: h2o'");
     po::parsed_options parsed(&options_);
     std::set<std::string> seen;
@@ -104,23 +75,6 @@ class Config {
     std::vector<std::string> keys;
     for (const auto& [known, name] : names_) keys.push_back(known);
     fail(fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest(key, keys)));
-  }
-
-  YAML::Node load() const {
-    std::error_code unreadable;
-    if (std::filesystem::is_directory(file_, unreadable)) fail("is a folder; name a file");
-    std::ifstream in(file_);
-    std::ostringstream text;
-    if (in) text << in.rdbuf();
-    if (!in) fail("no such file, or it cannot be read");
-    try {
-      if (has_several_documents(text.str())) fail("expected one document, found more; join them");
-      return YAML::Load(text.str());
-    } catch (const YAML::Exception& error) {
-      const bool has_grid = text.str().find("={") != std::string::npos;
-      fail(fmt::format("line {}: neither YAML nor JSON: {}{}", error.mark.line + 1, error.msg,
-                       has_grid ? "; put specs with braces in quotes" : ""));
-    }
   }
 
   void add(po::parsed_options& parsed, const std::string& key, const std::string& name,

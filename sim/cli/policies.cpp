@@ -4,6 +4,7 @@
 
 #include "policies/registry/aliases.h"
 #include "policies/registry/needs.h"
+#include "policies/registry/recipe.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "sim/cli/options.h"
@@ -90,6 +91,13 @@ void print(const AllocationInfo& allocation) {
   print_params(allocation.params);
 }
 
+void print_recipe() {
+  std::cout << "recipe:file=PATH\n";
+  print_line("stands for", "the policy in a file of YAML, as python -m kvsim.tune writes it");
+  print_line("takes", "combinators and, unless it has one, a split: recipe:file=PATH+protect");
+  for (const RecipeKey& key : recipe_keys()) print_line(key.name, key.help);
+}
+
 void print_markdown() {
   std::cout << "| spec | keeps | source |\n| --- | --- | --- |\n";
   for (const PolicyInfo& policy : policies()) {
@@ -102,9 +110,10 @@ void print_markdown() {
   }
 }
 
-/// Prints a policy, a combinator or an allocation: "h2o", "protect", "+protect", "@pyramid".
+/// Prints a policy, a combinator, an allocation or what a recipe is: "h2o", "+protect", "@pyramid".
 void print_named(std::string name) {
   if (name.starts_with('+') || name.starts_with('@')) name.erase(0, 1);
+  if (name == kRecipe) return print_recipe();
   for (const AllocationInfo& allocation : allocations()) {
     if (allocation.name == name) return print(allocation);
   }
@@ -133,6 +142,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
     for (const PolicyInfo& policy : policies()) print(policy);
     for (const CombinatorInfo& combinator : combinators()) print(combinator);
     for (const AllocationInfo& allocation : allocations()) print(allocation);
+    print_recipe();
   }
   return 0;
 }
