@@ -87,9 +87,10 @@ std::string Recipe::from_here(const std::string& path) const {
   return (std::filesystem::path(file).parent_path() / path).string();
 }
 
-Recipe read_recipe(std::string_view settings) {
-  Recipe recipe{.file = file_in(settings)};
-  const std::string& file = recipe.file;
+Recipe read_recipe(std::string_view settings) { return read_recipe_file(file_in(settings)); }
+
+Recipe read_recipe_file(const std::string& file) {
+  Recipe recipe{.file = file};
   const YAML::Node root = read_yaml(file, [&](const std::string& what) { fail(file, what); });
   if (!root.IsMap()) fail(file, "expected keys and values, as in 'policy: h2o'");
   check_keys(root, file);
@@ -108,6 +109,9 @@ Recipe read_recipe(std::string_view settings) {
          fmt::format("policy: '{}' is a recipe, too; write the policy itself", recipe.policy));
   }
   recipe.name = text_of(root, "name", file);
+  for (const auto& entry : root) {
+    if (entry.second.IsScalar()) recipe.texts[entry.first.Scalar()] = entry.second.Scalar();
+  }
   if (!recipe.name.empty() && (!is_label(recipe.name) || names_a_policy(recipe.name))) {
     fail(file, fmt::format("name: expected letters, digits, '_', '-' and '.', and not the name of "
                            "a policy, found '{}'",

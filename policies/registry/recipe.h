@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ struct Recipe {
   std::string file;
   std::string policy;  ///< a spec; what it names of files is relative to the folder of `file`
   std::string name;    ///< a label for tables and figures; empty: none
+  std::map<std::string, std::string> texts;  ///< of every key that has one text
 
   /// `path` as it is from here: relative to the recipe's folder unless it is absolute.
   std::string from_here(const std::string& path) const;
@@ -33,5 +35,6 @@ bool is_recipe(std::string_view text);
 /// and DataError, which names the file, the key and what was expected there, for a file that cannot
 /// be read, is no YAML or no recipe, is of another version, or names another recipe.
 Recipe read_recipe(std::string_view settings);
+Recipe read_recipe_file(const std::string& file);
 
 }  // namespace kvsim

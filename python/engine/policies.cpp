@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -9,6 +10,7 @@
 #include <tuple>
 
 #include "policies/registry/needs.h"
+#include "policies/registry/recipe.h"
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "policies/registry/spec_list.h"
@@ -199,6 +201,8 @@ void bind_policies(nb::module_& module) {
   module.def("budgets_of", &budgets_of, "budgets"_a, "protocol"_a, "num_tokens"_a,
              "prompt_length"_a, "policy"_a = "full", "layers"_a = std::vector<Vectors>());
   module.def("vectors_of_layers", &vectors_of_layers, "trace"_a, "sequence"_a);
+  module.def(
+      "recipe", [](const std::string& file) { return read_recipe_file(file).texts; }, "file"_a);
   module.def("bytes_of_size", &bytes_of_size, "budget"_a);
   module.def("specs", &specs, "policies"_a, "allocate"_a, "budget"_a = 1'000'000,
              "protocol"_a.none() = nb::none());

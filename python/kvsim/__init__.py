@@ -21,12 +21,14 @@ from .policy.c_function import StepStruct
 from .policy.plugin import get_include, load_plugin
 from .policy.registry import policies
 from .program import ProgramError, run
+from .recipe import export_recipe
 from .record import RecordError, RecordWarning
 from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
 from .second_reading import second_reading
 from .trace import Trace, Unit
 from .train import train
+from .tune import Tuned, tune
 from .verbs.analyze import analyze
 from .verbs.check import check
 from .verbs.convert import convert
@@ -60,6 +62,7 @@ __all__ = [
     "StepStruct",
     "TokenKind",
     "Trace",
+    "Tuned",
     "Unit",
     "UsageError",
     "WorkerError",
@@ -68,6 +71,7 @@ __all__ = [
     "compare",
     "convert",
     "curve",
+    "export_recipe",
     "fetch",
     "from_kvpress",
     "get_include",
@@ -83,6 +87,7 @@ __all__ = [
     "sweep",
     "synth",
     "train",
+    "tune",
 ]
 
 

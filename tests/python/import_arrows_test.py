@@ -18,6 +18,8 @@ EVERYTHING = "everything below"
 ROOMS = {
     "": EVERYTHING,
     "reproduce": "report.numbers closed_loop model files command errors",
+    "tune": "recipe report.style closed_loop record model verbs results trace files command errors",
+    "recipe": "files command errors",
     "tasks": "tasks.asking tasks.synthetic closed_loop record results trace files command errors",
     "tasks.asking": "closed_loop closed_loop.evicting_model model verbs results trace "
     "command errors",

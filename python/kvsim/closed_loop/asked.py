@@ -142,9 +142,9 @@ def prepare(
     refused = refused_policies(specs, how.allocate, loop, _refusals(loop))
     inputs = input_texts(texts)
     has_text = any(isinstance(text.text, str) for text in inputs)
-    model, tokenizer = _loaded(model, tokenizer, has_text)
+    model, tokenizer = loaded(model, tokenizer, has_text)
     jobs = jobs_of(inputs, tokenizer, names, prompt_length)
-    _require_room(model, jobs)
+    require_room(model, jobs)
     if trace is not None and (also is not None or gradient_samples != 1):
         raise UsageError(
             "also and gradient_samples: a trace is given, and holds what it holds; leave them out"
@@ -190,7 +190,7 @@ def _also(
     return Also.of(parts, gradient_samples)
 
 
-def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
+def loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
     """The model and the tokenizer of its texts."""
     if isinstance(model, (str, Path)):
         name = str(model)
@@ -208,7 +208,7 @@ def _loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _require_room(model: Any, jobs: list[Job]) -> None:
+def require_room(model: Any, jobs: list[Job]) -> None:
     """Raises UsageError for a text that the model cannot read."""
     config = model.config.get_text_config()
     room = getattr(config, "max_position_embeddings", None)

@@ -1,0 +1,150 @@
+"""The search in open loop: Optuna proposes specs, a batch at a time, and hears what they lose."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import _engine
+from ..errors import KvsimError, UsageError
+
+if TYPE_CHECKING:
+    import optuna
+
+    from .space import Hole, Space
+
+BATCH = 16  # specs of one pass: they share the attention of each unit
+_SPEC = "spec"  # the attribute of a trial
+
+# Of specs, which share a pass; those that the engine refuses are left out.
+Losses = Callable[[Sequence[str]], Mapping[str, float]]
+Announce = Callable[[str], object]
+
+
+def load_optuna() -> Any:
+    """The module, quiet. Raises KvsimError where it is not installed."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise KvsimError(f'{error}; in the source folder: pip install ".[tune]"') from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def storage_in(folder: Path) -> Any:
+    """Where the trials of a search are kept, so that it goes on after an interruption."""
+    optuna = load_optuna()
+    path = folder / "search.log"
+    try:
+        # On file systems without links a lock is a file that is opened exclusively.
+        backend = optuna.storages.journal.JournalFileBackend(str(path))
+        return optuna.storages.JournalStorage(backend)
+    except (OSError, ValueError, KeyError) as error:
+        raise KvsimError(f"{path}: expected the trials of a search: {error}") from error
+
+
+def search(
+    space: Space,
+    losses: Losses,
+    trials: int,
+    seed: int,
+    storage: Any,
+    name: str,
+    announce: Announce = lambda line: None,
+) -> dict[str, float]:
+    """Tries `trials` specs of the space, or all where it has no more. Returns what they lose.
+
+    A spec that the engine refuses, as one with two additions that exclude each other, counts as a
+    trial without a result. The study `name` in the storage goes on where it ended.
+    """
+    optuna = load_optuna()
+    study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+    _end_interrupted(study)
+    if space.size <= trials:
+        trials = int(space.size)
+        if not study.trials:
+            for chosen in space.every():
+                study.enqueue_trial(chosen)
+    done = _finished(study)
+    while len(done) < trials:
+        study.sampler = _sampler(seed + len(done))
+        count = min(BATCH, trials - len(done))
+        asked = [_asked(study, space) for _ in range(count)]
+        _tell(study, asked, losses)
+        done = _finished(study)
+        found = _values(done)
+        if found:
+            best = min(found, key=found.__getitem__)
+            announce(f"open loop: {len(done)} of {trials} specs, best {found[best]:.4g} by {best}")
+    found = _values(done)
+    if not found:
+        raise UsageError(f"space '{space.text}': the engine refuses every spec that was tried")
+    return found
+
+
+def _sampler(seed: int) -> optuna.samplers.BaseSampler:
+    """A new one per batch, so that a search that goes on does what an uninterrupted one does."""
+    optuna = load_optuna()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+
+
+def _asked(study: optuna.Study, space: Space) -> tuple[optuna.Trial, str]:
+    trial = study.ask()
+
+    def choose(hole: Hole) -> str:
+        if hole.choices:
+            return trial.suggest_categorical(hole.name, hole.choices)
+        if hole.is_real:
+            return hole.written(trial.suggest_float(hole.name, hole.low, hole.high))
+        return hole.written(trial.suggest_int(hole.name, int(hole.low), int(hole.high)))
+
+    return trial, space.spec(choose)
+
+
+def _tell(study: optuna.Study, asked: list[tuple[optuna.Trial, str]], losses: Losses) -> None:
+    optuna = load_optuna()
+    canonical = {spec: _canonical(spec) for _, spec in asked}
+    found = losses(list(dict.fromkeys(filter(None, canonical.values()))))
+    for trial, spec in asked:
+        text = canonical[spec]
+        if text not in found:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            continue
+        trial.set_user_attr(_SPEC, text)
+        study.tell(trial, found[text])
+
+
+def _canonical(spec: str) -> str | None:
+    """None: the engine refuses it."""
+    try:
+        (flags,) = _engine.specs([spec], "uniform")
+    except UsageError:
+        return None
+    return str(flags["text"])
+
+
+def _end_interrupted(study: optuna.Study) -> None:
+    """Trials of a batch that was interrupted; what was measured of it is in the result file."""
+    states = load_optuna().trial.TrialState
+    for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+        study.tell(trial.number, state=states.FAIL)
+        if fixed := trial.system_attrs.get("fixed_params"):
+            study.enqueue_trial(fixed)
+
+
+def _finished(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    states = load_optuna().trial.TrialState
+    return study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+
+
+def _values(trials: list[optuna.trial.FrozenTrial]) -> dict[str, float]:
+    return {
+        trial.user_attrs[_SPEC]: trial.value
+        for trial in trials
+        if trial.value is not None and math.isfinite(trial.value)
+    }

@@ -1,0 +1,88 @@
+"""What a search takes, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import _engine
+from ..errors import UsageError
+from ..trace import Trace
+
+# The field's simple policies, at the defaults of their parameters.
+DEFAULTS = ("window", "sink", "h2o", "tova", "snapkv", "vatp", "lru")
+OPTIMUM = "optimal"
+
+
+def traces_of(source: object) -> list[Trace] | None:
+    """The traces that a source names; None: it is a model."""
+    if isinstance(source, (str, Path)):
+        is_trace = str(source).endswith((".h5", ".hdf5"))
+        return [Trace(source)] if is_trace else None
+    if isinstance(source, Trace):
+        return [source]
+    if isinstance(source, Sequence):
+        if not source:
+            raise UsageError("source: expected a trace or a model, found an empty list")
+        return [each if isinstance(each, Trace) else Trace(each) for each in source]
+    return None
+
+
+def refusal(protocol: Mapping[str, Any], has_model: bool) -> Any:
+    """Why a search cannot use a spec with these flags; None: it can."""
+
+    def why_not(flags: dict[str, object]) -> str | None:
+        if flags["is_oracle"]:
+            return f"{flags['name']} sees the future, which no cache does"
+        if not flags["is_bounded"]:
+            return f"{flags['text']} does not keep to a budget, so that it would win"
+        if flags["selects"]:
+            return f"{flags['text']} keeps every token"
+        if has_model:
+            from ..closed_loop.choice import refused_by_imposed
+
+            return refused_by_imposed(flags)
+        return None
+
+    return why_not
+
+
+def whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name}: expected a whole number from {least} on, found {value!r}")
+    return value
+
+
+def budget_text(budget: str | float) -> str:
+    """One budget as the engine takes it. Raises UsageError for a list."""
+    text = str(budget).strip()
+    if not text or any(mark in text for mark in (",", "..")):
+        raise UsageError(f"budget: expected one, such as 20%, 64 or 64KiB, found '{budget}'")
+    return text
+
+
+def budgets_around(budget: str, page: int) -> list[str]:
+    """Half a budget, the budget, and twice as much, where they are budgets and differ."""
+    found = [budget]
+    number = budget.rstrip("%KiMGkB")
+    unit = budget[len(number) :]
+    try:
+        value = float(number)
+    except ValueError:
+        return found
+    if unit == "" and "." in number:  # a share
+        value, unit = 100 * value, "%"
+    for factor in (0.5, 2):
+        scaled = value * factor
+        if unit == "%" and scaled < 100:
+            found.append(f"{scaled:g}%")
+        elif unit == "" and scaled >= 2 * page and scaled % page == 0:
+            found.append(f"{int(scaled)}")
+        elif unit not in ("", "%"):
+            found.append(f"{scaled:g}{unit}")
+    return found
+
+
+def canonical(specs: Sequence[str], allocate: str = "uniform") -> list[str]:
+    return [str(flags["text"]) for flags in _engine.specs(list(specs), allocate)]

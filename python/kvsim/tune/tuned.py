@@ -1,0 +1,62 @@
+"""What a search found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of kvsim.tune.
+
+    policy: the spec that was found. recipe: the file that names it; None without `output`. loss:
+    what the losses of held-out texts are, `kl_mean` or the objective of the replay. objective: what
+    the search in open loop made small.
+
+    ranked: a frame with a row per spec that was tried: policy; role (found, default, optimum);
+    stage, how far it came; open_loop_loss and imposed_loss, means over the texts of the search;
+    held_out_loss with its 95% interval low..high over held-out texts; ratio, of that to the best
+    default's, with ratio_low..ratio_high.
+
+    points: a frame with a row per spec and budget of the figure: policy, budget_request, tokens
+    (mean over texts), loss, low, high, role.
+
+    searched_on, held_out: the names of the texts.
+    """
+
+    policy: str
+    recipe: Path | None
+    loss: str
+    objective: str
+    ranked: pd.DataFrame
+    points: pd.DataFrame
+    searched_on: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+    def figure(self, path: str | Path) -> Path:
+        """Draws loss against budget on the held-out texts into a file, as .png or .pdf."""
+        from .figure import draw
+
+        return draw(self.points, self.loss, path)
+
+    def summary(self) -> str:
+        """The found policy and the rows that were measured on held-out texts, for a terminal."""
+        held = self.ranked[self.ranked["held_out_loss"].notna()]
+        lines = [f"{self.loss} on {len(self.held_out)} held-out texts, 95% intervals"]
+        for row in held.itertuples():
+            ratio = f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]"
+            lines.append(
+                f"{row.held_out_loss:.4g} [{row.low:.4g}, {row.high:.4g}]  {ratio}  {row.role}  "
+                f"{row.policy}"
+            )
+        return "\n".join(map(printable, lines)) + "\n"
+
+    def __repr__(self) -> str:
+        return f"kvsim.Tuned({self.policy!r}, {len(self.ranked)} specs)"
