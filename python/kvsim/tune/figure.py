@@ -29,11 +29,14 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
 
     matplotlib.use("Agg", force=False)
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     from ..report.style import LIGHT, WIDE, settings, styles
 
     path = Path(path)
-    looks = styles(points["policy"].unique())
+    looks = styles(
+        points["policy"].unique(), oracles=points["policy"][points["role"] == OPTIMUM].unique()
+    )
     with plt.rc_context(settings(LIGHT)):
         figure, axis = plt.subplots(figsize=(WIDE.width, WIDE.height), layout="constrained")
         groups = sorted(
@@ -52,6 +55,9 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
         axis.set(xlabel="budget (tokens per KV head)", ylabel=_NAMES[loss])
         if (points["loss"] > 0).all():
             axis.set_yscale("log")
+            for format_ticks in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+                format_ticks(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside right center", frameon=False)
         try:
             with written_whole(path) as partial:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .search import Announce, load_optuna
@@ -16,7 +17,9 @@ LossesOn = Callable[[Sequence[str], int], Mapping[str, float]]
 
 
 def rungs(finalists: int, texts: int) -> list[tuple[int, int]]:
-    """How many candidates meet on how many texts: the last two or one on all of them.
+    """How many candidates meet on how many texts: the last two on all of them.
+
+    A rung that would see the texts of the one before is left out: it would measure nothing new.
 
     >>> rungs(8, 8)
     [(8, 2), (4, 4), (2, 8)]
@@ -25,7 +28,10 @@ def rungs(finalists: int, texts: int) -> list[tuple[int, int]]:
     while candidates[-1] > 2:
         candidates.append(math.ceil(candidates[-1] / 2))
     last = len(candidates) - 1
-    return [(count, math.ceil(texts / 2 ** (last - i))) for i, count in enumerate(candidates)]
+    found: dict[int, int] = {}
+    for i, count in enumerate(candidates):
+        found.setdefault(math.ceil(texts / 2 ** (last - i)), count)
+    return [(count, on) for on, count in found.items()]
 
 
 def halved(
@@ -43,7 +49,8 @@ def halved(
     optuna = load_optuna()
     if name in optuna.get_all_study_names(storage):
         optuna.delete_study(study_name=name, storage=storage)
-    pruner = _half_pruner(optuna)
+    steps = rungs(len(finalists), texts)
+    pruner = _pruner(optuna, {on: after[0] for (_, on), after in pairwise(steps)})
     study = optuna.create_study(storage=storage, study_name=name, pruner=pruner)
     trials = {}
     for spec in finalists:
@@ -51,7 +58,7 @@ def halved(
         trials[spec] = study.ask()
         trials[spec].suggest_categorical("policy", list(finalists))
     reached: dict[str, tuple[int, float]] = {}
-    for count, on in rungs(len(finalists), texts):
+    for count, on in steps:
         found = losses(list(trials), on)
         for spec, trial in trials.items():
             reached[spec] = (on, found[spec])
@@ -61,27 +68,26 @@ def halved(
             f"imposed loop: {count} finalists on {on} text{'' if on == 1 else 's'}, "
             f"best {found[best]:.4g} by {best}"
         )
-        if on < texts or count > 2:
-            pruned = [spec for spec, trial in trials.items() if trial.should_prune()]
-            for spec in pruned:
-                study.tell(trials.pop(spec), state=optuna.trial.TrialState.PRUNED)
+        pruned = [spec for spec, trial in trials.items() if trial.should_prune()]
+        for spec in pruned:
+            study.tell(trials.pop(spec), state=optuna.trial.TrialState.PRUNED)
     for spec, trial in trials.items():
         study.tell(trial, reached[spec][1])
     return reached
 
 
-def _half_pruner(optuna: Any) -> Any:
-    class Half(optuna.pruners.BasePruner):
-        """Prunes a trial that is not in the better half of those that came as far."""
+def _pruner(optuna: Any, kept_after: Mapping[int, int]) -> Any:
+    """Keeps so many of the trials that came to a step, by step; after the last one, all."""
 
+    class Halving(optuna.pruners.BasePruner):
         def prune(self, study: Any, trial: Any) -> bool:
             step = trial.last_step
             there = [
                 (each.intermediate_values[step], each.number)
                 for each in study.get_trials(deepcopy=False)
-                if step in each.intermediate_values and each.last_step == step
+                if each.last_step == step
             ]
-            kept = sorted(there)[: math.ceil(len(there) / 2)]
+            kept = sorted(there)[: kept_after.get(step, len(there))]
             return (trial.intermediate_values[step], trial.number) not in kept
 
-    return Half()
+    return Halving()

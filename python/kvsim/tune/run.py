@@ -306,7 +306,7 @@ class _Stages:
 
     def _optimum(self, budgets: Sequence[str]) -> pd.DataFrame | None:
         try:
-            return self._held_rows(settings.canonical([settings.OPTIMUM]), budgets)
+            return self._held_rows([settings.optimum(self.objective)], budgets)
         except UsageError as error:
             warnings.warn(f"the optimum is left out: {error}", KvsimWarning, stacklevel=5)
             return None

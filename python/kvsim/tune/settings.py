@@ -12,7 +12,8 @@ from ..trace import Trace
 
 # The field's simple policies, at the defaults of their parameters.
 DEFAULTS = ("window", "sink", "h2o", "tova", "snapkv", "vatp", "lru")
-OPTIMUM = "optimal"
+# By objective, the cost that the optimum makes small: what it loses adds up over missing tokens.
+_COSTS = {"predicted_kl": "predicted", "attention_loss": "mass"}
 
 
 def traces_of(source: object) -> list[Trace] | None:
@@ -86,3 +87,8 @@ def budgets_around(budget: str, page: int) -> list[str]:
 
 def canonical(specs: Sequence[str], allocate: str = "uniform") -> list[str]:
     return [str(flags["text"]) for flags in _engine.specs(list(specs), allocate)]
+
+
+def optimum(objective: str) -> str:
+    (spec,) = canonical([f"optimal:cost={_COSTS.get(objective, 'value')}"])
+    return spec

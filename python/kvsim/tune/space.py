@@ -46,8 +46,9 @@ class Hole:
         return list(self.choices) or [self.written(self.low), self.written(self.high)]
 
     def written(self, value: float) -> str:
-        """A number as a spec has it. A real number keeps its point, which makes it a share."""
-        if not self.is_real:
+        """A number as a spec has it. A real one keeps its point, which makes it a share, but for 0:
+        a share is above it."""
+        if not self.is_real or value == 0:
             return str(int(value))
         return np.format_float_positional(float(f"{value:.{_DIGITS}g}"), trim="0")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,14 +50,20 @@ class Tuned:
     def summary(self) -> str:
         """The found policy and the rows that were measured on held-out texts, for a terminal."""
         held = self.ranked[self.ranked["held_out_loss"].notna()]
-        lines = [f"{self.loss} on {len(self.held_out)} held-out texts, 95% intervals"]
+        several = len(self.held_out) > 1
+        texts = f"{len(self.held_out)} held-out text{'s, 95% intervals' if several else ''}"
+        lines = [f"{self.loss} on {texts}, and its ratio to that of the best default"]
         for row in held.itertuples():
-            ratio = f"{row.ratio:.3f} [{row.ratio_low:.3f}, {row.ratio_high:.3f}]"
-            lines.append(
-                f"{row.held_out_loss:.4g} [{row.low:.4g}, {row.high:.4g}]  {ratio}  {row.role}  "
-                f"{row.policy}"
-            )
+            loss = _interval(row.held_out_loss, row.low, row.high)
+            ratio = _interval(row.ratio, row.ratio_low, row.ratio_high)
+            lines.append(f"{loss}  {ratio}  {row.role:<7}  {row.policy}")
         return "\n".join(map(printable, lines)) + "\n"
 
     def __repr__(self) -> str:
         return f"kvsim.Tuned({self.policy!r}, {len(self.ranked)} specs)"
+
+
+def _interval(value: float, low: float, high: float) -> str:
+    """A single text has none."""
+    ends = "" if math.isnan(low) else f" [{low:.4g}, {high:.4g}]"
+    return f"{value:.4g}{ends}"

@@ -1,0 +1,186 @@
+"""kvsim.tune on traces: what it finds, keeps, and repeats."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kvsim
+from conftest import HERE
+
+pytest.importorskip("optuna")
+from kvsim.tune.__main__ import main
+
+PAGE = HERE.parents[1] / "python" / "tune.md"
+SPACE = "h2o:recent={0..0.9};lru;+protect:first={1,2}"
+
+
+def traces(count=4, tokens=48):
+    """Texts of a head that attends to the newest tokens, and to the first one."""
+    found = []
+    for text in range(count):
+        random = np.random.default_rng(text)
+        key = random.normal(size=(2, tokens, 8))
+        key[:, 0] *= 4
+        query = 0.5 * key + random.normal(size=(2, tokens, 8))
+        value = random.normal(size=(2, tokens, 8))
+        found.append(
+            kvsim.Trace.from_arrays(
+                query, key, value, name=f"t{text}", token_ids=random.integers(9, 99, tokens)
+            )
+        )
+    return found
+
+
+def tuned(**options):
+    how = dict(space=SPACE, trials=6, finalists=3, figure_budgets=[], progress=False)
+    return kvsim.tune(traces(), 12, **(how | options))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return tuned(output=tmp_path_factory.mktemp("tune") / "out", name="mine")
+
+
+def test_the_found_policy_lost_least_on_the_texts_of_the_search(found):
+    tried = found.ranked[found.ranked.role == "found"]
+    assert found.policy == found.ranked.policy[0]
+    assert tried.open_loop_loss.min() == found.ranked.open_loop_loss[0]
+    assert found.searched_on == ("t0", "t1", "t2") and found.held_out == ("t3",)
+    rows = kvsim.sweep(traces()[:3], found.policy, 12)
+    expected = rows.groupby("sequence")[found.objective].mean().mean()
+    assert found.ranked.open_loop_loss[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_held_out_losses_are_those_of_texts_that_the_search_did_not_see(found):
+    held = found.ranked[found.ranked.held_out_loss.notna()]
+    assert set(held.role) == {"found", "default", "optimum"}
+    row = held.iloc[0]
+    rows = kvsim.sweep(traces()[3], row.policy, 12)
+    assert row.held_out_loss == pytest.approx(rows[found.objective].mean(), rel=1e-9)
+    defaults = held[held.role == "default"]
+    assert defaults.ratio.min() == 1 and np.isnan(row.low)
+    assert row.ratio == pytest.approx(row.held_out_loss / defaults.held_out_loss.min())
+
+
+def test_intervals_are_over_held_out_texts():
+    held = tuned(held_out=["t1", "t2", "t3"]).ranked
+    row = held.iloc[0]
+    assert row.low < row.held_out_loss < row.high
+    assert row.ratio_low <= row.ratio <= row.ratio_high
+
+
+def test_the_folder_has_the_recipe_the_frame_and_the_figure(found):
+    folder = found.recipe.parent
+    assert (folder / "ranked.csv").read_text().splitlines()[0].startswith("policy,role,stage")
+    assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
+    row = kvsim.sweep(traces()[0], f"recipe:file={found.recipe}", 12).iloc[0]
+    assert row.policy == found.policy and row.label == "mine"
+    assert "kvsim_recipe: 1" in found.recipe.read_text()
+
+
+def test_the_same_call_goes_on_and_repeats_nothing(found, monkeypatch):
+    from kvsim.tune import search
+
+    asked = []
+    monkeypatch.setattr(search, "_asked", lambda *each: asked.append(each))
+    again = tuned(output=found.recipe.parent)
+    assert asked == [] and again.policy == found.policy
+    assert again.ranked.equals(found.ranked)
+
+
+def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path, monkeypatch):
+    from kvsim.tune import search
+
+    monkeypatch.setattr(search, "BATCH", 3)
+    tell, calls = search._tell, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        tell(*arguments)
+
+    whole = tuned(seed=3, output=tmp_path / "whole")
+    monkeypatch.setattr(search, "_tell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(seed=3, output=tmp_path / "parts")
+    monkeypatch.setattr(search, "_tell", tell)
+    parts = tuned(seed=3, output=tmp_path / "parts")
+    assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
+
+
+def test_a_small_space_is_tried_as_a_whole():
+    found = tuned(space="sink:sinks={1..3};lru", trials=50)
+    tried = set(found.ranked.policy) - {"window"}
+    assert {f"sink:sinks={sinks},positions=text" for sinks in (1, 2, 3)} < tried
+
+
+def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
+    found = tuned(space="lru;sink;@duo:none.tsv", trials=4)
+    assert not found.ranked.policy.str.contains("duo").any()
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"texts": ["a"]}, "traces hold their own"),
+        ({"objective": "recall"}, "expected one of predicted_kl"),
+        ({"objective": "predicted_kl"}, "record them with --also"),
+        ({"trials": 0}, "trials: expected a whole number from 1"),
+        ({"finalists": True}, "finalists: expected a whole number"),
+        ({"figure_budgets": ["10%,20%"]}, "budget: expected one"),
+        ({"space": "h20"}, "did you mean"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_one_line(options, hint):
+    with pytest.raises(kvsim.UsageError, match=hint):
+        tuned(**options)
+
+
+def test_without_optuna_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(kvsim.KvsimError, match=r'pip install "\.\[tune\]"'):
+        tuned()
+
+
+def test_a_log_that_is_none_is_one_line(tmp_path):
+    (tmp_path / "search.log").write_text("nothing\n")
+    with pytest.raises(kvsim.KvsimError, match=r"search\.log"):
+        tuned(output=tmp_path)
+
+
+def test_the_command_ends_with_one_line_for_bad_usage(tmp_path, capsys):
+    assert main(["none.h5", "--budget", "20%", "-o", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_page_shows_a_search_that_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("traces").symlink_to(HERE.parents[1] / "traces")
+    text = PAGE.read_text()
+    command = re.search(r"```sh\n(python -m kvsim.tune traces[^`]*?)\n", text, re.DOTALL)[1]
+    words = command.replace("\\\n", " ").replace("'", "").replace('"', "").split()[3:]
+    assert main(words) == 0
+    assert "held-out text" in capsys.readouterr().out
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(blocks[0], {})
+    assert Path("tuned/recipe.yaml").exists() and Path("press.py").exists()
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "kvsim.recipe",
+            "tuned/recipe.yaml",
+            "--to",
+            "pages",
+            "-o",
+            "p.json",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2 and "it has no pages" in ended.stderr
