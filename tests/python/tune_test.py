@@ -52,7 +52,7 @@ def test_the_found_policy_lost_least_on_the_texts_of_the_search(found):
     assert found.searched_on == ("t0", "t1", "t2") and found.held_out == ("t3",)
     rows = kvsim.sweep(traces()[:3], found.policy, 12)
     expected = rows.groupby("sequence")[found.objective].mean().mean()
-    assert found.ranked.open_loop_loss[0] == pytest.approx(expected, rel=1e-9)
+    assert found.ranked.open_loop_loss[0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_held_out_losses_are_those_of_texts_that_the_search_did_not_see(found):
@@ -60,7 +60,7 @@ def test_held_out_losses_are_those_of_texts_that_the_search_did_not_see(found):
     assert set(held.role) == {"found", "default", "optimum"}
     row = held.iloc[0]
     rows = kvsim.sweep(traces()[3], row.policy, 12)
-    assert row.held_out_loss == pytest.approx(rows[found.objective].mean(), rel=1e-9)
+    assert row.held_out_loss == pytest.approx(rows[found.objective].mean(), rel=1e-6)
     defaults = held[held.role == "default"]
     assert defaults.ratio.min() == 1 and np.isnan(row.low)
     assert row.ratio == pytest.approx(row.held_out_loss / defaults.held_out_loss.min())
@@ -95,7 +95,7 @@ def test_the_same_call_goes_on_and_repeats_nothing(found, monkeypatch):
 def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path, monkeypatch):
     from kvsim.tune import search
 
-    monkeypatch.setattr(search, "BATCH", 3)
+    monkeypatch.setattr(search, "BATCH", 2)
     tell, calls = search._tell, []
 
     def interrupted(*arguments):
@@ -104,12 +104,12 @@ def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path,
             raise KeyboardInterrupt
         tell(*arguments)
 
-    whole = tuned(seed=3, output=tmp_path / "whole")
+    whole = tuned(seed=3, trials=4, output=tmp_path / "whole")
     monkeypatch.setattr(search, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tuned(seed=3, output=tmp_path / "parts")
+        tuned(seed=3, trials=4, output=tmp_path / "parts")
     monkeypatch.setattr(search, "_tell", tell)
-    parts = tuned(seed=3, output=tmp_path / "parts")
+    parts = tuned(seed=3, trials=4, output=tmp_path / "parts")
     assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
 
 
@@ -120,8 +120,8 @@ def test_a_small_space_is_tried_as_a_whole():
 
 
 def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
-    found = tuned(space="lru;sink;@duo:none.tsv", trials=4)
-    assert not found.ranked.policy.str.contains("duo").any()
+    found = tuned(space="lru;+critical", trials=4).ranked  # the traces have no W_O
+    assert found.policy[found.policy.str.startswith("lru")].tolist() == ["lru:score=cached"]
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_the_page_shows_a_search_that_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("traces").symlink_to(HERE.parents[1] / "traces")
     text = PAGE.read_text()
-    command = re.search(r"```sh\n(python -m kvsim.tune traces[^`]*?)\n", text, re.DOTALL)[1]
+    (command,) = re.findall(r"```sh\n(.*?)\npython -m kvsim.tune MODEL", text, re.DOTALL)
     words = command.replace("\\\n", " ").replace("'", "").replace('"', "").split()[3:]
     assert main(words) == 0
     assert "held-out text" in capsys.readouterr().out
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(blocks[0], {})
+    exec(blocks[0], {"kvsim": kvsim})
     assert Path("tuned/recipe.yaml").exists() and Path("press.py").exists()
     ended = subprocess.run(
         [

@@ -107,8 +107,10 @@ def _plain(value: object) -> object:
 
 
 def _is_recipe(path: Path) -> bool:
+    from .. import _engine
+
     try:
-        read_recipe(path)
+        _engine.recipe(str(path))
     except KvsimError:
         return False
     return True

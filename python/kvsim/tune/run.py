@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from .. import _engine
 from ..errors import DataError, KvsimWarning, UsageError
 from . import settings
 from .open_loop import OpenLoop, objective_of
-from .search import Announce, load_optuna, search, storage_in
+from .search import RESULTS, Announce, load_optuna, search, storage_in
 from .space import DEFAULT, Space, parse_space
 from .texts import HeldOut, Text, split_texts
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .imposed import ImposedLoop
     from .tuned import Tuned
 
-RESULTS, RECIPE, RANKED, FIGURE = "results.sqlite", "recipe.yaml", "ranked.csv", "loss.png"
+RECIPE, RANKED, FIGURE = "recipe.yaml", "ranked.csv", "loss.png"
 _DEFAULTS_IN_MODEL = 3  # a forward pass per text and budget for each
 
 
@@ -318,7 +319,6 @@ def _kept(
     """Writes the recipe, the frame and the figure into the folder."""
     import dataclasses
 
-    from .. import __version__
     from ..command.csv_text import csv_text
     from ..files.partial import written_whole
     from ..recipe import write_recipe
@@ -336,7 +336,7 @@ def _kept(
             {"policy": row.policy, "loss": row.held_out_loss, "low": row.low, "high": row.high}
             for row in held.itertuples()
         ],
-        "kvsim_version": __version__,
+        "kvsim_version": metadata.version("kvsim"),
     }  # fmt: skip
     with written_whole(folder / RANKED) as partial:
         partial.write_text(csv_text(tuned.ranked), "utf-8")

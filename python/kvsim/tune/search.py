@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .space import Hole, Space
 
 BATCH = 16  # specs of one pass: they share the attention of each unit
+RESULTS, LOG = "results.sqlite", "search.log"
 _SPEC = "spec"  # the attribute of a trial
 
 # Of specs, which share a pass; those that the engine refuses are left out.
@@ -37,13 +39,37 @@ def load_optuna() -> Any:
 def storage_in(folder: Path) -> Any:
     """Where the trials of a search are kept, so that it goes on after an interruption."""
     optuna = load_optuna()
-    path = folder / "search.log"
+    path = folder / LOG
     try:
-        # On file systems without links a lock is a file that is opened exclusively.
+        _check_lines(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
-        return optuna.storages.JournalStorage(backend)
-    except (OSError, ValueError, KeyError) as error:
-        raise KvsimError(f"{path}: expected the trials of a search: {error}") from error
+        storage = optuna.storages.JournalStorage(backend)
+        storage.get_all_studies()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise KvsimError(
+            f"{path}: expected the trials of a search: {error}; remove it, and the search starts "
+            f"anew with the rows of {folder / RESULTS}"
+        ) from error
+    return storage
+
+
+def _check_lines(path: Path) -> None:
+    """Raises ValueError for a line that is no JSON, which Optuna finds when it has written more.
+
+    A process that is killed while it writes leaves a last line without an end, which is dropped.
+    """
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+    if len(whole) < len(data):
+        with path.open("r+b") as file:
+            file.truncate(len(whole))
 
 
 def search(

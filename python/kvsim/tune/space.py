@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .. import _engine
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 
 DEFAULT = (
     "h2o:recent={0..0.9};tova;snapkv:window={4,8,16,32},kernel={1,3,5,7};vatp:recent={0..0.9};"
@@ -202,8 +202,8 @@ def _fit(space: Space, addition: Part, why_not: Callable[..., str | None]) -> No
 def _check(part: Part, spec: str, why_not: Callable[..., str | None]) -> None:
     try:
         (flags,) = _engine.specs([spec], "uniform")
-    except UsageError as error:
-        raise UsageError(f"space '{part.text}': {error}") from None
+    except (UsageError, DataError) as error:
+        raise type(error)(f"space '{part.text}': {error}") from None
     except ValueError:
         raise UsageError(f"space '{part.text}': expected one policy, found a list") from None
     reason = why_not(flags)
