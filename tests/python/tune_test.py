@@ -35,9 +35,9 @@ def traces(count=4, tokens=48):
     return found
 
 
-def tuned(**options):
+def tuned(count=4, **options):
     how = dict(space=SPACE, trials=6, finalists=3, figure_budgets=[], progress=False)
-    return kvsim.tune(traces(), 12, **(how | options))
+    return kvsim.tune(traces(count), 12, **(how | options))
 
 
 @pytest.fixture(scope="module")
@@ -104,23 +104,23 @@ def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path,
             raise KeyboardInterrupt
         tell(*arguments)
 
-    whole = tuned(seed=3, trials=4, output=tmp_path / "whole")
+    whole = tuned(2, seed=3, trials=4)
     monkeypatch.setattr(search, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tuned(seed=3, trials=4, output=tmp_path / "parts")
+        tuned(2, seed=3, trials=4, output=tmp_path / "parts")
     monkeypatch.setattr(search, "_tell", tell)
-    parts = tuned(seed=3, trials=4, output=tmp_path / "parts")
+    parts = tuned(2, seed=3, trials=4, output=tmp_path / "parts")
     assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
 
 
 def test_a_small_space_is_tried_as_a_whole():
-    found = tuned(space="sink:sinks={1..3};lru", trials=50)
+    found = tuned(2, space="sink:sinks={1..3};lru", trials=50)
     tried = set(found.ranked.policy) - {"window"}
     assert {f"sink:sinks={sinks},positions=text" for sinks in (1, 2, 3)} < tried
 
 
 def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
-    found = tuned(space="lru;+critical", trials=4).ranked  # the traces have no W_O
+    found = tuned(2, space="lru;+critical", trials=4).ranked  # the traces have no W_O
     assert found.policy[found.policy.str.startswith("lru")].tolist() == ["lru:score=cached"]
 
 

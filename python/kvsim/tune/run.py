@@ -275,24 +275,15 @@ class _Stages:
         roles = dict.fromkeys(found, ranking.FOUND) | dict.fromkeys(defaults, ranking.DEFAULT)
         roles[winner] = ranking.FOUND
         asked = list(dict.fromkeys([*candidates, *defaults]))
-        shown = list(dict.fromkeys([winner, *defaults]))
         self.announce(f"held-out texts: {len(asked)} policies on {len(self.held)}")
-        rows, curve = self._held_rows(asked, [self.budget]), []
-        if others := [each for each in budgets if each != self.budget]:
-            curve = [self._held_rows(shown, others)]
-        if (of_optimum := self._optimum(budgets)) is not None:
-            roles[of_optimum["policy"].iloc[0]] = ranking.OPTIMUM
-            curve.append(of_optimum)
-        import pandas as pd
-
-        at_budget = pd.concat([rows, *curve])
-        at_budget = at_budget[at_budget["budget_request"] == self.budget]
-        held = ranking.HeldOut(at_budget, loss, self.seed)
+        rows, optimum = self._with_optimum(asked, budgets)
+        roles |= dict.fromkeys(optimum, ranking.OPTIMUM)
+        held = ranking.HeldOut(rows[rows["budget_request"] == self.budget], loss, self.seed)
         means = held.means()
         best_default = min(defaults, key=lambda spec: (means[spec], spec))
         table = ranking.ranked(roles, {**self._of_defaults, **found}, reached,
                                held.frame(best_default), winner)  # fmt: skip
-        drawn = pd.concat([rows[rows["policy"].isin(shown)], *curve])
+        drawn = rows[rows["policy"].isin([winner, *defaults, *optimum])]
         points = ranking.curve_points(drawn, loss, roles, self.seed)
         return Tuned(
             winner, None, loss, self.objective, table, points, tuple(self._searched),
@@ -305,12 +296,17 @@ class _Stages:
             return self.loop.rows(specs, budgets, names)
         return self.model.rows(specs, budgets, names)
 
-    def _optimum(self, budgets: Sequence[str]) -> pd.DataFrame | None:
+    def _with_optimum(
+        self, specs: Sequence[str], budgets: Sequence[str]
+    ) -> tuple[pd.DataFrame, list[str]]:
+        """Also measures the optimum, unless the protocol rules it out; with its spec."""
+        optimum = settings.optimum(self.objective)
         try:
-            return self._held_rows([settings.optimum(self.objective)], budgets)
+            return self._held_rows([*specs, optimum], budgets), [optimum]
         except UsageError as error:
+            rows = self._held_rows(specs, budgets)
             warnings.warn(f"the optimum is left out: {error}", KvsimWarning, stacklevel=5)
-            return None
+            return rows, []
 
 
 def _kept(
