@@ -1,0 +1,171 @@
+"""The stages of a search: open loop, finalists in the model, held-out texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import _engine
+from ..errors import DataError, KvsimWarning, UsageError
+from . import settings
+from .open_loop import OpenLoop, objective_of
+from .search import Announce, search, storage_in
+from .space import Space
+from .texts import Text
+from .tuned import Tuned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .imposed import ImposedLoop
+
+_DEFAULTS_IN_MODEL = 3  # each a forward pass per text and budget
+
+
+class Stages:
+    """The stages of a search, one after the other."""
+
+    def __init__(
+        self,
+        loop: OpenLoop,
+        model: ImposedLoop | None,
+        space: Space,
+        budget: str,
+        objective: str | None,
+        of_search: Sequence[Text],
+        held: Sequence[Text],
+        seed: int,
+        folder: Path,
+        announce: Announce,
+    ) -> None:
+        self.loop, self.model, self.space, self.budget = loop, model, space, budget
+        self.of_search, self.held, self.seed = of_search, held, seed
+        self.announce = announce
+        self._searched = [text.name for text in of_search]
+        self._storage = storage_in(folder)
+        self.defaults = settings.canonical(settings.DEFAULTS)
+        rows = loop.rows(self.defaults, [budget], self._searched)
+        self.objective = objective_of(rows, objective)
+        self._of_defaults = dict(rows.groupby("policy")[self.objective].mean())
+        self._study = ""
+
+    def in_open_loop(self, trials: int, protocol: Mapping[str, Any]) -> dict[str, float]:
+        """The mean loss of each spec that was tried, over the texts of the search."""
+        codes = [
+            flags["policy_code"]
+            for part in self.space.policies
+            for flags in _engine.specs([part.first], "uniform")
+        ]
+        of = [
+            self.space.text, codes, self.budget, self.objective, {**protocol},
+            [text.text_id for text in self.of_search], self.loop.trace_ids(),
+        ]  # fmt: skip
+        digest = hashlib.sha256(json.dumps(of, default=str).encode()).hexdigest()
+        self._study = digest[:12]
+        return search(
+            self.space, self._losses, trials, self.seed, self._storage,
+            f"open-loop-{self._study}", self.announce,
+        )  # fmt: skip
+
+    def _losses(self, specs: Sequence[str]) -> dict[str, float]:
+        try:
+            return self._means(specs)
+        except (UsageError, DataError):
+            if len(specs) == 1:
+                raise
+        found, refused = {}, None
+        for spec in specs:
+            try:
+                found |= self._means([spec])
+            except (UsageError, DataError) as error:
+                refused = error
+        if not found:
+            raise refused
+        return found
+
+    def _means(self, specs: Sequence[str]) -> dict[str, float]:
+        from .ranking import mean_losses
+
+        if not specs:
+            return {}
+        rows = self.loop.rows(specs, [self.budget], self._searched)
+        return mean_losses(rows, self.objective, specs)
+
+    def imposed(self, found: Mapping[str, float], finalists: int) -> dict[str, tuple[int, float]]:
+        """Per finalist on how many texts it was imposed last, and its KL there; empty for traces"""
+        from .halving import halved
+        from .imposed import KL
+        from .ranking import best_of, mean_losses
+
+        if self.model is None:
+            return {}
+        (trace,) = self.loop.traces
+
+        def losses(specs: Sequence[str], count: int) -> dict[str, float]:
+            rows = self.model.rows(specs, [self.budget], self._searched[:count], trace)
+            return mean_losses(rows, KL, specs)
+
+        best = best_of(found, finalists)
+        return halved(
+            best, len(self._searched), losses, self._storage, f"finalists-{self._study}",
+            self.announce,
+        )  # fmt: skip
+
+    def on_held_out(
+        self,
+        found: Mapping[str, float],
+        reached: Mapping[str, tuple[int, float]],
+        finalists: int,
+        budgets: Sequence[str],
+    ) -> Tuned:
+        """Measures the best specs, the defaults and the optimum on the held-out texts."""
+        from . import ranking
+        from .imposed import KL
+
+        candidates, defaults = ranking.best_of(found, finalists), self.defaults
+        loss = self.objective
+        if reached:
+            last = max(texts for texts, _ in reached.values())
+            final = {spec: kl for spec, (texts, kl) in reached.items() if texts == last}
+            candidates, loss = ranking.best_of(final, len(final)), KL
+            defaults = ranking.best_of(self._of_defaults, _DEFAULTS_IN_MODEL)
+        winner = candidates[0]
+        roles = dict.fromkeys(found, ranking.FOUND) | dict.fromkeys(defaults, ranking.DEFAULT)
+        roles[winner] = ranking.FOUND
+        asked = list(dict.fromkeys([*candidates, *defaults]))
+        self.announce(f"held-out texts: {len(asked)} policies on {len(self.held)}")
+        rows, optimum = self._with_optimum(asked, budgets)
+        roles |= dict.fromkeys(optimum, ranking.OPTIMUM)
+        held = ranking.HeldOut(rows[rows["budget_request"] == self.budget], loss, self.seed)
+        means = held.means()
+        best_default = min(defaults, key=lambda spec: (means[spec], spec))
+        table = ranking.ranked(roles, {**self._of_defaults, **found}, reached,
+                               held.frame(best_default), winner)  # fmt: skip
+        drawn = rows[rows["policy"].isin([winner, *defaults, *optimum])]
+        points = ranking.curve_points(drawn, loss, roles, self.seed)
+        return Tuned(
+            winner, None, loss, self.objective, table, points, tuple(self._searched),
+            tuple(text.name for text in self.held),
+        )  # fmt: skip
+
+    def _held_rows(self, specs: Sequence[str], budgets: Sequence[str]) -> pd.DataFrame:
+        names = [text.name for text in self.held]
+        if self.model is None:
+            return self.loop.rows(specs, budgets, names)
+        return self.model.rows(specs, budgets, names)
+
+    def _with_optimum(
+        self, specs: Sequence[str], budgets: Sequence[str]
+    ) -> tuple[pd.DataFrame, list[str]]:
+        """Also measures the optimum, unless the protocol rules it out; with its spec."""
+        optimum = settings.optimum(self.objective)
+        try:
+            return self._held_rows([*specs, optimum], budgets), [optimum]
+        except UsageError as error:
+            rows = self._held_rows(specs, budgets)
+            warnings.warn(f"the optimum is left out: {error}", KvsimWarning, stacklevel=5)
+            return rows, []
