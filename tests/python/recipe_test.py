@@ -73,7 +73,9 @@ def test_a_press_is_written_with_the_parameters_of_its_policy(tmp_path, policy):
     compile(code, "press.py", "exec")
 
 
-@pytest.mark.parametrize("policy", ["sink:sinks=3", "snapkv:preset=code,window=4", "knorm"])
+@pytest.mark.parametrize(
+    "policy", ["sink:sinks=3", "snapkv:preset=code,window=4", "knorm", "keydiff"]
+)
 def test_the_press_keeps_what_the_recipe_keeps(tmp_path, policy):
     pytest.importorskip("kvpress")
     path = written(tmp_path, policy, **ONCE)

@@ -133,12 +133,23 @@ def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
         ({"trials": 0}, "trials: expected a whole number from 1"),
         ({"finalists": True}, "finalists: expected a whole number"),
         ({"figure_budgets": ["10%,20%"]}, "budget: expected one"),
+        ({"figure_budgets": ["many"]}, "many"),
         ({"space": "h20"}, "did you mean"),
+        ({"space": ""}, "at least one policy"),
+        ({"name": "tova"}, "the name of a policy"),
+        ({"prompt_length": 4}, "prompt_length: traces hold their own"),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_one_line(options, hint):
     with pytest.raises(kvsim.UsageError, match=hint):
         tuned(**options)
+
+
+def test_another_file_under_a_name_of_the_output_is_refused_at_once(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("mine: 1\n")
+    with pytest.raises(kvsim.UsageError, match="holds no recipe"):
+        tuned(output=tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["recipe.yaml"]
 
 
 def test_without_optuna_one_line_says_what_to_install(monkeypatch):

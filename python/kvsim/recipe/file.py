@@ -65,7 +65,7 @@ def write_recipe(path: str | os.PathLike[str], fields: Mapping[str, object]) -> 
 
     An earlier recipe is replaced, any other file is not. Values are written as JSON, which is YAML.
     """
-    path = replaceable(path, "output", "recipe", _is_recipe)
+    path = checked_place(path)
     own = {**fields, "policy": _from_folder(str(fields["policy"]), path.parent)}
     lines = [f"kvsim_recipe: {VERSION}"]
     for key, value in own.items():
@@ -81,6 +81,11 @@ def write_recipe(path: str | os.PathLike[str], fields: Mapping[str, object]) -> 
         except OSError as error:
             raise KvsimError(f"{path}: cannot be written: {error.strerror}") from error
     return path
+
+
+def checked_place(path: str | os.PathLike[str]) -> Path:
+    """The path, if a recipe may be written there. Raises UsageError for a file that is none."""
+    return replaceable(path, "output", "recipe", _is_recipe)
 
 
 def _from_folder(spec: str, folder: Path) -> str:

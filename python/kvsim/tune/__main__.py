@@ -24,9 +24,8 @@ from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, KvsimWarning, RecordError, RecordWarning, UsageError
 from ..errors.terminal import say
 from .open_loop import OBJECTIVES
-from .outputs import RECIPE
 from .run import tune_as
-from .search import RESULTS
+from .search import RECIPE, RESULTS
 from .settings import traces_of
 from .space import DEFAULT
 

@@ -11,10 +11,11 @@ from typing import Any
 from ..command.csv_text import csv_text
 from ..files.partial import written_whole
 from ..recipe import write_recipe
+from .search import RECIPE
 from .stages import Stages
 from .tuned import Tuned
 
-RECIPE, RANKED, FIGURE = "recipe.yaml", "ranked.csv", "loss.png"
+RANKED, FIGURE = "ranked.csv", "loss.png"
 
 
 def kept(

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..recipe.file import checked_place
 from . import settings
 from .open_loop import OpenLoop
-from .search import RESULTS, Announce, load_optuna
+from .search import RECIPE, RESULTS, Announce, load_optuna
 from .space import DEFAULT, parse_space
 from .texts import HeldOut, split_texts
 
@@ -94,6 +95,7 @@ def tune_as(announce: Announce, *, output: Any, **arguments: Any) -> Tuned:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UsageError(f"output: {folder}: no folder there: {error.strerror}") from error
+            checked_place(folder / RECIPE)
         return _tune(announce, folder, output is not None, **arguments)
 
 
@@ -127,7 +129,15 @@ def _tune(
         raise UsageError(
             "texts: a model needs texts" if has_model else "texts: traces hold their own; leave out"
         )
-    parsed = parse_space(space or DEFAULT, settings.refusal(protocol, has_model))
+    for argument, given in (("prompt_length", prompt_length), ("tokenizer", tokenizer)):
+        if not has_model and given is not None:
+            raise UsageError(f"{argument}: traces hold their own; leave it out")
+    budgets = settings.budgets_around(request, protocol["page"])
+    if figure_budgets is not None:
+        budgets = [request, *(settings.budget_text(each) for each in figure_budgets)]
+    settings.check_budgets(budgets, protocol)
+    settings.check_name(name)
+    parsed = parse_space(DEFAULT if space is None else space, settings.refusal(protocol, has_model))
     model = None
     if has_model:
         from .imposed import ImposedLoop
@@ -148,8 +158,5 @@ def _tune(
     )
     found = stages.in_open_loop(trials, protocol)
     reached = stages.imposed(found, finalists)
-    budgets = settings.budgets_around(request, protocol["page"])
-    if figure_budgets is not None:
-        budgets = [request, *(settings.budget_text(each) for each in figure_budgets)]
     tuned = stages.on_held_out(found, reached, finalists, list(dict.fromkeys(budgets)))
     return kept(tuned, stages, folder, name, protocol) if is_kept else tuned

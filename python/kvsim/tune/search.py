@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .space import Hole, Space
 
 BATCH = 16  # specs of one pass: they share the attention of each unit
-RESULTS, LOG = "results.sqlite", "search.log"
+RESULTS, LOG, RECIPE = "results.sqlite", "search.log", "recipe.yaml"
 _SPEC = "spec"  # the attribute of a trial
 
 # Of specs, which share a pass; those that the engine refuses are left out.

@@ -9,7 +9,9 @@ from typing import Any
 from .. import _engine
 from ..errors import UsageError
 from ..trace import Trace
+from ..verbs.options import protocol_from
 
+_LONG_TEXT = 1_000_000  # tokens: any share of it is a budget
 # The field's simple policies, at the defaults of their parameters.
 DEFAULTS = ("window", "sink", "h2o", "tova", "snapkv", "vatp", "lru")
 # By objective, the cost that the optimum makes small: what it loses adds up over missing tokens.
@@ -83,6 +85,19 @@ def budgets_around(budget: str, page: int) -> list[str]:
         elif unit not in ("", "%"):
             found.append(f"{scaled:g}{unit}")
     return found
+
+
+def check_budgets(budgets: Sequence[str], protocol: Mapping[str, Any]) -> None:
+    """Raises UsageError for what is no budget, before a search has spent hours on others."""
+    of = protocol_from(dict(protocol))
+    sizes = [each for each in budgets if _engine.bytes_of_size(each) is None]
+    _engine.budgets_of(sizes, of, _LONG_TEXT, _LONG_TEXT // 2)
+
+
+def check_name(name: str | None) -> None:
+    """Raises UsageError for a name that a spec cannot have as its label."""
+    if name is not None:
+        _engine.specs([f"{name}=lru"], "uniform")
 
 
 def canonical(specs: Sequence[str], allocate: str = "uniform") -> list[str]:
