@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -51,6 +52,20 @@ TEST_CASE("cli: a budget that is named twice is shown once") {
   REQUIRE(ended.status == 0);
   CHECK(ended.out.find("\n10%") == ended.out.rfind("\n10%"));
   CHECK_THAT(ended.out, !Contains("10.0%"));
+}
+
+TEST_CASE("cli: a recipe is replayed as the policy that it names, and explained") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "r.yaml") << "kvsim_recipe: 1\npolicy: h2o:recent=0.3\nname: found\n";
+  const Ended ended = sweep(folder, {"--policies", "tova;recipe:file=r.yaml", "--budgets", "5%"});
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.out, Contains("found"));
+  CHECK(column(folder, "policy").count(Spec("h2o:recent=0.3").text()) == 1);
+  const Ended missing = sweep(folder, {"--policies", "recipe:file=no.yaml", "--budgets", "5%"});
+  CHECK(missing.status == 3);
+  CHECK_THAT(missing.err, Contains("recipe no.yaml: no such file"));
+  CHECK_THAT(run(folder.path(), {"policies", "recipe"}).out, Contains("recipe:file=PATH"));
 }
 
 TEST_CASE("cli: an alias is replayed as what it stands for, with one hint") {

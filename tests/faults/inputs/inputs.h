@@ -8,9 +8,10 @@
 
 namespace kvsim::faults {
 
-/// Text for one of the parsers of specs, lists, budgets, selections, shards and configuration
-/// files, which the first character chooses: it is understood, or a UsageError. What a spec, an
-/// amount or a shard says of itself is understood again, and says the same.
+/// Text for one of the parsers of specs, lists, budgets, selections, shards, configuration files
+/// and recipes, which the first character chooses: it is understood, or a UsageError or, of a
+/// recipe, a DataError. What a spec, an amount or a shard says of itself is understood again, and
+/// says the same.
 void check_text(std::string_view input);
 
 /// Sizes and numbers for the kernels: every instruction set that this processor has gives the

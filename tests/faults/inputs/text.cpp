@@ -89,19 +89,33 @@ void check_config(const std::string& text) {
   std::filesystem::remove(file);
 }
 
+void check_recipe(const std::string& text) {
+  static const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("kvsim-recipe-" + std::to_string(getpid()));
+  std::ofstream(file, std::ios::binary) << text;
+  try {
+    check_spec("recipe:file=" + file.string());
+  } catch (...) {
+    std::filesystem::remove(file);
+    throw;
+  }
+  std::filesystem::remove(file);
+}
+
 }  // namespace
 
 void check_text(std::string_view input) {
-  constexpr void (*kParsers[])(const std::string&) = {check_spec,    check_specs, check_budgets,
-                                                      check_indices, check_list,  check_shard,
-                                                      check_request, check_config};
-  constexpr std::string_view kNames = "SLBIPHRC";
+  constexpr void (*kParsers[])(const std::string&) = {check_spec,    check_specs,  check_budgets,
+                                                      check_indices, check_list,   check_shard,
+                                                      check_request, check_config, check_recipe};
+  constexpr std::string_view kNames = "SLBIPHRCY";
   if (input.empty()) return;
   const std::size_t parser = kNames.find(input.front());
   if (parser == std::string_view::npos) return;
   try {
     kParsers[parser](std::string(input.substr(1)));
   } catch (const UsageError&) {
+  } catch (const DataError&) {  // of a recipe
   } catch (const boost::program_options::error&) {
   }
 }
