@@ -6,13 +6,13 @@ import kvsim
 
 pytest.importorskip("optuna")
 from kvsim.tune.halving import rungs
-from kvsim.tune.settings import budgets_around, refusal
+from kvsim.tune.settings import budgets_around, refusal, space_text
 from kvsim.tune.space import DEFAULT, parse_space
 from kvsim.tune.texts import Text, split_texts
 
 
 def space_of(text, has_model=False):
-    return parse_space(text, refusal({}, has_model))
+    return parse_space(text, refusal(has_model))
 
 
 def specs_of(text):
@@ -59,8 +59,10 @@ def test_a_range_of_reals_is_written_with_a_point_and_has_no_end_of_specs():
     assert written == ["0", "0.1235", "0.9", "0.00001"]
 
 
-def test_the_default_space_can_be_searched():
-    assert space_of(DEFAULT, has_model=True).size == float("inf")
+def test_the_default_space_can_be_searched_with_pages_too():
+    assert len(space_of(DEFAULT, has_model=True).splits) == 3
+    space = parse_space(space_text(None, 16), refusal(True, 16))
+    assert space.policies and not space.splits
 
 
 @pytest.mark.parametrize(

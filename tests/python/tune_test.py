@@ -120,7 +120,8 @@ def test_a_small_space_is_tried_as_a_whole():
 
 
 def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
-    found = tuned(2, space="lru;+critical", trials=4).ranked  # the traces have no W_O
+    with pytest.warns(kvsim.KvsimWarning, match="a trial has no result: .*critical"):
+        found = tuned(2, space="lru;+critical", trials=4).ranked  # the traces have no W_O
     assert found.policy[found.policy.str.startswith("lru")].tolist() == ["lru:score=cached"]
 
 
@@ -136,6 +137,8 @@ def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
         ({"figure_budgets": ["many"]}, "many"),
         ({"space": "h20"}, "did you mean"),
         ({"space": ""}, "at least one policy"),
+        ({"space": [1]}, "expected specs as texts"),
+        ({"space": "lru;@cake", "page": 4}, "does not come to whole pages"),
         ({"name": "tova"}, "the name of a policy"),
         ({"prompt_length": 4}, "prompt_length: traces hold their own"),
     ],

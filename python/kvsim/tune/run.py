@@ -13,7 +13,7 @@ from ..recipe.file import checked_place
 from . import settings
 from .open_loop import OpenLoop
 from .search import RECIPE, RESULTS, Announce, load_optuna
-from .space import DEFAULT, parse_space
+from .space import parse_space
 from .texts import HeldOut, split_texts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def tune(
     source: Any,
     budget: str | float,
     *,
-    space: str | None = None,
+    space: str | Sequence[str] | None = None,
     objective: str | None = None,
     texts: object = None,
     held_out: HeldOut = None,
@@ -58,9 +58,10 @@ def tune(
       source: a trace or a list of traces (a path ends in .h5): open loop alone. Or a model, as for
         kvsim.evaluate, with `texts`; a trace of the search texts is recorded.
       budget: one, as for kvsim.sweep: "20%", 64, "64KiB".
-      space: entries separated by ";". A spec with `{a,b}`, one of these, and `{0..0.9}`, `{1..64}`,
-        a number between the two, a whole one if both are; and entries that begin with "+" or "@",
-        each of which a policy may have in addition. None: a space of ten policies.
+      space: entries separated by ";", or a list of them. A spec with `{a,b}`, one of these, and
+        `{0..0.9}`, `{1..64}`, a number between the two, a whole one if both are; and entries that
+        begin with "+" or "@", each of which a policy may have in addition. None: ten policies,
+        +protect, and three splits.
       objective: of the open loop: predicted_kl, projected_error, output_error_sq or attention_loss.
         None: the first that the traces can tell.
       texts: of a model, as for kvsim.evaluate.
@@ -106,7 +107,7 @@ def _tune(
     *,
     source: Any,
     budget: str | float,
-    space: str | None,
+    space: str | Sequence[str] | None,
     objective: str | None,
     texts: object,
     held_out: HeldOut,
@@ -137,7 +138,10 @@ def _tune(
         budgets = [request, *(settings.budget_text(each) for each in figure_budgets)]
     settings.check_budgets(budgets, protocol)
     settings.check_name(name)
-    parsed = parse_space(DEFAULT if space is None else space, settings.refusal(protocol, has_model))
+    parsed = parse_space(
+        settings.space_text(space, protocol["page"]),
+        settings.refusal(has_model, protocol["page"]),
+    )
     model = None
     if has_model:
         from .imposed import ImposedLoop

@@ -10,6 +10,7 @@ from .. import _engine
 from ..errors import UsageError
 from ..trace import Trace
 from ..verbs.options import protocol_from
+from .space import DEFAULT as DEFAULT_SPACE
 
 _LONG_TEXT = 1_000_000  # tokens: any share of it is a budget
 # The field's simple policies, at the defaults of their parameters.
@@ -32,7 +33,7 @@ def traces_of(source: object) -> list[Trace] | None:
     return None
 
 
-def refusal(protocol: Mapping[str, Any], has_model: bool) -> Any:
+def refusal(has_model: bool, page: int = 1) -> Any:
     """Why a search cannot use a spec with these flags; None: it can."""
 
     def why_not(flags: dict[str, object]) -> str | None:
@@ -42,6 +43,8 @@ def refusal(protocol: Mapping[str, Any], has_model: bool) -> Any:
             return f"{flags['text']} does not keep to a budget, so that it would win"
         if flags["selects"]:
             return f"{flags['text']} keeps every token"
+        if page != 1 and flags["allocation"] != "uniform":
+            return f"@{flags['allocation']} does not come to whole pages"
         if has_model:
             from ..closed_loop.choice import refused_by_imposed
 
@@ -55,6 +58,17 @@ def whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name}: expected a whole number from {least} on, found {value!r}")
     return value
+
+
+def space_text(space: str | Sequence[str] | None, page: int) -> str:
+    """None: the default space, without splits where there are pages."""
+    if space is None:
+        entries = DEFAULT_SPACE.split(";")
+        return ";".join(entry for entry in entries if page == 1 or entry[0] != "@")
+    entries = [space] if isinstance(space, str) else list(space)
+    if not all(isinstance(entry, str) for entry in entries):
+        raise UsageError(f"space: expected specs as texts, found {space!r}")
+    return ";".join(entries)
 
 
 def budget_text(budget: str | float) -> str:

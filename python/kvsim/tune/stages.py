@@ -83,6 +83,8 @@ class Stages:
                 found |= self._means([spec])
             except (UsageError, DataError) as error:
                 refused = error
+                note = f"a trial has no result: {error}"
+                warnings.warn(note, KvsimWarning, stacklevel=2)
         if not found:
             raise refused
         return found
