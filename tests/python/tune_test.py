@@ -113,8 +113,9 @@ def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path,
     assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
 
 
-def test_a_small_space_is_tried_as_a_whole():
-    found = tuned(2, space="sink:sinks={1..3};lru", trials=50)
+def test_a_small_space_is_tried_as_a_whole_after_a_part_of_it_too(tmp_path):
+    tuned(2, space="sink:sinks={1..3};lru", trials=2, output=tmp_path)
+    found = tuned(2, space="sink:sinks={1..3};lru", trials=50, output=tmp_path)
     tried = set(found.ranked.policy) - {"window"}
     assert {f"sink:sinks={sinks},positions=text" for sinks in (1, 2, 3)} < tried
 
@@ -123,6 +124,14 @@ def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
     with pytest.warns(kvsim.KvsimWarning, match="a trial has no result: .*critical"):
         found = tuned(2, space="lru;+critical", trials=4).ranked  # the traces have no W_O
     assert found.policy[found.policy.str.startswith("lru")].tolist() == ["lru:score=cached"]
+
+
+def test_a_search_without_any_result_is_one_line():
+    with (
+        pytest.warns(kvsim.KvsimWarning, match="a trial has no result"),
+        pytest.raises(kvsim.UsageError, match="refuses every spec"),
+    ):
+        tuned(2, space="lru+critical", trials=1)
 
 
 @pytest.mark.parametrize(

@@ -100,15 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Namespace) -> None:
-    given = vars(options)
-    source, quiet = _source(given.pop("source")), given.pop("quiet")
-    held_out = given.pop("held_out")
+    arguments = vars(options)
+    source, quiet = _source(arguments.pop("source")), arguments.pop("quiet")
+    held_out = arguments.pop("held_out")
     if held_out is not None and not held_out.endswith("%"):
         held_out = held_out.split(",")
     tuned = tune_as(
         lambda line: None if quiet else say(f"kvsim: {line}"),
         source=source, held_out=held_out, tokenizer=None, figure_budgets=None, progress=False,
-        **given,
+        **arguments,
     )  # fmt: skip
     print(tuned.summary(), end="")
     if not quiet:

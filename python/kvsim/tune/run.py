@@ -130,8 +130,8 @@ def _tune(
         raise UsageError(
             "texts: a model needs texts" if has_model else "texts: traces hold their own; leave out"
         )
-    for argument, given in (("prompt_length", prompt_length), ("tokenizer", tokenizer)):
-        if not has_model and given is not None:
+    for argument, value in (("prompt_length", prompt_length), ("tokenizer", tokenizer)):
+        if not has_model and value is not None:
             raise UsageError(f"{argument}: traces hold their own; leave it out")
     budgets = settings.budgets_around(request, protocol["page"])
     if figure_budgets is not None:

@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,13 +88,14 @@ def search(
     trial without a result. The study `name` in the storage goes on where it ended.
     """
     optuna = load_optuna()
+    is_whole = space.size <= trials
+    name += "-whole" if is_whole else ""
     study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
     _end_interrupted(study)
-    if space.size <= trials:
+    if is_whole:
         trials = int(space.size)
-        if not study.trials:
-            for chosen in space.every():
-                study.enqueue_trial(chosen)
+        for chosen in islice(space.every(), len(study.trials), None):
+            study.enqueue_trial(chosen)
     done = _finished(study)
     while len(done) < trials:
         study.sampler = _sampler(seed + len(done))
@@ -107,7 +109,10 @@ def search(
             announce(f"open loop: {len(done)} of {trials} specs, best {found[best]:.4g} by {best}")
     found = _values(done)
     if not found:
-        raise UsageError(f"space '{space.text}': the engine refuses every spec that was tried")
+        raise UsageError(
+            f"space '{space.text}': the engine refuses every spec that was tried; the "
+            "warnings say why"
+        )
     return found
 
 

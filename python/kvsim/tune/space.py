@@ -145,11 +145,11 @@ class _Asked:
         self.values: list[str | int] = []
         self.places: list[int] = []
         self.counts: list[int] = []
-        self._given = places
+        self._wanted = places
 
     def __call__(self, hole: Hole) -> str:
         index = len(self.places)
-        place = self._given[index] if index < len(self._given) else 0
+        place = self._wanted[index] if index < len(self._wanted) else 0
         values = hole.choices or range(int(hole.low), int(hole.high) + 1)
         self.names.append(hole.name)
         self.values.append(values[place])

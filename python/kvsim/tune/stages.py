@@ -72,21 +72,18 @@ class Stages:
         )  # fmt: skip
 
     def _losses(self, specs: Sequence[str]) -> dict[str, float]:
+        """The mean loss of each spec; those that the engine refuses are left out, with a note."""
         try:
             return self._means(specs)
         except (UsageError, DataError):
-            if len(specs) == 1:
-                raise
-        found, refused = {}, None
+            pass  # of one of them; alone, each says so itself
+        found: dict[str, float] = {}
         for spec in specs:
             try:
                 found |= self._means([spec])
             except (UsageError, DataError) as error:
-                refused = error
                 note = f"a trial has no result: {error}"
                 warnings.warn(note, KvsimWarning, stacklevel=2)
-        if not found:
-            raise refused
         return found
 
     def _means(self, specs: Sequence[str]) -> dict[str, float]:
@@ -98,7 +95,7 @@ class Stages:
         return mean_losses(rows, self.objective, specs)
 
     def imposed(self, found: Mapping[str, float], finalists: int) -> dict[str, tuple[int, float]]:
-        """Per finalist on how many texts it was imposed last, and its KL there; empty for traces"""
+        """Per finalist on how many texts it was imposed last, and its KL there; traces: none."""
         from .halving import halved
         from .imposed import KL
         from .ranking import best_of, mean_losses
