@@ -46,6 +46,13 @@ def test_additions_are_optional_and_a_policy_has_one_split_at_most():
     assert "lru+protect:first=4+shared@cake" in found
 
 
+def test_a_policy_that_has_a_split_keeps_it_with_what_is_added():
+    assert specs_of("lru@cake;+protect:first=4;@pyramid;tova") == [
+        "lru@cake", "lru+protect:first=4@cake", "tova", "tova@pyramid", "tova+protect:first=4",
+        "tova+protect:first=4@pyramid",
+    ]  # fmt: skip
+
+
 def test_an_addition_is_left_out_where_it_cannot_change_a_policy():
     found = specs_of("lru;expected-attention;+critical")
     assert found.count("lru+critical") == 1

@@ -115,7 +115,7 @@ class Space:
             if self.fits[policy.text, part.text]:
                 answers = (WITHOUT, "with")
                 if choose(Hole(part.text, answers)) != WITHOUT:
-                    text += part.filled(choose)
+                    text = with_part(text, part.filled(choose))
         splits = {part.text: part for part in self.splits if self.fits[policy.text, part.text]}
         if splits:
             chosen = choose(Hole("|".join(splits), (WITHOUT, *splits)))
@@ -183,13 +183,19 @@ def parse_space(text: str, why_not: Callable[[dict[str, object]], str | None]) -
     return space
 
 
+def with_part(spec: str, part: str) -> str:
+    """The spec with a combinator, which stands before a split that it has, or with a split."""
+    policy, at, split = spec.partition("@")
+    return policy + part + at + split if part[0] == "+" else spec + part
+
+
 def _fit(space: Space, addition: Part, why_not: Callable[..., str | None]) -> None:
     """Finds the policies that the addition fits. Raises UsageError if there is none."""
     refused = None
     for policy in space.policies:
         try:
             for sample in addition.samples():
-                _check(addition, policy.first + sample, why_not)
+                _check(addition, with_part(policy.first, sample), why_not)
         except UsageError as error:
             refused = refused or error
             space.fits[policy.text, addition.text] = False
