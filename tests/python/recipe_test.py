@@ -121,10 +121,25 @@ def test_the_array_of_a_split_is_written_while_it_is_the_same(tmp_path):
     np.save(tmp_path / "b.npy", shares / 2)
     with pytest.raises(kvsim.DataError, match="has changed"):
         kvsim.export_recipe(path, to="lukv", output=tmp_path / "lukv.npy")
-    np.save(tmp_path / "b.npy", np.ones((1, 2)))
-    path = written(tmp_path, f"lru@file:{tmp_path / 'b.npy'}")
-    with pytest.raises(kvsim.UsageError, match="found 1 x 2"):
-        kvsim.export_recipe(path, to="lukv", output=tmp_path / "lukv.npy")
+    (tmp_path / "b.tsv").write_text("1\t2\n")
+    with pytest.raises(kvsim.UsageError, match="found another form"):
+        kvsim.export_recipe(
+            written(tmp_path, f"lru@file:{tmp_path / 'b.tsv'}"), "lukv", tmp_path / "lukv.npy"
+        )
+
+
+def test_weights_of_heads_become_an_array_that_splits_as_they_do(tmp_path):
+    np.save(tmp_path / "w.npy", np.array([[1.0, 3.0]]))
+    path = written(tmp_path, f"lru@file:{tmp_path / 'w.npy'}", **ONCE)
+    array = np.load(kvsim.export_recipe(path, to="lukv", output=tmp_path / "lukv.npy"))
+    assert array.shape == (99, 1, 2)
+    assert np.allclose(array.mean(axis=(1, 2)), np.arange(1, 100) / 100, atol=1e-6)
+    assert array[79] == pytest.approx(np.array([[0.9, 0.7]])) and array[9, 0, 1] == 0
+    specs = [f"recipe:file={path}", f"lru@file:{tmp_path / 'lukv.npy'}"]
+    for budget in ("20%", "60%"):
+        rows = kvsim.sweep(trace(), specs, budget, **ONCE)
+        recalls = [each.attention_recall.tolist() for _, each in rows.groupby("policy")]
+        assert len(recalls) == 2 and recalls[0] == recalls[1]
 
 
 @pytest.mark.parametrize(
