@@ -98,7 +98,7 @@ def search(
             study.enqueue_trial(chosen)
     done = _finished(study)
     while len(done) < trials:
-        study.sampler = _sampler(seed + len(done))
+        study.sampler = _sampler((seed * 1_000_003 + len(done)) % 2**32)
         count = min(BATCH, trials - len(done))
         asked = [_asked(study, space) for _ in range(count)]
         _tell(study, asked, losses)
