@@ -70,8 +70,11 @@ def test_a_curve_that_is_not_concave_counts_as_its_majorant():
     """The second head gains nothing before its tenth token, which is worth waiting for."""
     late = [0.0] * 9 + [1.0] * 11
     even = [0.04 * budget for budget in range(1, 21)]
-    budgets = kvsim.head_budgets(curves_of([even, late]))
+    curves = curves_of([even, late])
+    budgets = kvsim.head_budgets(curves, least=0)
     np.testing.assert_allclose(1 - budgets[74, 0], [0.0, 0.5], atol=1e-3)  # 10 of 40 tokens stay
+    budgets = kvsim.head_budgets(curves)  # one token of 20 is the least
+    np.testing.assert_allclose(1 - budgets[74, 0], [0.05, 0.45], atol=1e-3)
 
 
 def test_in_prefill_mode_shares_are_of_the_prompt():

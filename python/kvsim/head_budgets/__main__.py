@@ -1,4 +1,4 @@
-"""python -m kvsim.head_budgets: curves in, the file of LUKVPress out."""
+"""python -m kvsim.head_budgets: losses of heads in, the file of LUKVPress out."""
 
 from __future__ import annotations
 
@@ -14,24 +14,40 @@ from ..errors.terminal import say
 from ..files.partial import written_whole
 from ..results import ResultsError
 from .split import head_budgets
+from .tables import ATTENTION, METRICS
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="python -m kvsim.head_budgets",
         description="Splits a model's budget over its layers and KV heads, from the curves of "
-        "`kvsim curve`, and writes float32 [99, layers, kv_heads], the share that each head "
-        "removes at compression ratios 1%% to 99%%: what LUKVPress of kvpress reads.",
+        "`kvsim curve` or a sweep at several budgets, and writes float32 [99, layers, kv_heads], "
+        "the share that each head removes at compression ratios 1%% to 99%%: what LUKVPress of "
+        "kvpress reads.",
     )
-    parser.add_argument("curves", metavar="CURVES.sqlite", help="a result file of kvsim curve")
+    parser.add_argument(
+        "losses", metavar="RESULTS.sqlite", help="a result file of kvsim curve or kvsim sweep"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.npy", help="is replaced")
-    parser.add_argument("--policy", metavar="SPEC", help="whose curves, where there are several")
+    parser.add_argument("--policy", metavar="SPEC", help="whose losses, where there are several")
+    parser.add_argument(
+        "--metric",
+        default=ATTENTION,
+        metavar="NAME",
+        help=f"what a head loses: {', '.join(METRICS)}; all but the default need a sweep "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--least",
+        metavar="AMOUNT",
+        help="what every head keeps: tokens (64) or a share of its text (5%%) (default: 1 token)",
+    )
     parser.add_argument("--sequences", metavar="NAME,NAME", help="default: all")
     parser.add_argument(
         "--trace",
         metavar="TRACE",
-        help="of the curves: its model has so many layers and KV heads; without it, the highest "
-        "ones with curves count as the last",
+        help="of the losses: its model has so many layers and KV heads; without it, the highest "
+        "ones with losses count as the last. A sweep in prefill mode needs it",
     )
     return parser
 
@@ -45,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if path.suffix != ".npy":
             raise UsageError(f"--output: expected a file .npy, found {path}")
-        budgets = head_budgets(options.curves, options.policy, sequences=names, trace=options.trace)
+        budgets = head_budgets(
+            options.losses, options.policy, metric=options.metric, least=options.least,
+            sequences=names, trace=options.trace,
+        )  # fmt: skip
         _write(path, budgets)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)

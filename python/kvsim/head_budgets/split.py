@@ -1,16 +1,19 @@
-"""Splits a model's budget over its heads by their curves."""
+"""Splits a model's budget over its heads by what each loses."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UsageError
-from ..verbs.options import opened
+from .curves import PARTS, least_parts, lengths_of, mean_curves
+from .heads import by_layer, heads_of
+from .hull import parts_by_gain
+from .tables import ATTENTION, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,149 +22,79 @@ if TYPE_CHECKING:
     from ..trace import Trace
 
 RATIOS = 99
-_PARTS = 1000  # of a head's tokens that are assigned one by one; 10 per percent
-_KEY = ("trace_id", "policy", "mode", "seed")
 
 
 def head_budgets(
-    curves: str | os.PathLike[str] | Results | pd.DataFrame,
+    losses: str | os.PathLike[str] | Results | Mapping[str, pd.DataFrame] | pd.DataFrame,
     policy: str | None = None,
     *,
+    metric: str = ATTENTION,
+    least: str | float | None = None,
     sequences: str | Sequence[str] | None = None,
     trace: str | Path | Trace | None = None,
 ) -> np.ndarray:
-    """Splits a model's budget over its heads so that the total recall is largest.
+    """Splits a model's budget over its heads so that the total loss is smallest.
 
-    >>> curves = kvsim.curve(trace, policies="tova", mode="prefill")
-    >>> np.save("budgets.npy", kvsim.head_budgets(curves, trace=trace))
+    >>> losses = kvsim.sweep(trace, "h2o", ["5%", "10%", "20%", "40%", "70%"])
+    >>> np.save("budgets.npy", kvsim.head_budgets(losses, metric="predicted_kl", trace=trace))
 
     Arguments:
-      curves: a frame of kvsim.curve, or a result file with a table `curve`, of all layers and KV
-        heads of a model.
-      policy: whose curves, by its name or spec, where there are several: a split is as good as
-        the policy that it was made for.
-      sequences: names; None: all. Their curves are averaged at equal shares of their length.
-      trace: the trace of the curves, a path or a Trace, which knows how many layers and KV heads
-        the model has. None: the highest ones with curves count as its last, so that curves of its
-        first layers alone pass for a smaller model.
+      losses: of all layers and KV heads of a model: a frame of kvsim.curve, or one of kvsim.sweep
+        at several budgets, or a result file, what kvsim.load gives, or a dict of its tables. Of a
+        file the table `curve` counts where it has the metric, else `replay`.
+      policy: whose losses, by its name or spec, where there are several: a split is as good as the
+        policy that it was made for.
+      metric: `attention_loss`, 1 - recall; or of a sweep `output_error_sq`; `predicted_kl`, from a
+        trace with output_score_grad; `projected_error` of a result file, from a trace with
+        output_projection. That is measured per layer; at each budget its heads have parts of it in
+        proportion to their `output_error_sq`.
+      least: what every head keeps, in tokens (64) or as a share of its text ("5%", 0.05); None: one
+        token.
+      sequences: names; None: all. Their losses are averaged at equal shares of their length.
+      trace: the trace of the losses, a path or a Trace, which knows how many layers and KV heads
+        the model has. None: the highest ones with losses count as its last, so that curves of its
+        first layers alone pass for a smaller model. A sweep in prefill mode needs it.
 
     Returns float32 [99, layers, kv_heads]: row i is for the compression ratio (i + 1) / 100, its
     values are the share of its tokens that each head *removes*, and their mean is the ratio; NaN
     where layers have fewer heads than others, or read the cache of another one. These are what the
     press of kvpress (LU-KV, arXiv 2602.08585) takes of a file.
 
-    With U(b) the recall of a head at budget b, the mean over steps, and the total kept fixed, the
-    sum of all U is largest where the next token goes to the head that gains most by it (marginal
-    utility), if each U is concave; a U that is not is replaced by its least concave majorant, as in
-    the paper. Budgets are shares of the text, in prefill mode of the prompt, in steps of 1/1000;
-    between budgets U is linear, from 0 at none. Raises UsageError for curves that are not those of
-    one policy, trace, mode and seed on all heads, or are of pages, and what opening the trace
-    raises.
+    With L(b) the loss of a head at budget b, and the total kept fixed, the sum of all L is smallest
+    where the next token goes to the head that gains most by it (marginal utility), if each L is
+    convex; an L that is not is replaced by its greatest convex minorant, as in the paper. So the
+    sum over heads is optimal to the step of 1/1000 of a head's text, if losses add up. Budgets are
+    shares of the text, in prefill mode of the prompt; between budgets L is linear, and 0 where a
+    head holds all tokens. Without tokens all attention is lost; of the other metrics nothing is
+    known below the smallest budget, so every head keeps that much, and ratios that do not allow it
+    are split evenly.
+
+    Raises UsageError for losses that are not those of one policy, trace, mode and seed on all
+    heads, or are of pages; DataError where the metric is missing; and what opening the trace and
+    reading the file raises.
     """
-    frame = _curves_of(curves, policy, sequences)
-    heads = _heads_of(frame, trace)
-    gains = np.stack([_gains(of_head) for _, of_head in frame.groupby(["layer", "kv_head"])])
-    # The first part of every head comes before the second where they gain the same.
-    order = np.lexsort((np.tile(np.arange(_PARTS), len(gains)), -gains.ravel()))
-    head_of = np.repeat(np.arange(len(gains)), _PARTS)[order]
-    removed = []
-    for ratio in range(1, RATIOS + 1):
-        parts = (100 - ratio) * _PARTS // 100 * len(gains)
-        kept = np.bincount(head_of[:parts], minlength=len(gains)) / _PARTS
-        removed.append(1 - kept)
-    return _by_layer(np.array(removed, np.float32), heads)
+    frame = rows_of(losses, policy, metric, sequences)
+    heads = heads_of(frame, trace)
+    _check_budgets(frame)
+    lengths = lengths_of(frame, trace)
+    texts = {name: lengths[name] for name in frame.sequence.unique()}
+    curves = mean_curves(frame, texts, metric)
+    known = int(np.isnan(curves).sum(axis=1).max())
+    if known >= PARTS:
+        raise UsageError("budget: expected budgets below the length of the text; sweep some")
+    floor = max(known, least_parts(least, texts))
+    ratios = np.arange(1, RATIOS + 1)
+    kept = parts_by_gain(curves, floor, (100 - ratios) * PARTS // 100 * len(curves))
+    return by_layer((1 - kept / PARTS).astype(np.float32), heads)
 
 
-def _curves_of(
-    curves: object, policy: str | None, sequences: str | Sequence[str] | None
-) -> pd.DataFrame:
-    if isinstance(curves, (str, os.PathLike)):
-        from ..results import load
-
-        curves = load(curves)
-    frame = getattr(curves, "curve", curves)
-    if policy is not None:
-        there = sorted(frame.policy.unique())
-        frame = frame[(frame.policy == policy) | (frame.policy.str.split("[:+@]").str[0] == policy)]
-        if frame.empty:
-            raise UsageError(f"policy: there is no curve of {policy}; there are {'; '.join(there)}")
-    if sequences is not None:
-        names = [sequences] if isinstance(sequences, str) else list(sequences)
-        for name in names:
-            if name not in set(frame.sequence):
-                raise UsageError(f"sequences: there is no curve of {name}")
-        frame = frame[frame.sequence.isin(names)]
-    paged = [mode for mode in frame["mode"].unique() if "page=" in mode]
-    if paged:
-        raise UsageError(
-            f"mode: expected curves of caches that evict token by token, found {paged[0]}, whose "
-            "budgets are whole pages; make curves without page"
-        )
-    for column in _KEY:
-        found = [str(value) for value in frame[column].unique()]
-        if len(found) != 1:
-            fix = "name one" if column == "policy" else "make a file of one"
-            raise UsageError(f"{column}: expected curves of one, found {'; '.join(found)}; {fix}")
-    return frame
-
-
-def _by_layer(values: np.ndarray, heads: list[int]) -> np.ndarray:
-    """Values [.., all heads] as [.., layers, most heads of a layer]."""
-    table = np.full((*values.shape[:-1], len(heads), max(heads)), np.nan, values.dtype)
-    for layer, part in enumerate(np.split(values, np.cumsum(heads)[:-1], axis=-1)):
-        table[..., layer, : heads[layer]] = part
-    return table
-
-
-def _heads_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> list[int]:
-    """The KV heads of each layer's cache, of curves that have all of them in every sequence."""
-    last = frame.groupby("layer").kv_head.max()
-    heads = [int(last.get(layer, last.max())) + 1 for layer in range(frame.layer.max() + 1)]
-    if trace is not None:
-        (model,) = opened(trace)
-        if model.trace_id != frame.trace_id.iloc[0]:
-            raise UsageError(
-                f"trace: expected that of the curves, {frame.trace_id.iloc[0]}, found "
-                f"{model.trace_id}"
-            )
-        own = {
-            each.index: each.shape["num_kv_heads"] if each.kv_from is None else 0
-            for text in model.sequences
-            for each in text.layers
-        }
-        heads = [own.get(layer, model.num_kv_heads) for layer in range(model.num_layers)]
+def _check_budgets(frame: pd.DataFrame) -> None:
+    """Raises UsageError where some heads of a text were replayed at other budgets than others."""
     for sequence, rows in frame.groupby("sequence"):
-        found = rows.groupby(["layer", "kv_head"]).ngroups
-        if found != sum(heads):
-            each = f"{heads[0]} KV heads" if len(set(heads)) == 1 else "their KV heads"
+        counts = rows.groupby(["layer", "kv_head"]).budget.nunique()
+        if counts.nunique() > 1:
+            (layer, head), fewest = counts.idxmin(), counts.min()
             raise UsageError(
-                f"expected curves of {len(heads)} layers x {each} in sequence {sequence}, "
-                f"found {found}; make curves of all heads"
+                f"budget: expected {counts.max()} budgets of each head in sequence {sequence}, "
+                f"found {fewest} of KV head {head} of layer {layer}; finish the sweep"
             )
-    return heads
-
-
-def _gains(of_head: pd.DataFrame) -> np.ndarray:
-    """What each further part of its tokens adds to the recall of a head: [_PARTS], falling."""
-    shares = np.arange(_PARTS + 1) / _PARTS
-    curves = []
-    for _, rows in of_head.sort_values("budget").groupby("sequence"):
-        budgets, recall = rows.budget.to_numpy(), rows.attention_recall.to_numpy()
-        prompt = budgets[-1] - rows.steps.iloc[0]  # 0 in stream mode
-        length = prompt if prompt > 0 else budgets[-1]
-        curves.append(np.interp(shares * length, [0, *budgets], [0, *recall]))
-    return np.diff(_least_concave_majorant(np.mean(curves, axis=0)))
-
-
-def _least_concave_majorant(values: np.ndarray) -> np.ndarray:
-    """Of values at 0, 1, 2, ...: the upper part of their convex hull."""
-    corners: list[int] = []
-    for right in range(len(values)):
-        while len(corners) > 1:
-            left, middle = corners[-2:]
-            rise = (values[right] - values[left]) * (middle - left)
-            if (values[middle] - values[left]) * (right - left) > rise:
-                break
-            corners.pop()
-        corners.append(right)
-    return np.interp(np.arange(len(values)), corners, values[corners])
