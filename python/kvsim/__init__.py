@@ -101,6 +101,7 @@ _OF_MODELS = {
     "layer_weights": "results.calibration",
     "rank_correlations": "closed_loop",
     "recording": "record",
+    "refined_budgets": "head_budgets.refined",
 }
 
 

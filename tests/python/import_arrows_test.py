@@ -29,6 +29,7 @@ ROOMS = {
     "report.figures": "report.numbers report.style closed_loop results trace errors",
     "report.numbers": "report.style closed_loop verbs results trace errors",
     "report.style": "policy",
+    "head_budgets.refined": "closed_loop head_budgets verbs trace files errors",
     "closed_loop": "closed_loop.evicting_model record model verbs policy trace results files "
     "command errors",
     "closed_loop.evicting_model": "model errors",

@@ -15,7 +15,7 @@ ROOT = HERE.parents[1]
 PAGES = {page.name: page.read_text() for page in sorted((ROOT / "python").glob("*.md"))}
 OF_MODELS = (
     "calibrated_kl closed_loop_steps evaluate evicting kept_overlap_by_layer layer_interaction "
-    "layer_weights rank_correlations recording"
+    "layer_weights rank_correlations recording refined_budgets"
 )
 # Each function of the package, and the one that makes a trace of arrays.
 FUNCTIONS = [

@@ -191,7 +191,7 @@ def _also(
 
 
 def loaded(model: Any, tokenizer: Any, needed: bool) -> tuple[Any, Any]:
-    """The model and the tokenizer of its texts."""
+    """The model and the tokenizer of its texts. `needed`: some are no token ids."""
     if isinstance(model, (str, Path)):
         name = str(model)
         load_config(name)

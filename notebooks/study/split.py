@@ -1,0 +1,111 @@
+"""Splits a model's budget by what heads lose on some texts, and runs it on others.
+
+    python notebooks/study/split.py MODEL FOLDER
+
+FOLDER has train.h5 and texts_train.jsonl, the texts that splits are made of, and trace.h5, those of
+texts.jsonl that they are measured on; both traces with output_projection and output_score_grad. A
+run that was interrupted goes on there. Tables of budgets, result files and split.csv are left.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import kvsim
+from kvsim.closed_loop.asked import loaded
+
+HERE = Path(__file__).parent
+SHARES = ["2%", "3%", "5%", "7%", "10%", "15%", "20%", "30%", "45%", "70%"]
+METRICS = ["attention_loss", "output_error_sq", "projected_error", "predicted_kl"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--policies", default="h2o,snapkv")
+    parser.add_argument("--budgets", default="10%,20%")
+    parser.add_argument("--groups", type=int, default=6)
+    parser.add_argument("--train", type=int, default=4, help="texts that splits are made of")
+    parser.add_argument("--test", type=int, default=6, help="texts that they are measured on")
+    return parser.parse_args()
+
+
+def texts_of(file, trace, number):
+    """So many texts of the trace, one of each kind before the second of any, as kvsim takes them."""
+    there = {sequence.name for sequence in trace.sequences}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = pd.DataFrame({"line": lines, "name": [line["name"] for line in lines]})
+    lines = lines[lines.name.isin(there)]
+    kind = lines.name.str.replace(r"-?\d+$", "", regex=True)
+    order = kind.groupby(kind).cumcount().sort_values(kind="stable").index
+    return lines.line[order[:number]].tolist()
+
+
+def splits(policy, model, options, training, train):
+    """The specs of a policy by what splits its budget, made of the training texts."""
+    file, tables = options.folder / "split.sqlite", options.folder / "split"
+    tables.mkdir(exist_ok=True)
+    names = [text["name"] for text in training]
+    kvsim.sweep(train, policy, SHARES, sequences=names, output=file)
+    specs = {"uniform": policy, "pyramid": f"{policy}@pyramid", "adaptive": f"{policy}@adaptive"}
+
+    def add(name, budgets):
+        path = tables / f"{policy}-{name}.npy"
+        np.save(path, budgets)
+        specs[name] = f"{policy}@file:{path}"
+
+    for metric in METRICS:
+        add(metric, kvsim.head_budgets(
+            file, policy, metric=metric, sequences=names, trace=train
+        ))  # fmt: skip
+    refined = kvsim.refined_budgets(
+        model, training, policy, tables / f"{policy}-predicted_kl.npy", options.budgets.split(","),
+        groups=options.groups, trace=train, output=options.folder / "split-groups.sqlite",
+    )  # fmt: skip
+    print(refined.groups.pivot(index="group", columns="share", values="kl").round(4))
+    print(refined.totals.round(4))
+    add("refined", refined.budgets)
+    return specs
+
+
+def main():
+    options = arguments()
+    folder = options.folder
+    train, trace = kvsim.Trace(folder / "train.h5"), kvsim.Trace(folder / "trace.h5")
+    training = texts_of(folder / "texts_train.jsonl", train, options.train)
+    tested = texts_of(HERE / "texts.jsonl", trace, options.test)
+    model, tokenizer = loaded(options.model, None, needed=True)
+    found = []
+    for policy in options.policies.split(","):
+        specs = splits(policy, model, options, training, train)
+        rows = kvsim.evaluate(
+            model, tested, [f"{name}={spec}" for name, spec in specs.items()],
+            options.budgets.split(","), tokenizer=tokenizer, trace=trace,
+            output=folder / "split-test.sqlite",
+        )  # fmt: skip
+        rows = rows.assign(split=rows.label, of=policy)
+        found.append(rows[["of", "split", "budget_request", "sequence", "kl_mean", "delta_nll"]])
+        table = pd.concat(found, ignore_index=True)
+        table.to_csv(folder / "split.csv", index=False, float_format="%.5g")
+        print(summary(found[-1]).round(4).to_string())
+
+
+def summary(rows):
+    """Per split and budget: the mean KL, its ratio to uniform (the geometric mean over texts, the
+    least and the most of a text)."""
+    key = ["budget_request", "sequence"]
+    uniform = rows[rows.split == "uniform"].set_index(key).kl_mean
+    ratio = rows.kl_mean.to_numpy() / uniform.loc[pd.MultiIndex.from_frame(rows[key])].to_numpy()
+    rows = rows.assign(ratio=ratio, log=np.log(ratio))
+    groups = rows.groupby(["budget_request", "split"], sort=False)
+    table = groups.agg(kl_mean=("kl_mean", "mean"), ratio=("log", "mean"),
+                       least=("ratio", "min"), most=("ratio", "max"))  # fmt: skip
+    return table.assign(ratio=np.exp(table.ratio))
+
+
+if __name__ == "__main__":
+    main()

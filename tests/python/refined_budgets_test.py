@@ -1,0 +1,155 @@
+"""kvsim.refined_budgets: groups of layers divide a budget by what the running model loses."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kvsim
+from kvsim.closed_loop import imposed
+from kvsim.head_budgets.hull import convex_minorant
+from record_zoo import build, tokens
+
+LENGTH = 60
+SHARES = [0.2, 0.5]
+RATIOS = np.arange(1, 100) / 100
+UNIFORM = np.broadcast_to(RATIOS[:, None, None], (99, 3, 2)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build("llama")
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return [tokens(LENGTH, seed)[0] for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def trace(model, texts, tmp_path_factory):
+    path = tmp_path_factory.mktemp("refined") / "trace.h5"
+    with kvsim.recording(model, path, dtype="float32", names=["a", "b"]):
+        for ids in texts:
+            model(ids[None])
+    return kvsim.Trace(path)
+
+
+@pytest.fixture(scope="module")
+def refined(model, texts, trace):
+    return refine(model, texts, trace, budgets=["20%", 30])
+
+
+def refine(model, texts, trace, table=UNIFORM, budgets=(), shares=SHARES, **options):
+    options = dict(names=["a", "b"], trace=trace, progress=False, groups=3) | options
+    return kvsim.refined_budgets(model, texts, "h2o", table, budgets, shares=shares, **options)
+
+
+def test_a_group_of_one_layer_loses_what_that_layer_alone_does(refined, model, texts, trace):
+    """60 tokens and 3 layers come to whole budgets: 44 and 50 per head in the mean."""
+    alone = kvsim.layer_interaction(model, texts, "h2o", [12, 30], names=["a", "b"], trace=trace)
+    expected = alone.groupby(["layer", "budget"]).kl_alone.mean()
+    assert refined.groups.share.tolist() == pytest.approx(SHARES * 3)
+    assert refined.groups.kl.to_numpy() == pytest.approx(expected.to_numpy(), abs=2e-5)
+    assert refined.groups.last_layer.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_total_is_kept_and_no_other_split_of_groups_loses_less(refined):
+    table = refined.budgets
+    assert table.dtype == np.float32 and table.shape == (99, 3, 2)
+    np.testing.assert_allclose(table.mean(axis=(1, 2)), RATIOS, atol=1e-6)
+    assert (np.diff(table, axis=0) >= -1e-6).all()
+    assert table[79] == pytest.approx(np.full((3, 2), 0.8), abs=1e-6)  # the smallest share of all
+    grid = np.arange(0.2, 1.0001, 0.01)
+    hulls = [
+        convex_minorant(np.interp(grid, [*rows.share, 1], [*rows.kl, 0]))
+        for _, rows in refined.groups.groupby("group")
+    ]
+    first, second = np.meshgrid(grid, grid)
+    third = 1.2 - first - second  # 40% of three groups
+    inside = (third > 0.2 - 1e-9) & (third < 1 + 1e-9)
+    total = sum(np.interp(each, grid, hull) for each, hull in zip((first, second, third), hulls))
+    kept = 1 - table[59].mean(axis=1)
+    found = sum(np.interp(each, grid, hull) for each, hull in zip(kept, hulls))
+    assert found == pytest.approx(total[inside].min(), abs=1e-4 * total.max())
+    assert kept.std() > 0.05
+
+
+def test_the_totals_are_those_of_the_model_and_of_the_groups(
+    refined, model, texts, trace, tmp_path
+):
+    totals = refined.totals
+    assert totals.table.tolist() == ["given"] * 2 + ["refined"] * 2
+    np.save(tmp_path / "t.npy", refined.budgets)
+    spec, names = f"h2o@file:{tmp_path / 't.npy'}", ["a", "b"]
+    rows = kvsim.evaluate(model, texts, spec, 30, names=names, trace=trace, progress=False)
+    (half,) = totals[(totals.table == "refined") & (totals.budget_request == "30")].itertuples()
+    assert half.kl_mean == pytest.approx(rows.kl_mean.mean(), abs=1e-6)
+    kl = refined.groups.set_index(["group", "share"]).kl
+    (given,) = totals[(totals.table == "given") & (totals.budget_request == "30")].itertuples()
+    assert given.kl_sum == pytest.approx(kl.loc[:, 0.5].sum(), rel=1e-3)
+    assert half.kl_sum <= given.kl_sum
+
+
+def test_within_a_group_heads_keep_what_the_table_says_at_its_share(model, texts, trace, tmp_path):
+    """Head 0 of each layer keeps thrice what head 1 does, up to all. A table is a file, too."""
+    kept = np.stack([np.minimum(1.5 * (1 - RATIOS), 1), np.maximum(0.5 - RATIOS, 0)], axis=-1)
+    kept[:, 1] = 2 * (1 - RATIOS) - kept[:, 0]
+    table = np.broadcast_to(1 - kept[:, None], (99, 3, 2)).astype(np.float32)
+    np.save(tmp_path / "given.npy", table)
+    found = refine(model, texts, trace, tmp_path / "given.npy", groups=2)
+    assert found.groups.last_layer.tolist() == [1, 1, 2, 2] and found.totals.empty
+    np.testing.assert_allclose(found.budgets.mean(axis=(1, 2)), RATIOS, atol=1e-6)
+    for layer in range(3):
+        mean = 1 - found.budgets[:, layer].mean(axis=1)
+        first = np.minimum(1.5 * mean, 1)
+        np.testing.assert_allclose(1 - found.budgets[:, layer, 0], first, atol=4e-3)
+    np.testing.assert_allclose(found.budgets[:, 0], found.budgets[:, 1])
+
+
+def test_the_same_call_on_the_same_file_runs_the_model_no_more(
+    model, texts, trace, tmp_path, monkeypatch
+):
+    output = tmp_path / "results.sqlite"
+    first = refine(model, texts, trace, budgets="40%", output=output)
+    assert len(list((tmp_path / "results.sqlite.tables").glob("*.npy"))) == 3 * 2 + 2
+    monkeypatch.setattr(imposed, "forward", None)
+    again = refine(model, texts, trace, budgets="40%", output=output)
+    np.testing.assert_array_equal(first.budgets, again.budgets)
+    pd.testing.assert_frame_equal(first.totals, again.totals)
+
+
+def test_in_prefill_mode_shares_are_of_the_prompt(model, texts):
+    """A prompt of 40 tokens of 60, and a model without a trace at hand."""
+    options = dict(mode="prefill", prompt_length=40, names=["a"], budgets="50%", shares=[0.2])
+    found = refine(model, texts[0], None, **options)
+    assert found.groups.share.tolist() == pytest.approx([0.2] * 3, abs=0.01)
+    assert (found.groups.kl > 0).any()
+    np.testing.assert_allclose(found.budgets.mean(axis=(1, 2)), RATIOS, atol=1e-6)
+    assert np.isfinite(found.totals.kl_sum).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": 4}, "groups: expected 1 to 3, the layers with a cache, found 4"),
+        ({"shares": [0.5, 1.0]}, "shares: expected different numbers above 0 and below 1"),
+        ({"table": UNIFORM[:5]}, r"table: expected numbers \[99, layers, KV heads\]"),
+        ({"table": UNIFORM[::-1]}, "no less at a higher ratio"),
+        ({"loop": "adaptive"}, "loop: expected options tokenizer, names, "),
+    ],
+)
+def test_what_contradicts_itself_is_refused(model, texts, trace, change, message):
+    with pytest.raises(kvsim.UsageError, match=message):
+        refine(model, texts, trace, **change)
+
+
+def test_a_policy_whose_budget_is_split_already_is_refused(model, texts):
+    with pytest.raises(kvsim.UsageError, match="policy: expected one policy without @"):
+        kvsim.refined_budgets(model, texts, "h2o@adaptive", UNIFORM)
+
+
+def test_a_file_that_is_no_table_is_said(model, texts, trace, tmp_path):
+    (tmp_path / "no.npy").write_text("no")
+    for name in ("no.npy", "none.npy"):
+        with pytest.raises(kvsim.DataError, match=f"{name}: expected a file .npy of head_budgets"):
+            refine(model, texts, trace, tmp_path / name)
