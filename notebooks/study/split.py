@@ -35,7 +35,7 @@ def arguments():
 
 
 def texts_of(file, trace, number):
-    """So many texts of the trace, one of each kind before the second of any, as kvsim takes them."""
+    """So many texts of the trace, one of each kind before the second of any."""
     there = {sequence.name for sequence in trace.sequences}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines = pd.DataFrame({"line": lines, "name": [line["name"] for line in lines]})
