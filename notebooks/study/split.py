@@ -31,6 +31,7 @@ def arguments():
     parser.add_argument("--groups", type=int, default=6)
     parser.add_argument("--train", type=int, default=4, help="texts that splits are made of")
     parser.add_argument("--test", type=int, default=6, help="texts that they are measured on")
+    parser.add_argument("--texts", type=Path, default=HERE / "texts.jsonl", help="of trace.h5")
     return parser.parse_args()
 
 
@@ -77,7 +78,7 @@ def main():
     folder = options.folder
     train, trace = kvsim.Trace(folder / "train.h5"), kvsim.Trace(folder / "trace.h5")
     training = texts_of(folder / "texts_train.jsonl", train, options.train)
-    tested = texts_of(HERE / "texts.jsonl", trace, options.test)
+    tested = texts_of(options.texts, trace, options.test)
     model, tokenizer = loaded(options.model, None, needed=True)
     found = []
     for policy in options.policies.split(","):

@@ -132,6 +132,8 @@ def test_in_prefill_mode_the_trace_says_what_shares_are_of(tmp_path):
     [
         (lambda frame: frame, {"metric": "recall"}, "metric: expected attention_loss, "),
         (lambda frame: frame, {"metric": "projected_error"}, "tables replay and layer_error"),
+        (lambda frame: {"replay": frame}, {"metric": "projected_error"}, "tables with layer_error"),
+        (lambda frame: None, {}, "losses: expected a frame, .* found NoneType"),
         (lambda frame: frame.iloc[1:], {}, "expected 2 budgets of each head .* finish the sweep"),
         (lambda frame: frame.assign(policy="h2o@adaptive"), {}, "sweep it without @"),
         (lambda frame: frame.assign(steps=4), {"metric": "predicted_kl"}, "budgets below the leng"),

@@ -7,6 +7,8 @@ import pytest
 import kvsim
 from kvsim.closed_loop import imposed
 from kvsim.head_budgets.hull import convex_minorant
+from kvsim.head_budgets.refined.groups import Groups
+from kvsim.head_budgets.refined.run import shares_of_groups
 from record_zoo import build, tokens
 
 LENGTH = 60
@@ -126,6 +128,31 @@ def test_in_prefill_mode_shares_are_of_the_prompt(model, texts):
     assert (found.groups.kl > 0).any()
     np.testing.assert_allclose(found.budgets.mean(axis=(1, 2)), RATIOS, atol=1e-6)
     assert np.isfinite(found.totals.kl_sum).all()
+
+
+def test_groups_of_unequal_size_share_the_total_where_it_spares_most():
+    """Two heads, one in the next layer, none in the last: their mean is what counts."""
+    random = np.random.default_rng(4)
+    table = np.sort(random.random((99, 3, 2)), axis=0)
+    table[:, 1, 1] = table[:, 2] = np.nan
+    groups = Groups(table, 2)
+    assert [group.heads for group in groups] == [2, 1] and groups.heads == 3
+    for group in groups:
+        for share in (0.05, 0.31, 0.9):
+            assert np.nanmean(groups.kept_by(group, share)) == pytest.approx(share)
+    grid = np.arange(1001) / 1000
+    curves = np.array([3 * (1 - grid) ** 2, (1 - grid) ** 4])
+    shares = shares_of_groups(curves, groups)
+    np.testing.assert_allclose(shares @ [2, 1], 3 * (1 - RATIOS), atol=1e-9)
+    first = np.linspace(0.1, 0.9, 8001)  # of the first group, where 60% are removed
+    second = 1.2 - 2 * first
+    losses = 3 * (1 - first) ** 2 + (1 - second) ** 4
+    best = losses[(second >= 0) & (second <= 1)].min()
+    found = 3 * (1 - shares[59, 0]) ** 2 + (1 - shares[59, 1]) ** 4
+    assert found == pytest.approx(best, abs=1e-5)
+    made = groups.table(shares)
+    np.testing.assert_allclose(np.nanmean(made, axis=(1, 2)), RATIOS, atol=1e-6)
+    np.testing.assert_array_equal(np.isnan(made), np.isnan(table))
 
 
 @pytest.mark.parametrize(

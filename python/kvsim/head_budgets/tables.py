@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, UsageError
-from ..results import load
+from ..errors import DataError, KvsimError, UsageError
+from ..results import Results, load
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def rows_of(
         return _complete(frame.assign(loss=1 - frame.attention_recall), metric)
     if metric != PROJECTED:
         return _complete(frame.assign(loss=frame[metric]), metric)
-    return _complete(_of_layers(frame, losses["layer_error"]), metric)
+    return _complete(_of_layers(frame, _named(losses, "layer_error")), metric)
 
 
 def _table_of(losses: object, metric: str) -> pd.DataFrame:
@@ -52,9 +52,22 @@ def _table_of(losses: object, metric: str) -> pd.DataFrame:
             f"metric: the frame has no column {column}; "
             + (f"name {which}" if metric == PROJECTED else "take that of kvsim.sweep")
         )
-    if metric == ATTENTION and "curve" in losses:
+    if metric == ATTENTION and isinstance(losses, (Results, dict)) and "curve" in losses:
         return losses["curve"]
-    return losses["replay"]
+    return _named(losses, "replay")
+
+
+def _named(tables: Results | Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """A table of a result file, which says itself what it lacks, or of a dict."""
+    try:
+        return tables[name]
+    except (KeyError, TypeError) as error:
+        if isinstance(error, KvsimError):
+            raise
+        raise UsageError(
+            f"losses: expected a frame, a result file or its tables with {name}, found "
+            f"{', '.join(map(str, tables)) if isinstance(tables, dict) else type(tables).__name__}"
+        ) from None
 
 
 def _chosen(

@@ -100,7 +100,7 @@ def refined_budgets(
         tables = Tables(Path(folder))
         found = measured(parts, numbers, spec, tables, run)
         curves = curves_of(found, parts)
-        refined = parts.table(_shares(curves, parts))
+        refined = parts.table(shares_of_groups(curves, parts))
         totals = []
         if listed(budgets):
             for name, each in {"given": given, "refined": refined}.items():
@@ -117,7 +117,7 @@ def _spec(policy: str | type) -> str:
     return spec
 
 
-def _shares(curves: np.ndarray, groups: Groups) -> np.ndarray:
+def shares_of_groups(curves: np.ndarray, groups: Groups) -> np.ndarray:
     """What each group keeps at each ratio: [RATIOS, groups].
 
     A group stands there as often as it has heads, each with its part of the loss.
