@@ -2,9 +2,10 @@
 
     python notebooks/study/split.py MODEL FOLDER
 
-FOLDER has train.h5 and texts_train.jsonl, the texts that splits are made of, and trace.h5, those of
-texts.jsonl that they are measured on; both traces with output_projection and output_score_grad. A
-run that was interrupted goes on there. Tables of budgets, result files and split.csv are left.
+FOLDER has train.h5 and texts_train.jsonl, the texts that splits are made of, recorded with
+output_projection and output_score_grad, and trace.h5, those of texts.jsonl that they are measured
+on. A run that was interrupted goes on there. Tables of budgets, result files and split.csv are
+left.
 """
 
 import argparse

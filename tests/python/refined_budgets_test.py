@@ -159,6 +159,9 @@ def test_groups_of_unequal_size_share_the_total_where_it_spares_most():
     ("change", "message"),
     [
         ({"groups": 4}, "groups: expected 1 to 3, the layers with a cache, found 4"),
+        ({"groups": "3"}, "groups: expected 1 to 3, .* found '3'"),
+        ({"shares": 0.5}, "shares: expected different numbers"),
+        ({"shares": ["5%"]}, "shares: expected different numbers"),
         ({"shares": [0.5, 1.0]}, "shares: expected different numbers above 0 and below 1"),
         ({"table": UNIFORM[:5]}, r"table: expected numbers \[99, layers, KV heads\]"),
         ({"table": UNIFORM[::-1]}, "no less at a higher ratio"),

@@ -37,11 +37,12 @@ class Groups:
         self._kept = np.concatenate([ends, kept, ends * 0])  # [RATIOS + 2, layers, heads]
         counts = (~np.isnan(kept[0])).sum(axis=1)
         layers = np.flatnonzero(counts)
-        if isinstance(number, bool) or number != int(number) or not 1 <= number <= len(layers):
+        is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not is_whole or not 1 <= number <= len(layers):
             raise UsageError(
-                f"groups: expected 1 to {len(layers)}, the layers with a cache, found {number}"
+                f"groups: expected 1 to {len(layers)}, the layers with a cache, found {number!r}"
             )
-        parts = np.array_split(layers, int(number))
+        parts = np.array_split(layers, number)
         self.all = [Group(part, int(counts[part].sum())) for part in parts]
         self.heads = int(counts.sum())
 

@@ -97,10 +97,14 @@ def curves_of(found: pd.DataFrame, groups: Groups) -> np.ndarray:
     return np.array(curves)
 
 
-def checked_shares(shares: Sequence[float]) -> list[float]:
-    numbers = [float(share) for share in shares]
+def checked_shares(shares: object) -> list[float]:
+    """The shares as numbers. Raises UsageError for what is none."""
+    try:
+        numbers = [float(share) for share in shares]
+    except (TypeError, ValueError):
+        numbers = []
     if not numbers or len({*numbers}) < len(numbers) or not all(0 < each < 1 for each in numbers):
         raise UsageError(
-            f"shares: expected different numbers above 0 and below 1, found {list(shares)}"
+            f"shares: expected different numbers above 0 and below 1, found {shares!r}"
         )
     return numbers
