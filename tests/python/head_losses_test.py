@@ -127,12 +127,20 @@ def test_in_prefill_mode_the_trace_says_what_shares_are_of(tmp_path):
     assert budgets.max() < 1 and budgets[79].std() > 0.02
 
 
+def test_curves_of_another_policy_do_not_hide_a_sweep():
+    frame = sweep_of([[0.1, 0.05], [0.9, 0.5]], [4, 10])
+    curve = frame.drop(columns="budget_request").assign(policy="window")
+    found = kvsim.head_budgets({"curve": curve, "replay": frame}, "h2o")
+    np.testing.assert_array_equal(found, kvsim.head_budgets(frame))
+
+
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
         (lambda frame: frame, {"metric": "recall"}, "metric: expected attention_loss, "),
         (lambda frame: frame, {"metric": "projected_error"}, "tables replay and layer_error"),
         (lambda frame: {"replay": frame}, {"metric": "projected_error"}, "tables with layer_error"),
+        (lambda frame: frame.iloc[:0], {}, "losses: expected rows, found none"),
         (lambda frame: None, {}, "losses: expected a frame, .* found NoneType"),
         (lambda frame: frame.iloc[1:], {}, "expected 2 budgets of each head .* finish the sweep"),
         (lambda frame: frame.assign(policy="h2o@adaptive"), {}, "sweep it without @"),

@@ -33,7 +33,7 @@ def rows_of(
         raise UsageError(f"metric: expected {', '.join(METRICS)}, found {metric!r}")
     if isinstance(losses, (str, os.PathLike)):
         losses = load(losses)
-    frame = _chosen(_table_of(losses, metric), policy, sequences)
+    frame = _chosen(_table_of(losses, metric, policy), policy, sequences)
     _check(frame)
     if metric == ATTENTION:
         return _complete(frame.assign(loss=1 - frame.attention_recall), metric)
@@ -42,18 +42,24 @@ def rows_of(
     return _complete(_of_layers(frame, _named(losses, "layer_error")), metric)
 
 
-def _table_of(losses: object, metric: str) -> pd.DataFrame:
+def _table_of(losses: object, metric: str, policy: str | None) -> pd.DataFrame:
     if hasattr(losses, "columns"):
         column = "attention_recall" if metric == ATTENTION else metric
-        if column in losses.columns:
+        if metric != PROJECTED and column in losses.columns:
             return losses
         which = "a result file with the tables replay and layer_error"
         raise UsageError(
             f"metric: the frame has no column {column}; "
             + (f"name {which}" if metric == PROJECTED else "take that of kvsim.sweep")
         )
-    if metric == ATTENTION and isinstance(losses, (Results, dict)) and "curve" in losses:
-        return losses["curve"]
+    if metric == ATTENTION and isinstance(losses, (Results, dict)):
+        # A result file has tables without rows, too.
+        there = [losses[name] for name in ("curve", "replay") if name in losses]
+        for table in there:
+            if len(table if policy is None else _of_policy(table, policy)):
+                return table
+        if there:
+            return there[0]
     return _named(losses, "replay")
 
 
@@ -64,9 +70,9 @@ def _named(tables: Results | Mapping[str, pd.DataFrame], name: str) -> pd.DataFr
     except (KeyError, TypeError) as error:
         if isinstance(error, KvsimError):
             raise
+        what = ", ".join(map(str, tables)) if isinstance(tables, dict) else type(tables).__name__
         raise UsageError(
-            f"losses: expected a frame, a result file or its tables with {name}, found "
-            f"{', '.join(map(str, tables)) if isinstance(tables, dict) else type(tables).__name__}"
+            f"losses: expected a frame, a result file or its tables with {name}, found {what}"
         ) from None
 
 
@@ -75,9 +81,7 @@ def _chosen(
 ) -> pd.DataFrame:
     if policy is not None:
         there = sorted(frame.policy.unique())
-        is_spec = frame.policy == policy
-        names = frame.policy.str.split("[:+@]").str[0]
-        frame = frame[is_spec if is_spec.any() else names == policy]
+        frame = _of_policy(frame, policy)
         if frame.empty:
             raise UsageError(f"policy: there is no curve of {policy}; there are {'; '.join(there)}")
     if sequences is not None:
@@ -89,7 +93,16 @@ def _chosen(
     return frame
 
 
+def _of_policy(frame: pd.DataFrame, policy: str) -> pd.DataFrame:
+    """The rows of a spec, or of all specs of a name."""
+    is_spec = frame.policy == policy
+    names = frame.policy.str.split("[:+@]").str[0]
+    return frame[is_spec if is_spec.any() else names == policy]
+
+
 def _check(frame: pd.DataFrame) -> None:
+    if frame.empty:
+        raise UsageError("losses: expected rows, found none; make some with kvsim sweep or curve")
     paged = [mode for mode in frame["mode"].unique() if "page=" in mode]
     if paged:
         raise UsageError(
