@@ -9,6 +9,7 @@ import pytest
 import kvsim
 from conftest import SAMPLE
 from kvsim.head_budgets.__main__ import main
+from kvsim.head_budgets.curves import between
 from kvsim.head_budgets.hull import convex_minorant, parts_by_gain
 
 TOKENS = 20
@@ -79,6 +80,12 @@ def test_the_hull_is_below_the_curve_convex_and_touches_its_ends():
     assert (hull <= values + 1e-12).all() and (np.diff(hull, 2) >= -1e-12).all()
     assert hull[0] == values[0] and hull[-1] == 0
     np.testing.assert_allclose(convex_minorant(hull), hull)
+
+
+def test_between_losses_above_none_the_logarithm_is_linear():
+    places, measured = np.arange(7.0), np.array([1.0, 3.0, 5.0])
+    found = between(places, measured, np.array([0.8, 0.2, 0.0]))
+    assert np.isnan(found[0]) and found[1:].tolist() == pytest.approx([0.8, 0.4, 0.2, 0.1, 0, 0])
 
 
 def test_a_sweep_is_split_by_its_losses_and_a_full_cache_loses_nothing():

@@ -6,6 +6,7 @@ import pytest
 
 import kvsim
 from kvsim.closed_loop import imposed
+from kvsim.head_budgets.curves import between
 from kvsim.head_budgets.hull import convex_minorant
 from kvsim.head_budgets.refined.groups import Groups
 from kvsim.head_budgets.refined.run import shares_of_groups
@@ -55,24 +56,25 @@ def test_a_group_of_one_layer_loses_what_that_layer_alone_does(refined, model, t
     assert refined.groups.last_layer.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_the_total_is_kept_and_no_other_split_of_groups_loses_less(refined):
-    table = refined.budgets
+def test_the_total_is_kept_and_no_other_split_of_groups_loses_less(model, texts, trace):
+    found = refine(model, texts[0], trace, names=["a"])
+    table = found.budgets
     assert table.dtype == np.float32 and table.shape == (99, 3, 2)
     np.testing.assert_allclose(table.mean(axis=(1, 2)), RATIOS, atol=1e-6)
     assert (np.diff(table, axis=0) >= -1e-6).all()
     assert table[79] == pytest.approx(np.full((3, 2), 0.8), abs=1e-6)  # the smallest share of all
-    grid = np.arange(0.2, 1.0001, 0.01)
+    grid = np.arange(200, 1001, 5) / 1000
     hulls = [
-        convex_minorant(np.interp(grid, [*rows.share, 1], [*rows.kl, 0]))
-        for _, rows in refined.groups.groupby("group")
+        convex_minorant(between(grid, np.append(rows.share, 1), np.append(rows.kl, 0)))
+        for _, rows in found.groups.groupby("group")
     ]
     first, second = np.meshgrid(grid, grid)
     third = 1.2 - first - second  # 40% of three groups
     inside = (third > 0.2 - 1e-9) & (third < 1 + 1e-9)
     total = sum(np.interp(each, grid, hull) for each, hull in zip((first, second, third), hulls))
     kept = 1 - table[59].mean(axis=1)
-    found = sum(np.interp(each, grid, hull) for each, hull in zip(kept, hulls))
-    assert found == pytest.approx(total[inside].min(), abs=1e-4 * total.max())
+    loss = sum(np.interp(each, grid, hull) for each, hull in zip(kept, hulls))
+    assert loss <= total[inside].min() + 1e-3 * total.max()
     assert kept.std() > 0.05
 
 

@@ -28,6 +28,7 @@ def mean_curves(frame: pd.DataFrame, lengths: Lengths, metric: str) -> np.ndarra
 
     NaN below the smallest budget of any text; but without tokens a head loses all attention.
     """
+    is_curve = _is_curve(frame)
     curves = []
     for _, of_head in frame.groupby(["layer", "kv_head"]):
         of_texts = []
@@ -38,17 +39,33 @@ def mean_curves(frame: pd.DataFrame, lengths: Lengths, metric: str) -> np.ndarra
                 budgets, losses = np.append(budgets, tokens), np.append(losses, 0.0)
             if metric == ATTENTION:
                 budgets, losses = np.append(0, budgets), np.append(1.0, losses)
-            shares = np.arange(PARTS + 1) / PARTS
-            of_texts.append(np.interp(shares * length, budgets, losses, left=np.nan))
+            places = np.arange(PARTS + 1) / PARTS * length
+            if is_curve:
+                of_texts.append(np.interp(places, budgets, losses, left=np.nan))
+            else:
+                of_texts.append(between(places, budgets, losses))
         curves.append(np.mean(of_texts, axis=0))
     return np.array(curves)
 
 
+def between(places: np.ndarray, measured: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """The losses at `places`, from those that were measured at a few; NaN below the first.
+
+    Losses fall about exponentially, so between two above 0 the logarithm is linear. A chord would
+    count too much there, and draw every split to the places that were measured.
+    """
+    linear = np.interp(places, measured, losses, left=np.nan)
+    positive = losses > 0
+    right = np.clip(np.searchsorted(measured, places), 1, len(measured) - 1)
+    logarithms = np.log(np.where(positive, losses, 1.0))
+    curved = np.exp(np.interp(places, measured, logarithms, left=np.nan))
+    return np.where(positive[right - 1] & positive[right], curved, linear)
+
+
 def lengths_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> Lengths:
     """In prefill mode shares are of the prompt."""
-    is_curve = "budget_request" not in frame.columns
     mode = frame["mode"].iloc[0]
-    if is_curve:
+    if _is_curve(frame):
         ends = frame.groupby("sequence").agg(last=("budget", "max"), steps=("steps", "first"))
         # Of a curve in stream mode all budgets have as many steps.
         return {
@@ -68,6 +85,11 @@ def lengths_of(frame: pd.DataFrame, trace: str | Path | Trace | None) -> Lengths
             "texts are; name it"
         )
     return {text: (steps, steps) for text, steps in frame.groupby("sequence").steps.max().items()}
+
+
+def _is_curve(frame: pd.DataFrame) -> bool:
+    """Whether it has every budget, of kvsim curve, and not those that a sweep was asked for."""
+    return "budget_request" not in frame.columns
 
 
 def least_parts(least: str | float | None, lengths: Lengths) -> int:

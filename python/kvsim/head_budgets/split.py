@@ -64,10 +64,11 @@ def head_budgets(
     where the next token goes to the head that gains most by it (marginal utility), if each L is
     convex; an L that is not is replaced by its greatest convex minorant, as in the paper. So the
     sum over heads is optimal to the step of 1/1000 of a head's text, if losses add up. Budgets are
-    shares of the text, in prefill mode of the prompt; between budgets L is linear, and 0 where a
-    head holds all tokens. Without tokens all attention is lost; of the other metrics nothing is
-    known below the smallest budget, so every head keeps that much, and ratios that do not allow it
-    are split evenly.
+    shares of the text, in prefill mode of the prompt. L is 0 where a head holds all tokens. Between
+    budgets of a curve it is linear; between those of a sweep its logarithm is, but linear where a
+    loss is 0. Without tokens all attention is lost; of the other metrics nothing is known below the
+    smallest budget, so every head keeps that much, and ratios that do not allow it are split
+    evenly.
 
     Raises UsageError for losses that are not those of one policy, trace, mode and seed on all
     heads, or are of pages; DataError where the metric is missing; and what opening the trace and

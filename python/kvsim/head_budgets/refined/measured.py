@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...errors import UsageError
 from ...files.partial import written_whole
-from ..curves import PARTS
+from ..curves import PARTS, between
 from .groups import Group, Groups
 
 Evaluate = Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
@@ -91,8 +91,8 @@ def curves_of(found: pd.DataFrame, groups: Groups) -> np.ndarray:
     for index in range(len(groups)):
         of_texts = []
         for _, rows in found[found.group == index].sort_values("share").groupby("sequence"):
-            shares, losses = [*rows.share, 1.0], [*rows.kl, 0.0]
-            of_texts.append(np.interp(grid, shares, losses, left=np.nan))
+            shares, losses = np.append(rows.share, 1.0), np.append(rows.kl, 0.0)
+            of_texts.append(between(grid, shares, losses))
         curves.append(np.mean(of_texts, axis=0))
     return np.array(curves)
 

@@ -60,8 +60,8 @@ def refined_budgets(
     A replay does not know what later layers make of an error. Here the kept sets of replays are
     imposed on one group of layers while the others keep everything, at a few shares. The KL of a
     group as a function of its share, its convex minorant, and the largest gain first give the
-    groups' parts of the budget, as head_budgets those of heads. Within a group the split is that of
-    the table where the group has this share.
+    groups' parts of the budget, as head_budgets those of heads from a sweep. Within a group the
+    split is that of the table where the group has this share.
 
     Arguments:
       model, texts: as for kvsim.evaluate.
