@@ -180,6 +180,12 @@ def test_a_policy_whose_budget_is_split_already_is_refused(model, texts):
         kvsim.refined_budgets(model, texts, "h2o@adaptive", UNIFORM)
 
 
+def test_a_folder_that_cannot_be_made_is_named(model, texts, trace, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(kvsim.KvsimError, match=r"^output: .*\.npy: Not a directory$"):
+        refine(model, texts, trace, output=tmp_path / "file" / "results.sqlite")
+
+
 def test_a_file_that_is_no_table_is_said(model, texts, trace, tmp_path):
     (tmp_path / "no.npy").write_text("no")
     for name in ("no.npy", "none.npy"):

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import UsageError
+from ...errors import KvsimError, UsageError
 from ...files.partial import written_whole
+from ...files.paths import exists
 from ..curves import PARTS, between
 from .groups import Group, Groups
 
@@ -30,10 +31,13 @@ class Tables:
         np.save(buffer, values, allow_pickle=False)
         digest = hashlib.sha256(buffer.getvalue()).hexdigest()
         path = self._folder / f"{name}-{digest[:12]}.npy"
-        if not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with written_whole(path) as partial:
-                partial.write_bytes(buffer.getvalue())
+        if not exists(path):
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                with written_whole(path) as partial:
+                    partial.write_bytes(buffer.getvalue())
+            except OSError as error:
+                raise KvsimError(f"output: {path}: {error.strerror}") from error
         return f"{policy}@file:{path}"
 
 
