@@ -35,8 +35,8 @@ class WeightedSum {
 
   /// The part of the fixed features.
   float fixed_part(std::span<const float> numbers) const {
-    const double sum = sum_in_lanes(
-        fixed_.size(), [&](std::size_t i) { return double{fixed_[i]} * numbers[i]; });
+    const double sum =
+        sum_in_lanes(fixed_.size(), [&](std::size_t i) { return double{fixed_[i]} * numbers[i]; });
     return static_cast<float>(bias_ + sum);
   }
 

@@ -23,7 +23,7 @@
 #include "sim/replay/bytes_budget.h"
 #include "sim/results/policy_code.h"
 #include "sim/sweep/in_parallel.h"
-#include "sim/sweep/sweep_plan.h"
+#include "sim/sweep/policy_files.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -6,7 +6,7 @@
 
 #include "sim/base/errors.h"
 #include "sim/sweep/allocate_by_table.h"
-#include "sim/sweep/sweep_plan.h"
+#include "sim/sweep/policy_files.h"
 
 namespace kvsim {
 

@@ -13,15 +13,14 @@
 #include "sim/results/policy_code.h"
 #include "sim/results/schedule_file.h"
 #include "sim/results/score_file.h"
-#include "sim/results/scorer_file.h"
 #include "sim/results/version.h"
 #include "sim/sweep/allocate_by_table.h"
 #include "sim/sweep/planned_budgets.h"
+#include "sim/sweep/policy_files.h"
 #include "sim/sweep/shards/sharding.h"
 #include "sim/sweep/split_tables.h"
 #include "sim/sweep/trace_needs.h"
 #include "sim/sweep/whole_layers.h"
-#include "traces/sha256.h"
 
 namespace kvsim {
 namespace {
@@ -164,25 +163,6 @@ void check_scores(const SweepPlan& plan) {
   }
 }
 
-/// Checks that trained scorers are of the traces' models.
-void check_scorers(const SweepPlan& plan) {
-  for (const PlannedUnit& unit : plan.units) {
-    for (const PlannedReplay& replay : unit.replays) {
-      const Scorer* const scorer = plan.policy_of(replay).scorer();
-      if (scorer == nullptr) continue;
-      const Trace& trace = plan.traces[unit.trace];
-      const ModelHeads model = model_heads(trace, unit.unit.name.sequence);
-      ScoredLayer layer{.layers = model.num_layers,
-                        .head_dim = unit.unit.shape.head_dim,
-                        .value_dim = unit.unit.shape.value_dim};
-      for (const auto& [index, heads] : model.of_layer) {
-        layer.kv_heads = std::max(layer.kv_heads, heads.kv);
-      }
-      check_scorer(*scorer, layer, trace.file().string());
-    }
-  }
-}
-
 /// Reads the files that splits follow, and checks that they are of the traces' models.
 void check_splits(const SweepPlan& plan) {
   SplitTables tables;
@@ -199,10 +179,6 @@ void check_splits(const SweepPlan& plan) {
       check_duo(policy.allocation_spec(), {.tokens = replay.budget, .most = unit.unit.num_tokens});
     }
   }
-}
-
-const char* kind_of_file(const PolicyInfo& policy) {
-  return policy.reads_scorer ? "scorers" : policy.reads_scores ? "scores" : "schedule";
 }
 
 }  // namespace
@@ -227,24 +203,6 @@ void open_traces(SweepRequest& request) {
   std::vector<Trace> opened(request.traces.begin(), request.traces.end());
   request.open_traces.insert(request.open_traces.begin(), opened.begin(), opened.end());
   request.traces.clear();
-}
-
-Spec with_policy_file_hash(const Spec& policy) {
-  std::shared_ptr<const Scorer> scorer;
-  if (policy.policy().reads_scorer) {
-    scorer = read_scorer(policy.file());
-  } else if (policy.policy().reads_scores) {
-    const ScoreFile file(policy.file());
-  } else {
-    const ScheduleFile file(policy.file());
-  }
-  const std::string found = scorer ? scorer->sha256 : sha256_of_file(policy.file());
-  const std::string& expected = policy.file_sha256();
-  if (!expected.empty() && expected != found) {
-    throw DataError(fmt::format("{}: expected the {} with SHA-256 {}, found {}; it has changed",
-                                policy.file(), kind_of_file(policy.policy()), expected, found));
-  }
-  return policy.with_file_sha256(found).with_scorer(std::move(scorer));
 }
 
 SweepPlan plan_sweep(SweepRequest request) {

@@ -91,10 +91,6 @@ void open_traces(SweepRequest& request);
 /// where these share a cache, `duo` for an estimator, and what check_protocol() refuses.
 void check_policy(const Spec& policy, const SweepRequest& request);
 
-/// The spec, whose policy reads a file, with the SHA-256 of that file: a row names the file by
-/// that, not by its path alone. Throws DataError if the spec names another SHA-256.
-Spec with_policy_file_hash(const Spec& policy);
-
 /// Opens the traces and lists the replays, those of the request's shard. A trace that is named
 /// twice is replayed once. Throws
 /// UsageError for a request without a policy or a budget, for a selection that is not in the trace,
