@@ -97,7 +97,9 @@ TEST_CASE("a damaged file of scorers ends in one line", "[results]") {
   int refused = 0;
   const auto check = [&](const std::string& damaged) {
     try {
-      read(folder / "m.npz", damaged);
+      const auto scorer = read(folder / "m.npz", damaged);
+      CHECK(scorer->weights == std::vector<float>{1, 2, 3, 4});
+      CHECK(scorer->bias == std::vector<float>{3, 4});
     } catch (const DataError& error) {
       ++refused;
       CHECK(std::string(error.what()).find('\n') == std::string::npos);
