@@ -17,6 +17,7 @@ pytest.importorskip("sklearn")
 
 RETRIEVER = SAMPLE.with_name("tiny-retriever.h5")
 TEXTS = ["eight-facts-1", "eight-facts-2"]
+QUIET = {"progress": False}
 KINDS = ["linear", "mlp", "trees"]
 
 
@@ -36,10 +37,18 @@ def test_a_fit_predicts_new_samples_in_raw_units(kind):
 
 
 @pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A trace of two heads and 192 tokens."""
+    path = tmp_path_factory.mktemp("train") / "small.h5"
+    kvsim.synth(path, tokens=192, layers=2, query_heads=2, kv_heads=1, head_dim=8, seed=5)
+    return path
+
+
+@pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """The rows of a training and its file: linear, on one text."""
     path = tmp_path_factory.mktemp("train") / "m.npz"
-    rows = kvsim.train(RETRIEVER, path, sequences=TEXTS[0], scope="layer", progress=False)
+    rows = kvsim.train(RETRIEVER, path, sequences=TEXTS[0], budgets="20%", progress=False)
     return rows, path
 
 
@@ -47,53 +56,50 @@ def test_a_learned_policy_keeps_more_of_a_text_that_it_has_not_seen(learned):
     _, path = learned
     rows = kvsim.sweep(RETRIEVER, f"learned:file={path};h2o", "20%", sequences=TEXTS[1])
     recall = rows.groupby(rows.policy.str.split(":").str[0]).attention_recall.mean()
-    assert recall["learned"] > recall["h2o"] + 0.02
+    assert recall["learned"] > recall["h2o"] + 0.005
 
 
 def test_what_is_explained_is_of_the_last_text(learned, tmp_path):
     alone, _ = learned
-    assert alone.explained.isna().all() and (alone.samples > 1000).all()
+    assert alone.explained.isna().all() and (alone.samples > 1000).all() and len(alone) == 16
     found = kvsim.train(
-        RETRIEVER, tmp_path / "m.npz", sequences=TEXTS, scope="model", budgets="20%", progress=False
+        RETRIEVER, tmp_path / "m.npz", sequences=TEXTS, scope="model", budgets="5%", **QUIET
     )
     assert len(found) == 1 and 0.2 < found.explained[0] < 1
 
 
-@pytest.mark.parametrize(("kind", "target"), zip(KINDS, ["price", "optimum", "future"]))
-def test_the_engine_scores_as_the_samples_were_scored(kind, target, tmp_path):
-    # Caches of the file itself, so that both see the same ones.
+@pytest.mark.parametrize(
+    ("kind", "target"), [*zip(KINDS, ["price", "optimum", "future"], strict=True)]
+)
+def test_the_engine_scores_as_the_samples_were_scored(kind, target, small, tmp_path):
     names = ["now", "mean", "age", "decayed:0.9", "neighbours:0.9", "key", "key_norm", "position"]
-    first, path = tmp_path / "first.npz", tmp_path / "second.npz"
-    short = {"sequences": TEXTS[0], "scope": "model", "features": names, "progress": False}
-    kvsim.train(RETRIEVER, first, kind=kind, target=target, budgets="5%", **short)
-    kvsim.train(RETRIEVER, path, policy=f"learned:file={first}", budgets="5%", **short)
-    file = np.load(first)
+    path = tmp_path / "m.npz"
+    kvsim.train(small, path, kind=kind, target=target, scope="model", features=names, **QUIET)
+    file = np.load(path)
     scorer = {name: file[name][0] for name in file.files if name != "header"}
-    unit = {"sequence": TEXTS[1], "layer": 2, "kv_head": 1}
 
     class Same(kvsim.Policy):
         name = "same"
-        rules = kvsim.Rules(
-            protect_first=4, protect_newest=1, sees_values=True, sees_kinds=True, sees_rotation=True
-        )
+        rules = kvsim.Rules(protect_first=4, protect_newest=1, sees_values=True, sees_kinds=True)
 
         def __init__(self, budget):
-            self.features = None
+            self.features = Features(names, 192, None)
 
         def update(self, step, into):
-            if self.features is None:
-                self.features = Features(names, 640, self.rotation)
             self.features.add(step)
             into[:] = scores(kind, scorer, self.features.columns(step).astype(np.float32))
 
-    left = [kvsim.replay(RETRIEVER, p, 32, **unit) for p in (f"learned:file={first}", Same)]
-    assert np.mean(left[0].evicted_after == left[1].evicted_after) > 0.97
+    (sequence,) = kvsim.Trace(small).sequences
+    unit = {"sequence": sequence.name, "layer": 1, "kv_head": 0}
+    found, same = (kvsim.replay(small, p, 32, **unit) for p in (f"learned:file={path}", Same))
+    # Trees give many tokens one score, up to rounding.
+    assert np.mean(found.evicted_after == same.evicted_after) > 0.97
 
 
 def test_equal_settings_give_equal_bytes_and_the_file_says_what_they_were(learned, tmp_path):
     _, path = learned
     again = tmp_path / "again.npz"
-    kvsim.train(RETRIEVER, again, sequences=TEXTS[0], scope="layer", progress=False)
+    kvsim.train(RETRIEVER, again, sequences=TEXTS[0], budgets="20%", progress=False)
     assert again.read_bytes() == path.read_bytes()
     header = json.loads(bytes(np.load(path)["header"]))
     assert header["trained_on"] == [[kvsim.Trace(RETRIEVER).trace_id, TEXTS[0]]]
@@ -120,12 +126,12 @@ def test_what_cannot_be_trained_is_refused(settings, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_writes_a_file_and_ends_wrong_usage_in_one_line(tmp_path):
-    command = [sys.executable, "-m", "kvsim.train", str(RETRIEVER), "-o", str(tmp_path / "m.npz")]
-    some = ["--scope", "model", "--features", "now,age", "--budgets", "5%", "--sequences", TEXTS[0]]
+def test_the_command_writes_a_file_and_ends_wrong_usage_in_one_line(small, tmp_path):
+    command = [sys.executable, "-m", "kvsim.train", str(small), "-o", str(tmp_path / "m.npz")]
+    some = ["--scope", "layer", "--features", "now,age", "--budgets", "10%"]
     done = subprocess.run([*command, *some], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "1 scorers" in done.stderr and (tmp_path / "m.npz").exists()
+    assert "2 scorers" in done.stderr and (tmp_path / "m.npz").exists()
     wrong = subprocess.run(
         [*command, "--policy", "h3o"], capture_output=True, text=True, check=False
     )

@@ -79,7 +79,9 @@ def _mlp(samples: Samples, seed: int) -> Arrays:
     z, mean, spread = _standardised(samples.features)
     y = samples.targets
     scale = max(float(y.std()), 1e-6)
-    network = MLPRegressor((UNITS,), alpha=PENALTY, early_stopping=True, random_state=seed)
+    network = MLPRegressor(
+        hidden_layer_sizes=(UNITS,), alpha=PENALTY, tol=1e-3, early_stopping=True, random_state=seed
+    )
     network.fit(z, (y - y.mean()) / scale)
     (first, last), (hidden, out) = network.coefs_, network.intercepts_
     weights = (first / spread[:, None]).T
