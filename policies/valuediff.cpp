@@ -36,7 +36,8 @@ PolicyInfo valuediff_policy() {
           .sees = "values",
           .differences =
               "KeyDiff compares keys and protects no recent tokens; the mean direction is that of "
-              "all values in the cache, the recent ones included",
+              "all values in the cache, the recent ones included. It was found on a toy model; on "
+              "SmolLM2-135M it loses more than h2o (policies/new_policies.md)",
           .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
           .scoring_cost =
               [](const Params&, const UnitSizes& unit, std::int64_t held) {

@@ -1,4 +1,5 @@
-"""Makes texts.jsonl, the twelve texts of the study: python make_texts.py MODEL.gguf CORPORA
+"""Makes texts.jsonl, the twelve texts of the study, and texts_train.jsonl, the eight that scorers
+and splits are made of: python make_texts.py MODEL.gguf CORPORA
 
 CORPORA holds wikitext-2/test.txt, wikitext-2/valid.txt and shakespeare/input.txt. The code is of
 this repository and changes with it, so another run gives other texts of code.
@@ -18,6 +19,7 @@ LENGTH = 1030  # tokens, at least
 FACTS = 4
 # A part of the study, too, has texts of every kind.
 ORDER = "facts article dialogue code facts article facts dialogue facts code article facts".split()
+TRAINING, FIRST = 4, 10  # texts of each of two kinds, from this article on: others than above
 # WikiText puts spaces around these.
 SPACED = {" @-@ ": "-", " @,@ ": ",", " @.@ ": ".", " , ": ", ", " . ": ". ", " 's": "'s"}
 SPACED |= {" ( ": " (", " ) ": ") ", " ; ": "; ", " : ": ": "}
@@ -90,18 +92,24 @@ class Texts:
             "article": lambda i: (self.beginning(sentences(plain[i])), []),
             "dialogue": lambda i: (self.beginning(f"{said}\n\n" for said in dialogues[i]), []),
             "code": lambda i: (self.beginning(code[i]), []),
+            "train-facts": lambda i: self.with_facts(long[FIRST + i], seed=100 + i),
+            "train-article": lambda i: (self.beginning(sentences(plain[FIRST + i])), []),
         }
 
 
 def main():
     texts = Texts(Path(sys.argv[1]))
     makers = texts.makers(Path(sys.argv[2]))
-    with Path(__file__).with_name("texts.jsonl").open("w") as out:
-        for position, kind in enumerate(ORDER):
-            number = ORDER[:position].count(kind)
-            text, spans = makers[kind](number)
-            print(f"{kind}-{number}", texts.length(text), "tokens,", len(spans), "spans")
-            print(json.dumps({"name": f"{kind}-{number}", "text": text, "spans": spans}), file=out)
+    training = [kind for kind in ("train-facts", "train-article") for _ in range(TRAINING)]
+    for name, order in {"texts.jsonl": ORDER, "texts_train.jsonl": training}.items():
+        with Path(__file__).with_name(name).open("w") as out:
+            for position, kind in enumerate(order):
+                number = order[:position].count(kind)
+                text, spans = makers[kind](number)
+                print(f"{kind}-{number}", texts.length(text), "tokens,", len(spans), "spans")
+                print(
+                    json.dumps({"name": f"{kind}-{number}", "text": text, "spans": spans}), file=out
+                )
 
 
 if __name__ == "__main__":
