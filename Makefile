@@ -92,6 +92,7 @@ fuzz:
 # What .ci/run does on a sample, on all of it; and the thread sanitizer.
 nightly: export KVSIM_NIGHTLY = 1
 nightly: build
+	@$(MAKE) --no-print-directory build TARGET=bench CMAKE_FLAGS=-DKVSIM_BENCH=ON PACKAGES=libbenchmark-dev
 	@$(MAKE) --no-print-directory lint TIDY=all
 	@ctest --test-dir build -j $(JOBS) --output-on-failure --timeout 86400
 	@$(MAKE) --no-print-directory package
