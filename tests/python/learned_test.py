@@ -8,6 +8,7 @@ import pytest
 import kvsim
 from conftest import PROGRAM, SAMPLE, needs_program
 from learned_support import CHANGING, FIXED, arrays_of, header_of, reference_of, write
+from nightly import a_third_by_day
 
 TOKENS = 512
 SEQUENCE = "held-out-text"
@@ -26,6 +27,7 @@ def check(header, tmp_path, **options):
     np.testing.assert_array_equal(left_after(f"learned:file={path}"), left_after(reference))
 
 
+@a_third_by_day  # the scorers below read all of them
 @pytest.mark.parametrize("feature", FIXED + CHANGING)
 def test_it_keeps_what_a_feature_says(feature, tmp_path):
     # Another feature keeps tokens from being alike.
