@@ -90,7 +90,9 @@ PolicyInfo learned_policy() {
       .sees =
           "a file of weights; attention over the cache, and what the file names: keys, values, how "
           "keys were rotated, kinds of tokens",
-      .differences = "",
+      .differences =
+          "on a text that it was trained on it may know the future, as an oracle does: the file's "
+          "header names those texts",
       .params = {Param::text("file",
                              "scorers (.npz), as policies/learned/README.md describes them"),
                  Param::text("sha256", "what the file has to hold; filled in when it is read"),

@@ -30,7 +30,8 @@ void check_keys(const YAML::Node& root, const std::string& file) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       fail(file, fmt::format("unknown key '{}'; did you mean '{}'?", key, nearest(key, known)));
     }
-    if (!seen.insert(key).second) fail(file, fmt::format("the key '{}' is given twice", key));
+    if (!seen.insert(key).second)
+      fail(file, fmt::format("the key '{}' is given twice; leave one out", key));
   }
 }
 
@@ -38,7 +39,8 @@ void check_keys(const YAML::Node& root, const std::string& file) {
 std::string text_of(const YAML::Node& root, const std::string& key, const std::string& file) {
   const YAML::Node value = root[key];
   if (!value) return "";
-  if (!value.IsScalar()) fail(file, fmt::format("key '{}': expected one text", key));
+  if (!value.IsScalar())
+    fail(file, fmt::format("key '{}': expected one text, found several; write one", key));
   return value.Scalar();
 }
 

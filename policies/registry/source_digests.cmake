@@ -1,7 +1,7 @@
 # Writes OUTPUT: a digest of the source code of every policy, combinator, oracle and of the allocations.
 #   cmake -D ROOT=SOURCES -D OUTPUT=FILE.cpp -P source_digests.cmake
 # The code of policies/NAME.cpp is that file, what it includes from policies/, oracle/ and sim/base/, directly
-# or not, and the .cpp next to each header of these. Lines that hold only a comment, or that only ask
+# or not, and the .cpp next to each header of these, and what reads its file of numbers. Lines that hold only a comment, or that only ask
 # whether the run was interrupted, do not count.
 cmake_minimum_required(VERSION 3.25)
 
@@ -9,7 +9,8 @@ file(GLOB_RECURSE sources RELATIVE ${ROOT}
   ${ROOT}/policies/*.h ${ROOT}/policies/*.cpp ${ROOT}/oracle/*.h ${ROOT}/oracle/*.cpp
   ${ROOT}/sim/base/*.h ${ROOT}/sim/base/*.cpp
   ${ROOT}/sim/sweep/allocate*.h ${ROOT}/sim/sweep/allocate*.cpp ${ROOT}/sim/sweep/apportion.*
-  ${ROOT}/sim/sweep/attention_spread.* ${ROOT}/sim/sweep/head_table*.*)
+  ${ROOT}/sim/sweep/attention_spread.* ${ROOT}/sim/sweep/head_table*.*
+  ${ROOT}/sim/results/numpy/*.h ${ROOT}/sim/results/numpy/*.cpp ${ROOT}/sim/results/scorer_file.*)
 # The table of policies and the parser of specs decide no number.
 list(FILTER sources EXCLUDE REGEX "^(policies/registry/|sim/base/interrupt[.])")
 list(SORT sources)
@@ -31,6 +32,9 @@ foreach(source ${sources})
   string(STRIP "${text}" text)
   string(SHA256 digest_${source} "${text}")
 endforeach()
+
+# A policy may not include what reads its file.
+list(APPEND needs_policies/learned.cpp sim/results/scorer_file.cpp)
 
 set(rows "")
 foreach(file ${sources})

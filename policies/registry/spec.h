@@ -25,6 +25,9 @@ class Spec {
   /// allowed, a preset that sees the future, or a combinator that cannot change the policy; and
   /// what read_recipe() throws.
   explicit Spec(std::string_view text);
+  /// The spec of a row of a result file, which names no recipe: no text of a row opens a file.
+  /// Throws UsageError as above.
+  static Spec stored(std::string_view text);
   explicit Spec(const PolicyInfo& policy) : policy_(&policy), params_(policy.params) {}
 
   /// The same spec with one more combinator, at its defaults. Throws UsageError if that cannot

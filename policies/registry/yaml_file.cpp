@@ -40,17 +40,21 @@ bool has_several_documents(const std::string& text) {
 YAML::Node read_yaml(const std::string& file, const std::function<void(const std::string&)>& fail) {
   std::error_code unreadable;
   if (std::filesystem::is_directory(file, unreadable)) fail("is a folder; name a file");
-  std::ifstream in(file);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
+  std::ifstream in(file, std::ios::binary);
   if (!in) fail("no such file, or it cannot be read");
+  constexpr std::size_t kMost = std::size_t{1} << 20U;
+  std::string text(kMost + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) fail("it cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMost) fail("expected at most 1 MiB, found more; name a file of YAML or JSON");
   bool has_several = false;
   YAML::Node root;
   try {
-    has_several = has_several_documents(text.str());
-    if (!has_several) root = YAML::Load(text.str());
+    has_several = has_several_documents(text);
+    if (!has_several) root = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    const bool has_grid = text.str().find("={") != std::string::npos;
+    const bool has_grid = text.find("={") != std::string::npos;
     fail(fmt::format("line {}: neither YAML nor JSON: {}{}", error.mark.line + 1, error.msg,
                      has_grid ? "; put specs with braces in quotes" : ""));
   }

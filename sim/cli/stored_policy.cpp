@@ -36,7 +36,7 @@ std::string nearest_policy(const std::string& text, const std::vector<std::strin
 /// does not know, of plug-ins and of Python.
 std::optional<std::string> known_spec(const std::string& text) {
   try {
-    return Spec(text).text();
+    return Spec::stored(text).text();
   } catch (const UsageError&) {
     return std::nullopt;
   }

@@ -14,7 +14,7 @@ std::string policy_code(const Spec& policy, int results_version) {
 
 bool is_current(const Result& row) {
   try {
-    return row.policy_code == policy_code(Spec(row.policy));
+    return row.policy_code == policy_code(Spec::stored(row.policy));
   } catch (const UsageError&) {
     return false;
   }

@@ -123,7 +123,7 @@ TableSchema regret_schema() {
 
 void check_bounds(const std::vector<Result>& rows) {
   for (const Result& row : rows) {
-    if (Spec(row.policy).bounds_recall()) check_against(row, rows);
+    if (Spec::stored(row.policy).bounds_recall()) check_against(row, rows);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -40,6 +41,9 @@ class ScorerReader {
     if (scorer_.kind == Scorer::Kind::linear) read_linear();
     if (scorer_.kind == Scorer::Kind::mlp) read_mlp();
     if (scorer_.kind == Scorer::Kind::trees) read_trees();
+    for (const auto& [name, bytes] : members_) {
+      if (!taken_.contains(name)) refuse("no other arrays", fmt::format("'{}'", printable(name)));
+    }
     return std::move(scorer_);
   }
 
@@ -48,15 +52,20 @@ class ScorerReader {
     refuse_file(name_, expected, found, kScorerPage);
   }
 
-  NpyArray array(const std::string& name, const NpyType& type) const {
+  NpyArray array(const std::string& name, const NpyType& type) {
     const auto found = members_.find(name);
     if (found == members_.end()) refuse(fmt::format("an array '{}'", name), "none");
+    taken_.insert(name);
     const std::array types{type};
     return read_npy(fmt::format("{}: {}", name_, name), found->second, types, kScorerPage);
   }
 
   void read_header() {
+    constexpr std::size_t kMost = std::size_t{1} << 20U;
     const NpyArray bytes = array("header", kUint8);
+    if (bytes.data.size() > kMost) {
+      refuse("a header of at most 1 MiB", fmt::format("{} bytes", bytes.data.size()));
+    }
     header_ = Json::parse(bytes.data, nullptr, false);
     if (!header_.is_object()) refuse("a header that is a JSON object", "something else");
     if (const Json& version = entry("version"); version != 1) {
@@ -83,6 +92,7 @@ class ScorerReader {
   }
 
   static std::string shown(const Json& value) {
+    if (value.is_structured()) return value.is_array() ? "a list" : "an object";
     constexpr std::size_t kMost = 60;
     const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
     return printable(text.size() > kMost ? text.substr(0, kMost) + "..." : text);
@@ -113,31 +123,41 @@ class ScorerReader {
   void read_features() {
     const Json& names = entry("features");
     if (!names.is_array() || names.empty()) refuse("names of features in the header", shown(names));
+    constexpr std::size_t kLongest = 64;
+    std::set<std::string> seen;
     for (const Json& name : names) {
       const std::string text = name.is_string() ? name.get<std::string>() : "";
-      const std::optional<Feature> feature = find_feature(text);
+      const std::optional<Feature> feature =
+          text.size() <= kLongest ? find_feature(text) : std::nullopt;
       if (!feature) {
-        refuse(fmt::format("a feature such as '{}'", nearest(text, feature_names())), shown(name));
+        const std::string near = nearest(text.substr(0, kLongest), feature_names());
+        refuse(fmt::format("a feature such as '{}'", near), shown(name));
       }
+      if (!seen.insert(text).second) refuse("each feature once", fmt::format("'{}' twice", text));
       scorer_.features.push_back(*feature);
+    }
+    constexpr std::size_t kMost = 1'000'000;
+    if (scorer_.num_columns() > kMost) {
+      refuse(fmt::format("at most {} columns of features", kMost),
+             fmt::format("{}", scorer_.num_columns()));
     }
   }
 
   /// The numbers of an array of this shape, in which 0 stands for any size but 0.
   template <class Number>
   std::vector<Number> numbers(const std::string& name, const NpyType& type, const Shape& expected,
-                              Shape* shape = nullptr) const {
+                              Shape* shape = nullptr) {
     const NpyArray found = array(name, type);
     bool fits = found.shape.size() == expected.size();
     for (std::size_t i = 0; fits && i < expected.size(); ++i) {
       fits = expected[i] == 0 ? found.shape[i] > 0 : found.shape[i] == expected[i];
     }
     if (!fits) {
-      std::string sizes = fmt::format("{}", fmt::join(expected, ", "));
-      for (std::size_t at = 0; (at = sizes.find(" 0", at)) != std::string::npos; ++at) {
-        if (at + 2 == sizes.size() || sizes[at + 2] == ',') sizes.replace(at, 2, " any");
+      std::vector<std::string> sizes;
+      for (const std::size_t each : expected) {
+        sizes.push_back(each == 0 ? "any" : std::to_string(each));
       }
-      refuse(fmt::format("'{}' of shape [{}]", name, sizes),
+      refuse(fmt::format("'{}' of shape [{}]", name, fmt::join(sizes, ", ")),
              fmt::format("[{}]", fmt::join(found.shape, ", ")));
     }
     if (shape != nullptr) *shape = found.shape;
@@ -145,7 +165,7 @@ class ScorerReader {
   }
 
   std::vector<float> weights(const std::string& name, const Shape& expected,
-                             Shape* shape = nullptr) const {
+                             Shape* shape = nullptr) {
     std::vector<float> found = numbers<float>(name, kFloat32, expected, shape);
     constexpr float kMost = 1e9F;
     const auto is_sane = [](float x) { return x >= -kMost && x <= kMost; };
@@ -202,6 +222,7 @@ class ScorerReader {
 
   std::string name_;
   std::map<std::string, std::string> members_;
+  std::set<std::string> taken_;  // of the members
   Json header_;
   Scorer scorer_;
 };

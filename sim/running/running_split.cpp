@@ -85,9 +85,11 @@ void check_scorers(const Spec& policy, const ModelShape& shape) {
   if (policy.scorer() == nullptr) return;
   int most = 0;
   for (const ModelLayer& layer : shape.layers) most = std::max(most, layer.shape.num_kv_heads);
+  // The last layers of a model may have no attention.
+  const int layers = std::max(heads_of(shape).num_layers, policy.scorer()->layers);
   for (const ModelLayer& layer : shape.layers) {
     check_scorer(*policy.scorer(),
-                 {.layers = heads_of(shape).num_layers,
+                 {.layers = layers,
                   .kv_heads = most,
                   .head_dim = layer.shape.head_dim,
                   .value_dim = layer.shape.value_dim},

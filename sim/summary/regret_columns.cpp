@@ -71,7 +71,7 @@ std::string RegretColumns::note() const {
 void RegretColumns::append_to(std::vector<Value>& row, const std::string& policy,
                               const UnitValues& recalls, const PairedBootstrap& bootstrap) const {
   if (!has_any()) return;
-  if (!has_regret(Spec(policy))) {
+  if (!has_regret(Spec::stored(policy))) {
     row.resize(row.size() + columns().size(), Value(std::monostate()));
     return;
   }

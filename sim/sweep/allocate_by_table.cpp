@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "sim/base/errors.h"
+#include "sim/results/numpy/file_bytes.h"
 #include "sim/sweep/apportion.h"
 #include "sim/sweep/head_table_formats.h"
 
@@ -107,10 +108,10 @@ std::vector<int> by_scores(const AllocationSpec& allocation, const TotalBudget& 
 void check_table(const AllocationSpec& allocation, const HeadTable& table) {
   const bool takes_ratios = allocation.rule() == Allocation::file;
   if (table.rows != 1 && !(takes_ratios && table.rows == kRatios)) {
-    refuse_table(table.file,
-                 takes_ratios ? "[99, layers, heads] or [layers, heads]" : "[layers, heads]",
-                 fmt::format("{} rows of layers", table.rows),
-                 fmt::format("see kvsim policies @{}", allocation_name(allocation.rule())));
+    refuse_file(table.file,
+                takes_ratios ? "[99, layers, heads] or [layers, heads]" : "[layers, heads]",
+                fmt::format("{} rows of layers", table.rows),
+                fmt::format("see kvsim policies @{}", allocation_name(allocation.rule())));
   }
   if (allocation.rule() == Allocation::duo) return;
   double sum = 0;
@@ -118,16 +119,16 @@ void check_table(const AllocationSpec& allocation, const HeadTable& table) {
     if (std::isnan(value)) continue;
     sum += value;
     if (table.rows == kRatios && (value < 0 || value > 1)) {
-      refuse_table(table.file, "shares that heads lose, 0 to 1", fmt::format("{}", value),
-                   "write it with python -m kvsim.head_budgets");
+      refuse_file(table.file, "shares that heads lose, 0 to 1", fmt::format("{}", value),
+                  "write it with python -m kvsim.head_budgets");
     }
     if (value < 0) {
-      refuse_table(table.file, "numbers of 0 or more", fmt::format("{}", value),
-                   "write nan where a layer has fewer heads");
+      refuse_file(table.file, "numbers of 0 or more", fmt::format("{}", value),
+                  "write nan where a layer has fewer heads");
     }
   }
   if (table.rows == 1 && sum == 0) {
-    refuse_table(table.file, "a number above 0", "none", "write weights of heads");
+    refuse_file(table.file, "a number above 0", "none", "write weights of heads");
   }
 }
 

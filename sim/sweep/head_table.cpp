@@ -21,10 +21,10 @@ int heads_of(const HeadTable& table, int layer) {
   for (int row = 0; row < table.rows; ++row) {
     for (int head = 0; head < table.heads; ++head) {
       if (std::isnan(table.at(row, layer, head)) == (head >= count)) continue;
-      refuse_table(table.file,
-                   fmt::format("numbers of the first {} heads of layer {} alone", count, layer),
-                   fmt::format("{} for head {}", table.at(row, layer, head), head),
-                   "write nan after the heads of a layer, in every row");
+      refuse_file(table.file,
+                  fmt::format("numbers of the first {} heads of layer {} alone", count, layer),
+                  fmt::format("{} for head {}", table.at(row, layer, head), head),
+                  "write nan after the heads of a layer, in every row");
     }
   }
   return count;
@@ -32,16 +32,11 @@ int heads_of(const HeadTable& table, int layer) {
 
 void check_layers(const HeadTable& table, const ModelHeads& model) {
   if (table.layers == model.num_layers) return;
-  refuse_table(table.file, fmt::format("the {} layers of the model", model.num_layers),
-               fmt::format("{}", table.layers), "make the file for this model");
+  refuse_file(table.file, fmt::format("the {} layers of the model", model.num_layers),
+              fmt::format("{}", table.layers), "make the file for this model");
 }
 
 }  // namespace
-
-void refuse_table(const std::string& file, const std::string& expected, const std::string& found,
-                  const std::string& fix) {
-  refuse_file(file, expected, found, fix);
-}
 
 HeadTable read_head_table(const std::filesystem::path& file) {
   const std::string bytes = bytes_of_file(file, "a file of numbers per head");
@@ -69,10 +64,10 @@ HeadTable fitted(const HeadTable& table, const ModelHeads& model) {
     const auto [kv, query] = found->second;
     const int there = heads_of(table, layer);
     if (there != kv && there != query) {
-      refuse_table(table.file,
-                   fmt::format("numbers of {} KV heads in layer {}{}", kv, layer,
-                               query == kv ? "" : fmt::format(", or of {} query heads", query)),
-                   fmt::format("{}", there), "make the file for this model");
+      refuse_file(table.file,
+                  fmt::format("numbers of {} KV heads in layer {}{}", kv, layer,
+                              query == kv ? "" : fmt::format(", or of {} query heads", query)),
+                  fmt::format("{}", there), "make the file for this model");
     }
     const int group = there / kv;
     for (int row = 0; row < table.rows; ++row) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "sim/base/printable.h"
+#include "sim/results/numpy/file_bytes.h"
 #include "sim/results/numpy/npy.h"
 
 namespace kvsim {
@@ -30,9 +31,9 @@ std::vector<double> numbers_of_line(const std::string& file, std::string_view li
     if (error != std::errc() || (rest != end && !is_separator(*rest))) {
       const char* stop = at;
       while (stop != end && !is_separator(*stop)) ++stop;
-      refuse_table(file, fmt::format("numbers in line {}", number),
-                   fmt::format("'{}'", printable(std::string(at, stop))),
-                   "write a line per layer, with a number per head");
+      refuse_file(file, fmt::format("numbers in line {}", number),
+                  fmt::format("'{}'", printable(std::string(at, stop))),
+                  "write a line per layer, with a number per head");
     }
     values.push_back(value);
     at = rest;
@@ -63,8 +64,8 @@ HeadTable table_of_text(const std::string& file, std::string_view bytes) {
     bytes.remove_prefix(std::min(bytes.size(), end + 1));
     if (line.empty()) continue;
     if (heads > 0 && line.size() != heads) {
-      refuse_table(file, fmt::format("{} numbers in line {}, as in those before", heads, number),
-                   fmt::format("{}", line.size()), "write nan where a layer has fewer heads");
+      refuse_file(file, fmt::format("{} numbers in line {}, as in those before", heads, number),
+                  fmt::format("{}", line.size()), "write nan where a layer has fewer heads");
     }
     heads = line.size();
     ++layers;
@@ -77,7 +78,7 @@ HeadTable table_of_shape(const std::string& file, const std::vector<std::size_t>
                          std::vector<double> values) {
   const bool is_empty = values.empty();
   if (is_empty || shape.size() < 2 || shape.size() > 3) {
-    refuse_table(
+    refuse_file(
         file, "[layers, heads] or [rows, layers, heads]",
         is_empty ? std::string("no numbers") : fmt::format("shape [{}]", fmt::join(shape, ", ")),
         "see kvsim policies @file");
@@ -89,7 +90,7 @@ HeadTable table_of_shape(const std::string& file, const std::vector<std::size_t>
   table.values = std::move(values);
   for (const double value : table.values) {
     if (!std::isinf(value)) continue;
-    refuse_table(file, "finite numbers", fmt::format("{}", value), "write nan for no head");
+    refuse_file(file, "finite numbers", fmt::format("{}", value), "write nan for no head");
   }
   return table;
 }

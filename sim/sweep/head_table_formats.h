@@ -13,10 +13,6 @@ namespace kvsim {
 HeadTable table_of_npy(const std::string& file, std::string_view bytes);
 HeadTable table_of_text(const std::string& file, std::string_view bytes);
 
-/// Throws the DataError of a head table.
-[[noreturn]] void refuse_table(const std::string& file, const std::string& expected,
-                               const std::string& found, const std::string& fix);
-
 /// The table of nested lists, with the length of each level in `shape`: two or three. Throws
 /// DataError for any other number, and for a level without entries.
 HeadTable table_of_shape(const std::string& file, const std::vector<std::size_t>& shape,

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "sim/base/printable.h"
+#include "sim/results/numpy/file_bytes.h"
 #include "sim/sweep/head_table_formats.h"
 
 namespace kvsim {
@@ -95,8 +96,8 @@ class JsonNumbers {
   [[noreturn]] void fail(const std::string& expected) const {
     const std::string found =
         at_ == text_.size() ? std::string("the end of the file") : printable(text_.substr(at_, 20));
-    refuse_table(file_, expected, fmt::format("'{}' at byte {}", found, at_),
-                 "write [[numbers of a layer], ...] or {\"LAYER-HEAD\": [scores]}");
+    refuse_file(file_, expected, fmt::format("'{}' at byte {}", found, at_),
+                "write [[numbers of a layer], ...] or {\"LAYER-HEAD\": [scores]}");
   }
 
  private:

@@ -91,6 +91,9 @@ def wrong_files():
 
     return {
         "no JSON": (b"{", arrays, "a JSON object"),
+        "depth": (b'{"version": ' + 10**5 * b"[" + 10**5 * b"]" + b"}", arrays, "found a list"),
+        "twice": (header | {"features": ["now", "now"]}, arrays, "each feature once"),
+        "other": (header, arrays | {"bais": np.zeros(1, "f4")}, "no other arrays, found 'bais'"),
         "version": (header | {"version": 2}, arrays, "version 1, found 2"),
         "kind": (header | {"kind": "net"}, arrays, "linear or mlp or trees for 'kind'"),
         "no keys": ({k: v for k, v in header.items() if k != "keys"}, arrays, "'keys' in the"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural
+from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, show_warning
+from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, UsageError
 from ..errors.terminal import say
 from .run import train
@@ -25,7 +27,7 @@ def _parser() -> Parser:
     add("--kind", choices=KINDS, default=KINDS[0], help="default: %(default)s")
     add("--scope", choices=SCOPES, default=SCOPES[0], help="one scorer for each; default: head")
     add("--target", choices=TARGETS, default=TARGETS[0], help="default: %(default)s")
-    add("--features", metavar="NAME,NAME", help="default: all but the values")
+    add("--features", metavar="NAME,NAME", help="default: all but value and special")
     add("--budgets", metavar="B,B", default="10%,20%", help="of the caches; default: 10%%,20%%")
     add("--policy", metavar="SPEC", default="h2o", help="whose caches; default: %(default)s")
     add("--sequences", metavar="NAME,NAME", help="default: all")
@@ -38,18 +40,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line. Returns 0, or 2 for bad usage, 3 for bad data, 1 for other errors."""
     options = vars(_parser().parse_args(arguments))
     quiet, traces, output = (options.pop(name) for name in ("quiet", "traces", "output"))
-    for name in ("features", "budgets"):
-        options[name] = options[name] and options[name].split(",")
+    options["budgets"] = options["budgets"].split(",")
     try:
-        rows = train(traces, output, progress=False if quiet else None, **options)
+        with terminated_as_interrupted(), warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            rows = train(traces, output, progress=False if quiet else None, **options)
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except DataError as error:
         return fail(str(error), STATUS_DATA)
     except KvsimError as error:
         return fail(str(error), STATUS_OTHER)
-    except OSError as error:
-        return fail(f"{error.filename}: {error.strerror}", STATUS_OTHER)
+    except KeyboardInterrupt:
+        return fail("interrupted; nothing is written", STATUS_OTHER)
+    except Exception as error:
+        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
     if not quiet:
         found = f"kvsim: {output}: {len(rows)} scorers, {rows.samples.sum()} samples"
         if rows.explained.notna().any():

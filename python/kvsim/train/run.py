@@ -11,16 +11,19 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UsageError
+from ..files.partial import written_whole
 from ..verbs.options import listed, opened
 from ..verbs.progress import Progress, reporter
-from .file import write_scorers
+from .file import with_zeros, write_scorers
 from .samples import Samples, joined, samples_of
 from .scorers import fitted, require_library, scores
-from .wanted import Wanted, groups_of, header_of, texts_of
+from .wanted import Wanted, groups_of, has_cache, header_of, texts_of
 
 if TYPE_CHECKING:
     from ..trace import Trace
 
+MOST = 500_000
+"""Samples of a scorer."""
 FEATURES = ["now", "mean", "largest", "age", "decayed:0.8", "decayed:0.95", "decayed:0.99"]
 FEATURES += ["neighbours:0.95", "key", "key_norm", "value_norm", "key_like_mean", "first"]
 FEATURES += ["position", "punctuation"]
@@ -46,7 +49,8 @@ def train(
     >>> kvsim.sweep("trace.h5", "learned:file=model.npz;h2o", "20%", sequences="c")
 
     Samples are tokens in the caches of `policy`, with the features that an online policy may see
-    and what became of the tokens later. They are taken at every 16th step, 48 of each cache.
+    and what became of the tokens later. They are taken at every 16th step of a text if it evicts,
+    48 of each cache; a scorer gets at most 500,000, drawn of all.
 
     Arguments:
       traces: of one model.
@@ -57,38 +61,47 @@ def train(
       target: what a score predicts: "future", the log of the attention to come (plus .1 steps);
         "price", the same relative to the price of a slot at that step; "optimum", whether the exact
         optimum still keeps the token.
-      features: their names (policies/learned/README.md); None: all but the values.
-      budgets, policy: whose caches the samples are of; a policy of a spec, `learned` included, so
-        that a second round can learn from the caches of the first.
+      features: their names (policies/learned/README.md); None: all but `value` and `special`.
+      budgets, policy: whose caches the samples are of; a policy that evicts a token at a time,
+        `learned` included, so that a second round can learn from the caches of the first.
       sequences: names; None: all. What a scorer is measured on should not be among them.
-      seed: of the draws.
+      seed: of the draws, of a network's first weights, and of trees.
       progress: as for kvsim.sweep.
 
-    Returns a row per unit of the last text, which is held out of a first fit: columns layer,
-    kv_head, samples, explained (the share of the target's variance that the scorer explains in a
-    text that it was not trained on; NaN with one text). The file holds the fit to all texts. Raises
-    UsageError, also where scikit-learn is missing, DataError for a trace without what is needed,
-    and what kvsim.labels and kvsim.sweep raise.
+    Returns a row per scorer: layer and kv_head, as far as it is for one; samples, of all texts; and
+    explained, the share of the target's variance in the last text that a fit to the others
+    explains (NaN with one text). The file holds the fit to all texts; layers without a cache of
+    their own get scores of 0. Raises UsageError, also where scikit-learn is missing, DataError for
+    traces without what is needed or of several models, and what kvsim.labels and kvsim.sweep raise.
     """
     require_library()
     path = Path(output)
     if path.suffix != ".npz":
         raise UsageError(f"output: expected a file .npz, found {path}")
-    names = list(FEATURES if features is None else features)
+    names = FEATURES if features is None else features
+    names = names.split(",") if isinstance(names, str) else list(names)
     wanted = Wanted(kind, scope, target, names, listed(budgets), policy, seed)
     models = opened(traces)
     texts = texts_of(models, sequences)
     header = header_of(models, texts, wanted)
-    groups = groups_of(models[0], scope)
+    groups = groups_of(header)
     scorers, rows = [], []
-    with reporter(progress, "scorers") as report:
+    # The file is opened first: a training takes its time.
+    with written_whole(path) as partial, reporter(progress, "scorers") as report:
         for place, group in enumerate(groups):
-            of_text = [samples_of(model, name, group, wanted, header) for model, name in texts]
-            scorers.append(fitted(kind, joined(of_text), seed))
-            rows.append({**group, **_held_out(kind, of_text, seed)})
+            if has_cache(models, group):
+                of_text = [
+                    samples_of(model, name, group, wanted, header, MOST // len(texts))
+                    for model, name in texts
+                ]
+                scorers.append(fitted(kind, joined(of_text), seed))
+                rows.append({**group, **_held_out(kind, of_text, seed)})
+            else:
+                scorers.append(None)
+                rows.append({**group, "samples": 0, "explained": np.nan})
             if report is not None:
                 report(place + 1, len(groups))
-    write_scorers(path, header, scorers)
+        write_scorers(partial, header, with_zeros(scorers))
     return pd.DataFrame(rows)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from ..labels.units import Labelling, UnitLabels
 from ..policy import Policy, Rules
 from ..verbs.replay import replay
@@ -35,7 +35,7 @@ class Samples:
 
 
 def joined(parts: Sequence[Samples]) -> Samples:
-    """All samples of several texts or units. Raises DataError if there is none."""
+    """All samples of several texts. Raises DataError if there is none."""
     features, targets = [part.features for part in parts], [part.targets for part in parts]
     if sum(map(len, targets)) == 0:
         raise DataError(
@@ -46,9 +46,17 @@ def joined(parts: Sequence[Samples]) -> Samples:
 
 
 def samples_of(
-    trace: Trace, sequence: str, group: dict[str, int], wanted: Wanted, header: dict[str, Any]
+    trace: Trace,
+    sequence: str,
+    group: dict[str, int],
+    wanted: Wanted,
+    header: dict[str, Any],
+    most: int,
 ) -> Samples:
-    """The samples of a text, of the units of a scorer: a layer and a KV head, a layer, or all."""
+    """The samples of a text, of the units of a scorer: a layer and a KV head, a layer, or all.
+
+    Of more than `most` so many are drawn.
+    """
     options: dict[str, Any] = {"sequences": [sequence]}
     options |= {f"{name.removeprefix('kv_')}s": number for name, number in group.items()}
     # The optimum takes its time, and is asked for only where a target needs it.
@@ -57,21 +65,34 @@ def samples_of(
     parts = [Samples(np.zeros((0, columns), np.float32), np.zeros(0, np.float32))]
     for labels in Labelling(trace, budgets, STEPS, options).units():
         parts += _samples_of_unit(trace, labels, wanted, header["keys"] == "unrotated")
-    return Samples(
-        np.concatenate([part.features for part in parts]),
-        np.concatenate([part.targets for part in parts]),
-    )
+    features = np.concatenate([part.features for part in parts])
+    targets = np.concatenate([part.targets for part in parts])
+    if len(targets) > most:
+        drawn = np.random.default_rng(wanted.seed).choice(len(targets), most, replace=False)
+        features, targets = features[np.sort(drawn)], targets[np.sort(drawn)]
+    return Samples(features, targets)
 
 
 def _samples_of_unit(
     trace: Trace, labels: UnitLabels, wanted: Wanted, unrotated: bool
 ) -> Iterator[Samples]:
     unit = {"sequence": labels.sequence, "layer": labels.layer, "kv_head": labels.kv_head}
-    for place, budget in enumerate(wanted.budgets):
-        left = replay(trace, wanted.policy, budget, **unit, reference="none").evicted_after
-        drawn = np.random.default_rng([wanted.seed, place, labels.layer, labels.kv_head])
+    seen = set()
+    for budget in wanted.budgets:
+        found = replay(trace, wanted.policy, budget, **unit, reference="none")
+        tokens, left = int(found.row.budget), found.evicted_after
+        if tokens in seen:  # as labels have it: shares of a short text may be the same tokens
+            continue
+        seen.add(tokens)
+        drawn = np.random.default_rng([wanted.seed, tokens, labels.layer, labels.kv_head])
         follower, noted = _follower(wanted.features, left, unrotated, drawn)
-        replay(trace, follower, budget, **unit, reference="none")
+        followed = replay(trace, follower, budget, **unit, reference="none").evicted_after
+        if not np.array_equal(followed, left):
+            raise UsageError(
+                f"policy: expected one whose caches hold the budget and lose a token at a time, "
+                f"found {wanted.policy}; take h2o, or another one without drop"
+            )
+        place = labels.budgets.index(tokens) if labels.budgets else 0
         if noted:
             targets = [_target(wanted.target, labels, place, t, held) for t, held, _ in noted]
             yield Samples(np.concatenate([x for *_, x in noted]), np.concatenate(targets))
@@ -114,8 +135,10 @@ def _target(kind: str, labels: UnitLabels, place: int, step: int, tokens: np.nda
     if kind == "optimum":
         return (arrays["optimal_evicted_after"][place, tokens] > step).astype(np.float32)
     later = _attention_after(arrays["future_attention_blocks"], step, len(arrays["next_access"]))
-    price = arrays["slot_price"][place, step] if kind == "price" else 1.0
-    return np.log((later[tokens] + LITTLE) / (max(price, 0) + LITTLE)).astype(np.float32)
+    expected = np.log(later[tokens] + LITTLE)
+    if kind == "price":  # the dual variables of the optimum are 0 or more, up to rounding
+        expected -= np.log(max(arrays["slot_price"][place, step], 0) + LITTLE)
+    return expected.astype(np.float32)
 
 
 def _attention_after(blocks: np.ndarray, step: int, num_tokens: int) -> np.ndarray:

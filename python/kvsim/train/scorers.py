@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,8 @@ PENALTY = 1e-3
 UNITS = 16
 """Hidden units of an mlp."""
 TREES, DEPTH = 50, 4
+FEWEST = 100
+"""Samples of an mlp: a tenth says when to stop."""
 KINDS = ("linear", "mlp", "trees")
 
 
@@ -78,6 +80,11 @@ def _mlp(samples: Samples, seed: int) -> Arrays:
 
     z, mean, spread = _standardised(samples.features)
     y = samples.targets
+    if len(y) < FEWEST:
+        raise DataError(
+            f"expected at least {FEWEST} samples for a network, found {len(y)}; take longer texts, "
+            "or kind=linear"
+        )
     scale = max(float(y.std()), 1e-6)
     network = MLPRegressor(
         hidden_layer_sizes=(UNITS,), alpha=PENALTY, tol=1e-3, early_stopping=True, random_state=seed

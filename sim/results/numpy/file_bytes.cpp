@@ -29,7 +29,12 @@ std::string bytes_of_file(const std::filesystem::path& file, const std::string& 
   }
   std::ostringstream bytes;
   bytes << in.rdbuf();
-  return bytes.str();
+  std::string found = bytes.str();
+  if (found.size() != size) {
+    refuse_file(file.string(), fmt::format("{} bytes", size), fmt::format("{}", found.size()),
+                "read it again; it cannot be read, or it has changed");
+  }
+  return found;
 }
 
 }  // namespace kvsim

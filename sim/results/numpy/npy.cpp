@@ -67,6 +67,10 @@ NpyArray read_npy(const std::string& place, std::string_view bytes, std::span<co
                 "save numpy.ascontiguousarray(array)");
   }
   const std::string sizes = entry_of(header, "shape");
+  static const std::regex kShape(R"(\(([0-9]+, *)*([0-9]+,? *)?\))");
+  if (!std::regex_match(sizes, kShape)) {
+    refuse_file(place, "a shape of whole numbers", printable(sizes), fix);
+  }
   static const std::regex kSize("[0-9]+");
   constexpr std::size_t kMost = std::size_t{64} << 20U;
   std::size_t count = 1;

@@ -95,6 +95,7 @@ void check_recipe(const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
   try {
     check_spec("recipe:file=" + file.string());
+  } catch (const DataError&) {  // the text is no recipe
   } catch (...) {
     std::filesystem::remove(file);
     throw;
@@ -115,7 +116,6 @@ void check_text(std::string_view input) {
   try {
     kParsers[parser](std::string(input.substr(1)));
   } catch (const UsageError&) {
-  } catch (const DataError&) {  // of a recipe
   } catch (const boost::program_options::error&) {
   }
 }

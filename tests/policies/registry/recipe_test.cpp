@@ -37,10 +37,17 @@ TEST_CASE("what is added to a recipe is added to its policy", "[policies]") {
   const std::string bare = recipe_of(folder, "snapkv");
   CHECK(Spec(bare + "+protect:first=2").text() == Spec("snapkv+protect:first=2").text());
   CHECK(Spec(bare + "@cake").text() == Spec("snapkv@cake").text());
+  CHECK(parse_specs(bare + ";" + bare + "+protect:first={2,4}").back().label().empty());
   const std::string split = recipe_of(folder, "adakv");
   CHECK(Spec(split + "+protect").text() == Spec("snapkv+protect@adaptive").text());
   CHECK_THROWS_WITH(Spec(split + "@cake"),
                     Contains("r.yaml splits the budget itself, by adaptive"));
+}
+
+TEST_CASE("no text of a row opens a recipe", "[policies]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(Spec::stored(recipe_of(folder, "h2o")), UsageError);
+  CHECK(Spec::stored("h2o").text() == Spec("h2o").text());
 }
 
 TEST_CASE("a recipe's files lie where its own folder says", "[policies]") {
