@@ -11,8 +11,7 @@ from ..command.termination import terminated_as_interrupted
 from ..errors import DataError, KvsimError, UsageError
 from ..errors.terminal import say
 from .run import train
-from .scorers import KINDS
-from .wanted import SCOPES, TARGETS
+from .wanted import KINDS, SCOPES, TARGETS
 
 
 def _parser() -> Parser:

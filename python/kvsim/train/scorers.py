@@ -22,7 +22,6 @@ UNITS = 16
 TREES, DEPTH = 50, 4
 FEWEST = 100
 """Samples of an mlp: a tenth says when to stop."""
-KINDS = ("linear", "mlp", "trees")
 
 
 def require_library() -> None:

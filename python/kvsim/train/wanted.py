@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, UsageError
 from .features import check_names, reads_keys
-from .scorers import KINDS
 
 if TYPE_CHECKING:
     from ..trace import Trace
     from ..trace.contents import Layer
 
+KINDS = ("linear", "mlp", "trees")
 TARGETS = ("future", "price", "optimum")
 SCOPES = ("head", "layer", "model")
 
