@@ -56,6 +56,18 @@ def test_the_report_is_of_texts_that_the_search_did_not_see(found, model):
     assert set(found.points.role) == {"found", "default", "optimum"}
 
 
+def test_every_default_is_measured_at_the_budget_and_three_are_drawn(found):
+    held = found.ranked[found.ranked.held_out_loss.notna()]
+    defaults = held[held.role == "default"]
+    names = {policy.split(":")[0] for policy in held.policy}
+    assert {"window", "sink", "h2o", "tova", "snapkv", "vatp", "lru"} <= names
+    drawn = found.points[found.points.role == "default"]
+    assert drawn.policy.nunique() >= 2
+    best = defaults.sort_values("held_out_loss").policy[: drawn.policy.nunique()]
+    assert set(drawn.policy) == set(best)
+    assert (found.points.groupby("policy").budget_request.nunique() == 2).all()
+
+
 def test_the_recipe_says_where_it_comes_from_and_runs_in_the_model(found, model):
     text = found.recipe.read_text()
     for key in ("model_id", "searched_on", "held_out", "objective", "kvsim_version"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .imposed import ImposedLoop
 
-_DEFAULTS_IN_MODEL = 3  # each a forward pass per text and budget
+_DEFAULTS_OF_CURVES = 3  # in a model, each a forward pass per text and budget
 
 
 class Stages:
@@ -126,30 +126,44 @@ class Stages:
         from .imposed import KL
 
         candidates, defaults = ranking.best_of(found, finalists), self.defaults
+        drawn = len(defaults) if self.model is None else _DEFAULTS_OF_CURVES
         loss = self.objective
         if reached:
             last = max(texts for texts, _ in reached.values())
             final = {spec: kl for spec, (texts, kl) in reached.items() if texts == last}
             candidates, loss = ranking.best_of(final, len(final)), KL
-            defaults = ranking.best_of(self._of_defaults, _DEFAULTS_IN_MODEL)
         winner = candidates[0]
         roles = dict.fromkeys(found, ranking.FOUND) | dict.fromkeys(defaults, ranking.DEFAULT)
         roles[winner] = ranking.FOUND
         asked = list(dict.fromkeys([*candidates, *defaults]))
         self.announce(f"held-out texts: {len(asked)} policies on {len(self.held)}")
-        rows, optimum = self._with_optimum(asked, budgets)
+        rows, optimum = self._with_optimum(asked)
         roles |= dict.fromkeys(optimum, ranking.OPTIMUM)
-        held = ranking.HeldOut(rows[rows["budget_request"] == self.budget], loss, self.seed)
+        held = ranking.HeldOut(rows, loss, self.seed)
         means = held.means()
-        best_default = min(defaults, key=lambda spec: (means[spec], spec))
+        best_defaults = ranking.best_of({spec: means[spec] for spec in defaults}, drawn)
         table = ranking.ranked(roles, {**self._of_defaults, **found}, reached,
-                               held.frame(best_default), winner)  # fmt: skip
-        drawn = rows[rows["policy"].isin([winner, *defaults, *optimum])]
-        points = ranking.curve_points(drawn, loss, roles, self.seed)
+                               held.frame(best_defaults[0]), winner)  # fmt: skip
+        shown = list(dict.fromkeys([winner, *best_defaults, *optimum]))
+        points = self._points(rows[rows["policy"].isin(shown)], shown, budgets, loss, roles)
         return Tuned(
             winner, None, loss, self.objective, table, points, tuple(self._searched),
             tuple(text.name for text in self.held),
         )  # fmt: skip
+
+    def _points(
+        self, rows: pd.DataFrame, shown: Sequence[str], budgets: Sequence[str], loss: str,
+        roles: Mapping[str, str],
+    ) -> pd.DataFrame:  # fmt: skip
+        """Of these policies, whose rows at the budget of the search are there, at all budgets."""
+        import pandas as pd
+
+        from .ranking import curve_points
+
+        others = [budget for budget in budgets if budget != self.budget]
+        if others:
+            rows = pd.concat([rows, self._held_rows(shown, others)], ignore_index=True)
+        return curve_points(rows, loss, roles, self.seed)
 
     def _held_rows(self, specs: Sequence[str], budgets: Sequence[str]) -> pd.DataFrame:
         names = [text.name for text in self.held]
@@ -157,14 +171,12 @@ class Stages:
             return self.loop.rows(specs, budgets, names)
         return self.model.rows(specs, budgets, names)
 
-    def _with_optimum(
-        self, specs: Sequence[str], budgets: Sequence[str]
-    ) -> tuple[pd.DataFrame, list[str]]:
+    def _with_optimum(self, specs: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
         """Also measures the optimum, unless the protocol rules it out; with its spec."""
         optimum = settings.optimum(self.objective)
         try:
-            return self._held_rows([*specs, optimum], budgets), [optimum]
+            return self._held_rows([*specs, optimum], [self.budget]), [optimum]
         except UsageError as error:
-            rows = self._held_rows(specs, budgets)
+            rows = self._held_rows(specs, [self.budget])
             warnings.warn(f"the optimum is left out: {error}", KvsimWarning, stacklevel=5)
             return rows, []
