@@ -113,6 +113,33 @@ def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path,
     assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
 
 
+def asked_again(monkeypatch, **options):
+    """How many specs a call asks for."""
+    from kvsim.tune import search
+
+    asked, ask = [], search._asked
+    monkeypatch.setattr(search, "_asked", lambda *each: asked.append(each) or ask(*each))
+    tuned(2, **options)
+    monkeypatch.setattr(search, "_asked", ask)
+    return len(asked)
+
+
+def test_a_file_of_a_split_that_has_changed_is_searched_anew(tmp_path, monkeypatch):
+    weights = tmp_path / "w.npy"
+    how = {"space": f"lru;@file:{weights}", "output": tmp_path / "out"}
+    np.save(weights, np.array([[1.0, 3.0]]))
+    assert asked_again(monkeypatch, **how) == 2
+    assert asked_again(monkeypatch, **how) == 0
+    np.save(weights, np.array([[3.0, 1.0]]))
+    assert asked_again(monkeypatch, **how) == 2
+
+
+def test_an_eviction_interval_is_the_same_as_a_number_and_as_a_text(tmp_path, monkeypatch):
+    how = {"space": "lru;tova", "output": tmp_path}
+    assert asked_again(monkeypatch, eviction_interval=1, **how) == 2
+    assert asked_again(monkeypatch, eviction_interval="1", **how) == 0
+
+
 def test_a_small_space_is_tried_as_a_whole_after_a_part_of_it_too(tmp_path):
     tuned(2, space="sink:sinks={1..3};lru", trials=2, output=tmp_path)
     found = tuned(2, space="sink:sinks={1..3};lru", trials=50, output=tmp_path)

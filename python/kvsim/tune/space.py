@@ -122,6 +122,14 @@ class Space:
             text += splits[chosen].filled(choose) if chosen != WITHOUT else ""
         return text
 
+    def samples(self) -> Iterator[str]:
+        """Each policy at the ends of its holes, and what fits it, at the ends of its own."""
+        for policy in self.policies:
+            yield from policy.samples()
+            for part in (*self.additions, *self.splits):
+                if self.fits[policy.text, part.text]:
+                    yield from (with_part(policy.first, sample) for sample in part.samples())
+
     def every(self) -> Iterator[dict[str, str | int]]:
         """What is chosen for each spec of a finite space: values by the names of holes."""
         places: list[int] = []  # of the value of each hole that was asked for

@@ -55,13 +55,15 @@ class Stages:
 
     def in_open_loop(self, trials: int, protocol: Mapping[str, Any]) -> dict[str, float]:
         """The mean loss of each spec that was tried, over the texts of the search."""
+        # Canonical texts have the digests of files, which may change under their names.
         codes = [
-            flags["policy_code"]
-            for part in self.space.policies
-            for flags in _engine.specs([part.first], "uniform")
+            (flags["text"], flags["policy_code"])
+            for spec in self.space.samples()
+            for flags in _engine.specs([spec], "uniform")
         ]
+        texts = {key: str(value) for key, value in protocol.items()}
         of = [
-            self.space.text, codes, self.budget, self.objective, {**protocol},
+            self.space.text, codes, self.budget, self.objective, texts,
             [text.text_id for text in self.of_search], self.loop.trace_ids(),
         ]  # fmt: skip
         digest = hashlib.sha256(json.dumps(of, default=str).encode()).hexdigest()
