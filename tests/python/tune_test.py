@@ -113,6 +113,55 @@ def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path,
     assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
 
 
+def test_a_batch_that_was_told_in_part_is_told_to_its_end(tmp_path, monkeypatch):
+    import optuna
+
+    from kvsim.tune import search
+
+    monkeypatch.setattr(search, "BATCH", 12)
+    tell, told = optuna.Study.tell, []
+
+    def once(study, *arguments, **options):
+        if told:
+            raise KeyboardInterrupt
+        told.append(tell(study, *arguments, **options))
+
+    how = {"seed": 3, "trials": 24}
+    whole = tuned(2, **how)
+    monkeypatch.setattr(optuna.Study, "tell", once)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(2, output=tmp_path, **how)
+    monkeypatch.setattr(optuna.Study, "tell", tell)
+    assert tuned(2, output=tmp_path, **how).ranked.equals(whole.ranked)
+
+
+def test_of_more_trials_than_are_asked_for_the_first_ones_count(tmp_path):
+    few = tuned(2, trials=4)
+    many = tuned(2, trials=12, output=tmp_path)
+    again = tuned(2, trials=4, output=tmp_path)
+    assert again.ranked.policy.tolist() == few.ranked.policy.tolist()
+    assert f"{again.tried} different spec" in again.summary()
+    assert again.tried == few.tried <= 4 < many.tried
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_a_loss_that_is_no_finite_number_is_a_trial_without_a_result(monkeypatch, loss):
+    from kvsim.tune.stages import Stages
+
+    means = Stages._means
+    monkeypatch.setattr(
+        Stages,
+        "_means",
+        lambda self, specs: {
+            spec: loss if spec.startswith("lru") else value
+            for spec, value in means(self, specs).items()
+        },
+    )
+    with pytest.warns(kvsim.KvsimWarning, match="the loss of lru:score=cached is"):
+        found = tuned(2, space="lru;tova")
+    assert found.policy.startswith("tova") and found.tried == 1
+
+
 def asked_again(monkeypatch, **options):
     """How many specs a call asks for."""
     from kvsim.tune import search

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import _engine
-from ..errors import KvsimError, UsageError
+from ..errors import KvsimError, KvsimWarning, UsageError
 
 if TYPE_CHECKING:
     import optuna
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 BATCH = 16  # specs of one pass: they share the attention of each unit
 RESULTS, LOG, RECIPE = "results.sqlite", "search.log", "recipe.yaml"
-_SPEC = "spec"  # the attribute of a trial
+# Attributes of a trial: its canonical spec; how many were finished before its batch, and its size.
+_SPEC, _BATCH = "spec", "batch"
 
 # Of specs, which share a pass; those that the engine refuses are left out.
 Losses = Callable[[Sequence[str]], Mapping[str, float]]
 Announce = Callable[[str], object]
+# The number of a trial, and its canonical spec; None: the engine refuses it.
+Asked = tuple[int, str | None]
 
 
 def load_optuna() -> Any:
@@ -85,13 +88,14 @@ def search(
     """Tries `trials` specs of the space, or all where it has no more. Returns what they lose.
 
     A spec that the engine refuses, as one with two additions that exclude each other, counts as a
-    trial without a result. The study `name` in the storage goes on where it ended.
+    trial without a result, and so does one whose loss is no number. The study `name` in the storage
+    goes on where it ended; of more trials than are asked for, the first ones count.
     """
     optuna = load_optuna()
     is_whole = space.size <= trials
     name += "-whole" if is_whole else ""
     study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-    _end_interrupted(study)
+    _end_interrupted(study, losses)
     if is_whole:
         trials = int(space.size)
         for chosen in islice(space.every(), len(study.trials), None):
@@ -100,14 +104,17 @@ def search(
     while len(done) < trials:
         study.sampler = _sampler((seed * 1_000_003 + len(done)) % 2**32)
         count = min(BATCH, trials - len(done))
-        asked = [_asked(study, space) for _ in range(count)]
+        asked = [_asked(study, space, (len(done), count)) for _ in range(count)]
         _tell(study, asked, losses)
         done = _finished(study)
         found = _values(done)
         if found:
             best = min(found, key=found.__getitem__)
-            announce(f"open loop: {len(done)} of {trials} specs, best {found[best]:.4g} by {best}")
-    found = _values(done)
+            announce(
+                f"open loop: {len(done)} of {trials} trials, {len(found)} different specs, "
+                f"best {found[best]:.4g} by {best}"
+            )
+    found = _values(done[:trials])
     if not found:
         raise UsageError(
             f"space '{space.text}': the engine refuses every spec that was tried; the "
@@ -124,7 +131,7 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
 
 
-def _asked(study: optuna.Study, space: Space) -> tuple[optuna.Trial, str]:
+def _asked(study: optuna.Study, space: Space, batch: tuple[int, int]) -> Asked:
     trial = study.ask()
 
     def choose(hole: Hole) -> str:
@@ -134,20 +141,24 @@ def _asked(study: optuna.Study, space: Space) -> tuple[optuna.Trial, str]:
             return hole.written(trial.suggest_float(hole.name, hole.low, hole.high))
         return hole.written(trial.suggest_int(hole.name, int(hole.low), int(hole.high)))
 
-    return trial, space.spec(choose)
+    spec = _canonical(space.spec(choose))
+    trial.set_user_attr(_SPEC, spec)
+    trial.set_user_attr(_BATCH, batch)  # the last: a trial that has it was asked to its end
+    return trial.number, spec
 
 
-def _tell(study: optuna.Study, asked: list[tuple[optuna.Trial, str]], losses: Losses) -> None:
-    optuna = load_optuna()
-    canonical = {spec: _canonical(spec) for _, spec in asked}
-    found = losses(list(dict.fromkeys(filter(None, canonical.values()))))
-    for trial, spec in asked:
-        text = canonical[spec]
-        if text not in found:
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            continue
-        trial.set_user_attr(_SPEC, text)
-        study.tell(trial, found[text])
+def _tell(study: optuna.Study, asked: Sequence[Asked], losses: Losses) -> None:
+    pruned = load_optuna().trial.TrialState.PRUNED
+    found = losses(list(dict.fromkeys(spec for _, spec in asked if spec is not None)))
+    for number, spec in asked:
+        if spec not in found:
+            study.tell(number, state=pruned)
+        elif math.isfinite(found[spec]):
+            study.tell(number, found[spec])
+        else:
+            note = f"a trial has no result: the loss of {spec} is {found[spec]}"
+            warnings.warn(note, KvsimWarning, stacklevel=2)
+            study.tell(number, state=pruned)
 
 
 def _canonical(spec: str) -> str | None:
@@ -159,10 +170,21 @@ def _canonical(spec: str) -> str | None:
     return str(flags["text"])
 
 
-def _end_interrupted(study: optuna.Study) -> None:
-    """Trials of a batch that was interrupted; what was measured of it is in the result file."""
+def _end_interrupted(study: optuna.Study, losses: Losses) -> None:
+    """Ends a batch that was interrupted; what was measured of it is in the result file.
+
+    One that was asked in full is told to its end, so that all batches are those of an uninterrupted
+    search. One that was asked in part, of which nothing is told, is asked again.
+    """
     states = load_optuna().trial.TrialState
-    for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+    running = study.get_trials(deepcopy=False, states=(states.RUNNING,))
+    batch = running[-1].user_attrs.get(_BATCH) if running else None
+    there = study.get_trials(deepcopy=False)
+    alike = [each for each in there if each.user_attrs.get(_BATCH) == batch]
+    if batch is not None and sum(each.state != states.FAIL for each in alike) == batch[1]:
+        _tell(study, [(each.number, each.user_attrs[_SPEC]) for each in running], losses)
+        return
+    for trial in running:
         study.tell(trial.number, state=states.FAIL)
         if fixed := trial.system_attrs.get("fixed_params"):
             study.enqueue_trial(fixed)

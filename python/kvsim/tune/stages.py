@@ -150,7 +150,7 @@ class Stages:
         points = self._points(rows[rows["policy"].isin(shown)], shown, budgets, loss, roles)
         return Tuned(
             winner, None, loss, self.objective, table, points, tuple(self._searched),
-            tuple(text.name for text in self.held),
+            tuple(text.name for text in self.held), len(found),
         )  # fmt: skip
 
     def _points(

@@ -29,7 +29,8 @@ class Tuned:
     points: a frame with a row per spec and budget of the figure: policy, budget_request, tokens
     (mean over texts), loss, low, high, role.
 
-    searched_on, held_out: the names of the texts.
+    searched_on, held_out: the names of the texts. tried: how many different specs the search
+    measured; several trials may be of one.
     """
 
     policy: str
@@ -40,6 +41,7 @@ class Tuned:
     points: pd.DataFrame
     searched_on: tuple[str, ...]
     held_out: tuple[str, ...]
+    tried: int
 
     def figure(self, path: str | Path) -> Path:
         """Draws loss against budget on the held-out texts into a file, as .png or .pdf."""
@@ -52,7 +54,10 @@ class Tuned:
         held = self.ranked[self.ranked["held_out_loss"].notna()]
         several = len(self.held_out) > 1
         texts = f"{len(self.held_out)} held-out text{'s, 95% intervals' if several else ''}"
-        lines = [f"{self.loss} on {texts}, and its ratio to that of the best default"]
+        lines = [
+            f"{self.tried} different spec{'' if self.tried == 1 else 's'} tried",
+            f"{self.loss} on {texts}, and its ratio to that of the best default",
+        ]
         for row in held.itertuples():
             loss = _interval(row.held_out_loss, row.low, row.high)
             ratio = _interval(row.ratio, row.ratio_low, row.ratio_high)
