@@ -18,7 +18,7 @@ PAGE = HERE.parents[1] / "python" / "tune.md"
 SPACE = "h2o:recent={0..0.9};lru;+protect:first={1,2}"
 
 
-def traces(count=4, tokens=48):
+def traces(count=4, tokens=48, **also):
     """Texts of a head that attends to the newest tokens, and to the first one."""
     found = []
     for text in range(count):
@@ -27,10 +27,9 @@ def traces(count=4, tokens=48):
         key[:, 0] *= 4
         query = 0.5 * key + random.normal(size=(2, tokens, 8))
         value = random.normal(size=(2, tokens, 8))
+        ids = random.integers(9, 99, tokens)
         found.append(
-            kvsim.Trace.from_arrays(
-                query, key, value, name=f"t{text}", token_ids=random.integers(9, 99, tokens)
-            )
+            kvsim.Trace.from_arrays(query, key, value, name=f"t{text}", token_ids=ids, **also)
         )
     return found
 
@@ -160,6 +159,36 @@ def test_a_loss_that_is_no_finite_number_is_a_trial_without_a_result(monkeypatch
     with pytest.warns(kvsim.KvsimWarning, match="the loss of lru:score=cached is"):
         found = tuned(2, space="lru;tova")
     assert found.policy.startswith("tova") and found.tried == 1
+
+
+def test_the_objective_is_one_that_search_and_held_out_traces_hold():
+    gradients = np.random.default_rng(0).normal(size=(1, 2, 48, 8))
+    both = traces(2, output_score_grad=gradients)
+    how = dict(space="lru;tova", trials=2, figure_budgets=[], progress=False)
+    assert kvsim.tune(both, 12, **how).objective == "predicted_kl"
+    one = [both[0], traces(2)[1]]
+    assert kvsim.tune(one, 12, **how).objective == "output_error_sq"
+    with pytest.raises(kvsim.UsageError, match="do not hold what predicted_kl needs"):
+        kvsim.tune(one, 12, objective="predicted_kl", **how)
+
+
+def test_a_damaged_trace_is_an_error_and_no_trial_without_a_result(tmp_path, monkeypatch):
+    from kvsim.tune import open_loop
+
+    sweep, calls = open_loop.sweep, []
+
+    def damaged(*arguments, **options):
+        calls.append(1)
+        if len(calls) > 2:  # after the defaults, on both texts
+            raise kvsim.DataError("trace.h5: damaged")
+        return sweep(*arguments, **options)
+
+    how = {"space": "lru;tova", "output": tmp_path}
+    with monkeypatch.context() as patch:
+        patch.setattr(open_loop, "sweep", damaged)
+        with pytest.raises(kvsim.DataError, match="damaged"):
+            tuned(2, **how)
+    assert tuned(2, **how).tried == 2
 
 
 def asked_again(monkeypatch, **options):

@@ -62,8 +62,8 @@ def halved(
         found = losses(list(trials), on)
         for spec, trial in trials.items():
             reached[spec] = (on, found[spec])
-            trial.report(found[spec], on)
-        best = min(trials, key=found.__getitem__)
+            trial.report(_comparable(found[spec]), on)
+        best = min(trials, key=lambda spec: _comparable(found[spec]))
         announce(
             f"imposed loop: {count} finalists on {on} text{'' if on == 1 else 's'}, "
             f"best {found[best]:.4g} by {best}"
@@ -72,8 +72,13 @@ def halved(
         for spec in pruned:
             study.tell(trials.pop(spec), state=optuna.trial.TrialState.PRUNED)
     for spec, trial in trials.items():
-        study.tell(trial, reached[spec][1])
+        study.tell(trial, _comparable(reached[spec][1]))
     return reached
+
+
+def _comparable(loss: float) -> float:
+    """A loss that is no number is the largest one."""
+    return math.inf if math.isnan(loss) else loss
 
 
 def _pruner(optuna: Any, kept_after: Mapping[int, int]) -> Any:

@@ -65,6 +65,13 @@ class OpenLoop:
                 found += [self._rows(trace, specs, budget, own) for budget in budgets]
         return pd.concat(found, ignore_index=True)
 
+    def probe(self, spec: str, budget: str, names: Sequence[str]) -> None:
+        """Replays a spec anew, whatever the result file has. Raises what sweep raises."""
+        for trace in self.traces:
+            own = [name for name in names if self._trace_of[name] is trace]
+            if own:
+                sweep(trace, [spec], [budget], sequences=own, progress=False, **self._options)
+
     def _rows(
         self, trace: Trace, specs: Sequence[str], budget: str, names: Sequence[str]
     ) -> pd.DataFrame:

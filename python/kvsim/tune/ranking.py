@@ -105,8 +105,8 @@ def curve_points(
 
 
 def best_of(losses: Mapping[str, float], count: int) -> list[str]:
-    """The specs that lose least, ties in alphabetical order."""
-    return sorted(losses, key=lambda spec: (losses[spec], spec))[:count]
+    """The specs that lose least, ties in alphabetical order; what is no number is the most."""
+    return sorted(losses, key=lambda spec: (np.isnan(losses[spec]), losses[spec], spec))[:count]
 
 
 def mean_losses(rows: pd.DataFrame, loss: str, specs: Sequence[str]) -> dict[str, float]:

@@ -48,10 +48,14 @@ class Stages:
         self._searched = [text.name for text in of_search]
         self._storage = storage_in(folder)
         self.defaults = settings.canonical(settings.DEFAULTS)
-        rows = loop.rows(self.defaults, [budget], self._searched)
+        # Held-out texts of traces are measured by the objective, too.
+        held_names = [text.name for text in held] if model is None else []
+        rows = loop.rows(self.defaults, [budget], self._searched + held_names)
         self.objective = objective_of(rows, objective)
-        self._of_defaults = dict(rows.groupby("policy")[self.objective].mean())
+        of_search_rows = rows[rows["sequence"].isin(self._searched)]
+        self._of_defaults = dict(of_search_rows.groupby("policy")[self.objective].mean())
         self._study = ""
+        self._is_probed = False
 
     def in_open_loop(self, trials: int, protocol: Mapping[str, Any]) -> dict[str, float]:
         """The mean loss of each spec that was tried, over the texts of the search."""
@@ -74,11 +78,15 @@ class Stages:
         )  # fmt: skip
 
     def _losses(self, specs: Sequence[str]) -> dict[str, float]:
-        """The mean loss of each spec; those that the engine refuses are left out, with a note."""
+        """The mean loss of each spec; those that the engine refuses are left out, with a note.
+
+        Raises what is not about a spec, as DataError for a trace that is damaged.
+        """
         try:
             return self._means(specs)
         except (UsageError, DataError):
-            pass  # of one of them; alone, each says so itself
+            self._probe()
+        # The error is about one of them; alone, each says so itself.
         found: dict[str, float] = {}
         for spec in specs:
             try:
@@ -87,6 +95,12 @@ class Stages:
                 note = f"a trial has no result: {error}"
                 warnings.warn(note, KvsimWarning, stacklevel=2)
         return found
+
+    def _probe(self) -> None:
+        """Raises the error that every spec has, so that it is not taken for one of a spec."""
+        if not self._is_probed:
+            self.loop.probe(self.defaults[0], self.budget, self._searched)
+        self._is_probed = True
 
     def _means(self, specs: Sequence[str]) -> dict[str, float]:
         from .ranking import mean_losses
