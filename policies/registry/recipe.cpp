@@ -71,6 +71,7 @@ const std::vector<RecipeKey>& recipe_keys() {
       {"mode", "the mode: stream or prefill"},
       {"eviction_interval", "the eviction interval"},
       {"page", "tokens of a page"},
+      {"page_score", "the score of a page: mean, max or min"},
       {"model", "the model, or the traces"},
       {"model_id", "the digest of its weights"},
       {"objective", "what the search made small"},

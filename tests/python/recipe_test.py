@@ -100,6 +100,11 @@ def test_the_press_keeps_what_the_recipe_keeps(tmp_path, policy):
         ({"policy": "lru@cake"}, "lukv", "found @cake"),
         ({"policy": "lru"}, "pages", "it has no pages"),
         ({"policy": "lru", "page": 4, "budget": "64KiB"}, "pages", "depends on the model"),
+        (
+            {"policy": "lru", "page": 4, "budget": "30"},
+            "pages",
+            "whole pages of 4 tokens, found 30",
+        ),
         ({"policy": "lru"}, "onnx", "expected one of kvpress, lukv, pages"),
     ],
 )
@@ -108,6 +113,23 @@ def test_what_has_no_such_form_is_one_line_with_the_reason(tmp_path, fields, to,
     with pytest.raises(kvsim.UsageError, match=hint) as refused:
         kvsim.export_recipe(path, to=to, output=tmp_path / "out")
     assert "\n" not in str(refused.value) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("budget", ["many", "nan%", "0%", "120%", "1.5", "0", "-3", "64XB", "%"])
+def test_a_budget_that_is_none_is_one_line_in_every_form(tmp_path, budget):
+    path = written(tmp_path, "knorm", page=4, budget=budget, **ONCE)
+    with pytest.raises(kvsim.DataError, match=r"budget: expected .* found ") as refused:
+        kvsim.export_recipe(path, to="pages", output=tmp_path / "out")
+    assert "\n" not in str(refused.value)
+    path = written(tmp_path, "knorm", budget=budget, **ONCE)
+    with pytest.raises(kvsim.DataError, match=r"budget: expected"):
+        kvsim.export_recipe(path, to="kvpress", output=tmp_path / "out")
+
+
+def test_the_score_of_a_page_is_one_of_three(tmp_path):
+    path = written(tmp_path, page=4, page_score="median")
+    with pytest.raises(kvsim.DataError, match="page_score: expected one of mean, max, min, found"):
+        kvsim.export_recipe(path, to="pages", output=tmp_path / "out")
 
 
 def test_the_array_of_a_split_is_written_while_it_is_the_same(tmp_path):
@@ -146,11 +168,11 @@ def test_weights_of_heads_become_an_array_that_splits_as_they_do(tmp_path):
     ("budget", "expected"), [("64", {"budget_pages": 16}), ("20%", {"budget_share": 0.2})]
 )
 def test_pages_are_written_as_a_configuration(tmp_path, budget, expected):
-    path = written(tmp_path, page=4, budget=budget)
+    path = written(tmp_path, page=4, page_score="max", budget=budget)
     assert main([str(path), "--to", "pages", "-o", str(tmp_path / "pages.json")]) == 0
     found = json.loads((tmp_path / "pages.json").read_text())
-    own = {"page_size": 4, "policy": "lru:score=cached", "mode": "stream", "eviction_interval": "1"}
-    assert found == own | expected
+    own = {"page_size": 4, "page_score": "max", "policy": "lru:score=cached"}
+    assert found == own | {"mode": "stream", "eviction_interval": "1"} | expected
 
 
 def test_the_command_ends_with_one_line(tmp_path, capsys):

@@ -81,6 +81,14 @@ def test_the_folder_has_the_recipe_the_frame_and_the_figure(found):
     assert "kvsim_recipe: 1" in found.recipe.read_text()
 
 
+def test_a_recipe_has_the_score_of_a_page_unless_it_is_the_mean(found, tmp_path):
+    assert "page_score" not in found.recipe.read_text()
+    recipe = tuned(2, space="lru", page=4, page_score="max", output=tmp_path).recipe
+    assert 'page_score: "max"' in recipe.read_text()
+    out = kvsim.export_recipe(recipe, to="pages", output=tmp_path / "pages.json")
+    assert '"page_score": "max"' in out.read_text()
+
+
 def test_the_same_call_goes_on_and_repeats_nothing(found, monkeypatch):
     from kvsim.tune import search
 

@@ -9,13 +9,25 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import DataError, KvsimError
 from ..files.outputs import replaceable
 from ..files.partial import written_whole
 
 VERSION = 1
+PAGE_SCORES = ("mean", "max", "min")
+_PERCENT = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)%")
+_SHARE = re.compile(r"[0-9]*\.[0-9]+|[0-9]+\.")
+_TOKENS = re.compile(r"[0-9]{1,18}")
 _FILE = re.compile(r"(?<=[:,]file=)([^,+@;]*)")
+
+
+class Budget(NamedTuple):
+    """One of both; neither: it is in bytes."""
+
+    share: float | None = None  # of the text or its prompt, above 0 and at most 1
+    tokens: int | None = None  # per KV head
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,29 @@ class Recipe:
         return self._required("budget", "20%")
 
     @property
+    def amount(self) -> Budget:
+        """The budget as a number. Raises DataError for what is none."""
+        from .. import _engine
+
+        text = self.budget
+        if _PERCENT.fullmatch(text):
+            found = Budget(share=float(text[:-1]) / 100)
+        elif _SHARE.fullmatch(text):
+            found = Budget(share=float(text))
+        elif _TOKENS.fullmatch(text):
+            found = Budget(tokens=int(text))
+        elif _engine.bytes_of_size(text) is not None:
+            return Budget()
+        else:
+            found = Budget(tokens=0)
+        if found.tokens == 0 or (found.share is not None and not 0 < found.share <= 1):
+            raise DataError(
+                f"recipe {self.path}: budget: expected a share above 0% and up to 100%, tokens "
+                f"from 1 on, or bytes, such as 20%, 64 or 64KiB, found {text}"
+            )
+        return found
+
+    @property
     def mode(self) -> str:
         return self.texts.get("mode", "stream")
 
@@ -44,6 +79,16 @@ class Recipe:
         if not text.isascii() or not text.isdigit() or int(text) < 1:
             raise DataError(f"recipe {self.path}: page: expected a number of tokens, found {text}")
         return int(text)
+
+    @property
+    def page_score(self) -> str:
+        text = self.texts.get("page_score", PAGE_SCORES[0])
+        if text not in PAGE_SCORES:
+            known = ", ".join(PAGE_SCORES)
+            raise DataError(
+                f"recipe {self.path}: page_score: expected one of {known}, found {text}"
+            )
+        return text
 
     def _required(self, key: str, example: str) -> str:
         if key not in self.texts:

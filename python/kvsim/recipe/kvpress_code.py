@@ -89,14 +89,11 @@ def _names() -> str:
 
 def _share(recipe: Recipe) -> float:
     """The budget as a share of the prompt."""
-    text = recipe.budget
-    if text.endswith("%"):
-        return float(text[:-1]) / 100
-    if "." in text and not text.endswith("B"):
-        return float(text)
-    raise _refused(
-        recipe, f"a press takes a share of the prompt, found the budget {text}; search at a share"
-    )
+    share = recipe.amount.share
+    if share is None:
+        reason = f"a press takes a share of the prompt, found the budget {recipe.budget}"
+        raise _refused(recipe, f"{reason}; search at a share")
+    return share
 
 
 def _refused(recipe: Recipe, reason: str) -> UsageError:

@@ -27,6 +27,7 @@ def kept(
     fields = {
         "name": name, "policy": tuned.policy, "budget": stages.budget,
         **{key: str(protocol[key]) for key in ("mode", "eviction_interval", "page")},
+        "page_score": None if protocol["page_score"] == "mean" else protocol["page_score"],
         "model": "; ".join(dict.fromkeys(trace.model for trace in stages.loop.traces)),
         "model_id": model and model.model_id,
         "objective": tuned.loss if model is None else f"{tuned.objective}, then {tuned.loss}",
