@@ -122,12 +122,22 @@ def test_the_same_call_on_the_same_file_runs_the_model_no_more(
     pd.testing.assert_frame_equal(first.totals, again.totals)
 
 
-def test_in_prefill_mode_shares_are_of_the_prompt(model, texts):
-    """A prompt of 40 tokens of 60, and a model without a trace at hand."""
-    options = dict(mode="prefill", prompt_length=40, names=["a"], budgets="50%", shares=[0.2])
-    found = refine(model, texts[0], None, **options)
+def test_in_prefill_mode_shares_are_of_the_prompt(model, texts, tmp_path):
+    """A prompt of 40 tokens of 60, and a model without a trace at hand. What all heads lose with
+    room for the prompt alone is no group's loss."""
+    how = dict(mode="prefill", prompt_length=40, names=["a"], progress=False)
+    found = refine(model, texts[0], None, budgets="50%", shares=[0.2], **how)
     assert found.groups.share.tolist() == pytest.approx([0.2] * 3, abs=0.01)
-    assert (found.groups.kl > 0).any()
+    groups = Groups(UNIFORM, 3)
+    specs = [f"h2o@file:{tmp_path / group.name}.npy" for group in groups]
+    for group in groups:
+        np.save(tmp_path / f"{group.name}.npy", groups.alone(group, 0.2))
+    mean = f"{100 * (1 + 1 + 0.2) / 3:.6f}%"
+    rows = kvsim.evaluate(model, texts[0], specs, mean, **how).set_index("policy").kl_mean
+    (base,) = kvsim.evaluate(model, texts[0], "h2o", "100%", **how).kl_mean
+    lost = [rows[rows.index.str.contains(f"{group.name}.npy")].item() - base for group in groups]
+    assert base > 1e-4
+    assert found.groups.kl.to_numpy() == pytest.approx(lost, abs=1e-6)
     np.testing.assert_allclose(found.budgets.mean(axis=(1, 2)), RATIOS, atol=1e-6)
     assert np.isfinite(found.totals.kl_sum).all()
 
@@ -175,9 +185,10 @@ def test_what_contradicts_itself_is_refused(model, texts, trace, change, message
         refine(model, texts, trace, **change)
 
 
-def test_a_policy_whose_budget_is_split_already_is_refused(model, texts):
-    with pytest.raises(kvsim.UsageError, match="policy: expected one policy without @"):
-        kvsim.refined_budgets(model, texts, "h2o@adaptive", UNIFORM)
+@pytest.mark.parametrize("policy", ["h2o@adaptive", "h2o;tova", ["h2o", "tova"], []])
+def test_what_is_not_one_policy_without_a_split_is_refused(model, texts, policy):
+    with pytest.raises(kvsim.UsageError, match="policy: expected one policy without @, found "):
+        kvsim.refined_budgets(model, texts, policy, UNIFORM)
 
 
 def test_a_folder_that_cannot_be_made_is_named(model, texts, trace, tmp_path):

@@ -111,10 +111,11 @@ def refined_budgets(
 
 
 def _spec(policy: str | type) -> str:
-    (spec,) = listed(policy)
-    if not spec or "@" in spec or ";" in spec:
-        raise UsageError(f"policy: expected one policy without @, found {spec!r}")
-    return spec
+    specs = listed(policy)
+    if len(specs) != 1 or not specs[0] or "@" in specs[0] or ";" in specs[0]:
+        found = ", ".join(map(repr, specs)) or "none"
+        raise UsageError(f"policy: expected one policy without @, found {found}")
+    return specs[0]
 
 
 def shares_of_groups(curves: np.ndarray, groups: Groups) -> np.ndarray:
