@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from conftest import HERE
+from conftest import HERE, SAMPLE
 
 pytest.importorskip("optuna")
 from kvsim.tune.__main__ import main
@@ -287,6 +287,28 @@ def test_a_log_that_is_none_is_one_line(tmp_path):
     (tmp_path / "search.log").write_text("nothing\n")
     with pytest.raises(kvsim.KvsimError, match=r"search\.log"):
         tuned(output=tmp_path)
+
+
+def test_the_command_takes_a_share_of_held_out_texts_as_a_number(tmp_path, monkeypatch):
+    from kvsim.tune import __main__ as command
+
+    asked = []
+
+    def stop(announce, **arguments):
+        asked.append(arguments["held_out"])
+        raise kvsim.UsageError("enough")
+
+    monkeypatch.setattr(command, "tune_as", stop)
+    for text in ("0.3", "30%", "t0,t1"):
+        main([str(SAMPLE), "--budget", "20%", "-o", str(tmp_path), "--held-out", text])
+    assert asked == [0.3, "30%", ["t0", "t1"]]
+
+
+def test_a_frame_that_cannot_be_written_is_one_line_and_the_recipe_is_there(tmp_path):
+    (tmp_path / "ranked.csv").mkdir()
+    with pytest.raises(kvsim.KvsimError, match=r"ranked\.csv") as failed:
+        tuned(2, space="lru", output=tmp_path)
+    assert "\n" not in str(failed.value) and (tmp_path / "recipe.yaml").exists()
 
 
 def test_the_command_ends_with_one_line_for_bad_usage(tmp_path, capsys):

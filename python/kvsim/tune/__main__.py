@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from argparse import Namespace
@@ -28,6 +29,8 @@ from .run import tune_as
 from .search import RECIPE, RESULTS
 from .settings import traces_of
 from .space import DEFAULT
+
+_SHARE = re.compile(r"[0-9]*\.[0-9]+")
 
 
 def parser() -> Parser:
@@ -103,7 +106,9 @@ def _run(options: Namespace) -> None:
     arguments = vars(options)
     source, quiet = _source(arguments.pop("source")), arguments.pop("quiet")
     held_out = arguments.pop("held_out")
-    if held_out is not None and not held_out.endswith("%"):
+    if held_out is not None and _SHARE.fullmatch(held_out):
+        held_out = float(held_out)
+    elif held_out is not None and not held_out.endswith("%"):
         held_out = held_out.split(",")
     tuned = tune_as(
         lambda line: None if quiet else say(f"kvsim: {line}"),

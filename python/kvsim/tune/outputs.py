@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command.csv_text import csv_text
+from ..errors import KvsimError
 from ..files.partial import written_whole
 from ..recipe import write_recipe
 from .search import RECIPE
@@ -21,7 +22,10 @@ RANKED, FIGURE = "ranked.csv", "loss.png"
 def kept(
     tuned: Tuned, stages: Stages, folder: Path, name: str | None, protocol: Mapping[str, Any]
 ) -> Tuned:
-    """Writes the recipe, the frame and the figure into the folder."""
+    """Writes the recipe, the frame and the figure into the folder, what matters most first.
+
+    Raises KvsimError for a file that cannot be written.
+    """
     held = tuned.ranked[tuned.ranked["held_out_loss"].notna()]
     model = stages.model
     fields = {
@@ -38,7 +42,11 @@ def kept(
         ],
         "kvsim_version": metadata.version("kvsim"),
     }  # fmt: skip
+    recipe = write_recipe(folder / RECIPE, fields)
     with written_whole(folder / RANKED) as partial:
-        partial.write_text(csv_text(tuned.ranked), "utf-8")
+        try:
+            partial.write_text(csv_text(tuned.ranked), "utf-8")
+        except OSError as error:
+            raise KvsimError(f"{folder / RANKED}: cannot be written: {error.strerror}") from error
     tuned.figure(folder / FIGURE)
-    return dataclasses.replace(tuned, recipe=write_recipe(folder / RECIPE, fields))
+    return dataclasses.replace(tuned, recipe=recipe)
