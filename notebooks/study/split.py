@@ -2,7 +2,7 @@
 
     python notebooks/study/split.py MODEL FOLDER
 
-FOLDER has train.h5 and texts_train.jsonl, the texts that splits are made of, recorded with
+FOLDER has train.h5, the texts of texts_train.jsonl that splits are made of, recorded with
 output_projection and output_score_grad, and trace.h5, those of texts.jsonl that they are measured
 on. A run that was interrupted goes on there. Tables of budgets, result files and split.csv are
 left.
@@ -78,7 +78,7 @@ def main():
     options = arguments()
     folder = options.folder
     train, trace = kvsim.Trace(folder / "train.h5"), kvsim.Trace(folder / "trace.h5")
-    training = texts_of(folder / "texts_train.jsonl", train, options.train)
+    training = texts_of(HERE / "texts_train.jsonl", train, options.train)
     tested = texts_of(options.texts, trace, options.test)
     model, tokenizer = loaded(options.model, None, needed=True)
     found = []

@@ -1,30 +1,18 @@
 """The study's table of what is learned is whole, its texts are new, and the page quotes it."""
 
-import importlib.util
 import json
-import sys
 
 import pandas as pd
 import pytest
 
-from conftest import HERE
-
-ROOT = HERE.parents[1]
-STUDY = ROOT / "notebooks/study"
+from study_bytes_test import STUDY
+from study_bytes_test import script as script_of
 
 
-@pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(STUDY))
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(name, STUDY / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    sys.path.remove(str(STUDY))
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(str(STUDY))  # scripts import each other
+    return script_of
 
 
 def test_no_text_is_both_learned_from_and_measured_on():
