@@ -11,6 +11,7 @@ import numpy as np
 from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
 from ..errors import DataError, KvsimError, UsageError
 from ..errors.terminal import say
+from ..files.head_tables import npy_of
 from ..files.partial import written_whole
 from ..results import ResultsError
 from .split import head_budgets
@@ -83,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(path: Path, budgets: np.ndarray) -> None:
-    with written_whole(path) as partial, partial.open("wb") as file:
-        np.save(file, budgets, allow_pickle=False)
+    with written_whole(path) as partial:
+        partial.write_bytes(npy_of(budgets))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import UsageError
+from ..files.head_tables import RATIOS
 from .curves import PARTS, least_parts, lengths_of, mean_curves
 from .heads import by_layer, heads_of
 from .hull import parts_by_gain
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from ..results import Results
     from ..trace import Trace
-
-RATIOS = 99
 
 
 def head_budgets(

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError, UsageError
+from ..files.head_tables import RATIOS, npy_of
 from .file import Recipe
 from .parts import parts_of
-
-_RATIOS = 99
 
 
 def lukv_array(recipe: Recipe) -> bytes:
@@ -41,13 +40,13 @@ def lukv_array(recipe: Recipe) -> bytes:
             f"{split.parameters['sha256']}, found {digest}"
         )
     table = _table(data)
-    if table.ndim == 3 and len(table) == _RATIOS:
+    if table.ndim == 3 and len(table) == RATIOS:
         return data
     if table.ndim == 2:
-        return _npy_of(removed_shares(table))
+        return npy_of(removed_shares(table))
     found = " x ".join(map(str, table.shape)) if table.size else "another form"
     raise UsageError(
-        f"recipe {recipe.path}: it has no form for LU-KV: {path}: expected an array of {_RATIOS} x "
+        f"recipe {recipe.path}: it has no form for LU-KV: {path}: expected an array of {RATIOS} x "
         f"layers x KV heads, or of weights, layers x KV heads, in a file .npy, found {found}"
     )
 
@@ -60,8 +59,8 @@ def removed_shares(weights: np.ndarray) -> np.ndarray:
     the prompt. NaN: no head.
     """
     heads = ~np.isnan(weights)
-    removed = np.full((_RATIOS, *weights.shape), np.nan, np.float32)
-    for row in range(_RATIOS):
+    removed = np.full((RATIOS, *weights.shape), np.nan, np.float32)
+    for row in range(RATIOS):
         removed[row, heads] = 1 - _kept(weights[heads].astype(float), 1 - (row + 1) / 100)
     return removed
 
@@ -78,12 +77,6 @@ def _kept(weights: np.ndarray, mean: float) -> np.ndarray:
         if not over.any():
             return kept
         is_full |= over
-
-
-def _npy_of(array: np.ndarray) -> bytes:
-    file = BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def _table(data: bytes) -> np.ndarray:

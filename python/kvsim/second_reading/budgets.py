@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import UsageError
-
-RATIOS = 99
+from ..files.head_tables import RATIOS
 
 
 def require_all_layers(layers: Collection[int], num_layers: int) -> None:
@@ -56,10 +54,3 @@ def holds_budgets(path: Path) -> bool:
         return False
     is_array = isinstance(found, np.ndarray)  # and no archive of several
     return is_array and found.dtype.kind == "f" and found.ndim == 3 and len(found) == RATIOS
-
-
-def npy_of(shares: np.ndarray) -> bytes:
-    """The bytes of a .npy file."""
-    file = io.BytesIO()
-    np.save(file, shares, allow_pickle=False)
-    return file.getvalue()

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KvsimError, UsageError
+from ..files.head_tables import npy_of
 from ..files.partial import written_whole
 from ..verbs.options import opened
 from ..verbs.progress import Progress, reporter
 from .arguments import checked_texts
-from .budgets import npy_of, removed_shares
+from .budgets import removed_shares
 from .checks import require_model, require_room
 from .scores_file import Scores, image_of
 from .wording import INSTRUCTIONS, Wording

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DataError, UsageError
-from ..split import RATIOS
+from ...files.head_tables import RATIOS
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import KvsimError, UsageError
+from ...files.head_tables import npy_of
 from ...files.partial import written_whole
 from ...files.paths import exists
 from ..curves import PARTS, between
@@ -27,15 +27,14 @@ class Tables:
 
     def spec(self, policy: str, name: str, values: np.ndarray) -> str:
         """The policy at the budgets of these values, which are written where they are not there."""
-        buffer = io.BytesIO()
-        np.save(buffer, values, allow_pickle=False)
-        digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+        data = npy_of(values)
+        digest = hashlib.sha256(data).hexdigest()
         path = self._folder / f"{name}-{digest[:12]}.npy"
         if not exists(path):
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 with written_whole(path) as partial:
-                    partial.write_bytes(buffer.getvalue())
+                    partial.write_bytes(data)
             except OSError as error:
                 raise KvsimError(f"output: {path}: {error.strerror}") from error
         return f"{policy}@file:{path}"

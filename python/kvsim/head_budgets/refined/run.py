@@ -17,11 +17,11 @@ from ...closed_loop import evaluate
 from ...closed_loop.asked import loaded
 from ...closed_loop.texts import input_texts
 from ...errors import UsageError
+from ...files.head_tables import RATIOS
 from ...trace import Trace
 from ...verbs.options import listed
 from ..curves import PARTS
 from ..hull import parts_by_gain
-from ..split import RATIOS
 from .groups import Groups, table_of
 from .measured import Evaluate, Tables, checked_shares, curves_of, measured
 
