@@ -1,14 +1,21 @@
 """Spaces of kvsim.tune: what they mean, and which are refused."""
 
+import re
+
+import numpy as np
 import pytest
 
 import kvsim
+from conftest import HERE
+from learned_support import arrays_of, header_of, write
 
 pytest.importorskip("optuna")
 from kvsim.tune.halving import rungs
 from kvsim.tune.settings import budgets_around, refusal, space_text
 from kvsim.tune.space import DEFAULT, parse_space
 from kvsim.tune.texts import Text, split_texts
+
+PAGE = HERE.parents[1] / "python" / "tune.md"
 
 
 def space_of(text, has_model=False):
@@ -64,6 +71,18 @@ def test_a_range_of_reals_is_written_with_a_point_and_has_no_end_of_specs():
     assert space.size == float("inf")
     written = [hole.written(value) for value in (0, 0.123456, 0.9, 0.00001)]
     assert written == ["0", "0.1235", "0.9", "0.00001"]
+
+
+def test_the_space_of_files_on_the_page_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    header = header_of(["now"])
+    write(tmp_path / "model.npz", header, arrays_of(header))
+    for name in ("head.npy", "group.npy"):
+        np.save(name, np.ones((4, 4)))
+    (text,) = re.findall(r"```text\n(.*?)\n```", PAGE.read_text())
+    assert "learned:" in text and "@file:" in text
+    specs = set(space_of(text, has_model=True).samples())
+    assert {"learned:file=model.npz,recent=0.9", "tova@file:group.npy", "tova@cake"} < specs
 
 
 def test_the_default_space_can_be_searched_with_pages_too():

@@ -61,12 +61,13 @@ def tune(
       space: entries separated by ";", or a list of them. A spec with `{a,b}`, one of these, and
         `{0..0.9}`, `{1..64}`, a number between the two, a whole one if both are; and entries that
         begin with "+" or "@", each of which a policy may have in addition. None: ten policies,
-        +protect, and three splits.
+        +protect, and three rules for splits.
       objective: of the open loop: predicted_kl, projected_error, output_error_sq or attention_loss.
         None: the first that the traces can tell.
       texts: of a model, as for kvsim.evaluate.
       held_out: names of texts, or a share such as "30%" or 0.3, of the last ones. None: a third.
-      trials: specs that are tried; all of a space that has no more.
+      trials: of the search, several of which may be of one spec; all of a space that has no more.
+        Of a folder that has more of them, the first ones count.
       finalists: specs that are imposed on the model; of traces those measured on held-out texts.
       output: a folder for results.sqlite, search.log, recipe.yaml, ranked.csv, loss.png. The same
         call goes on there after an interruption and repeats nothing. Without it nothing is kept.
