@@ -1,4 +1,4 @@
-"""kvsim.tune on traces: what it finds, keeps, and repeats."""
+"""kvsim.tune on traces: what it finds and keeps, and what it refuses."""
 
 import re
 import subprocess
@@ -13,30 +13,9 @@ from conftest import HERE, SAMPLE
 
 pytest.importorskip("optuna")
 from kvsim.tune.__main__ import main
+from tune_support import traces, tuned
 
 PAGE = HERE.parents[1] / "python" / "tune.md"
-SPACE = "h2o:recent={0..0.9};lru;+protect:first={1,2}"
-
-
-def traces(count=4, tokens=48, **also):
-    """Texts of a head that attends to the newest tokens, and to the first one."""
-    found = []
-    for text in range(count):
-        random = np.random.default_rng(text)
-        key = random.normal(size=(2, tokens, 8))
-        key[:, 0] *= 4
-        query = 0.5 * key + random.normal(size=(2, tokens, 8))
-        value = random.normal(size=(2, tokens, 8))
-        ids = random.integers(9, 99, tokens)
-        found.append(
-            kvsim.Trace.from_arrays(query, key, value, name=f"t{text}", token_ids=ids, **also)
-        )
-    return found
-
-
-def tuned(count=4, **options):
-    how = dict(space=SPACE, trials=6, finalists=3, figure_budgets=[], progress=False)
-    return kvsim.tune(traces(count), 12, **(how | options))
 
 
 @pytest.fixture(scope="module")
@@ -99,58 +78,6 @@ def test_the_same_call_goes_on_and_repeats_nothing(found, monkeypatch):
     assert again.ranked.equals(found.ranked)
 
 
-def test_the_same_seed_finds_the_same_where_the_search_was_interrupted(tmp_path, monkeypatch):
-    from kvsim.tune import search
-
-    monkeypatch.setattr(search, "BATCH", 2)
-    tell, calls = search._tell, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        tell(*arguments)
-
-    whole = tuned(2, seed=3, trials=4)
-    monkeypatch.setattr(search, "_tell", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        tuned(2, seed=3, trials=4, output=tmp_path / "parts")
-    monkeypatch.setattr(search, "_tell", tell)
-    parts = tuned(2, seed=3, trials=4, output=tmp_path / "parts")
-    assert parts.ranked.policy.tolist() == whole.ranked.policy.tolist()
-
-
-def test_a_batch_that_was_told_in_part_is_told_to_its_end(tmp_path, monkeypatch):
-    import optuna
-
-    from kvsim.tune import search
-
-    monkeypatch.setattr(search, "BATCH", 12)
-    tell, told = optuna.Study.tell, []
-
-    def once(study, *arguments, **options):
-        if told:
-            raise KeyboardInterrupt
-        told.append(tell(study, *arguments, **options))
-
-    how = {"seed": 3, "trials": 24}
-    whole = tuned(2, **how)
-    monkeypatch.setattr(optuna.Study, "tell", once)
-    with pytest.raises(KeyboardInterrupt):
-        tuned(2, output=tmp_path, **how)
-    monkeypatch.setattr(optuna.Study, "tell", tell)
-    assert tuned(2, output=tmp_path, **how).ranked.equals(whole.ranked)
-
-
-def test_of_more_trials_than_are_asked_for_the_first_ones_count(tmp_path):
-    few = tuned(2, trials=4)
-    many = tuned(2, trials=12, output=tmp_path)
-    again = tuned(2, trials=4, output=tmp_path)
-    assert again.ranked.policy.tolist() == few.ranked.policy.tolist()
-    assert f"{again.tried} different spec" in again.summary()
-    assert again.tried == few.tried <= 4 < many.tried
-
-
 @pytest.mark.parametrize("loss", [np.nan, np.inf])
 def test_a_loss_that_is_no_finite_number_is_a_trial_without_a_result(monkeypatch, loss):
     from kvsim.tune.stages import Stages
@@ -178,59 +105,6 @@ def test_the_objective_is_one_that_search_and_held_out_traces_hold():
     assert kvsim.tune(one, 12, **how).objective == "output_error_sq"
     with pytest.raises(kvsim.UsageError, match="do not hold what predicted_kl needs"):
         kvsim.tune(one, 12, objective="predicted_kl", **how)
-
-
-def test_a_damaged_trace_is_an_error_and_no_trial_without_a_result(tmp_path, monkeypatch):
-    from kvsim.tune import open_loop
-
-    sweep, calls = open_loop.sweep, []
-
-    def damaged(*arguments, **options):
-        calls.append(1)
-        if len(calls) > 2:  # after the defaults, on both texts
-            raise kvsim.DataError("trace.h5: damaged")
-        return sweep(*arguments, **options)
-
-    how = {"space": "lru;tova", "output": tmp_path}
-    with monkeypatch.context() as patch:
-        patch.setattr(open_loop, "sweep", damaged)
-        with pytest.raises(kvsim.DataError, match="damaged"):
-            tuned(2, **how)
-    assert tuned(2, **how).tried == 2
-
-
-def asked_again(monkeypatch, **options):
-    """How many specs a call asks for."""
-    from kvsim.tune import search
-
-    asked, ask = [], search._asked
-    monkeypatch.setattr(search, "_asked", lambda *each: asked.append(each) or ask(*each))
-    tuned(2, **options)
-    monkeypatch.setattr(search, "_asked", ask)
-    return len(asked)
-
-
-def test_a_file_of_a_split_that_has_changed_is_searched_anew(tmp_path, monkeypatch):
-    weights = tmp_path / "w.npy"
-    how = {"space": f"lru;@file:{weights}", "output": tmp_path / "out"}
-    np.save(weights, np.array([[1.0, 3.0]]))
-    assert asked_again(monkeypatch, **how) == 2
-    assert asked_again(monkeypatch, **how) == 0
-    np.save(weights, np.array([[3.0, 1.0]]))
-    assert asked_again(monkeypatch, **how) == 2
-
-
-def test_an_eviction_interval_is_the_same_as_a_number_and_as_a_text(tmp_path, monkeypatch):
-    how = {"space": "lru;tova", "output": tmp_path}
-    assert asked_again(monkeypatch, eviction_interval=1, **how) == 2
-    assert asked_again(monkeypatch, eviction_interval="1", **how) == 0
-
-
-def test_a_small_space_is_tried_as_a_whole_after_a_part_of_it_too(tmp_path):
-    tuned(2, space="sink:sinks={1..3};lru", trials=2, output=tmp_path)
-    found = tuned(2, space="sink:sinks={1..3};lru", trials=50, output=tmp_path)
-    tried = set(found.ranked.policy) - {"window"}
-    assert {f"sink:sinks={sinks},positions=text" for sinks in (1, 2, 3)} < tried
 
 
 def test_a_spec_that_the_engine_refuses_counts_as_a_trial_without_a_result():
@@ -281,12 +155,6 @@ def test_without_optuna_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(kvsim.KvsimError, match=r'pip install "\.\[tune\]"'):
         tuned()
-
-
-def test_a_log_that_is_none_is_one_line(tmp_path):
-    (tmp_path / "search.log").write_text("nothing\n")
-    with pytest.raises(kvsim.KvsimError, match=r"search\.log"):
-        tuned(output=tmp_path)
 
 
 def test_the_command_takes_a_share_of_held_out_texts_as_a_number(tmp_path, monkeypatch):
