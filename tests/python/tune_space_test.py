@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
@@ -11,6 +12,7 @@ from learned_support import arrays_of, header_of, write
 
 pytest.importorskip("optuna")
 from kvsim.tune.halving import rungs
+from kvsim.tune.ranking import best_of, mean_losses
 from kvsim.tune.settings import budgets_around, refusal, space_text
 from kvsim.tune.space import DEFAULT, parse_space
 from kvsim.tune.texts import Text, split_texts
@@ -173,6 +175,13 @@ def test_each_rung_halves_the_candidates_and_doubles_the_texts():
     assert rungs(8, 2) == [(8, 1), (2, 2)]
     assert rungs(8, 1) == [(8, 1)]
     assert rungs(1, 5) == [(1, 5)]
+
+
+def test_a_spec_without_a_loss_on_one_text_has_no_mean_and_is_the_last():
+    losses = {"policy": ["a", "a", "b", "b"], "loss": [0.1, np.nan, 0.3, 0.5]}
+    means = mean_losses(pd.DataFrame(losses), "loss", ["a", "b"])
+    assert np.isnan(means["a"]) and means["b"] == pytest.approx(0.4)
+    assert best_of(means, 2) == ["b", "a"]
 
 
 def test_the_budgets_of_a_figure_are_legal_ones():

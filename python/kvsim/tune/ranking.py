@@ -110,6 +110,6 @@ def best_of(losses: Mapping[str, float], count: int) -> list[str]:
 
 
 def mean_losses(rows: pd.DataFrame, loss: str, specs: Sequence[str]) -> dict[str, float]:
-    """Over the texts, in the order of the specs."""
-    means = rows.groupby("policy")[loss].mean()
+    """Over the texts, in the order of the specs; NaN where one text has no number."""
+    means = rows.groupby("policy")[loss].agg(lambda losses: losses.mean(skipna=False))
     return {spec: float(means[spec]) for spec in specs}
