@@ -49,9 +49,9 @@ def rows(loop):
     return every[every["loop"] == loop]
 
 
-def quoted(values):
+def quoted(values, digits=2):
     """A mean with its interval, as the pages write it."""
-    mean, low, high = (f"{number:.2f}" for number in values)
+    mean, low, high = (f"{number:.{digits}f}" for number in values)
     return re.sub(r"\b0\.", ".", f"{mean} [{low}, {high}]")
 
 

@@ -29,7 +29,7 @@ def losses(of, name, loop, budget):
 def mean(of, name, loop, budget):
     """The mean KL over texts with its 95% interval; empty: it was not measured."""
     values = losses(of, name, loop, budget).to_numpy()
-    return quoted([values.mean(), *interval_over_texts(values)]) if len(values) else ""
+    return quoted([values.mean(), *interval_over_texts(values)], 3) if len(values) else ""
 
 
 def best_default(of, loop, budget):

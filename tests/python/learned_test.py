@@ -53,7 +53,7 @@ def test_a_batch_of_evictions_leaves_the_state_of_each_token(tmp_path):
     arrays = arrays_of(header, seed=4)
     path = write(tmp_path / "m.npz", header, arrays, np.savez_compressed)
     reference = reference_of(header, arrays, 0, TOKENS)
-    for options in ({"eviction_interval": 7}, {"mode": "prefill"}):
+    for options in ({"eviction_interval": 7}, {"mode": "prefill"}, {"page": 8}):
         found = left_after(f"learned:file={path}", **options)
         np.testing.assert_array_equal(found, left_after(reference, **options))
         assert len(np.unique(found)) > 20
