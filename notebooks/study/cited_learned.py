@@ -23,7 +23,8 @@ def rows():
 def losses(of, name, loop, budget):
     """The KL of each text, in nats per token."""
     found = of[(of["name"] == name) & (of["loop"] == loop) & (of["budget_request"] == budget)]
-    return found.set_index("sequence", verify_integrity=True)["kl_mean"].sort_index()
+    assert found["sequence"].is_unique, f"{name} names several policies"
+    return found.set_index("sequence")["kl_mean"].sort_index()
 
 
 def mean(of, name, loop, budget):

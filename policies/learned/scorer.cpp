@@ -28,9 +28,9 @@ constexpr std::pair<std::string_view, FeatureKind> kNames[] = {
 
 std::optional<Feature> find_feature(std::string_view name) {
   const std::size_t colon = name.find(':');
-  const auto found = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& known) {
-    return known.first == name.substr(0, colon);
-  });
+  const auto* const found =
+      std::find_if(std::begin(kNames), std::end(kNames),
+                   [&](const auto& known) { return known.first == name.substr(0, colon); });
   if (found == std::end(kNames)) return std::nullopt;
   Feature feature{found->second};
   if (feature.is_decayed() != (colon != std::string_view::npos)) return std::nullopt;

@@ -23,7 +23,7 @@ Spec Spec::of_recipe(std::string_view text) {
   const std::size_t colon = first.find(':');
   const Recipe recipe =
       read_recipe(colon == std::string_view::npos ? std::string_view() : first.substr(colon + 1));
-  const Spec own = of_file(recipe);
+  Spec own = of_file(recipe);
   if (added.empty()) return own;
   const std::string_view combinators = added.substr(0, added.find('@'));
   const std::string_view split = added.substr(combinators.size());
