@@ -274,7 +274,8 @@ PolicyInfo lookback_policy() {
       .sees = "queries, keys, values",
       .differences =
           "CAOTE also has forms that weigh by the scores of another policy. The work of a step is "
-          "cache times value_dim, and window times cache, for each query head. It was found on a toy "
+          "cache times value_dim, and window times cache, for each query head. It was found on a "
+          "toy "
           "model; on SmolLM2-135M it loses more than h2o (policies/new_policies.md)",
       .params = {Param::integer("window", 16, 1, 100'000, "last steps whose outputs count"),
                  Param::choice(
