@@ -23,9 +23,9 @@ def written(folder, policy="lru", **fields):
 
 
 def test_a_recipe_is_replayed_as_what_it_names(tmp_path):
-    path = written(tmp_path, "h2o:recent=0.25+protect:first=2", name="mine")
+    path = written(tmp_path, "h2o:recent=0.25+protect:first=2", name="found-here")
     rows = kvsim.sweep(trace(), [f"recipe:file={path}", "h2o:recent=0.25+protect:first=2"], 8)
-    assert len(rows) == 2 and set(rows.label) == {"mine"}
+    assert len(rows) == 2 and set(rows.label) == {"found-here"}
     with pytest.raises(kvsim.UsageError, match="splits the budget itself"):
         kvsim.sweep(trace(), f"recipe:file={written(tmp_path, 'lru@pyramid')}@cake", 8)
 

@@ -20,7 +20,7 @@ PAGE = HERE.parents[1] / "python" / "tune.md"
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return tuned(output=tmp_path_factory.mktemp("tune") / "out", name="mine")
+    return tuned(output=tmp_path_factory.mktemp("tune") / "out", name="found-here")
 
 
 def test_the_found_policy_lost_least_on_the_texts_of_the_search(found):
@@ -56,7 +56,7 @@ def test_the_folder_has_the_recipe_the_frame_and_the_figure(found):
     assert (folder / "ranked.csv").read_text().splitlines()[0].startswith("policy,role,stage")
     assert (folder / "loss.png").read_bytes().startswith(b"\x89PNG")
     row = kvsim.sweep(traces()[0], f"recipe:file={found.recipe}", 12).iloc[0]
-    assert row.policy == found.policy and row.label == "mine"
+    assert row.policy == found.policy and row.label == "found-here"
     assert "kvsim_recipe: 1" in found.recipe.read_text()
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ..errors import UsageError
 from ..files.partial import written_whole
@@ -20,6 +19,8 @@ from .scorers import fitted, require_library, scores
 from .wanted import Wanted, groups_of, has_cache, header_of, texts_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..trace import Trace
 
 MOST = 500_000
@@ -74,6 +75,8 @@ def train(
     their own get scores of 0. Raises UsageError, also where scikit-learn is missing, DataError for
     traces without what is needed or of several models, and what kvsim.labels and kvsim.sweep raise.
     """
+    import pandas as pd
+
     require_library()
     path = Path(output)
     if path.suffix != ".npz":
