@@ -29,7 +29,7 @@ def require_library() -> None:
         import sklearn  # noqa: F401
     except ImportError:
         raise UsageError(
-            "training needs scikit-learn: pip install 'kvsim[train]', or pip install scikit-learn"
+            'training needs scikit-learn; in the source folder: pip install ".[train]"'
         ) from None
 
 
