@@ -7,12 +7,11 @@ import re
 import sys
 from pathlib import Path
 
+from summarise_bytes import KEY, OF_MODEL
+
 import kvsim
 
 TABLE = Path(__file__).with_name("tables") / "learned.csv"
-KEY = ["sequence", "loop", "policy", "budget_request"]
-OF_MODEL = ["kl_mean", "delta_nll", "top1_agreement"]
-OF_MODEL += ["answers", "answers_right_full", "answers_right"]
 
 
 def without_folder(policy):

@@ -9,19 +9,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..command import (
-    STATUS_DATA,
     STATUS_OTHER,
-    STATUS_USAGE,
     Parser,
     fail,
+    failed,
     natural,
     positive,
     show_warning,
 )
 from ..command.termination import terminated_as_interrupted
-from ..errors import DataError, KvsimError, KvsimWarning, UsageError
+from ..errors import KvsimError, KvsimWarning
 from ..files.paths import exists
-from ..record import RecordError, RecordWarning
+from ..record import RecordWarning
 
 DESCRIPTION = (
     "Evicts inside a model while it reads texts, and compares its predictions with those of the "
@@ -110,16 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("once", RecordWarning)
             warnings.showwarning = show_warning
             _run(options, command, check)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except (RecordError, DataError) as error:
-        return fail(str(error), STATUS_DATA)
-    except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
         return fail(f"interrupted; {_kept(options.output)}", STATUS_OTHER)
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return failed(error)
     return 0
 
 

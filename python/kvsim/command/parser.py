@@ -5,6 +5,7 @@ import re
 import sys
 from typing import NoReturn
 
+from ..errors import DataError, KvsimError, RecordError, UsageError
 from ..errors.terminal import error_line
 
 STATUS_OTHER, STATUS_USAGE, STATUS_DATA = 1, 2, 3
@@ -50,6 +51,16 @@ def fail(message: str, status: int) -> int:
     """Prints the error and returns the status."""
     print("kvsim: error:", error_line(message), file=sys.stderr)
     return status
+
+
+def failed(error: Exception) -> int:
+    """Prints what ended a command, and returns its status: 2 for usage, 3 for data, else 1."""
+    if isinstance(error, UsageError):
+        return fail(str(error), STATUS_USAGE)
+    if isinstance(error, (DataError, RecordError)):
+        return fail(str(error), STATUS_DATA)
+    is_ours = isinstance(error, KvsimError)
+    return fail(str(error) if is_ours else f"{type(error).__name__}: {error}", STATUS_OTHER)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

@@ -5,9 +5,9 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, positive
+from ..command import STATUS_OTHER, Parser, fail, failed, positive
 from ..command.termination import terminated_as_interrupted
-from ..errors import DataError, KvsimError, UsageError
+from ..errors import KvsimError
 from ..verbs.progress import reporter
 from .files import check_output, written
 from .run import BLOCK
@@ -74,12 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminated_as_interrupted():
             _write(parsed)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except DataError as error:
-        return fail(str(error), STATUS_DATA)
     except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
+        return failed(error)
     except KeyboardInterrupt:
         return fail(f"interrupted; {parsed.output} is not written", STATUS_OTHER)
     return 0

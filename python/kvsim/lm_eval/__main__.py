@@ -4,9 +4,8 @@ import sys
 
 from lm_eval.__main__ import cli_evaluate
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, fail
-from ..errors import DataError, KvsimError, UsageError
-from ..record import RecordError
+from ..command import failed
+from ..errors import KvsimError
 from . import EvictingLM  # noqa: F401  importing it registers the model type
 
 
@@ -18,12 +17,8 @@ def main() -> int:
     """
     try:
         cli_evaluate()
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except (RecordError, DataError) as error:
-        return fail(str(error), STATUS_DATA)
     except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
+        return failed(error)
     return 0
 
 

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail
-from ..errors import DataError, KvsimError, UsageError
+from ..command import Parser, failed
 from ..errors.terminal import say
 from .export import FORMS, export_recipe
 
@@ -32,14 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         written = export_recipe(options.recipe, options.to, options.output)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except DataError as error:
-        return fail(str(error), STATUS_DATA)
-    except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return failed(error)
     say(f"kvsim: {written} is written")
     return 0
 

@@ -8,10 +8,16 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, positive
+from ..command import (
+    STATUS_OTHER,
+    Parser,
+    fail,
+    failed,
+    natural,
+    positive,
+)
 from ..command.notes import notes_printed
 from ..command.termination import terminated_as_interrupted
-from ..errors import DataError, KvsimError, RecordError, UsageError
 from ..errors.terminal import say
 from .arguments import checked_texts
 from .checks import READS, require_model
@@ -99,18 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminated_as_interrupted(), notes_printed():
             _run(options)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except (DataError, RecordError) as error:
-        return fail(str(error), STATUS_DATA)
-    except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
     except ImportError as error:
         return fail(f'{error}; in the source folder: pip install ".[record]"', STATUS_OTHER)
     except KeyboardInterrupt:
         return fail(f"interrupted; {options.output} is not written", STATUS_OTHER)
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return failed(error)
     return 0
 
 

@@ -6,9 +6,15 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from ..command import STATUS_DATA, STATUS_OTHER, STATUS_USAGE, Parser, fail, natural, show_warning
+from ..command import (
+    STATUS_OTHER,
+    Parser,
+    fail,
+    failed,
+    natural,
+    show_warning,
+)
 from ..command.termination import terminated_as_interrupted
-from ..errors import DataError, KvsimError, UsageError
 from ..errors.terminal import say
 from .run import train
 from .wanted import KINDS, SCOPES, TARGETS
@@ -44,16 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with terminated_as_interrupted(), warnings.catch_warnings():
             warnings.showwarning = show_warning
             rows = train(traces, output, progress=False if quiet else None, **options)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except DataError as error:
-        return fail(str(error), STATUS_DATA)
-    except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
     except KeyboardInterrupt:
         return fail("interrupted; nothing is written", STATUS_OTHER)
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return failed(error)
     if not quiet:
         found = f"kvsim: {output}: {len(rows)} scorers, {rows.samples.sum()} samples"
         if rows.explained.notna().any():

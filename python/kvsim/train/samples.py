@@ -28,7 +28,7 @@ LITTLE = 0.1
 
 @dataclass
 class Samples:
-    """Of one unit: float32 [samples, columns], and the targets [samples]."""
+    """float32 [samples, columns], and the targets [samples]."""
 
     features: np.ndarray
     targets: np.ndarray
@@ -69,7 +69,8 @@ def samples_of(
     targets = np.concatenate([part.targets for part in parts])
     if len(targets) > most:
         drawn = np.random.default_rng(wanted.seed).choice(len(targets), most, replace=False)
-        features, targets = features[np.sort(drawn)], targets[np.sort(drawn)]
+        drawn.sort()
+        features, targets = features[drawn], targets[drawn]
     return Samples(features, targets)
 
 

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from ..command import (
-    STATUS_DATA,
     STATUS_OTHER,
-    STATUS_USAGE,
     Parser,
     fail,
+    failed,
     natural,
     positive,
     show_warning,
 )
 from ..command.termination import terminated_as_interrupted
-from ..errors import DataError, KvsimError, KvsimWarning, RecordError, RecordWarning, UsageError
+from ..errors import KvsimWarning, RecordWarning
 from ..errors.terminal import say
 from .open_loop import OBJECTIVES
 from .run import tune_as
@@ -86,19 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 warnings.simplefilter("once", category)
             warnings.showwarning = show_warning
             _run(options)
-    except UsageError as error:
-        return fail(str(error), STATUS_USAGE)
-    except (DataError, RecordError) as error:
-        return fail(str(error), STATUS_DATA)
-    except KvsimError as error:
-        return fail(str(error), STATUS_OTHER)
     except ImportError as error:
         return fail(f'{error}; in the source folder: pip install ".[record,tune]"', STATUS_OTHER)
     except KeyboardInterrupt:
         there = f"{options.output} keeps what is finished; the same command does the rest"
         return fail(f"interrupted; {there}", STATUS_OTHER)
     except Exception as error:
-        return fail(f"{type(error).__name__}: {error}", STATUS_OTHER)
+        return failed(error)
     return 0
 
 
