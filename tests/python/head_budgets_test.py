@@ -66,6 +66,15 @@ def test_no_other_split_has_more_recall():
     assert found == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.parametrize("spec", ["tova", "tova:scope=head", "tova:score=cached,scope=head"])
+def test_a_spec_names_its_policy_however_much_of_it_is_written(spec):
+    both = pd.concat([curves_of([[0.5, 1]]), curves_of([[0.7, 1]], policy="window")])
+    expected = kvsim.head_budgets(curves_of([[0.5, 1]]))
+    np.testing.assert_array_equal(kvsim.head_budgets(both, spec), expected)
+    with pytest.raises(kvsim.UsageError, match="there is no curve of tova:scope=layer"):
+        kvsim.head_budgets(both, "tova:scope=layer")
+
+
 def test_a_curve_that_is_not_concave_counts_as_its_majorant():
     """The second head gains nothing before its tenth token, which is worth waiting for."""
     late = [0.0] * 9 + [1.0] * 11

@@ -95,9 +95,21 @@ def _chosen(
 
 def _of_policy(frame: pd.DataFrame, policy: str) -> pd.DataFrame:
     """The rows of a spec, or of all specs of a name."""
-    is_spec = frame.policy == policy
-    names = frame.policy.str.split("[:+@]").str[0]
-    return frame[is_spec if is_spec.any() else names == policy]
+    is_of = frame.policy == policy
+    if not is_of.any():
+        is_of = frame.policy.str.split("[:+@]").str[0] == policy
+    return frame[is_of if is_of.any() else frame.policy == _canonical(policy)]
+
+
+def _canonical(spec: str) -> str:
+    """The spec as rows have it; one that the engine does not know, as a class's, stays as it is."""
+    from .. import _engine
+
+    try:
+        found = _engine.specs([spec], "uniform")
+    except UsageError:
+        return spec
+    return str(found[0]["text"]) if len(found) == 1 else spec
 
 
 def _check(frame: pd.DataFrame) -> None:
