@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from kvsim.errors import UsageError
 from kvsim.record import RecordError, recording
 from record_zoo import build, record, sharp, tokens
 
@@ -68,3 +69,13 @@ def test_outputs_are_left_out_once_they_have_been_compared(tmp_path):
     refused = pytest.raises(RecordError, match="that kvsim verify allows")
     with refused, recording(sharp(model), tmp_path / "u.h5", dtype="float16", no_output=True):
         model(tokens(12))
+
+
+@pytest.mark.parametrize("ids", [tokens(12), "text", [0.5, 2.0], {"input_ids": [1, 2]}])
+def test_what_is_no_text_of_token_ids_is_refused_and_the_next_one_recorded(ids, tmp_path):
+    with recording(build("llama"), tmp_path / "t.h5") as recorder:
+        with pytest.raises(UsageError, match="expected the token ids of one text"):
+            recorder.read(ids)
+        recorder.read(tokens(12)[0])
+    with h5py.File(tmp_path / "t.h5") as file:
+        assert list(file["sequences"]) == ["sequence-0"]

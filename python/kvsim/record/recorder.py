@@ -1,5 +1,6 @@
 """Turns the forward passes and attention calls of a model into a trace."""
 
+import operator
 import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as Several
@@ -225,9 +226,16 @@ class Recorder(Follower):
         """Lets the model read a whole text alone, in one pass for all that is recorded of it.
 
         It takes the place of a call of the model, which reads a text once more for what `also`
-        asks.
+        asks. Raises UsageError for anything else than the token ids of one text.
         """
-        seen = self._reading.read(list(ids), self._layers, self._intercept)
+        try:
+            numbers = [operator.index(each) for each in ids]
+        except TypeError as error:
+            raise UsageError(
+                "read: expected the token ids of one text, a list of whole numbers, found a "
+                f"{type(ids).__name__} of something else; of a batch take one row"
+            ) from error
+        seen = self._reading.read(numbers, self._layers, self._intercept)
         self._batch[0].seen = seen
         self.end_texts()
 
