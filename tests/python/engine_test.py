@@ -8,6 +8,7 @@ import pytest
 
 import kvsim
 from conftest import SAMPLE, same, specs_of
+from nightly import sample_of
 from trace_format import seal_again
 
 
@@ -32,17 +33,18 @@ def test_all_policies_have_the_numbers_of_the_program(program, tmp_path, protoco
     options = PROTOCOLS[protocol]
     chosen = {"layers": "1", "sequences": "copied-segment"}
     policies = "all" if "--reference" in options else "all;oracles"
+    budgets = sample_of(["10%"], ["10%", 64])
     expected = run_and_load(
-        program, tmp_path, "--policies", policies, "--budgets", "10%,64", "--layers", "1",
-        "--sequences", "copied-segment", *options,
+        program, tmp_path, "--policies", policies, "--budgets", ",".join(map(str, budgets)),
+        "--layers", "1", "--sequences", "copied-segment", *options,
     )  # fmt: skip
     keywords = {
         name.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
         for name, value in zip(options[::2], options[1::2])
     }
-    for threads in (1, 2):
+    for threads in (1, 2) if protocol == "stream" else (2,):
         found = kvsim.sweep(
-            SAMPLE, specs_of(expected), ["10%", 64], threads=threads, **chosen, **keywords
+            SAMPLE, specs_of(expected), budgets, threads=threads, **chosen, **keywords
         )
         assert len(found) > 20
         same(found, expected)

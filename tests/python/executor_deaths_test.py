@@ -14,6 +14,7 @@ import pytest
 import kvsim
 from executor_support import HEADS, LAYERS, Deadly, Slow, same, trace
 from kvsim.executors.pool import Died, Pool
+from nightly import sample_of
 
 POLICIES, BUDGETS = ["window", Slow], [6, 9]
 
@@ -54,7 +55,7 @@ class Killer:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_that_are_killed_change_no_row(method):
-    killer = Killer(4)
+    killer = Killer(sample_of(2, 4))
     with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
         frame = kvsim.sweep(trace(), POLICIES, BUDGETS, executor=pool, progress=killer)
     assert killer.times == 0

@@ -12,6 +12,7 @@ import transformers
 import kvsim
 from kvsim.model.selection import padded, selection_of_mask, take_selection
 from kvsim.report.numbers.attention import read_head
+from nightly import a_third_by_day
 from record_zoo import GROUPED, _config, generate, tokens, verify_with_program
 from record_zoo import padded as padded_texts
 
@@ -241,6 +242,7 @@ def test_a_mask_of_other_numbers_or_by_head_is_no_selection():
     assert selection_of_mask(types.SimpleNamespace(indexer=None), mask, 3) is None
 
 
+@a_third_by_day
 @pytest.mark.parametrize("mode", ["stream", "prefill"])
 def test_both_loops_keep_within_what_the_model_selects(model, mode):
     policies = ["full", "window", "sink", "h2o", "tova"]

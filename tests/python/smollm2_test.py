@@ -54,6 +54,7 @@ def trace(model, tokenizer, text, tmp_path_factory):
     command = [weights(), "--texts", folder / "texts.jsonl", "-o", folder / "t.h5"]
     command += ["--layers", ",".join(map(str, LAYERS))]
     command += ["--also", "output_projection,residual,output_score_grad"]
+    command += ["--gradient-samples", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kvsim.record.run.load_model", lambda *_: model)
         patch.setattr("kvsim.record.run.load_tokenizer", lambda *_: tokenizer)

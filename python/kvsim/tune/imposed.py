@@ -56,8 +56,8 @@ class ImposedLoop:
     def texts(self) -> list[Text]:
         return [Text(job.name, job.text_id) for job in self._jobs.values()]
 
-    def recorded(self, names: Sequence[str], folder: Path) -> Trace:
-        """The trace of these texts in the folder, recorded unless it is there.
+    def recorded(self, names: Sequence[str], folder: Path, what: str) -> Trace:
+        """The trace of these texts in the folder, recorded unless it is there: `what`-*.h5.
 
         It holds what the objectives of a replay need, as far as the model has it.
         """
@@ -66,7 +66,7 @@ class ImposedLoop:
         of = [self.model_id, *(self._jobs[name].text_id for name in names), *names]
         of += [str(self._jobs[name].prompt_length) for name in names]
         digest = hashlib.sha256("\n".join(of).encode()).hexdigest()
-        path = folder / f"search-{digest[:12]}.h5"
+        path = folder / f"{what}-{digest[:12]}.h5"
         if path.exists():
             return Trace(path)
         if has_projections(self._model):
@@ -99,7 +99,7 @@ class ImposedLoop:
         specs: Sequence[str],
         budgets: Sequence[str],
         names: Sequence[str],
-        trace: Trace | None = None,
+        trace: Trace,
     ) -> pd.DataFrame:
         """A row per spec, budget and text, with the column `kl_mean` in nats per token."""
         from ..closed_loop.run import evaluate

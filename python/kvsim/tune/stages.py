@@ -46,7 +46,7 @@ class Stages:
         self.of_search, self.held, self.seed = of_search, held, seed
         self.announce = announce
         self._searched = [text.name for text in of_search]
-        self._storage = storage_in(folder)
+        self._folder, self._storage = folder, storage_in(folder)
         self.defaults = settings.canonical(settings.DEFAULTS)
         # Held-out texts of traces are measured by the objective, too.
         held_names = [text.name for text in held] if model is None else []
@@ -185,7 +185,8 @@ class Stages:
         names = [text.name for text in self.held]
         if self.model is None:
             return self.loop.rows(specs, budgets, names)
-        return self.model.rows(specs, budgets, names)
+        trace = self.model.recorded(names, self._folder, "held-out")
+        return self.model.rows(specs, budgets, names, trace)
 
     def _with_optimum(self, specs: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
         """Also measures the optimum, unless the protocol rules it out; with its spec."""
