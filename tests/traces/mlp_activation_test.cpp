@@ -50,13 +50,13 @@ TEST_CASE("a layer without the activations of its MLP says how to record them") 
 
 TEST_CASE("planted neurons are active as often as their rank says") {
   SynthOptions options;
-  options.tokens = 2000;
+  options.tokens = 800;
   options.mlp_width = 8;
   const Trace trace = synthesize(options);
   const Matrix first = activation_of(trace, "synthetic", 0);
   std::vector<double> share;
   for (Eigen::Index neuron = 0; neuron < first.cols(); ++neuron) {
-    share.push_back(static_cast<double>((first.col(neuron).array() > 0).count()) / 2000);
+    share.push_back(static_cast<double>((first.col(neuron).array() > 0).count()) / options.tokens);
   }
   CHECK_FALSE(std::is_sorted(share.begin(), share.end(), std::greater<>()));
   std::sort(share.begin(), share.end(), std::greater<>());
