@@ -54,6 +54,8 @@ def test_the_report_is_of_texts_that_the_search_did_not_see(found, model):
     assert found.ranked.held_out_loss[0] == pytest.approx(rows.kl_mean.iloc[0], rel=1e-6)
     assert set(found.points.budget_request) == {"25%", "50%"}
     assert set(found.points.role) == {"found", "default", "optimum"}
+    (optimum,) = set(found.points.policy[found.points.role == "optimum"])
+    assert optimum.startswith("optimal:") and "cost=mass" in optimum
     recorded = found.recipe.parent.glob("*.h5")  # each part once, for all budgets
     assert sorted(path.name.rpartition("-")[0] for path in recorded) == ["held-out", "search"]
 

@@ -29,7 +29,7 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
 
     matplotlib.use("Agg", force=False)
     from matplotlib import pyplot as plt
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     from ..report.style import LIGHT, WIDE, settings, styles
 
@@ -55,8 +55,9 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
         axis.set(xlabel="budget (tokens per KV head)", ylabel=_NAMES[loss])
         if (points["loss"] > 0).all():
             axis.set_yscale("log")
-            for format_ticks in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-                format_ticks(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.yaxis.set_minor_formatter(NullFormatter())
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside right center", frameon=False)
         try:

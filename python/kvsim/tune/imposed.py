@@ -56,20 +56,22 @@ class ImposedLoop:
     def texts(self) -> list[Text]:
         return [Text(job.name, job.text_id) for job in self._jobs.values()]
 
-    def recorded(self, names: Sequence[str], folder: Path, what: str) -> Trace:
-        """The trace of these texts in the folder, recorded unless it is there: `what`-*.h5.
+    def recorded(self, names: Sequence[str], folder: Path, gradients: bool = False) -> Trace:
+        """The trace of these texts in the folder, recorded unless it is there.
 
-        It holds what the objectives of a replay need, as far as the model has it.
+        With gradients it holds what the objectives of a replay need, as far as the model has it.
         """
         from ..model.output_projection import has_projections
 
         of = [self.model_id, *(self._jobs[name].text_id for name in names), *names]
         of += [str(self._jobs[name].prompt_length) for name in names]
         digest = hashlib.sha256("\n".join(of).encode()).hexdigest()
-        path = folder / f"{what}-{digest[:12]}.h5"
+        path = folder / f"{'search' if gradients else 'held-out'}-{digest[:12]}.h5"
         if path.exists():
             return Trace(path)
-        if has_projections(self._model):
+        if not has_projections(self._model):
+            return self._record(names, path, [])
+        if gradients:
             try:
                 return self._record(names, path, ["output_projection", "output_score_grad"])
             except RecordError as error:
@@ -78,8 +80,7 @@ class ImposedLoop:
                     KvsimWarning,
                     stacklevel=2,
                 )
-            return self._record(names, path, ["output_projection"])
-        return self._record(names, path, [])
+        return self._record(names, path, ["output_projection"])
 
     def _record(self, names: Sequence[str], path: Path, also: list[str]) -> Trace:
         from ..closed_loop.recorded import full_logits

@@ -151,7 +151,7 @@ def _tune(
         model = ImposedLoop(source, texts, tokenizer, prompt_length, protocol, output, progress)
         of_search, held = split_texts(model.texts(), held_out)
         announce(f"recording {len(of_search)} texts to search on")
-        traces = [model.recorded([text.name for text in of_search], folder, "search")]
+        traces = [model.recorded([text.name for text in of_search], folder, gradients=True)]
     loop = OpenLoop(traces, protocol, folder / RESULTS, progress)
     if not has_model:
         of_search, held = split_texts(loop.texts(), held_out)

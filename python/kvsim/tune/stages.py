@@ -153,7 +153,7 @@ class Stages:
         roles[winner] = ranking.FOUND
         asked = list(dict.fromkeys([*candidates, *defaults]))
         self.announce(f"held-out texts: {len(asked)} policies on {len(self.held)}")
-        rows, optimum = self._with_optimum(asked)
+        rows, optimum = self._with_optimum(asked, loss)
         roles |= dict.fromkeys(optimum, ranking.OPTIMUM)
         held = ranking.HeldOut(rows, loss, self.seed)
         means = held.means()
@@ -185,12 +185,12 @@ class Stages:
         names = [text.name for text in self.held]
         if self.model is None:
             return self.loop.rows(specs, budgets, names)
-        trace = self.model.recorded(names, self._folder, "held-out")
+        trace = self.model.recorded(names, self._folder)
         return self.model.rows(specs, budgets, names, trace)
 
-    def _with_optimum(self, specs: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    def _with_optimum(self, specs: Sequence[str], loss: str) -> tuple[pd.DataFrame, list[str]]:
         """Also measures the optimum, unless the protocol rules it out; with its spec."""
-        optimum = settings.optimum(self.objective)
+        optimum = settings.optimum(loss)
         try:
             return self._held_rows([*specs, optimum], [self.budget]), [optimum]
         except UsageError as error:
