@@ -4,8 +4,8 @@
 
 FOLDER has train.h5, the texts of texts_train.jsonl that splits are made of, recorded with
 output_projection and output_score_grad, and trace.h5, those of texts.jsonl that they are measured
-on. A run that was interrupted goes on there. Tables of budgets, result files and split.csv are
-left.
+on. A run that was interrupted goes on there. Tables of budgets, result files and splits.csv
+are left.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from kvsim.closed_loop.asked import loaded
 
 HERE = Path(__file__).parent
 SHARES = ["2%", "3%", "5%", "7%", "10%", "15%", "20%", "30%", "45%", "70%"]
+MEASURED = ["budget_request", "sequence", "kl_mean", "answers_right_full", "answers_right"]
+ADAPTIVE = ["uniform", "predicted_kl", "refined"]
 METRICS = ["attention_loss", "output_error_sq", "projected_error", "predicted_kl"]
 
 
@@ -27,7 +29,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--policies", default="h2o,snapkv")
+    parser.add_argument("--policies", default="h2o;snapkv")
     parser.add_argument("--budgets", default="10%,20%")
     parser.add_argument("--groups", type=int, default=6)
     parser.add_argument("--train", type=int, default=4, help="texts that splits are made of")
@@ -55,17 +57,19 @@ def splits(policy, model, options, training, train):
     kvsim.sweep(train, policy, SHARES, sequences=names, output=file)
     specs = {"uniform": policy, "pyramid": f"{policy}@pyramid", "adaptive": f"{policy}@adaptive"}
 
+    def path_of(name):
+        return tables / f"{policy.partition(':')[0]}-{name}.npy"
+
     def add(name, budgets):
-        path = tables / f"{policy}-{name}.npy"
-        np.save(path, budgets)
-        specs[name] = f"{policy}@file:{path}"
+        np.save(path_of(name), budgets)
+        specs[name] = f"{policy}@file:{path_of(name)}"
 
     for metric in METRICS:
         add(metric, kvsim.head_budgets(
             file, policy, metric=metric, sequences=names, trace=train
         ))  # fmt: skip
     refined = kvsim.refined_budgets(
-        model, training, policy, tables / f"{policy}-predicted_kl.npy", options.budgets.split(","),
+        model, training, policy, path_of("predicted_kl"), options.budgets.split(","),
         groups=options.groups, trace=train, output=options.folder / "split-groups.sqlite",
     )  # fmt: skip
     print(refined.groups.pivot(index="group", columns="share", values="kl").round(4))
@@ -82,31 +86,18 @@ def main():
     tested = texts_of(options.texts, trace, options.test)
     model, tokenizer = loaded(options.model, None, needed=True)
     found = []
-    for policy in options.policies.split(","):
+    for policy in options.policies.split(";"):
         specs = splits(policy, model, options, training, train)
-        rows = kvsim.evaluate(
-            model, tested, [f"{name}={spec}" for name, spec in specs.items()],
-            options.budgets.split(","), tokenizer=tokenizer, trace=trace,
-            output=folder / "split-test.sqlite",
-        )  # fmt: skip
-        rows = rows.assign(split=rows.label, of=policy)
-        found.append(rows[["of", "split", "budget_request", "sequence", "kl_mean", "delta_nll"]])
+        for loop, names in {"imposed": specs, "adaptive": ADAPTIVE}.items():
+            rows = kvsim.evaluate(
+                model, tested, [f"{name}={specs[name]}" for name in names],
+                options.budgets.split(","), tokenizer=tokenizer, trace=trace, loop=loop,
+                output=folder / "split-test.sqlite",
+            )  # fmt: skip
+            rows = rows.assign(of=policy.partition(":")[0], split=rows.label)
+            found.append(rows[["of", "split", "loop", *MEASURED]])
         table = pd.concat(found, ignore_index=True)
-        table.to_csv(folder / "split.csv", index=False, float_format="%.5g")
-        print(summary(found[-1]).round(4).to_string())
-
-
-def summary(rows):
-    """Per split and budget: the mean KL, its ratio to uniform (the geometric mean over texts, the
-    least and the most of a text)."""
-    key = ["budget_request", "sequence"]
-    uniform = rows[rows.split == "uniform"].set_index(key).kl_mean
-    ratio = rows.kl_mean.to_numpy() / uniform.loc[pd.MultiIndex.from_frame(rows[key])].to_numpy()
-    rows = rows.assign(ratio=ratio, log=np.log(ratio))
-    groups = rows.groupby(["budget_request", "split"], sort=False)
-    table = groups.agg(kl_mean=("kl_mean", "mean"), ratio=("log", "mean"),
-                       least=("ratio", "min"), most=("ratio", "max"))  # fmt: skip
-    return table.assign(ratio=np.exp(table.ratio))
+        table.to_csv(folder / "splits.csv", index=False, float_format="%.5g")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ TEST_CASE("bound and schedule come within 1% of each other on the bundled trace"
   for (const SequenceInfo& sequence : trace.sequences()) {
     for (const LayerInfo& layer : sequence.layers) {
       for (const int head : layer.kv_heads) {
+        // By day one head of each layer.
         if (head != layer.index && !test_support::is_nightly()) continue;
         const Unit unit = trace.read_unit({sequence.name, layer.index, head});
         const FutureAttention attention(unit, eviction_steps(unit, {.mode = mode}), *backend);

@@ -42,7 +42,7 @@ def test_all_policies_have_the_numbers_of_the_program(program, tmp_path, protoco
         name.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value
         for name, value in zip(options[::2], options[1::2])
     }
-    for threads in (1, 2) if protocol == "stream" else (2,):
+    for threads in sample_of((1, 2) if protocol == "stream" else (2,), (1, 2)):
         found = kvsim.sweep(
             SAMPLE, specs_of(expected), budgets, threads=threads, **chosen, **keywords
         )

@@ -11,6 +11,7 @@ import pytest
 import kvsim
 from conftest import SAMPLE
 from kvsim.head_budgets.__main__ import main
+from learned_support import arrays_of, header_of, write
 
 RATIOS = np.arange(1, 100) / 100
 
@@ -73,6 +74,17 @@ def test_a_spec_names_its_policy_however_much_of_it_is_written(spec):
     np.testing.assert_array_equal(kvsim.head_budgets(both, spec), expected)
     with pytest.raises(kvsim.UsageError, match="there is no curve of tova:scope=layer"):
         kvsim.head_budgets(both, "tova:scope=layer")
+
+
+def test_a_spec_names_its_files_as_they_are_called(tmp_path):
+    header = header_of(["now", "age"])
+    write(tmp_path / "m.npz", header, arrays_of(header))
+    spec = f"learned:file={tmp_path / 'm.npz'}"
+    rows = kvsim.sweep(SAMPLE, f"{spec};h2o", ["10%", "50%"], layers="0", progress=False)
+    (canonical,) = rows.policy[rows.policy.str.startswith("learned")].unique()
+    assert canonical != spec
+    found = kvsim.head_budgets(rows, spec)
+    np.testing.assert_array_equal(found, kvsim.head_budgets(rows, canonical))
 
 
 def test_a_curve_that_is_not_concave_counts_as_its_majorant():

@@ -13,6 +13,7 @@ import kvsim
 from kvsim.model.loading import load_model, load_tokenizer
 from kvsim.model.model_id import model_id
 from kvsim.record.__main__ import main as record
+from nightly import sample_of
 from record_zoo import verify_with_program, worst_error
 from smollm2 import weights
 
@@ -54,7 +55,7 @@ def trace(model, tokenizer, text, tmp_path_factory):
     command = [weights(), "--texts", folder / "texts.jsonl", "-o", folder / "t.h5"]
     command += ["--layers", ",".join(map(str, LAYERS))]
     command += ["--also", "output_projection,residual,output_score_grad"]
-    command += ["--gradient-samples", "1"]
+    command += ["--gradient-samples", sample_of("1", "4")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kvsim.record.run.load_model", lambda *_: model)
         patch.setattr("kvsim.record.run.load_tokenizer", lambda *_: tokenizer)

@@ -1,6 +1,8 @@
 """kvsim.train: scorers that predict what becomes of tokens, and a file that the engine reads."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -140,6 +142,9 @@ def test_the_command_writes_a_file_and_ends_wrong_usage_in_one_line(small, tmp_p
     command = [str(small), "-o", str(tmp_path / "m.npz")]
     assert main([*command, "--scope", "layer", "--features", "now,age", "--budgets", "10%"]) == 0
     assert "2 scorers" in capsys.readouterr().err and (tmp_path / "m.npz").exists()
-    assert main([*command, "--policy", "h3o"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("kvsim: error:") == 1 and "h2o" in error
+    wrong = subprocess.run(
+        [sys.executable, "-m", "kvsim.train", *command, "--policy", "h3o"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert wrong.returncode == 2
+    assert wrong.stderr.count("kvsim: error:") == 1 and "h2o" in wrong.stderr

@@ -51,6 +51,14 @@ def test_intervals_are_over_held_out_texts():
     assert row.ratio_low <= row.ratio <= row.ratio_high
 
 
+def test_a_figure_leaves_the_callers_backend(found, tmp_path, monkeypatch):
+    import matplotlib
+
+    monkeypatch.setitem(matplotlib.rcParams, "backend", "svg")
+    found.figure(tmp_path / "loss.png")
+    assert matplotlib.get_backend() == "svg"
+
+
 def test_the_folder_has_the_recipe_the_frame_and_the_figure(found):
     folder = found.recipe.parent
     assert (folder / "ranked.csv").read_text().splitlines()[0].startswith("policy,role,stage")

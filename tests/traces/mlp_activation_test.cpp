@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/traces/full_trace.h"
 #include "traces/synth/synth.h"
@@ -50,7 +51,7 @@ TEST_CASE("a layer without the activations of its MLP says how to record them") 
 
 TEST_CASE("planted neurons are active as often as their rank says") {
   SynthOptions options;
-  options.tokens = 800;
+  options.tokens = test_support::sample_of(800, 2000);
   options.mlp_width = 8;
   const Trace trace = synthesize(options);
   const Matrix first = activation_of(trace, "synthetic", 0);

@@ -229,11 +229,14 @@ class Recorder(Follower):
         asks. Raises UsageError for anything else than the token ids of one text.
         """
         try:
+            if getattr(ids, "ndim", 1) != 1:
+                raise TypeError(f"an array of {ids.ndim} dimensions")
             numbers = [operator.index(each) for each in ids]
         except TypeError as error:
             raise UsageError(
-                "read: expected the token ids of one text, a list of whole numbers, found a "
-                f"{type(ids).__name__} of something else; of a batch take one row"
+                "read: expected the token ids of one text, a list of whole numbers, found "
+                f"{type(ids).__name__}; take input_ids of what a tokenizer returns, and one row of "
+                "a batch"
             ) from error
         seen = self._reading.read(numbers, self._layers, self._intercept)
         self._batch[0].seen = seen

@@ -25,10 +25,8 @@ FOUND_COLOR = "#c2410c"
 
 def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
     """Writes the figure in the format that its suffix names, as .png or .pdf."""
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
-    from matplotlib import pyplot as plt
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     from ..report.style import LIGHT, WIDE, settings, styles
@@ -37,8 +35,10 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
     looks = styles(
         points["policy"].unique(), oracles=points["policy"][points["role"] == OPTIMUM].unique()
     )
-    with plt.rc_context(settings(LIGHT)):
-        figure, axis = plt.subplots(figsize=(WIDE.width, WIDE.height), layout="constrained")
+    with rc_context(settings(LIGHT)):
+        # Without pyplot, whose backend is the caller's.
+        figure = Figure(figsize=(WIDE.width, WIDE.height), layout="constrained")
+        axis = figure.subplots()
         groups = sorted(
             points.groupby("policy"), key=lambda each: _ORDER.index(each[1]["role"].iloc[0])
         )
@@ -65,6 +65,4 @@ def draw(points: pd.DataFrame, loss: str, path: str | Path) -> Path:
                 figure.savefig(partial, dpi=160, format=path.suffix[1:] or "png")
         except (OSError, ValueError) as error:
             raise KvsimError(f"{path}: the figure cannot be written: {error}") from error
-        finally:
-            plt.close(figure)
     return path

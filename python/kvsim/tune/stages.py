@@ -21,6 +21,7 @@ from .tuned import Tuned
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..trace import Trace
     from .imposed import ImposedLoop
 
 _DEFAULTS_OF_CURVES = 3  # in a model, each a forward pass per text and budget
@@ -56,6 +57,7 @@ class Stages:
         self._of_defaults = dict(of_search_rows.groupby("policy")[self.objective].mean())
         self._study = ""
         self._is_probed = False
+        self._held_trace: Trace | None = None
 
     def in_open_loop(self, trials: int, protocol: Mapping[str, Any]) -> dict[str, float]:
         """The mean loss of each spec that was tried, over the texts of the search."""
@@ -185,7 +187,10 @@ class Stages:
         names = [text.name for text in self.held]
         if self.model is None:
             return self.loop.rows(specs, budgets, names)
-        trace = self.model.recorded(names, self._folder)
+        if self._held_trace is None:
+            self.announce(f"recording {len(names)} held-out texts")
+            self._held_trace = self.model.recorded(names, self._folder)
+        trace = self._held_trace
         return self.model.rows(specs, budgets, names, trace)
 
     def _with_optimum(self, specs: Sequence[str], loss: str) -> tuple[pd.DataFrame, list[str]]:
