@@ -18,7 +18,7 @@ import kvsim
 from kvsim.closed_loop.asked import loaded
 from kvsim.train.run import FEATURES
 
-ATTENTION = [name for name in FEATURES if "key" not in name and "value" not in name]
+OTHERS = [name for name in FEATURES if "key" not in name and "value" not in name]
 
 
 def four_texts(first):
@@ -33,9 +33,9 @@ VARIANTS = {
     "of-layers": {"scope": "layer"},
     "of-the-model": {"scope": "model"},
     "four-texts": {"sequences": four_texts(2)},
-    "optimum": {"target": "optimum"},
-    "attention-alone": {"features": ATTENTION},
-    "price": {"target": "price"},
+    "target-optimum": {"target": "optimum"},
+    "no-keys-or-values": {"features": OTHERS},
+    "target-price": {"target": "price"},
     "second-round": {"policy": "learned:file={folder}/linear.npz"},
     "with-values": {"features": [*FEATURES, "value"]},
 }
@@ -47,19 +47,22 @@ def arguments():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--budgets", default="10%,20%")
     parser.add_argument("--test", type=int, default=6, help="texts that they are measured on")
+    parser.add_argument("--texts", type=Path, default=HERE / "texts.jsonl", help="of trace.h5")
     return parser.parse_args()
 
 
 def trained(name, folder, train):
     """The spec of a variant, trained unless its file is there; and what it explains."""
     file = folder / f"{name}.npz"
-    if not file.exists():
+    table = file.with_suffix(".csv")
+    if not table.exists():
         options = {"budgets": "15%", **VARIANTS[name]}
         if "policy" in options:
             options["policy"] = options["policy"].format(folder=folder)
         rows = kvsim.train(train, file, **options)
-        rows.to_csv(file.with_suffix(".csv"), index=False)
-    rows = pd.read_csv(file.with_suffix(".csv"))
+        rows.to_csv(table.with_suffix(".part"), index=False)
+        table.with_suffix(".part").rename(table)
+    rows = pd.read_csv(table)
     return f"learned:file={file}", np.average(rows.explained, weights=rows.samples)
 
 
@@ -67,7 +70,7 @@ def split_by_others(spec, folder, train):
     """The spec with a split of the budget, of texts that its scorer was not trained on."""
     losses, table = folder / "four-texts-losses.sqlite", folder / "four-texts-budgets.npy"
     kvsim.sweep(train, spec, SHARES, sequences=four_texts(0), output=losses)
-    np.save(table, kvsim.head_budgets(losses, metric="predicted_kl", least=8, trace=train))
+    np.save(table, kvsim.head_budgets(losses, spec, metric="predicted_kl", trace=train))
     return f"{spec}@file:{table}"
 
 
@@ -77,7 +80,7 @@ def main():
     folder.mkdir(exist_ok=True)
     train = kvsim.Trace(options.folder / "train.h5")
     trace = kvsim.Trace(options.folder / "trace.h5")
-    tested = texts_of(HERE / "texts.jsonl", trace, options.test)
+    tested = texts_of(options.texts, trace, options.test)
     model, tokenizer = loaded(options.model, None, needed=True)
     found = []
     for name in VARIANTS:

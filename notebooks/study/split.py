@@ -85,8 +85,11 @@ def main():
     training = texts_of(HERE / "texts_train.jsonl", train, options.train)
     tested = texts_of(options.texts, trace, options.test)
     model, tokenizer = loaded(options.model, None, needed=True)
+    policies = options.policies.split(";")
+    if len({policy.partition(":")[0] for policy in policies}) < len(policies):
+        raise SystemExit("split.py: tables are named by policies: expected each name once")
     found = []
-    for policy in options.policies.split(";"):
+    for policy in policies:
         specs = splits(policy, model, options, training, train)
         for loop, names in {"imposed": specs, "adaptive": ADAPTIVE}.items():
             rows = kvsim.evaluate(

@@ -97,7 +97,7 @@ Shown run_page(const std::string& page, const std::string& language, const std::
 TEST_CASE("cli: the commands of the README's finding print what it shows") {
   const Shown shown = run_page("README.md", "console", "$ ");
   CHECK(shown.commands == 2);
-  CHECK(shown.lines == 4);
+  CHECK(shown.lines == 3);
   CHECK(same_line("units  0.0904 B", "units 0.0905  B"));
   CHECK_FALSE(same_line("units 0.0904", "units 0.0944"));
   CHECK_FALSE(same_line("units 8", "units 9"));

@@ -60,6 +60,6 @@ def test_where_damage_is_small_the_predicted_nats_rank_as_the_running_model_does
 @pytest.mark.skipif(not LLAMA.is_dir(), reason="the other model is not there")
 def test_so_they_do_in_another_model_where_relative_errors_do_not(tmp_path):
     for points in points_of(LLAMA, sample_of(sample_texts()[:1], sample_texts()), tmp_path):
-        assert len(points) >= 10
+        assert len(points) >= 5
         found = {name: agreement(points, name) for name in ("predicted_kl", "output_error_mean")}
         assert found["predicted_kl"] > 0.8 and found["output_error_mean"] < 0.8

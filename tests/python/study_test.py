@@ -76,7 +76,7 @@ def test_the_table_of_the_readme_is_that_of_the_study(loops):
     shown = re.findall(
         r"^\| `(\S+)`.* \| (0?\.\d+) \| (\S+) \((\S+) to (\S+)\) \|", text, re.MULTILINE
     )
-    assert len(shown) >= 5
+    assert len(shown) == 4
     at = loops[loops.point == "10%"]
     for name, *numbers in shown:
         rows = at[at.name == name]

@@ -233,7 +233,7 @@ def test_rows_without_a_seed_count(questions):
 
 def test_the_bundled_model_answers_and_eviction_costs_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    count = sample_of(2, 5)
+    count = sample_of(3, 5)
     made = ["few-shot", str(SAMPLE / "questions.jsonl"), "--template", FACTS, "--count", str(count)]
     assert main([*made, "--shots", "1", "-o", "one.jsonl"]) == 0
     assert main([*made, "--shots", "1", "--choices", "-o", "choices.jsonl"]) == 0
