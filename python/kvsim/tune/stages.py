@@ -190,8 +190,7 @@ class Stages:
         if self._held_trace is None:
             self.announce(f"recording {len(names)} held-out texts")
             self._held_trace = self.model.recorded(names, self._folder)
-        trace = self._held_trace
-        return self.model.rows(specs, budgets, names, trace)
+        return self.model.rows(specs, budgets, names, self._held_trace)
 
     def _with_optimum(self, specs: Sequence[str], loss: str) -> tuple[pd.DataFrame, list[str]]:
         """Also measures the optimum, unless the protocol rules it out; with its spec."""
