@@ -16,7 +16,9 @@ TEXTS = {"facts-0", "facts-1", "facts-2", "article-0", "dialogue-0", "code-1"}
 def script(name):
     spec = importlib.util.spec_from_file_location(name, STUDY / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(STUDY))  # scripts import each other
+        spec.loader.exec_module(module)
     return module
 
 

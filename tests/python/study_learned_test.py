@@ -3,16 +3,8 @@
 import json
 
 import pandas as pd
-import pytest
 
-from study_bytes_test import STUDY
-from study_bytes_test import script as script_of
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDY))  # scripts import each other
-    return script_of
+from study_bytes_test import STUDY, script
 
 
 def test_no_text_is_both_learned_from_and_measured_on():
@@ -28,7 +20,7 @@ def test_no_text_is_both_learned_from_and_measured_on():
     assert not sentences(texts) & sentences(training)
 
 
-def test_every_policy_was_measured_on_the_same_texts(script):
+def test_every_policy_was_measured_on_the_same_texts():
     rows = pd.read_csv(script("cited_learned").ROWS)
     of = rows.groupby(["loop", "budget_request", "policy"])["sequence"].agg(frozenset)
     online = of[~of.index.get_level_values("policy").str.startswith("optimal")]
@@ -39,14 +31,14 @@ def test_every_policy_was_measured_on_the_same_texts(script):
     assert not rows["policy"].str.contains("/|sha256").any()
 
 
-def test_a_file_of_a_policy_is_named_without_its_folder(script):
+def test_a_file_of_a_policy_is_named_without_its_folder():
     without_folder = script("summarise_learned").without_folder
     spec = "learned:file=/a/m.npz,sha256=0f,recent=0,sinks=4@file:file=b/t.npy,sha256=1e"
     assert without_folder(spec) == "learned:file=m.npz,recent=0,sinks=4@file:file=t.npy"
     assert without_folder("learned:file=m.npz,sha256=") == "learned:file=m.npz"
 
 
-def test_the_page_quotes_the_table(script):
+def test_the_page_quotes_the_table():
     cited = script("cited_learned")
     of, page = cited.rows(), (STUDY / "README.md").read_text()
     section = page[page.index("## Learned scorers") :]

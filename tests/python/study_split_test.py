@@ -6,17 +6,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from study_bytes_test import STUDY
-from study_bytes_test import script as script_of
+from study_bytes_test import STUDY, script
 
 
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDY))  # scripts import each other
-    return script_of
-
-
-def test_texts_of_every_kind_come_before_the_second_of_any(script, tmp_path):
+def test_texts_of_every_kind_come_before_the_second_of_any(tmp_path):
     pytest.importorskip("torch")
     names = ["facts-0", "facts-1", "article-0", "code-0", "article-1"]
     (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"name": n}) for n in names))
@@ -25,7 +18,7 @@ def test_texts_of_every_kind_come_before_the_second_of_any(script, tmp_path):
     assert found == ["facts-0", "article-0", "facts-1"]
 
 
-def test_the_ratio_is_that_of_each_text_to_the_base_on_the_same_text(script):
+def test_the_ratio_is_that_of_each_text_to_the_base_on_the_same_text():
     rows = pd.DataFrame(
         [
             ("a", "uniform", 1.0),
@@ -42,7 +35,7 @@ def test_the_ratio_is_that_of_each_text_to_the_base_on_the_same_text(script):
     assert table["answers"].to_dict() == {"uniform": "1 of 1", "refined": "3 of 3"}
 
 
-def test_the_pages_quote_the_tables(script):
+def test_the_pages_quote_the_tables():
     cited, page = script("cited_splits"), (STUDY / "README.md").read_text()
     for table in cited.tables().values():
         for line in cited.lines(table):

@@ -8,14 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ..command import (
-    STATUS_OTHER,
-    Parser,
-    fail,
-    failed,
-    natural,
-    positive,
-)
+from ..command import STATUS_OTHER, Parser, fail, failed, natural, positive
 from ..command.notes import notes_printed
 from ..command.termination import terminated_as_interrupted
 from ..errors.terminal import say

@@ -6,14 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from ..command import (
-    STATUS_OTHER,
-    Parser,
-    fail,
-    failed,
-    natural,
-    show_warning,
-)
+from ..command import STATUS_OTHER, Parser, fail, failed, natural, show_warning
 from ..command.termination import terminated_as_interrupted
 from ..errors.terminal import say
 from .run import train
