@@ -1,6 +1,28 @@
 #include "sim/outputs/layer_errors.h"
 
+#include "sim/kernels/transpose_tile.h"
+
 namespace kvsim {
+namespace {
+
+// by_step[s, first_dim + d] = rows[d, s]. Tiles, because a column of `rows` touches as many lines
+// of the processor's cache as it has elements.
+void arrange_by_step(const Matrix& rows, Eigen::Index first_dim, Matrix& by_step) {
+  const Eigen::Index whole = rows.rows() / kTile * kTile;
+  for (Eigen::Index d = 0; d < whole; d += kTile) {
+    const float* from[kTile];
+    for (int i = 0; i < kTile; ++i) from[i] = rows.row(d + i).data();
+    for (int step = 0; step < kBlockSteps; step += kTile) {
+      float* to[kTile];
+      for (int i = 0; i < kTile; ++i) to[i] = by_step.row(step + i).data() + first_dim + d;
+      transpose_tile(from, step, to, 0);
+    }
+  }
+  const Eigen::Index rest = rows.rows() - whole;
+  by_step.middleCols(first_dim + whole, rest) = rows.bottomRows(rest).transpose();
+}
+
+}  // namespace
 
 LayerErrors::LayerErrors(std::span<const Unit> units, std::size_t num_configurations,
                          const MeasuredSteps& steps)
@@ -57,16 +79,17 @@ void LayerErrors::add_block(int first_step, int num_steps,
 void LayerErrors::add_differences(Layer& layer, const std::vector<int>& rows,
                                   const std::vector<std::vector<const OutputDeltas*>>& deltas) {
   const Eigen::Index of_unit = deltas.front()[layer.begin]->rows().rows();
-  batch_.rows.resize(kBlockSteps, of_unit * std::ssize(layer.units));
+  const Eigen::Index of_layer = of_unit * std::ssize(layer.units);
+  batch_.rows.resize(kBlockSteps, of_layer);
+  by_step_.resize(kBlockSteps, of_layer);
   for (std::size_t configuration = 0; configuration < deltas.size(); ++configuration) {
+    for (std::size_t i = 0; i < layer.units.size(); ++i) {
+      const OutputDeltas& own = *deltas[configuration][layer.begin + i];
+      arrange_by_step(own.rows(), static_cast<Eigen::Index>(i) * of_unit, by_step_);
+    }
     for (const int row : rows) {
-      auto place = batch_.rows.row(std::ssize(batch_.configurations));
-      for (std::size_t i = 0; i < layer.units.size(); ++i) {
-        const OutputDeltas& own = *deltas[configuration][layer.begin + i];
-        place.segment(static_cast<Eigen::Index>(i) * of_unit, of_unit) =
-            own.rows().col(row).transpose();
-      }
-      if (place.isZero(0)) continue;
+      if (by_step_.row(row).isZero(0)) continue;
+      batch_.rows.row(std::ssize(batch_.configurations)) = by_step_.row(row);
       batch_.configurations.push_back(configuration);
       if (std::ssize(batch_.configurations) == kBlockSteps) flush(layer);
     }

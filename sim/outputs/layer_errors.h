@@ -64,6 +64,7 @@ class LayerErrors {
   std::vector<Layer> layers_;
   std::int64_t num_steps_ = 0;  // measured ones so far
   Batch batch_;
+  Matrix by_step_;    // differences of one configuration: [kBlockSteps, heads * value_dim]
   Matrix projected_;  // of the batch: [kBlockSteps, hidden]
 };
 

@@ -9,6 +9,52 @@
 
 namespace kvsim {
 
+void MeasuredAttention::gather(int row, std::span<const std::int32_t> tokens) {
+  constexpr int kMost = 4;  // more need more registers than there are
+  const auto num_heads = static_cast<int>(gathered_.size());
+  int head = 0;
+  for (; head + kMost <= num_heads; head += kMost) gather_heads<kMost>(head, row, tokens);
+  if (num_heads - head == 3) gather_heads<3>(head, row, tokens);
+  if (num_heads - head == 2) gather_heads<2>(head, row, tokens);
+  if (num_heads - head == 1) gather_heads<1>(head, row, tokens);
+  gathered_step_ = replayed_.block().first_step + row;
+  gathered_from_ = tokens;
+}
+
+// Each sum is in the order of the tokens, whatever the number of heads.
+template <int kHeads>
+void MeasuredAttention::gather_heads(int first_head, int row,
+                                     std::span<const std::int32_t> tokens) {
+  const AttentionBlock& block = replayed_.block();
+  const int step = block.first_step + row;
+  const float* from[kHeads];
+  float* to[kHeads];
+  double full_sum[kHeads];
+  double sum[kHeads];
+  int num_pivotal[kHeads] = {};
+  for (int i = 0; i < kHeads; ++i) {
+    const HeadAttention& full = block.heads[first_head + i];
+    gathered_[first_head + i].weight.resize(tokens.size());
+    from[i] = full.weight.row(row).data();
+    to[i] = gathered_[first_head + i].weight.data();
+    full_sum[i] = full.weight_sum[row];
+    sum[i] = full.sink_weight[row];
+  }
+  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
+    const std::int32_t token = tokens[slot];
+    for (int i = 0; i < kHeads; ++i) {
+      const float weight = from[i][token];
+      to[i][slot] = weight;
+      sum[i] += weight;
+      num_pivotal[i] += static_cast<int>(is_pivotal(weight, full_sum[i], step));
+    }
+  }
+  for (int i = 0; i < kHeads; ++i) {
+    gathered_[first_head + i].sum = sum[i];
+    gathered_[first_head + i].num_pivotal = num_pivotal[i];
+  }
+}
+
 void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> tokens) {
   const AttentionBlock& block = replayed_.block();
   full_ = &block.heads[head];
@@ -18,13 +64,11 @@ void MeasuredAttention::begin(int head, int row, std::span<const std::int32_t> t
   first_visible_ = first_visible(unit_, step_);
   selected_ = unit_.selected ? unit_.selected->at(step_) : std::span<const std::int32_t>();
   tokens_ = tokens;
-  weight_.resize(tokens.size());
-  const float* full_weight = full_->weight.row(row).data();
-  attended_weight_ = full_->sink_weight[row];
-  for (std::size_t slot = 0; slot < tokens.size(); ++slot) {
-    weight_[slot] = full_weight[tokens[slot]];
-    attended_weight_ += weight_[slot];
-  }
+  const bool is_gathered = step_ == gathered_step_ && tokens.data() == gathered_from_.data() &&
+                           tokens.size() == gathered_from_.size();
+  if (!is_gathered) gather_heads<1>(head, row, tokens);
+  weight_ = gathered_[head].weight;
+  attended_weight_ = gathered_[head].sum;
 }
 
 // Tokens that the step does not see cannot be missing.
@@ -38,14 +82,11 @@ bool MeasuredAttention::is_missing_any() const {
 }
 
 Measurement MeasuredAttention::measure_recall() const {
-  const float* full_weight = full_->weight.row(row_).data();
   const double full_sum = full_->weight_sum[row_];
   Measurement result;
   result.accesses = full_->num_pivotal[row_];
   if (!is_missing_any()) return result;
-  int hits = 0;
-  for (const std::int32_t token : tokens_) hits += is_pivotal(full_weight[token], full_sum, step_);
-  result.misses = result.accesses - hits;
+  result.misses = result.accesses - gathered_[head_].num_pivotal;
   result.attention_loss = std::clamp((full_sum - attended_weight_) / full_sum, 0.0, 1.0);
   return result;
 }

@@ -33,7 +33,13 @@ class StepAttention {
 /// Attention over the tokens of a cache, compared with the full attention.
 class MeasuredAttention : public StepAttention {
  public:
-  explicit MeasuredAttention(const ReplayedUnit& unit) : replayed_(unit), unit_(unit.unit()) {}
+  explicit MeasuredAttention(const ReplayedUnit& unit)
+      : replayed_(unit), unit_(unit.unit()), gathered_(unit.unit().query.size()) {}
+
+  /// All query heads are about to attend at row `row` over `tokens`, which must not change until
+  /// they have. Without this call they take longer: the sums of one head wait for themselves, those
+  /// of several do not.
+  void gather(int row, std::span<const std::int32_t> tokens);
 
   /// Call after attend(). Sets the step's difference in `deltas`, which begins the block as 0.
   virtual Measurement measure(OutputDeltas& deltas) = 0;
@@ -55,7 +61,7 @@ class MeasuredAttention : public StepAttention {
   virtual std::optional<std::size_t> peak_bytes() const { return std::nullopt; }
 
  protected:
-  /// Sets the step, and gathers and sums the weights of `tokens` in the full attention.
+  /// Sets the step and weight_, the weights of `tokens` in the full attention, and sums these.
   void begin(int head, int row, std::span<const std::int32_t> tokens);
 
   bool is_missing_any() const;
@@ -78,6 +84,21 @@ class MeasuredAttention : public StepAttention {
   std::span<const std::int32_t> tokens_;
   double attended_weight_ = 0;  // sum of the weights of tokens_ and the sink in the full attention
   Eigen::VectorXd sum_;         // of weighted values, [value_dim]
+
+ private:
+  /// The weights of a query head in the full attention.
+  struct Gathered {
+    std::vector<float> weight;  ///< per token attended to
+    double sum = 0;             ///< of these and of the sink
+    int num_pivotal = 0;        ///< of these
+  };
+
+  template <int kHeads>
+  void gather_heads(int first_head, int row, std::span<const std::int32_t> tokens);
+
+  std::vector<Gathered> gathered_;               // per query head
+  int gathered_step_ = -1;                       // of gather()
+  std::span<const std::int32_t> gathered_from_;  // its tokens
 };
 
 /// CachedAttention if the rules attend to keys and values as recorded, else AlteredAttention, for

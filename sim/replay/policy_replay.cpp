@@ -128,6 +128,7 @@ void PolicyReplay::attend(std::size_t layer, int step, std::span<const std::int3
     if (member.resident != nullptr && member.resident->keeps_vectors()) {
       member.resident->hold(tokens);
     }
+    if (member.resident == nullptr || is_measured) member.measured->gather(row, tokens);
     for (int head = 0; head < group_size; ++head) {
       if (member.resident != nullptr && reads_mean_) {
         member.resident->attend(head, row, tokens);
