@@ -10,83 +10,86 @@
 #include <algorithm>
 #include <limits>
 
+#include "oracle/attention_columns.h"
 #include "oracle/concave.h"
+#include "oracle/loss_bounds.h"
 #include "oracle/simulation.h"
 #include "policies/interface/policy_info.h"
-#include "sim/base/interrupt.h"
 
 namespace kvsim {
 namespace {
 
-/// Per token: its attention from its own step on, 0 where it is not measured.
-using Columns = std::vector<std::vector<float>>;
-
-Columns columns_of(const FutureAttention& attention) {
-  Columns columns(attention.num_tokens());
-  for (int token = 0; token < attention.num_tokens(); ++token) {
-    columns[token].reserve(attention.num_tokens() - token);
-  }
-  for (int step = 0; step < attention.num_tokens(); ++step) {
-    poll_interrupt();
-    const std::span<const float> row = attention.row(step);
-    const bool is_measured = step >= attention.first_measured();
-    for (int token = 0; token <= step; ++token) {
-      columns[token].push_back(is_measured ? row[token] : 0);
-    }
-  }
-  return columns;
-}
-
 class LeastMarginalLoss final : public EvictionRule {
  public:
-  LeastMarginalLoss(const Columns& columns, Concave h)
+  LeastMarginalLoss(const AttentionColumns& columns, Concave h)
       : h_(h),
         columns_(columns),
-        kept_(columns.size(), 0),
-        prepared_(columns.size(), prepare(h, 0)),
-        cached_(columns.size(), {.after = -1, .loss = 0}) {}
+        kept_(columns.num_tokens(), 0),
+        prepared_(columns.num_tokens(), prepare(h, 0)),
+        bounds_(h, columns, kept_, prepared_) {}
 
-  void arrive(int step) override { add(step, 1); }
-
-  // F is submodular, so a removal only raises the losses of the other tokens. A loss computed
-  // earlier in the same step is therefore a lower bound: it need not be computed again unless it is
-  // below the least loss found since the last removal.
-  double loss(int token, int step) override {
-    CachedLoss& cached = cached_[token];
-    if (cached.after == step && cached.loss >= least_) return cached.loss;
-    const int next = step + 1;
-    cached = {.after = step,
-              .loss = total_loss(h_, kept_.data() + next, prepared_.data() + next,
-                                 columns_[token].data() + (next - token),
-                                 static_cast<int>(kept_.size()) - next)};
-    least_ = std::min(least_, cached.loss);
-    return cached.loss;
+  void arrive(int step) override {
+    change(step, 1);
+    bounds_.add(step);
+    found_for_ = -1;
   }
 
-  void leave(int token) override { add(token, -1); }
+  // Computes the losses of the tokens whose bounds do not exceed the least one. Of any other it
+  // returns the bound, which is not the least.
+  double loss(int token, int step) override {
+    if (is_changed_) begin_search(step);
+    const double bound = bounds_.of(token);
+    return bound > least_ ? bound : compute(token, step);
+  }
+
+  void leave(int token) override {
+    change(token, -1);
+    bounds_.remove(token);
+  }
 
  private:
-  struct CachedLoss {
-    int after;  // the step
-    double loss;
-  };
+  // Losses of one step, after which new bounds, of what is kept now, save more than they take.
+  static constexpr int kMostComputed = 16;
 
-  void add(int token, double sign) {
+  void begin_search(int step) {
+    is_changed_ = false;
+    if (found_for_ != step || computed_ >= kMostComputed) {
+      bounds_.find(step);
+      found_for_ = step;
+      computed_ = 0;
+    }
     least_ = std::numeric_limits<double>::infinity();
-    const std::vector<float>& column = columns_[token];
-    for (std::size_t i = 0; i < column.size(); ++i) {
-      const std::size_t step = static_cast<std::size_t>(token) + i;
-      kept_[step] += sign * column[i];
+    compute(bounds_.lowest(), step);
+  }
+
+  double compute(int token, int step) {
+    const int next = step + 1;
+    const double loss = total_loss(h_, kept_.data() + next, prepared_.data() + next,
+                                   columns_.from(token, next), columns_.num_tokens() - next);
+    ++computed_;
+    bounds_.raise(token, loss);
+    least_ = std::min(least_, loss);
+    return loss;
+  }
+
+  void change(int token, double sign) {
+    is_changed_ = true;
+    const float* column = columns_.from(token, token);
+    for (int step = token; step < columns_.num_tokens(); ++step) {
+      kept_[step] += sign * column[step - token];
       prepared_[step] = prepare(h_, kept_[step]);
     }
   }
 
   Concave h_;
-  const Columns& columns_;
-  std::vector<double> kept_;        // per step: attention to the kept tokens
-  std::vector<double> prepared_;    // per step: prepare() of that
-  std::vector<CachedLoss> cached_;  // per token: its loss as last computed
-  double least_ = std::numeric_limits<double>::infinity();  // of those since the cache changed
+  const AttentionColumns& columns_;
+  std::vector<double> kept_;      // per step: attention to the kept tokens
+  std::vector<double> prepared_;  // per step: prepare() of that
+  LossBounds bounds_;
+  bool is_changed_ = true;  // since the last search
+  int found_for_ = -1;      // the step of the bounds
+  int computed_ = 0;        // losses since then
+  double least_ = 0;        // of the losses of this search
 };
 
 class Greedy final : public HeadPlanner {
@@ -95,7 +98,7 @@ class Greedy final : public HeadPlanner {
 
   std::vector<Plan> plan_head(const Future& head, std::span<const int> budgets) const override {
     const FutureAttention& attention = head.attention();
-    const Columns columns = columns_of(attention);
+    const AttentionColumns columns(attention);
     std::vector<Plan> plans;
     for (const int budget : budgets) {
       LeastMarginalLoss rule(columns, h_);
@@ -124,8 +127,10 @@ PolicyInfo greedy_oracle() {
           .make_planner = [](const Params& params) -> std::unique_ptr<Planner> {
             return std::make_unique<Greedy>(parse_concave(params.choice("h")));
           },
-          .planning_cost = [](const Params&, const UnitSizes& unit,
-                              std::int64_t) { return unit.tokens * unit.tokens * unit.steps / 10; },
+          .planning_cost =
+              [](const Params&, const UnitSizes& unit, std::int64_t) {
+                return unit.tokens * unit.tokens * (9 + unit.steps / 400);
+              },
           .make = make_scheduled};
 }
 

@@ -28,6 +28,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::string budget = "20%";
   double least_seconds = 0.3;
+  std::vector<std::string> only;
   std::string json_file;
 };
 
@@ -46,6 +47,8 @@ std::optional<Options> parse(int argc, char** argv) {
   add("budget", options.budget, "of all replays, in tokens or as a share of them");
   add("least-seconds", options.least_seconds, "what took less is repeated; the fastest run counts");
   add("json", options.json_file, "file to write the measurements to");
+  description.add_options()("only", po::value(&options.only)->multitoken(),
+                            "names of what is run; without it, everything");
   po::variables_map values;
   po::store(po::command_line_parser(argc, argv).options(description).positional({}).run(), values);
   po::notify(values);
@@ -58,6 +61,20 @@ std::optional<Options> parse(int argc, char** argv) {
     throw po::error(fmt::format("tokens are at least {}, head-dim is at least 2", kLeastTokens));
   }
   return options;
+}
+
+bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
+  return only.empty() || std::find(only.begin(), only.end(), name) != only.end();
+}
+
+// Throws po::error if a name is of no entry.
+void check_names(const std::vector<std::string>& only, const std::vector<CostEntry>& entries) {
+  for (const std::string& name : only) {
+    if (std::none_of(entries.begin(), entries.end(),
+                     [&](const CostEntry& entry) { return entry.name == name; })) {
+      throw po::error(fmt::format("only: expected names of policies and analyses, found {}", name));
+    }
+  }
 }
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -88,8 +105,11 @@ void run(const Options& options) {
                  {"budget", budget},         {"seed", options.seed},
                  {"exact_seconds", exact},   {"costs", json::array()},
                  {"not_run", json::array()}};
+  const std::vector<CostEntry> entries = registry_costs(head, budget, *backend);
+  check_names(options.only, entries);
   std::vector<json> costs;
-  for (const CostEntry& entry : registry_costs(head, budget, *backend)) {
+  for (const CostEntry& entry : entries) {
+    if (!is_wanted(entry.name, options.only)) continue;
     if (entry.run == nullptr) {
       report["not_run"].push_back(
           {{"kind", entry.kind}, {"name", entry.name}, {"reason", entry.why_not}});

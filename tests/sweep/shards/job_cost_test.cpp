@@ -64,7 +64,7 @@ TEST_CASE("job cost: an oracle that plans all budgets at once plans once, anothe
   const Synthetic synthetic;
   const auto budgets = std::vector<std::string>{"20%", "21%", "22%", "23%"};
   CHECK(cost_of(synthetic.with("optimal", budgets)) < 2 * cost_of(synthetic.with("optimal")));
-  CHECK(cost_of(synthetic.with("greedy", budgets)) > 3 * cost_of(synthetic.with("greedy")));
+  CHECK(cost_of(synthetic.with("greedy", budgets)) > 2 * cost_of(synthetic.with("greedy")));
 }
 
 TEST_CASE("job cost: without a reference, or with a sample, a long text costs less") {
