@@ -14,6 +14,8 @@
 
 #include "policies/interface/policy_info.h"
 #include "policies/parts/lane_sums.h"
+#include "policies/parts/output_changes.h"
+#include "policies/parts/row_products.h"
 
 namespace kvsim {
 namespace {
@@ -22,7 +24,9 @@ namespace {
 struct PastQuery {
   std::vector<double> weights;  // exp(logit - the largest)
   double sink = 0;              // the same of a learned sink, which stays and has no value
+  double most = 0;              // no weight is larger
   std::vector<double> given;    // the output of the step, [value_dim]; empty with target=now
+  bool is_whole = true;         // none of its tokens has left
 
   // Over those tokens; follow every token that leaves. Empty until a step evicts.
   double sum = 0;                    // of the weights
@@ -32,9 +36,8 @@ struct PastQuery {
   std::vector<double> along_error;   // each value times `error`
 };
 
-template <class List>
-double dot(const List& x, const List& y) {
-  return sum_in_lanes(x.size(), [&](std::size_t d) { return double{x[d]} * double{y[d]}; });
+double dot(const std::vector<double>& x, const std::vector<double>& y) {
+  return sum_in_lanes(x.size(), [&](std::size_t d) { return x[d] * y[d]; });
 }
 
 class LookBack final : public Policy {
@@ -62,6 +65,7 @@ class LookBack final : public Policy {
     for (std::size_t head = 0; head < step.queries.size(); ++head) {
       PastQuery& past = arrived.emplace_back();
       set_weights(head, step, past);
+      past.sum = sum_of(past);
       if (given_) past.given = output_of(past);
     }
     if (std::ssize(past_) > window_) past_.pop_front();
@@ -77,44 +81,50 @@ class LookBack final : public Policy {
 
  private:
   void follow_cache(const Step& step) {
-    std::vector<std::size_t> stayed;  // slots of the cache before
-    std::vector<std::size_t> left;
+    std::vector<std::size_t> left;  // slots of the cache before, ascending
     for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
-      (tokens_[slot] == step.tokens[stayed.size()] ? stayed : left).push_back(slot);
+      if (tokens_[slot] != step.tokens[slot - left.size()]) left.push_back(slot);
     }
-    if (!left.empty()) forget(left, stayed);
+    if (!left.empty()) forget(left);
     tokens_.assign(step.tokens.begin(), step.tokens.end());
     for (std::size_t slot = values_.size(); slot < step.tokens.size(); ++slot) {
       const std::span<const float> value = step.values[slot];
       values_.emplace_back(value.begin(), value.end());
-      squares_.push_back(dot(values_.back(), values_.back()));
+      rows_.push_back(values_.back().data());
+      const std::vector<double> wide(value.begin(), value.end());
+      squares_.push_back(dot(wide, wide));
     }
   }
 
-  void forget(const std::vector<std::size_t>& left, const std::vector<std::size_t>& stayed) {
+  void forget(const std::vector<std::size_t>& left) {
     // Where a whole prompt is cut, it takes less to compute the outputs of what stays.
     if (left.size() > past_.size()) forget_outputs();
     for (const std::size_t slot : left) take_out(slot);
     for (std::vector<PastQuery>& heads : past_) {
       for (PastQuery& past : heads) {
+        past.is_whole = false;
         for (auto* list : {&past.weights, &past.along_output, &past.along_error}) {
-          keep(stayed, *list);
+          erase(left, *list);
         }
       }
     }
-    keep(stayed, values_);
-    keep(stayed, squares_);
+    erase(left, values_);
+    erase(left, rows_);
+    erase(left, squares_);
   }
 
+  /// Of the slots, which ascend, a list has those before its end.
   template <class T>
-  static void keep(const std::vector<std::size_t>& slots, std::vector<T>& list) {
-    std::size_t count = 0;
-    for (const std::size_t slot : slots) {
-      if (slot >= list.size()) break;
-      if (slot != count) list[count] = std::move(list[slot]);
-      ++count;
+  static void erase(const std::vector<std::size_t>& slots, std::vector<T>& list) {
+    const auto place = [&](std::size_t slot) {
+      return list.begin() + static_cast<std::ptrdiff_t>(std::min(slot, list.size()));
+    };
+    auto end = place(slots.front());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const auto next = i + 1 < slots.size() ? place(slots[i + 1]) : list.end();
+      if (slots[i] < list.size()) end = std::move(place(slots[i] + 1), next, end);
     }
-    list.resize(count);
+    list.erase(end, list.end());
   }
 
   void forget_outputs() {
@@ -125,7 +135,7 @@ class LookBack final : public Policy {
 
   /// Takes the token of a slot out of the outputs: each moves by p / (1 - p) (o - v).
   void take_out(std::size_t slot) {
-    const std::vector<double>& value = values_[slot];
+    const std::vector<double> value(values_[slot].begin(), values_[slot].end());
     std::vector<double> products;  // of the value with all others, the same for every query
     for (std::vector<PastQuery>& heads : past_) {
       for (PastQuery& past : heads) {
@@ -135,14 +145,11 @@ class LookBack final : public Policy {
           past.output.clear();
           continue;
         }
-        if (products.empty()) products = products_with(value, values_.size());
+        if (products.empty()) products = products_with(value, rows_.size());
         past.sum -= weight;
-        const double ratio = weight / std::max(past.sum, kLeast);
-        for (std::size_t i = 0; i < past.weights.size(); ++i) {
-          const double change = ratio * (past.along_output[i] - products[i]);
-          past.along_output[i] += change;
-          if (given_) past.along_error[i] += change;
-        }
+        const double ratio = weight / std::max(past.sum, kLeastWeight);
+        follow_removal(ratio, products.data(), past.along_output,
+                       given_ ? past.along_error.data() : nullptr);
         for (std::size_t d = 0; d < value.size(); ++d) {
           const double change = ratio * (past.output[d] - value[d]);
           past.output[d] += change;
@@ -159,23 +166,28 @@ class LookBack final : public Policy {
 
   void set_weights(std::size_t head, const Step& step, PastQuery& past) const {
     constexpr double kNone = -std::numeric_limits<double>::infinity();
-    const std::span<const float> query = step.queries[head];
+    const std::vector<double> query(step.queries[head].begin(), step.queries[head].end());
+    std::vector<const float*> keys;
+    for (std::size_t i = 0; i < step.tokens.size(); ++i) keys.push_back(step.keys[i].data());
     std::vector<double>& weights = past.weights;
+    weights.resize(keys.size());
+    row_products(keys, query, weights.data());
     for (std::size_t i = 0; i < step.tokens.size(); ++i) {
       const bool is_selected =
           step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
       if (!is_selected || !is_visible(step.tokens[i], step.index)) {
-        weights.push_back(kNone);
+        weights[i] = kNone;
         continue;
       }
-      const double logit = scale_ * dot(query, step.keys[i]);
-      weights.push_back(softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit);
+      const double logit = scale_ * weights[i];
+      weights[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
     }
     const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
     const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
     // Without a sink a step that selects nothing of the cache has no weights.
     for (double& weight : weights) weight = std::isinf(most) ? 0 : std::exp(weight - most);
     past.sink = std::isinf(most) ? 0 : std::exp(sink - most);
+    past.most = 1;
   }
 
   static double sum_of(const PastQuery& past) {
@@ -184,56 +196,61 @@ class LookBack final : public Policy {
 
   /// The products of a vector with the values of the first `count` slots.
   std::vector<double> products_with(const std::vector<double>& vector, std::size_t count) const {
-    std::vector<double> products;
-    for (std::size_t slot = 0; slot < count; ++slot) products.push_back(dot(values_[slot], vector));
+    std::vector<double> products(count);
+    row_products({rows_.data(), count}, vector, products.data());
     return products;
   }
 
-  /// The query's output over what is left of its tokens, [value_dim].
+  /// The query's output over what is left of its tokens, whose weights have its `sum`, [value_dim].
   std::vector<double> output_of(const PastQuery& past) const {
-    std::vector<double> output(values_.front().size(), 0);
-    for (std::size_t i = 0; i < past.weights.size(); ++i) {
-      for (std::size_t d = 0; d < output.size(); ++d) output[d] += past.weights[i] * values_[i][d];
-    }
-    const double sum = std::max(sum_of(past), kLeast);
+    std::vector<double> output(values_.front().size());
+    weighted_row_sums({rows_.data(), past.weights.size()}, past.weights.data(), output);
+    const double sum = std::max(past.sum, kLeastWeight);
     for (double& x : output) x /= sum;
     return output;
   }
 
   void measure(PastQuery& past) const {
     past.sum = sum_of(past);
-    past.output = output_of(past);
+    const bool is_as_given = given_ && past.is_whole;
+    past.output = is_as_given ? past.given : output_of(past);
     past.error.assign(past.output.size(), 0);
-    if (given_) {
-      for (std::size_t d = 0; d < past.error.size(); ++d) {
-        past.error[d] = past.output[d] - past.given[d];
-      }
-    }
     past.along_output = products_with(past.output, past.weights.size());
+    if (!given_ || past.is_whole) {
+      past.along_error.assign(past.weights.size(), 0);
+      return;
+    }
+    for (std::size_t d = 0; d < past.error.size(); ++d) {
+      past.error[d] = past.output[d] - past.given[d];
+    }
     past.along_error = products_with(past.error, past.weights.size());
+  }
+
+  /// The slot of the token with more than half of the weight, or the number of slots.
+  static std::size_t slot_of_most(PastQuery& past) {
+    const std::vector<double>& weights = past.weights;
+    if (past.most <= past.sum / 2) return weights.size();
+    past.most = *std::max_element(weights.begin(), weights.end());
+    const auto most = std::find_if(weights.begin(), weights.end(),
+                                   [&](double weight) { return weight > past.sum / 2; });
+    return static_cast<std::size_t>(most - weights.begin());
   }
 
   /// Adds to each token's score by how much the squared error of the query's output o would change
   /// without its value v: with the error e that it has already, |e - r (v - o)|^2 - |e|^2.
-  void add_changes(const PastQuery& past, std::span<double> scores) const {
-    const double output_square = dot(past.output, past.output);
-    const double error_along_output = dot(past.error, past.output);
-    const auto add = [&](std::size_t i, double square, double along_error) {
-      const double ratio = past.weights[i] / std::max(past.sum - past.weights[i], kLeast);
-      scores[i] += ratio * (ratio * square - 2 * along_error);
-    };
+  void add_changes(PastQuery& past, std::span<double> scores) const {
+    const QueryOutput query{.weight_sum = past.sum,
+                            .output_square = dot(past.output, past.output),
+                            .error_along_output = dot(past.error, past.output)};
+    const std::span<const double> weights = past.weights;
     const auto add_several = [&](std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
-        const double square = squares_[i] - 2 * past.along_output[i] + output_square;
-        add(i, std::max(square, 0.0), past.along_error[i] - error_along_output);
-      }
+      add_output_changes(query, weights.subspan(first, last - first), squares_.data() + first,
+                         past.along_output.data() + first, past.along_error.data() + first,
+                         scores.data() + first);
     };
-    const std::vector<double>& weights = past.weights;
-    const auto most = std::find_if(weights.begin(), weights.end(),
-                                   [&](double weight) { return weight > past.sum / 2; });
-    const auto slot = static_cast<std::size_t>(most - weights.begin());
+    const std::size_t slot = slot_of_most(past);
     add_several(0, slot);
-    if (most == weights.end()) return;
+    if (slot == weights.size()) return;
     // The output is next to the value of the token with most of the weight: products would cancel.
     double square = 0;
     double along_error = 0;
@@ -242,14 +259,13 @@ class LookBack final : public Policy {
       square += difference * difference;
       along_error += past.error[d] * difference;
     }
-    add(slot, square, along_error);
+    const double ratio = weights[slot] / std::max(past.sum - weights[slot], kLeastWeight);
+    scores[slot] += ratio * (ratio * square - 2 * along_error);
     add_several(slot + 1, weights.size());
   }
 
   static constexpr std::size_t kMostHeads = 8;    // query heads of a KV head, for the estimate
   static constexpr std::size_t kListsOfPast = 3;  // of a PastQuery, per token
-  // Keeps ratios finite: of a query's only token, and where all weights have vanished.
-  static constexpr double kLeast = 1e-30;
 
   int window_;
   bool given_;
@@ -259,7 +275,8 @@ class LookBack final : public Policy {
   std::optional<int> chunk_;
   std::vector<float> sinks_;                 // of each query head, or empty
   std::vector<std::int32_t> tokens_;         // of the cache
-  std::vector<std::vector<double>> values_;  // of its tokens: those of an evicted one are needed
+  std::vector<std::vector<float>> values_;   // of its tokens: those of an evicted one are needed
+  std::vector<const float*> rows_;           // where these are
   std::vector<double> squares_;              // of the values
   std::deque<std::vector<PastQuery>> past_;  // of the last steps, one per query head
 };

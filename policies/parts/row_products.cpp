@@ -1,0 +1,118 @@
+#include "policies/parts/row_products.h"
+
+#include <cstddef>
+
+#include "sim/base/float_lanes.h"
+#include "sim/base/vector_targets.h"
+
+namespace kvsim {
+namespace {
+
+constexpr std::size_t kTermSums = 8;  // of sum_in_lanes()
+
+template <class Target>
+using Doubles = typename Vectors<Target>::Doubles;
+
+template <class Target>
+KVSIM_INLINE void load_widened(Doubles<Target>& to, const float* from) {
+  typename Vectors<Target>::HalfFloats floats;
+  load(floats, from);
+  convert(to, floats);
+}
+
+/// So many rows side by side, since an addition to a lane waits for the one before.
+template <class Target, std::size_t kRows>
+KVSIM_INLINE void products_of(const float* const* rows, const double* vector, std::size_t dim,
+                              double* products) {
+  constexpr std::size_t kWidth = kDoubles<Target>;
+  constexpr std::size_t kVectors = kTermSums / kWidth;
+  Doubles<Target> sums[kRows][kVectors] = {};
+  std::size_t d = 0;
+  for (; d + kTermSums <= dim; d += kTermSums) {
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      Doubles<Target> factor;
+      load(factor, vector + d + k * kWidth);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        Doubles<Target> numbers;
+        load_widened<Target>(numbers, rows[row] + d + k * kWidth);
+        sums[row][k] += numbers * factor;
+      }
+    }
+  }
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double lanes[kTermSums];
+    for (std::size_t k = 0; k < kVectors; ++k) store(sums[row][k], lanes + k * kWidth);
+    for (std::size_t rest = d; rest < dim; ++rest) {
+      lanes[0] += static_cast<double>(rows[row][rest]) * vector[rest];
+    }
+    double sum = 0;
+    for (const double lane : lanes) sum += lane;
+    products[row] = sum;
+  }
+}
+
+template <class Target>
+KVSIM_INLINE void products_of_rows(const float* const* rows, std::size_t count,
+                                   const double* vector, std::size_t dim, double* products) {
+  constexpr std::size_t kRows = kDoubles<Target> / 2;
+  std::size_t i = 0;
+  for (; i + kRows <= count; i += kRows) {
+    products_of<Target, kRows>(rows + i, vector, dim, products + i);
+  }
+  for (; i < count; ++i) products_of<Target, 1>(rows + i, vector, dim, products + i);
+}
+KVSIM_KERNEL(void, products_of_rows,
+             (const float* const* rows, std::size_t count, const double* vector, std::size_t dim,
+              double* products),
+             (rows, count, vector, dim, products))
+
+template <class Target, std::size_t kVectors>
+KVSIM_INLINE void sums_of(const float* const* rows, std::size_t count, const double* weights,
+                          std::size_t d, double* sums) {
+  constexpr std::size_t kWidth = kDoubles<Target>;
+  Doubles<Target> total[kVectors] = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      Doubles<Target> numbers;
+      load_widened<Target>(numbers, rows[i] + d + k * kWidth);
+      total[k] += weights[i] * numbers;
+    }
+  }
+  for (std::size_t k = 0; k < kVectors; ++k) store(total[k], sums + d + k * kWidth);
+}
+
+template <class Target>
+KVSIM_INLINE void sums_of_rows(const float* const* rows, std::size_t count, const double* weights,
+                               double* sums, std::size_t dim) {
+  constexpr std::size_t kVectors = Target::kRegisters / 4;
+  constexpr std::size_t kWidth = kDoubles<Target>;
+  std::size_t d = 0;
+  for (; d + kVectors * kWidth <= dim; d += kVectors * kWidth) {
+    sums_of<Target, kVectors>(rows, count, weights, d, sums);
+  }
+  for (; d + kWidth <= dim; d += kWidth) sums_of<Target, 1>(rows, count, weights, d, sums);
+  for (; d < dim; ++d) {
+    sums[d] = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      sums[d] += weights[i] * static_cast<double>(rows[i][d]);
+    }
+  }
+}
+KVSIM_KERNEL(void, sums_of_rows,
+             (const float* const* rows, std::size_t count, const double* weights, double* sums,
+              std::size_t dim),
+             (rows, count, weights, sums, dim))
+
+}  // namespace
+
+void row_products(std::span<const float* const> rows, std::span<const double> vector,
+                  double* products) {
+  best_products_of_rows(rows.data(), rows.size(), vector.data(), vector.size(), products);
+}
+
+void weighted_row_sums(std::span<const float* const> rows, const double* weights,
+                       std::span<double> sums) {
+  best_sums_of_rows(rows.data(), rows.size(), weights, sums.data(), sums.size());
+}
+
+}  // namespace kvsim
