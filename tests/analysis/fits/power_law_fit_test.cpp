@@ -140,6 +140,35 @@ TEST_CASE("uniform data are rejected", "[power_law]") {
   CHECK(fit->over_log_normal.log_ratio < 0);
 }
 
+/// The p-value by its definition: every sample is fitted.
+double p_value_by_fits(const Values& values, const PowerLawFit& fit, const Bootstrap& bootstrap) {
+  Values sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t begin = sorted.size() - static_cast<std::size_t>(fit.tail);
+  RandomStream random(bootstrap.seed, {});
+  int worse = 0;
+  for (int sample = 0; sample < bootstrap.samples; ++sample) {
+    Values synthetic;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      const std::size_t pick = random.below(sorted.size());
+      synthetic.push_back(pick < begin
+                              ? sorted[pick]
+                              : sorted[begin] * std::exp(random.exponential(fit.exponent - 1)));
+    }
+    worse += fit_power_law(synthetic, kNoPValue)->distance > fit.distance;
+  }
+  return worse / static_cast<double>(bootstrap.samples);
+}
+
+TEST_CASE("the p-value counts the samples whose own fit is farther", "[power_law]") {
+  constexpr Bootstrap kBootstrap{.samples = 25, .seed = 3};
+  for (const Values& values : {planted(2.5, 150, 1), planted(2, 40, 2), exponential(300, 2),
+                               log_normal(200, 3), exponential(60, 4)}) {
+    const auto fit = fit_power_law(values, kBootstrap);
+    CHECK(fit->p_value == p_value_by_fits(values, *fit, kBootstrap));
+  }
+}
+
 // A tail far enough out resembles a power law, so that not every sample is recognised.
 TEST_CASE("what passes for a power law of other samples is the smaller part of them",
           "[power_law]") {
