@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "policies/farthest_keys.h"
 #include "sim/base/random_bits.h"
 #include "tests/support/kept_tokens.h"
 
@@ -131,6 +132,47 @@ TEST_CASE("kcenter drops what the order made anew at each step would drop", "[po
                 by_definition(keys, 12, 2, 5, prompt));
         }
       }
+    }
+  }
+}
+
+/// The greedy order of the tokens of each step, which come and leave, with distances kept of at
+/// most so many.
+std::vector<std::vector<int>> orders_with(std::size_t most_kept, const Keys& keys,
+                                          const std::vector<Steps>& held) {
+  const std::size_t dim = keys.front().size();
+  std::vector<float> numbers;
+  for (const std::vector<float>& key : keys) numbers.insert(numbers.end(), key.begin(), key.end());
+  PairDistances distances(most_kept);
+  FarthestKeys farthest;
+  std::vector<std::vector<int>> orders;
+  for (const Steps& tokens : held) {
+    distances.begin_step(tokens, {numbers.data(), dim, tokens}, tokens.size());
+    std::vector<FarthestKeys::Choice> order;
+    farthest.complete(distances, order);
+    auto& found = orders.emplace_back();
+    for (const FarthestKeys::Choice& choice : order) found.push_back(choice.token);
+  }
+  return orders;
+}
+
+TEST_CASE("to the last bit: kcenter orders keys alike with distances kept, moved and computed",
+          "[policies]") {
+  for (const int dim : {3, 8, 21}) {
+    const Keys keys = random_keys(7, 90, dim, 40);
+    std::vector<Steps> held;
+    std::vector<std::vector<int>> expected;
+    for (int step = 10; step < 90; ++step) {
+      Steps& tokens = held.emplace_back();
+      const int wanted = 10 + step % 13;  // more and fewer
+      for (int token = 0; token <= step; ++token) {
+        if ((token * 7 + step / 5) % (step / wanted + 1) == 0) tokens.push_back(token);
+      }
+      expected.push_back(greedy_order(keys, {tokens.begin(), tokens.end()}));
+    }
+    CAPTURE(dim);
+    for (const std::size_t most_kept : {100U, 14U, 0U}) {
+      CHECK(orders_with(most_kept, keys, held) == expected);
     }
   }
 }
