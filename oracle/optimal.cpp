@@ -117,7 +117,7 @@ class Optimal final : public HeadPlanner {
     const std::vector<int> budgets = every_budget(head.protocol(), head.num_tokens());
     std::vector<Plan> plans;
     for (CertifiedPlan& plan : plan_losses(plan_all, head, losses.rows(), budgets)) {
-      plans.push_back({std::move(plan.schedule), std::move(plan.slot_price)});
+      plans.push_back({.schedule = std::move(plan.schedule)});
     }
     return plans;
   }

@@ -49,7 +49,7 @@ std::vector<CertifiedPlan> assignment_plans(const EvictionSteps& steps,
     for (const auto& [budget, i] : budgets) {
       while (assignment.budget() > budget) assignment.lower_budget();
       plans[i] = plan_of(assignment, certify);
-      plans[i].slot_price = assignment.slot_prices();
+      if (certify) plans[i].slot_price = assignment.slot_prices();
     }
   }
   return plans;

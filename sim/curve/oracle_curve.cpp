@@ -23,6 +23,9 @@ class ScheduleLosses {
     for (std::size_t i = 0; i < plans.size(); ++i) {
       const Schedule& schedule = plans[i].schedule;
       std::vector<std::int32_t>& tokens = evicted_[i];
+      tokens.reserve(static_cast<std::size_t>(
+          std::count_if(schedule.begin(), schedule.end(),
+                        [&](std::int32_t step) { return step < static_cast<std::int32_t>(n); })));
       for (std::size_t token = 0; token < n; ++token) {
         if (schedule[token] < static_cast<std::int32_t>(n)) {
           tokens.push_back(static_cast<std::int32_t>(token));

@@ -56,9 +56,10 @@ std::size_t unit_memory(const CurvePlan& plan, const PlannedUnit& planned) {
   if (!budgets.empty()) {
     errors += kBlockSteps * ((2 * group + 2) * n + 6 * budgets.size()) * sizeof(float);
   }
-  // Schedules, slot prices and the order of evictions of an oracle's plans, half of it full.
+  // The schedules of an oracle's plans. The order of their evictions, half as much, takes the place
+  // of the tables.
   const std::size_t num_budgets = every_budget(request.protocol, planned.unit.num_tokens).size();
-  const std::size_t plans = shape.oracles ? 16 * n * num_budgets : 0;
+  const std::size_t plans = shape.oracles ? sizeof(std::int32_t) * n * num_budgets : 0;
   // Rows are made when the curves are there.
   constexpr std::size_t kBytesPerRow = 1600;
   const std::size_t read = read_memory(shape);
