@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "python/engine/bindings.h"
+#include "traces/hdf5/digest.h"
 #include "traces/hdf5/pack_chunk.h"
 #include "traces/output/partial_name.h"
 
@@ -52,6 +53,13 @@ void bind_partial_file(nb::module_& module) {
       .def("commit", &OwnFile::commit, alone)
       .def("discard", &OwnFile::discard);
   module.def("pack_chunk", &packed, "numbers"_a, "width"_a);
+  nb::class_<Digest>(module, "Digest")
+      .def(nb::init<>())
+      .def(
+          "update",
+          [](Digest& digest, const Bytes& bytes) { digest.update(bytes.data(), bytes.size()); },
+          "bytes"_a)
+      .def("value", &Digest::value);
   module.def(
       "own_partial_prefix", [](const std::string& target) { return own_partial_prefix(target); },
       "target"_a);

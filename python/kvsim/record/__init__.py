@@ -2,9 +2,10 @@
 
 In: a model, and what it reads or generates. Out: a trace (traces/README.md). Read first:
 `session.py`, the context manager, then `recorder.py`, which checks and stores each attention call;
-`label.py` is what a caller says of a text, `spool.py` holds the vectors until their text has ended,
-`stored_type.py` chooses their type, `trace_file.py` writes, `also.py` collects what a trace holds
-in addition to attention, `run.py` is the command.
+`label.py` is what a caller says of a text, `copies.py` brings vectors from a device while the model
+goes on, `spool.py` holds them until their text has ended, `stored_type.py` chooses their type,
+`trace_file.py` writes and `packing.py` packs in threads, `also.py` collects what a trace holds in
+addition to attention, `run.py` is the command.
 
 `recording` needs torch and transformers. It is imported on first use, so that the command can
 report a missing library.

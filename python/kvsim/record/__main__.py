@@ -70,6 +70,8 @@ def parser() -> Parser:
         help="draw the model's weights anew, with seed N, as before its training: what of a trace "
         "comes from the architecture alone (default: as stored)")  # fmt: skip
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
+    add("--threads", type=positive, metavar="N",
+        help="compare and pack in N threads (default: OMP_NUM_THREADS or all cores)")  # fmt: skip
     add("--temperature", type=nonnegative, default=0.0, metavar="T",
         help="sample at temperature T (default: greedy)")  # fmt: skip
     add("--also", default="", metavar="LIST",

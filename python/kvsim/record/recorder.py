@@ -19,6 +19,7 @@ from ..model.steps import Step
 from ..model.tokens import token_texts
 from ..trace.names import NAME_FORM, is_name
 from .also import Reading
+from .copies import Copies
 from .label import Label, checked_prompt, spans_of_one
 from .ropes import write_ropes
 from .sequence import Sequence
@@ -47,10 +48,11 @@ class Recorder(Follower):
         prompt_length: int | None,
         reading: Reading,
         no_output: bool,
+        copies: Copies,
     ) -> None:
         super().__init__(model, set(layers))
         self._file, self._witness, self._reading = file, witness, reading
-        self._no_output = no_output
+        self._no_output, self._copies = no_output, copies
         self._dtype, self._ends = dtype, ends
         # of sequences whose label has none
         self._source, self._prompt_length = source, checked_prompt(prompt_length)
@@ -123,6 +125,7 @@ class Recorder(Follower):
 
     def _end_step(self, step: Step, output: Any) -> None:
         self._witness.forget()
+        self._copies.drain()  # an error is one of this step
 
     def _begin_sequences(self, step: Step) -> None:
         for _ in range(step.real.shape[0]):
@@ -134,7 +137,9 @@ class Recorder(Follower):
             self._names.add(label.name)
             spool = self._file.spool
             self._batch.append(
-                Sequence(label.name, label.source, spool, label.prompt_length, label.spans)
+                Sequence(
+                    label.name, label.source, spool, label.prompt_length, label.spans, self._copies
+                )
             )
 
     def _attend(self, layer: int, call: Call, step: Step) -> Result:
@@ -159,6 +164,7 @@ class Recorder(Follower):
     def _end_sequences(self, failed: bool) -> None:
         batch, self._batch = self._batch, []
         if failed:
+            self._copies.forget()
             self._leave_out(batch)
             batch = []
             self._witness.leave_out_texts()
@@ -189,7 +195,7 @@ class Recorder(Follower):
                     for layer in (owner, *self._caches.readers_of(owner))
                 }
                 place = f"sequence {sequence.name}"
-                types_of_layers |= types_of_shared(together, self._dtype, place)
+                types_of_layers |= types_of_shared(together, self._dtype, place, self._file.threads)
             for layer, types in types_of_layers.items():
                 kinds.add(types["key"])
                 for name, rows in sequence.spooled[layer].items():

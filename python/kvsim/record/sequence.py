@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from ..model.member import Member
 from ..model.rope import Ropes
 from ..model.selection import padded, selected_tokens
 from ..trace.spans import Span
-from .spool import Spool, SpooledLists, SpooledRows
+from .copies import Copies
+from .spool import FORMS, Spool, SpooledLists, SpooledRows
 from .trace_file import TraceFile
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
@@ -36,6 +38,7 @@ class Sequence(Member):
         spool: Spool,
         known_prompt: int | None = None,
         spans: tuple[Span, ...] = (),
+        copies: Copies | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -49,6 +52,8 @@ class Sequence(Member):
         self.ropes: Ropes = {}
         self._selected: dict[int, SpooledLists] = {}  # by layer, of each token: see select()
         self._spool = spool
+        self._copies = copies or Copies()
+        self._lanes: dict[tuple[int, str], int] = {}  # by layer and dataset
 
     @property
     def layers(self) -> list[int]:
@@ -73,19 +78,40 @@ class Sequence(Member):
             self.ids += ids[self.new_rows].tolist()
 
     def append(self, layer: int, vectors: dict[str, torch.Tensor]) -> None:
-        """Adds the step's new rows of a layer's vectors, each [heads, new, dim]."""
+        """Adds the step's new rows of a layer's vectors, each [heads, new, dim].
+
+        They are there, and their errors raised, after `drain` of the copies.
+        """
         spooled = self.spooled.setdefault(layer, {})
         for name, tensor in vectors.items():
+            form = str(tensor.dtype).removeprefix("torch.")
+            if form not in FORMS:
+                tensor, form = tensor.float(), "float32"
             if name not in spooled:
+                # Large and small datasets of a layer follow each other: a lane gets some of each.
+                number = len(self._lanes) + len(self.spooled)
+                self._lanes[layer, name] = self._copies.lane_for(tensor.device, number)
                 heads, _, dim = tensor.shape
-                spooled[name] = SpooledRows(self._spool, heads, dim, tensor.dtype.itemsize)
+                itemsize = vectors[name].dtype.itemsize
+                spool = self._spool.lane(self._lanes[layer, name])
+                spooled[name] = SpooledRows(spool, heads, dim, itemsize, form)
+            if form != spooled[name].form:
+                raise RecordError(
+                    f"sequence {self.name}, layer {layer}, {name}: expected {spooled[name].form} "
+                    f"as before in this text, found {form}; let the model compute in one type"
+                )
+            lane = self._lanes[layer, name]
+            keep = partial(self._keep, spooled[name], f"layer {layer}, {name}")
             for rows in self.new_rows.split(ROWS_AT_ONCE):
-                spooled[name].append(_taken(tensor, rows).detach().float().cpu().numpy())
-                if not math.isfinite(spooled[name].largest):
-                    raise RecordError(
-                        f"sequence {self.name}, layer {layer}, {name}: the model computed a number "
-                        "that is not finite"
-                    )
+                self._copies.take(_taken(tensor, rows).detach(), keep, lane)
+
+    def _keep(self, rows: SpooledRows, place: str, numbers: torch.Tensor) -> None:
+        bits = numbers.view(torch.uint16) if rows.form == "bfloat16" else numbers
+        rows.append(bits.numpy())
+        if not math.isfinite(rows.largest):
+            raise RecordError(
+                f"sequence {self.name}, {place}: the model computed a number that is not finite"
+            )
 
     def select(self, layer: int, selected: torch.Tensor | None, real: torch.Tensor) -> None:
         """Adds what a layer selects at the step's new tokens.

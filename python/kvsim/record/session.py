@@ -14,6 +14,7 @@ from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
 from ..model.rope import RopeWitness
 from .also import PROJECTION, Also, Reading, write_projections
+from .copies import Copies
 from .recorder import Recorder
 from .stored_type import AUTO, DTYPES
 from .trace_file import Attribute, TraceFile
@@ -35,6 +36,7 @@ def recording(
     gradient_samples: int = 1,
     label_seed: int = 0,
     no_output: bool = False,
+    threads: int | None = None,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
 
@@ -69,6 +71,9 @@ def recording(
     label_seed: of these labels.
     no_output: leaves the outputs of the heads out once they have been compared; they are as large
         as the queries. `kvsim verify` then has nothing to compare with.
+    threads: that compare and pack at a time, and of which at most 8 bring vectors from a device;
+        None: OMP_NUM_THREADS, else the cores that affinity and the quota of a container or job
+        allow. The trace is the same for any number.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -79,6 +84,8 @@ def recording(
         raise UsageError(f"layers: expected some of 0..{num_layers - 1}, found {chosen}")
     if dtype not in DTYPES:
         raise UsageError(f"dtype: expected {' or '.join(DTYPES)}, found {dtype}")
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads: expected 1 or more, found {threads}")
     ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
     extras = Also.of(also, gradient_samples, label_seed)
     header: dict[str, Attribute] = {
@@ -88,15 +95,18 @@ def recording(
         "num_layers": num_layers,
     }
     with ExitStack() as stack:
-        file = stack.enter_context(TraceFile(path))
+        file = stack.enter_context(TraceFile(path, threads))
+        copies = Copies(file.threads)
+        stack.callback(copies.close)
         outputs = extras.layers_of(model, chosen)
         activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        reading = Reading(extras, model, outputs, activations, dtype)
+        reading = Reading(extras, model, outputs, activations, dtype, file.threads)
         recorder = Recorder(
-            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, no_output
-        )
+            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, no_output,
+            copies,
+        )  # fmt: skip
         recorder.label(names if isinstance(names, str) else list(names))
 
         def describe() -> None:

@@ -1,6 +1,5 @@
 """The type in which the numbers of a layer are stored: float16 where that is exact enough."""
 
-import os
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,9 @@ class Attention:
     selected: np.ndarray | None = None  # int32 [n, K]: what each step sees alone, -1 behind
 
 
-def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> dict[str, str]:
+def stored_types(
+    layer: Layer, asked: str, attention: Attention, place: str, threads: int | None = None
+) -> dict[str, str]:
     """The type of each dataset of a layer, float16 or float32.
 
     `asked` is one of DTYPES: AUTO takes float16 if attention recomputed from it agrees with the
@@ -49,10 +50,10 @@ def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> 
         wanted = "float16" if fits else "float32"
     types = _types(layer, wanted)
     _require_fit(layer, types, place)
-    error = worst_error(layer, types, attention)
+    error = worst_error(layer, types, attention, threads)
     if asked == AUTO and wanted == "float16" and error > _limit(types) and not is_half:
         types = _types(layer, "float32")
-        error = worst_error(layer, types, attention)
+        error = worst_error(layer, types, attention, threads)
     if error <= _limit(types):
         return types
     found = (
@@ -67,7 +68,10 @@ def stored_types(layer: Layer, asked: str, attention: Attention, place: str) -> 
 
 
 def types_of_shared(
-    layers: Mapping[int, tuple[Layer, Attention]], asked: str, place: str
+    layers: Mapping[int, tuple[Layer, Attention]],
+    asked: str,
+    place: str,
+    threads: int | None = None,
 ) -> dict[int, dict[str, str]]:
     """The same of layers that share the cache of the first one: its keys have one type."""
     owner, _ = next(iter(layers.values()))
@@ -75,7 +79,9 @@ def types_of_shared(
 
     def types(asked: str) -> dict[int, dict[str, str]]:
         return {
-            layer: stored_types({**cache, **rows}, asked, attention, f"{place}, layer {layer}")
+            layer: stored_types(
+                {**cache, **rows}, asked, attention, f"{place}, layer {layer}", threads
+            )
             for layer, (rows, attention) in layers.items()
         }
 
@@ -84,8 +90,13 @@ def types_of_shared(
     return found if is_shared else types("float32")
 
 
-def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) -> float:
-    """The largest error of an output of the layer, as `kvsim verify` has it, in these types."""
+def worst_error(
+    layer: Layer, types: Mapping[str, str], attention: Attention, threads: int | None = None
+) -> float:
+    """The largest error of an output of the layer, as `kvsim verify` has it, in these types.
+
+    `threads`: that compute at a time; by default as many as `default_threads`.
+    """
     shape, reach = attention.shape, attention.reach
     size = shape.num_query_heads // shape.num_kv_heads
 
@@ -103,7 +114,7 @@ def worst_error(layer: Layer, types: Mapping[str, str], attention: Attention) ->
             selected=attention.selected,
         )  # fmt: skip
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or _engine.default_threads()) as pool:
         return max(pool.map(error, range(shape.num_kv_heads)))
 
 

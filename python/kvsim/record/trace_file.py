@@ -4,25 +4,24 @@ import itertools
 import os
 import re
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import h5py
 import numpy as np
 
-from .._engine import PartialFile, Trace, pack_chunk, seal_trace
+from .._engine import Digest, PartialFile, Trace, default_threads, seal_trace
 from ..errors import KvsimError, UsageError
 from ..files.paths import is_file
 from ..trace.spans import Span
 from .lost_errors import LostErrors
+from .packing import create_packed, write_chunks
 from .spool import Spool, SpooledRows
 
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
 BYTES_PER_CHUNK = 1 << 16
-CHUNKS_AT_ONCE = 64  # in memory, while threads pack them
-GZIP_LEVEL = 4  # of pack_chunk, which the dataset notes: traces/README.md
 
 # Of HDF5 1.10: object headers and indexes of chunks have checksums.
 FILE_FORMAT = ("v110", "v110")
@@ -37,58 +36,15 @@ def rows_per_chunk(row_bytes: int, rows: int = MOST_ROWS_PER_CHUNK) -> int:
     return min(wanted, rows)
 
 
-def create_packed(
-    group: h5py.Group, path: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]
-) -> h5py.Dataset:
-    """A dataset in chunks that are packed, for all of it to be written."""
-    return group.create_dataset(
-        path, shape, dtype, chunks=chunks, shuffle=True, compression="gzip",
-        compression_opts=GZIP_LEVEL, track_times=False,
-    )  # fmt: skip
-
-
-def write_packed(
-    group: h5py.Group, path: str, numbers: np.ndarray, chunks: tuple[int, ...]
-) -> h5py.Dataset:
-    dataset = create_packed(group, path, numbers.shape, numbers.dtype, chunks)
-    starts = itertools.product(*map(range, itertools.repeat(0), numbers.shape, chunks))
-    places = (
-        (start, tuple(slice(i, i + size) for i, size in zip(start, chunks))) for start in starts
-    )
-    write_chunks(dataset, ((start, numbers[place]) for start, place in places))
-    return dataset
-
-
-def write_chunks(
-    dataset: h5py.Dataset, chunks: Iterable[tuple[tuple[int, ...], np.ndarray]]
-) -> None:
-    """Writes chunks, each with the index of its first number, packed as the dataset says.
-
-    HDF5 packs one at a time, which would take most of the time of a recording that is not the
-    model's.
-    """
-    whole = dataset.chunks
-
-    def packed(chunk: tuple[tuple[int, ...], np.ndarray]) -> tuple[tuple[int, ...], bytes]:
-        start, numbers = chunk
-        if numbers.shape != whole:  # at an end of the dataset; what is beyond it is never read
-            missing = zip(numbers.shape, whole)
-            numbers = np.pad(numbers, [(0, size - there) for there, size in missing])
-        plain = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)
-        return start, pack_chunk(plain, numbers.itemsize)
-
-    chunks = iter(chunks)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        while some := list(itertools.islice(chunks, CHUNKS_AT_ONCE)):
-            for start, data in pool.map(packed, some):
-                dataset.id.write_direct_chunk(start, data)
-
-
 class TraceFile:
-    """A trace under a temporary name. `commit` renames it; leaving without `commit` removes it."""
+    """A trace under a temporary name. `commit` renames it; leaving without `commit` removes it.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    `threads`: that pack at a time; by default as many as `default_threads`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], threads: int | None = None) -> None:
         self.path = Path(path)
+        self.threads = threads or default_threads()
         _require_replaceable(self.path)
         try:
             self._partial = PartialFile(os.fspath(self.path))
@@ -124,12 +80,25 @@ class TraceFile:
         chunk = (1, rows_per_chunk(rows.dim * dtype.itemsize, rows.rows), rows.dim)
         shape = (rows.heads, rows.rows, rows.dim)
         dataset = create_packed(group, path, shape, dtype, chunk)
+        rows_at_once = chunk[1]
+
+        def part(head: int, first: int) -> np.ndarray:
+            return rows.part(head, first, min(first + rows_at_once, rows.rows), dtype)[None]
+
         parts = (
-            ((head, i * chunk[1], 0), part.astype(dtype)[None])
+            ((head, first, 0), partial(part, head, first))
             for head in range(rows.heads)
-            for i, part in enumerate(rows.parts(head, chunk[1]))
+            for first in range(0, rows.rows, rows_at_once)
         )
-        write_chunks(dataset, parts)
+        digests = [Digest() for _ in range(rows.heads)]
+
+        def see(start: tuple[int, ...], numbers: np.ndarray) -> None:
+            digests[start[0]].update(numbers.reshape(-1).view(np.uint8))
+
+        write_chunks(dataset, parts, self.threads, see)
+        # Of what was to be stored: sealing would unpack it all.
+        values = np.array([digest.value() for digest in digests], "<u8")
+        dataset.attrs.create("digests", values)
 
     def write_list(self, path: str, numbers: np.ndarray) -> None:
         self.h5.create_dataset(path, data=numbers, track_times=False)

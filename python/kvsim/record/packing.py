@@ -1,0 +1,87 @@
+"""Writes datasets in chunks that threads pack: HDF5 itself packs one at a time."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import h5py
+import numpy as np
+
+from .._engine import default_threads, pack_chunk
+
+CHUNKS_AT_ONCE = 4  # of a thread, in memory: what it packs, and what waits to be written
+GZIP_LEVEL = 4  # which the dataset notes; pack_chunk decides itself (traces/README.md)
+
+# The index of the first number of a chunk, and what returns its numbers.
+Chunk = tuple[tuple[int, ...], Callable[[], np.ndarray]]
+
+
+def create_packed(
+    group: h5py.Group, path: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...]
+) -> h5py.Dataset:
+    """A dataset in chunks that are packed, for all of it to be written."""
+    return group.create_dataset(
+        path, shape, dtype, chunks=chunks, shuffle=True, compression="gzip",
+        compression_opts=GZIP_LEVEL, track_times=False,
+    )  # fmt: skip
+
+
+def write_packed(
+    group: h5py.Group,
+    path: str,
+    numbers: np.ndarray,
+    chunks: tuple[int, ...],
+    threads: int | None = None,
+) -> h5py.Dataset:
+    dataset = create_packed(group, path, numbers.shape, numbers.dtype, chunks)
+    starts = itertools.product(*map(range, itertools.repeat(0), numbers.shape, chunks))
+    places = (
+        (start, tuple(slice(i, i + size) for i, size in zip(start, chunks))) for start in starts
+    )
+    parts = ((start, partial(numbers.__getitem__, place)) for start, place in places)
+    write_chunks(dataset, parts, threads)
+    return dataset
+
+
+def write_chunks(
+    dataset: h5py.Dataset,
+    chunks: Iterable[Chunk],
+    threads: int | None = None,
+    see: Callable[[tuple[int, ...], np.ndarray], None] = lambda *_: None,
+) -> None:
+    """Writes chunks, packed as the dataset says, and in their order, in which `see` gets them, too.
+
+    The bytes are the same for any number of threads, which read and pack; None: as many as
+    `default_threads`.
+    """
+    whole = dataset.chunks
+    threads = threads or default_threads()
+
+    def packed(numbers_of: Callable[[], np.ndarray]) -> tuple[np.ndarray, bytes]:
+        numbers = padded = np.ascontiguousarray(numbers_of())
+        if numbers.shape != whole:  # at an end of the dataset; what is beyond it is never read
+            missing = zip(numbers.shape, whole)
+            padded = np.pad(numbers, [(0, size - there) for there, size in missing])
+        return numbers, pack_chunk(padded.reshape(-1).view(np.uint8), numbers.itemsize)
+
+    waiting: deque[tuple[tuple[int, ...], Future[tuple[np.ndarray, bytes]]]] = deque()
+
+    def write_first() -> None:
+        start, future = waiting.popleft()
+        numbers, data = future.result()
+        see(start, numbers)
+        dataset.id.write_direct_chunk(start, data)
+
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for start, numbers_of in chunks:
+                waiting.append((start, pool.submit(packed, numbers_of)))
+                if len(waiting) == CHUNKS_AT_ONCE * threads:
+                    write_first()
+            while waiting:
+                write_first()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
