@@ -12,7 +12,7 @@ import numpy as np
 from .._engine import default_threads, pack_chunk
 
 CHUNKS_AT_ONCE = 4  # of a thread, in memory: what it packs, and what waits to be written
-GZIP_LEVEL = 4  # which the dataset notes; pack_chunk decides itself (traces/README.md)
+GZIP_LEVEL = 4  # of pack_chunk, which the dataset notes: traces/README.md
 
 # The index of the first number of a chunk, and what returns its numbers.
 Chunk = tuple[tuple[int, ...], Callable[[], np.ndarray]]
