@@ -27,8 +27,9 @@ void find(void* library, const std::string& file, const char* name, Function& fu
   if (function == nullptr) fail(file);
 }
 
-Cublas load() {
-  const std::string file = fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR);
+}  // namespace
+
+Cublas load_cublas(const std::string& file) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(file);
   Cublas found{};
@@ -42,10 +43,8 @@ Cublas load() {
   return found;
 }
 
-}  // namespace
-
 const Cublas& cublas() {
-  static const Cublas loaded = load();
+  static const Cublas loaded = load_cublas(fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR));
   return loaded;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cublas_v2.h>
 
+#include <string>
+
 namespace kvsim::gpu {
 
 /// The functions of cuBLAS that kvsim calls. They are found in the library when a device is first
@@ -16,8 +18,12 @@ struct Cublas {
   decltype(&cublasGetStatusString) status_string;
 };
 
-/// Loads the library at the first call, of the major version that this build was compiled for; it
-/// stays loaded. Throws std::runtime_error if it is missing or lacks a function.
+/// Finds the functions in the library `file`, which stays loaded. Throws std::runtime_error if it
+/// is missing or lacks one.
+Cublas load_cublas(const std::string& file);
+
+/// Loads the library at the first call, of the major version that this build was compiled for.
+/// Throws what load_cublas() does.
 const Cublas& cublas();
 
 }  // namespace kvsim::gpu
