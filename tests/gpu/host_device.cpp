@@ -205,11 +205,15 @@ void HostDevice::multiply_keys(const gpu::Batch& batch) {
 }
 
 void HostDevice::run(gpu::Kernel kernel, const gpu::Batch& batch) {
+  for (int index = num_thread_blocks(kernel, batch); index-- > 0;) {
+    run_on_host(kernel, batch, on_chip_, index);
+  }
+}
+
+void run_on_host(gpu::Kernel kernel, const gpu::Batch& batch, std::size_t on_chip, int index) {
   gpu::dispatch(kernel, [&]<gpu::Kernel kKernel>() {
-    for (int index = num_thread_blocks(kernel, batch); index-- > 0;) {
-      HostBlock block(on_chip_);
-      gpu::run_thread_block<kKernel>(block, batch, index);
-    }
+    HostBlock block(on_chip);
+    gpu::run_thread_block<kKernel>(block, batch, index);
   });
 }
 

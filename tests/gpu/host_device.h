@@ -40,4 +40,7 @@ class HostDevice : public gpu::Device {
   std::map<const std::byte*, std::size_t> page_locked_;  // bytes by address
 };
 
+/// One thread block of HostDevice::run(), with so many bytes on chip.
+void run_on_host(gpu::Kernel kernel, const gpu::Batch& batch, std::size_t on_chip, int index);
+
 }  // namespace kvsim::gpu_test
