@@ -36,6 +36,13 @@ cudaError_t copy(void* to, std::size_t to_pitch, const void* from, std::size_t f
                  std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!exists(stream)) return cudaErrorInvalidResourceHandle;
   if (width > to_pitch || width > from_pitch) return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyDeviceToDevice) {
+    if (!state().holds(from, width, true) || !state().holds(to, width, true) || height != 1) {
+      return cudaErrorInvalidValue;
+    }
+    stream->work.emplace_back([=] { std::memcpy(to, from, width); });
+    return cudaSuccess;
+  }
   const auto extent = [&](std::size_t pitch) { return (height - 1) * pitch + width; };
   const bool is_upload = kind == cudaMemcpyHostToDevice;
   const void* const device = is_upload ? to : from;
@@ -146,6 +153,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const Call call("cudaMemcpyAsync");
   return call.returns(call.fails() ? cudaSuccess
                                    : copy(to, bytes, from, bytes, bytes, 1, kind, stream));
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const Call call("cudaMemcpy");
+  if (call.fails()) return call.returns(cudaSuccess);
+  state().finish_all();
+  CUstream_st stream;
+  state().streams.insert(&stream);
+  const cudaError_t status = copy(to, bytes, from, bytes, bytes, 1, kind, &stream);
+  state().finish(&stream);
+  state().streams.erase(&stream);
+  return call.returns(status);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,

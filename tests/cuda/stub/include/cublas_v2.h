@@ -1,11 +1,11 @@
 #pragma once
 
-// What gpu/cuda uses of cuBLAS, with its names and numbers. The file of the library bears this
-// version, which no cuBLAS has.
+// What gpu/cuda and tests/bench use of cuBLAS, with its names and numbers. The file of the library
+// bears this version, which no cuBLAS has.
+
+#include <cuda_runtime.h>
 
 #include <cstdint>
-
-#include "cuda_runtime.h"
 
 #define CUBLAS_VER_MAJOR 99
 
@@ -29,6 +29,8 @@ enum cudaDataType { CUDA_R_32F = 0, CUDA_R_16F = 2 };
 #define cublasCreate cublasCreate_v2
 #define cublasDestroy cublasDestroy_v2
 #define cublasSetStream cublasSetStream_v2
+#define cublasSgemm cublasSgemm_v2
+#define cublasDgemm cublasDgemm_v2
 
 extern "C" {
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
@@ -49,4 +51,10 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(
     long long stride_b, const void* beta, void* c, cudaDataType type_c, std::int64_t ldc,
     long long stride_c, std::int64_t count, cublasComputeType_t compute,
     cublasGemmAlgo_t algorithm);
+cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                           int m, int n, int k, const float* alpha, const float* a, int lda,
+                           const float* b, int ldb, const float* beta, float* c, int ldc);
+cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                           int m, int n, int k, const double* alpha, const double* a, int lda,
+                           const double* b, int ldb, const double* beta, double* c, int ldc);
 }
