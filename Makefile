@@ -12,13 +12,14 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python test-notebooks nightly fuzz bench notebooks study results lint format check-format tidy clean
+.PHONY: help build demo venv package test test-python test-notebooks nightly cuda fuzz bench notebooks study results lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
 	@echo 'make test          build and run the tests; test-python those of the Python package'
 	@echo 'make test ROOM=... build and run the tests of one room, the quick loop: ROOM=cache, or another of'
 	@echo '                   $(ROOMS)'
+	@echo 'make cuda          compile the CUDA back-end for all chips, with the nvcc of pip if there is no other'
 	@echo 'make fuzz          fuzz the reader, the parsers and the kernels, 20 seconds each; MINUTES=60 for more'
 	@echo 'make nightly       everything that takes hours: all inputs of all tests, all fuzzers, all of lint'
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
@@ -81,6 +82,9 @@ package:
 test-python: venv
 	@KVSIM_PROGRAM=$(CURDIR)/build/venv/bin/kvsim KVSIM_WHEEL=$(filter %.whl,$(PACKAGE)) OMP_NUM_THREADS=1 \
 	  build/venv/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/python
+
+cuda:
+	@$(ALONE) .ci/cuda
 
 # libFuzzer comes with clang. Finds are named with the command that repeats them.
 fuzz:
