@@ -75,7 +75,7 @@ std::vector<std::int32_t> PairDistances::begin_step(std::span<const std::int32_t
                                                     const ResidentVectors& keys,
                                                     std::size_t count) {
   const std::span<const std::int32_t> held = tokens.first(count);
-  const std::vector<std::int32_t> arrived = replace(held);
+  std::vector<std::int32_t> arrived = replace(held);
   const bool had_kept = are_kept();
   if (count > most_tokens_) {
     kept_ = {};
