@@ -1,9 +1,12 @@
 #include "oracle/assignment/eviction_assignment.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 
 #include "sim/base/interrupt.h"
+#include "sim/base/vector_targets.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {
@@ -12,9 +15,16 @@ namespace {
 constexpr int kNone = -1;
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
-// Few, because one improvement makes the search look at all of them; enough to fill vector
-// registers.
-constexpr int kTokensPerTest = 32;
+// Tokens of which one bit each tells whether they improve, and tokens that are tested together
+// before: few improve.
+constexpr std::size_t kMarked = 32;
+constexpr std::size_t kTested = 2 * kMarked;
+
+constexpr std::array<std::uint32_t, kMarked> kMarks = [] {
+  std::array<std::uint32_t, kMarked> marks{};
+  for (std::size_t i = 0; i < kMarked; ++i) marks[i] = std::uint32_t{1} << i;
+  return marks;
+}();
 
 // The test in floats only rules out tokens that cannot improve. With cost, distance and slack at
 // least 0, this much covers the rounding of slack and distance to float and of their sum with a
@@ -25,17 +35,38 @@ float rounded_up(double x) { return static_cast<float>(x) * (1 + kMargin); }
 
 float rounded_down(double x) { return static_cast<float>(x) * (1 - kMargin); }
 
-/// The start of the first group of tokens in which some cost + distance may be below the slack, or
-/// `end`. The inner loop has no branches, so that it becomes vector instructions.
-int next_improvement(const float* costs, float distance, const float* slack, int begin, int end) {
-  for (; begin < end; begin += kTokensPerTest) {
-    const int stop = std::min(begin + kTokensPerTest, end);
-    int improves = 0;
-    for (int i = begin; i < stop; ++i) improves |= costs[i] + distance < slack[i] ? -1 : 0;
-    if (improves != 0) return begin;
+/// Writes the tokens at which cost + distance is below the slack, ascending; returns their number.
+/// The inner loops have no branches, so that they become vector instructions.
+template <class Target>
+KVSIM_INLINE std::size_t find_improved(const float* costs, float distance, const float* slack,
+                                       std::size_t count, std::int32_t* __restrict tokens) {
+  std::size_t found = 0;
+  std::size_t begin = 0;
+  for (; begin + kTested <= count; begin += kTested) {
+    std::uint32_t any = 0;
+    for (std::size_t i = begin; i < begin + kTested; ++i) {
+      any |= costs[i] + distance < slack[i] ? ~std::uint32_t{0} : 0;
+    }
+    if (any == 0) continue;
+    for (std::size_t first = begin; first < begin + kTested; first += kMarked) {
+      std::uint32_t improved = 0;
+      for (std::size_t i = 0; i < kMarked; ++i) {
+        improved |= costs[first + i] + distance < slack[first + i] ? kMarks[i] : 0;
+      }
+      for (; improved != 0; improved &= improved - 1) {
+        tokens[found++] = static_cast<std::int32_t>(first) + std::countr_zero(improved);
+      }
+    }
   }
-  return end;
+  for (; begin < count; ++begin) {
+    if (costs[begin] + distance < slack[begin]) tokens[found++] = static_cast<std::int32_t>(begin);
+  }
+  return found;
 }
+KVSIM_KERNEL(std::size_t, find_improved,
+             (const float* costs, float distance, const float* slack, std::size_t count,
+              std::int32_t* tokens),
+             (costs, distance, slack, count, tokens))
 
 }  // namespace
 
@@ -52,6 +83,7 @@ EvictionAssignment::EvictionAssignment(const EvictionSteps& steps,
       token_price_(steps.num_tokens(), 0),
       queue_(steps.num_tokens()),
       slack_(steps.num_tokens()),
+      improved_(steps.num_tokens()),
       reached_from_(steps.num_tokens()),
       released_token_(steps.num_tokens()),
       is_scanned_(steps.num_tokens(), 0) {}
@@ -106,16 +138,12 @@ void EvictionAssignment::scan(int step, double distance) {
   scanned_.push_back(step);
   const float* costs = costs_->row(step);
   const float below = rounded_down(distance);
-  const int count = num_candidates(step);
-  int begin = 0;
-  while ((begin = next_improvement(costs, below, slack_.data(), begin, count)) < count) {
-    const int end = std::min(begin + kTokensPerTest, count);
-    for (int token = begin; token < end; ++token) {
-      if (costs[token] + below < slack_[token]) {
-        reach(token, step, distance + costs[token] + token_price_[token]);
-      }
-    }
-    begin = end;
+  const auto size = static_cast<std::size_t>(std::max(0, num_candidates(step)));
+  const std::size_t found = best_find_improved(costs, below, slack_.data(), size, improved_.data());
+  // Each of them changes its own slack alone.
+  for (std::size_t i = 0; i < found; ++i) {
+    const int token = improved_[i];
+    reach(token, step, distance + costs[token] + token_price_[token]);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -84,13 +85,14 @@ class EvictionAssignment {
   // The state of one search for a shortest path from a new step to a token that no step evicts.
   DistanceQueue queue_;                          // tokens that a step evicts
   std::vector<std::pair<int, double>> settled_;  // taken from the queue, with their distances
-  std::vector<float> slack_;       // per token: distance less price, rounded up; settled: -infinity
-  std::vector<int> reached_from_;  // per token: the previous step on the path
-  std::vector<int> released_token_;  // per scanned step: its token, which another step takes
-  std::vector<int> scanned_;         // steps
-  std::vector<char> is_scanned_;     // per step
-  double shortest_ = 0;              // to a token that stays
-  int end_ = 0;                      // that token
+  std::vector<float> slack_;  // per token: distance less price, rounded up; settled: -infinity
+  std::vector<std::int32_t> improved_;  // scratch of scan(): tokens
+  std::vector<int> reached_from_;       // per token: the previous step on the path
+  std::vector<int> released_token_;     // per scanned step: its token, which another step takes
+  std::vector<int> scanned_;            // steps
+  std::vector<char> is_scanned_;        // per step
+  double shortest_ = 0;                 // to a token that stays
+  int end_ = 0;                         // that token
 };
 
 }  // namespace kvsim
