@@ -97,9 +97,10 @@ class _Sets:
         hidden = self._evicted_after[:, None, :end] < steps
         if not self._selected:
             return hidden
-        selects = torch.tensor(self._selects, device=self._device)
-        both = hidden.new_empty(len(selects), end - start, end)
-        both[~selects], both[selects] = hidden, self._not_selected(start, end)
+        both = hidden.new_empty(len(self._selects), end - start, end)
+        for selects, rows in ((False, hidden), (True, self._not_selected(start, end))):
+            at = [head for head, each in enumerate(self._selects) if each == selects]
+            both[torch.tensor(at, device=self._device)] = rows
         return both
 
     def _not_selected(self, start: int, end: int) -> torch.Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ..model.host import on_host
 from .loops import Job
 
 ELEMENTS_AT_ONCE = 1 << 22  # of the logits, in float64
@@ -110,7 +111,8 @@ class Scorer:
             means.append(torch.linalg.vecdot(p, rows) - log_sum)
             next_ = self._following[start : start + self._rows]
             of_next.append(rows[: len(next_)].gather(1, next_)[:, 0] - log_sum[: len(next_)])
-        return torch.cat(means).cpu().numpy(), torch.cat(of_next).cpu().numpy()
+        mean, next_ = on_host(torch.cat(means), torch.cat(of_next))
+        return mean.numpy(), next_.numpy()
 
     def _starts(self) -> range:
         return range(0, len(self._full), self._rows)

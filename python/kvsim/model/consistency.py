@@ -6,6 +6,7 @@ import torch
 
 from ..errors import RecordError
 from .attention import Call, is_causal
+from .host import on_host
 from .masks import Reach
 from .steps import Step
 
@@ -26,6 +27,8 @@ class Consistency:
         # Of each layer, what agrees with all masks so far.
         self._reaches: dict[int, list[Reach]] = {}
         self._last_keys: dict[int, torch.Tensor] = {}
+        # Of each layer of this forward pass, whether its past is as it was: [], where it computes.
+        self._unchanged: dict[int, torch.Tensor] = {}
         self.may_select: set[int] = set()  # layers that attend by what may be a selection
         self.selecting: set[int] = set()  # of these, those of which a trace holds it
 
@@ -54,6 +57,7 @@ class Consistency:
     def begin(self) -> None:
         """Begins new sequences, which have no earlier keys."""
         self._last_keys.clear()
+        self._unchanged.clear()
 
     def check_mask(self, layer: int, call: Call, step: Step) -> None:
         """Raises RecordError unless the mask is causal, with the layer's reach and padding.
@@ -81,8 +85,8 @@ class Consistency:
             )
         self._reaches[layer] = fitting
 
-    def check_past(self, layer: int, key: torch.Tensor, new: int) -> None:
-        """Raises RecordError if the cache changed since the last step.
+    def look_at_past(self, layer: int, key: torch.Tensor, new: int) -> None:
+        """Looks whether the cache changed since the last step, for require_same_past() to say.
 
         It compares the last key of the step before with the same key now, which stands before the
         `new` ones. Beam search and candidate tokens replace cached keys; quantised caches round
@@ -90,12 +94,22 @@ class Consistency:
         """
         before = self._last_keys.get(layer)
         has_past = before is not None and key.shape[2] > new
-        if has_past and not _nearly_equal(before, key[:, :, -new - 1]):
-            raise RecordError(
-                f"layer {layer}: the cache changed since the last step; run without beams, "
-                "candidates and compressed caches"
-            )
+        if has_past:
+            self._unchanged[layer] = _nearly_equal(before, key[:, :, -new - 1])
         self._last_keys[layer] = key[:, :, -1].detach().clone()
+
+    def require_same_past(self) -> None:
+        """Raises RecordError for the first layer whose cache had changed in this forward pass.
+
+        All layers at its end: the CPU would wait for a device at each of them.
+        """
+        looked_at, self._unchanged = self._unchanged, {}
+        for layer, unchanged in zip(looked_at, on_host(*looked_at.values()), strict=True):
+            if not unchanged:
+                raise RecordError(
+                    f"layer {layer}: the cache changed since the last step; run without beams, "
+                    "candidates and compressed caches"
+                )
 
 
 def _declared(layer: int, module: torch.nn.Module, options: dict[str, Any]) -> Reach:
@@ -107,11 +121,11 @@ def _declared(layer: int, module: torch.nn.Module, options: dict[str, Any]) -> R
     return Reach(window or None, chunk if chunk and is_chunked else None)
 
 
-def _nearly_equal(before: torch.Tensor, now: torch.Tensor) -> bool:
-    """Whether two keys differ by no more than the rounding of a matrix product."""
+def _nearly_equal(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+    """Whether two keys differ by no more than the rounding of a matrix product: boolean []."""
     if before.shape != now.shape:
-        return False
+        return torch.tensor(False)
     last_rounding = torch.finfo(now.dtype).eps if now.dtype.itemsize < 4 else 0.0
     before, now = (key.nan_to_num().float() for key in (before, now))
     difference, largest = (before - now).abs().max(), now.abs().max()
-    return bool(difference <= (SUM_TOLERANCE + last_rounding) * largest)
+    return difference <= (SUM_TOLERANCE + last_rounding) * largest

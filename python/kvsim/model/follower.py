@@ -159,6 +159,7 @@ class Follower(ABC):
         if self._is_paused:
             return
         if self._step is not None:
+            self._consistency.require_same_past()
             self._end_step(self._step, output)
         self._step = None
 
@@ -204,12 +205,16 @@ class Follower(ABC):
                 f"layer {layer} has logit_softcap {shape.logit_softcap}, an earlier one {softcap}: "
                 "a trace has one for all; choose layers with --layers"
             )
-        sinks = sinks_of(layer, shape.num_query_heads, call.options)
-        if sinks is not None:
-            self._sinks[layer] = sinks
+        if layer not in self._sinks:
+            sinks = sinks_of(layer, shape.num_query_heads, call.options)
+            if sinks is not None:
+                self._sinks[layer] = sinks
 
     def _check_cache(self, layer: int, call: Call, step: Step) -> None:
-        """Raises RecordError for a mask that a trace cannot express and a cache that changed."""
+        """Raises RecordError for a mask that a trace cannot express.
+
+        Of a cache that changed the forward pass says so when it ends.
+        """
         self._consistency.check_mask(layer, call, step)
         cache = self._caches.cache_of(layer)
         if {layer, cache} & self._consistency.selecting and cache != layer:
@@ -217,7 +222,7 @@ class Follower(ABC):
                 f"layer {layer} reads the cache of layer {cache}, and one of them selects tokens; "
                 "a trace expresses no shared cache of which layers see other tokens"
             )
-        self._consistency.check_past(layer, call.key, step.new)
+        self._consistency.look_at_past(layer, call.key, step.new)
 
 
 def _why_again(num_tokens: int, kwargs: dict[str, Any]) -> str:

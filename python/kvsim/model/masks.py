@@ -61,22 +61,19 @@ def is_expressible(
         return bool(real[:, first_key:].all()) and bool((last_seen <= first_key).all())
     if mask.dim() != 4 or mask.shape[3] < num_keys or mask.shape[2] < num_queries:
         return False
-    if mask.shape[1] > 1 and not bool((mask == mask[:, :1]).all()):
-        return False
     real, padding = real.to(mask.device), padding.to(mask.device)
+    # Looked at together, so that the CPU waits for a device once.
+    wrong = [(mask != mask[:, :1]).any()] if mask.shape[1] > 1 else []
     keys = torch.arange(first_key, tokens, device=mask.device)
     for start in range(0, num_queries, ROWS_AT_ONCE):
         end = min(start + ROWS_AT_ONCE, num_queries)
         queries = torch.arange(first_query + start, first_query + end, device=mask.device)
         first = padding + reach.first_of((queries - padding).clamp(min=0))
         expected = (keys <= queries[:, None]) & (keys >= first[..., None])
-        visible = booleans_of(mask[:, 0, start:end, :num_keys])
-        if visible is None:
-            return False
-        wrong = visible != (expected & real[:, None, first_key:])
-        if bool((wrong & real[:, queries, None]).any()):
-            return False
-    return True
+        visible, is_other = _shown_and_other(mask[:, 0, start:end, :num_keys])
+        differs = visible != (expected & real[:, None, first_key:])
+        wrong += [is_other, (differs & real[:, queries, None]).any()]
+    return not bool(torch.stack(wrong).any())
 
 
 def booleans_of(rows: torch.Tensor) -> torch.Tensor | None:
@@ -86,6 +83,14 @@ def booleans_of(rows: torch.Tensor) -> torch.Tensor | None:
     """
     if rows.dtype == torch.bool:
         return rows
+    visible, is_other = _shown_and_other(rows)
+    return None if bool(is_other) else visible
+
+
+def _shown_and_other(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a mask shows, and whether it holds numbers that neither show nor hide: boolean []."""
+    if rows.dtype == torch.bool:
+        return rows, torch.zeros((), dtype=torch.bool, device=rows.device)
     visible = rows == 0
     hidden = rows <= torch.finfo(rows.dtype).min / 2
-    return visible if bool((visible | hidden).all()) else None
+    return visible, ~(visible | hidden).all()

@@ -9,6 +9,7 @@ import transformers
 
 from ..errors import RecordError
 from .cache import cache_of
+from .host import on_host
 from .masks import Reach, is_expressible
 
 QUANTIZED_CACHE = getattr(transformers, "QuantizedCache", ())
@@ -68,22 +69,26 @@ def read_step(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
     batch, new = tokens.shape[:2]
     cache = cache_of(arguments)
     seen = _seen(cache)
-    mask = arguments.get("attention_mask")
+    mask, positions = arguments.get("attention_mask"), arguments.get("position_ids")
+    given = {"ids": ids, "mask": mask, "positions": positions}
+    given = {name: x for name, x in given.items() if isinstance(x, torch.Tensor) and x.dim() == 2}
+    here = dict(zip(given, on_host(*given.values()), strict=True))
     real = torch.ones(batch, seen + new, dtype=torch.bool)
-    if isinstance(mask, torch.Tensor) and mask.dim() == 2:
+    if "mask" in here:
         if mask.shape[1] != seen + new:
             raise RecordError(
                 f"the attention mask covers {mask.shape[1]} tokens, expected {seen + new}"
             )
-        real &= mask.detach().bool().cpu()
+        real &= here["mask"].bool()
     elif mask is not None and not isinstance(mask, torch.Tensor):
         raise RecordError("a prepared attention mask cannot be followed; give the mask of padding")
     _require_unbroken(real)
     return Step(
-        ids=None if ids is None else ids.detach().cpu(),
+        ids=here.get("ids"),
         real=real,
         seen=seen,
-        positions_known=_positions_known(arguments.get("position_ids"), real, seen),
+        positions_known=(positions is None or "positions" in here)
+        and _count_up(here.get("positions"), real, seen),
         cache=cache,
     )
 
@@ -109,12 +114,9 @@ def _require_unbroken(real: torch.Tensor) -> None:
         )
 
 
-def _positions_known(positions: Any, real: torch.Tensor, seen: int) -> bool:
+def _count_up(positions: torch.Tensor | None, real: torch.Tensor, seen: int) -> bool:
     new = real[:, seen:]
     if positions is None:
         return bool(real[:, 0].all())  # the model counts positions from the first column
-    if not isinstance(positions, torch.Tensor) or positions.dim() != 2:
-        return False
     expected = (real.long().cumsum(1) - 1)[:, seen:]
-    found = positions.detach().cpu()
-    return found.shape[1] == new.shape[1] and bool(((found == expected) | ~new).all())
+    return positions.shape[1] == new.shape[1] and bool(((positions == expected) | ~new).all())

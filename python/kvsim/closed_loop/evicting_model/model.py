@@ -13,6 +13,7 @@ from ...errors import RecordError, UsageError
 from ...model.attention import Call, Result
 from ...model.cache import returned_cache
 from ...model.follower import Follower, Place
+from ...model.host import on_host
 from ...model.masks import Reach
 from ...model.rope import NOT_ROTATED, rotations_of
 from ...model.selection import padded, selected_tokens
@@ -243,12 +244,11 @@ class EvictingModel(Follower):
         """Some of the new tokens' queries, keys and values, float32 [batch, heads, new, dim]."""
         new = call.query.shape[2]
         vectors = []
-        for name in names:
-            tensor = getattr(call, name)
-            rows = tensor[:, :, -new:].detach().to("cpu", torch.float32).contiguous()
+        of_new = (getattr(call, name)[:, :, -new:].detach().float() for name in names)
+        for name, rows in zip(names, on_host(*of_new), strict=True):
             if not bool(torch.isfinite(rows).all()):  # perhaps in padding alone
                 self._require_finite(f"layer {layer}, {name}", rows)
-            vectors.append(rows.numpy())
+            vectors.append(rows.contiguous().numpy())
         return vectors
 
     def _require_finite(self, place: str, rows: torch.Tensor) -> None:
@@ -280,7 +280,7 @@ class EvictingModel(Follower):
             call,
             torch.from_numpy(positions).to(device),
             torch.from_numpy(evicted_after).to(device),
-            self._new_steps.to(device),
+            self._new_steps,
             use_own_mask=not dropped,
             most_bytes=self._most_bytes,
         )

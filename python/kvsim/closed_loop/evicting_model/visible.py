@@ -24,7 +24,8 @@ def attend_to_kept(
 
     `positions` are those of the keys in the text, int32 [batch, KV heads or 1, keys], PADDING where
     a key is of no token; `evicted_after` is of the same tokens, int32 [batch, KV heads, keys].
-    `steps` are those of the queries, int32 [batch, queries], NO_STEP where a query is of no token.
+    `steps` are those of the queries, int32 [batch, queries] on the CPU, NO_STEP where a query is of
+    no token.
     Step t sees token j if j <= t, evicted_after[j] >= t and, with `use_own_mask`, the model's own
     mask shows it. A query of no token sees everything, since its output must be finite.
 
@@ -37,6 +38,7 @@ def attend_to_kept(
     rows = max(1, min(num_queries, ROWS_AT_ONCE, most_bytes // of_row))
     members = max(1, min(batch, most_bytes // (of_row * rows)))
     is_padded = bool((steps == NO_STEP).any())
+    steps = steps.to(call.query.device)
     outputs, weights = [], []
     for first in range(0, batch, members):
         some = slice(first, first + members)
