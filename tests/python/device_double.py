@@ -39,6 +39,13 @@ _INDEXING = (_aten.index, _aten.index_put, _aten.index_put_, _aten._unsafe_index
 _TAKE_NUMBERS = (_aten.copy_, _aten._to_copy)  # copies, which the places of their ends decide
 _DEPEND_ON_NUMBERS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
+# Operations that PyTorch has for CUDA and not for the CPU.
+_OF_CUDA_ALONE = {
+    "aten::histc": lambda x, *rest: _aten.histc(x.double(), *rest).to(x.dtype),
+    "aten::mm.dtype": lambda x, y, dtype: x.to(dtype) @ y.to(dtype),
+    "aten::bmm.dtype": lambda x, y, dtype: x.to(dtype) @ y.to(dtype),
+}
+
 
 class OnDevice(torch.Tensor):
     """A tensor of the device. `held` has its numbers, and shares memory as they do."""
@@ -120,10 +127,7 @@ class Double(TorchDispatchMode):
         args, kwargs = tree_unflatten(held, form)
         if asked is not None:
             kwargs["device"] = torch.device("cpu")
-        if func is _aten.histc.default and not args[0].is_floating_point():  # CUDA alone can
-            result = func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
-        else:
-            result = func(*args, **kwargs)
+        result = _OF_CUDA_ALONE.get(func.name(), func)(*args, **kwargs)
         if not goes_on:
             return result
         return tree_map(
