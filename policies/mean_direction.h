@@ -25,8 +25,10 @@ class MeanDirection {
   std::vector<double> lengths_;
   std::vector<double> inverse_lengths_;
 
-  std::vector<double> shares_;  // scratch of score(): inverse lengths of the resident tokens
-  std::vector<double> mean_;    // likewise: [dim]
+  // Scratch of score(): the resident vectors, their inverse lengths, and their mean, [dim].
+  std::vector<const float*> rows_;
+  std::vector<double> shares_;
+  std::vector<double> mean_;
 };
 
 }  // namespace kvsim

@@ -6,14 +6,14 @@ namespace kvsim {
 
 // How much the output of a query changes without one of its tokens (`lookback`): with the softmax p
 // over the tokens, by p / (1 - p) (o - v). In double precision and identical to the last bit on
-// every processor. What is given per token lies in arrays as long as the span.
+// every processor. Arrays per token are as long as the span.
 
 /// Keeps the ratios of what has no weight left finite.
 inline constexpr double kLeastWeight = 1e-30;
 
-/// An output that a token with these products with all values has left, which had `ratio` times the
-/// weight of all others: moves its products with all values, and if there are any those of its
-/// error.
+/// After a token left, whose weight was `ratio` times the sum of all others: updates <o, v[i]> of
+/// all tokens i, and <e, v[i]> unless `along_error` is null. `products` are <v, v[i]> of the value
+/// that left.
 void follow_removal(double ratio, const double* products, std::span<double> along_output,
                     double* along_error);
 

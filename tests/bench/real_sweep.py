@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Those of the study of record, at its middle budgets.
+# Those of notebooks/study, at its middle budgets, and lru.
 POLICIES = [
     *["h2o", "snapkv", "vatp", "kcenter", "random+protect", "sink", "lookback", "valuediff"],
     *["scissorhands", "tova", "keydiff", "window", "optimal", "lookahead", "lru"],
@@ -45,7 +45,7 @@ PARTS = {
 REST = "policies and plans"
 
 
-def sweep(program: str, trace: Path, policies: list[str], results: Path) -> list[str]:
+def sweep_command(program: str, trace: Path, policies: list[str], results: Path) -> list[str]:
     results.unlink(missing_ok=True)
     command = [program, "sweep", str(trace), "--policies", ";".join(policies), "-q"]
     return [*command, "--budgets", BUDGETS, "--threads", "1", "-o", str(results)]
@@ -61,7 +61,7 @@ def cpu_seconds(command: list[str]) -> float:
 def seconds_by_part(program: str, trace: Path, policies: list[str], folder: Path) -> dict:
     """The CPU seconds of each part, from samples of perf."""
     samples = folder / "samples"
-    command = sweep(program, trace, policies, folder / "results.sqlite")
+    command = sweep_command(program, trace, policies, folder / "results.sqlite")
     perf = ["perf", "record", "-q", "-F", "997", "-o", str(samples), "--", *command]
     seconds = cpu_seconds(perf)
     report = ["perf", "report", "-i", str(samples), "--stdio", "--no-children", "-w", "8,200"]
@@ -94,7 +94,7 @@ def print_policies(programs: list[str], trace: Path, rounds: int, folder: Path) 
         for name in ["full", *POLICIES, "all"]:
             for program in programs:
                 policies = POLICIES if name == "all" else [name]
-                seconds = cpu_seconds(sweep(program, trace, policies, results))
+                seconds = cpu_seconds(sweep_command(program, trace, policies, results))
                 lowest[name, program] = min(lowest.get((name, program), seconds), seconds)
     replays = sqlite3.connect(results).execute("select count(*) from replay").fetchone()[0]
     each = replays / len(POLICIES)

@@ -13,14 +13,22 @@ sys.path.insert(0, str(HERE.parents[1] / "gpu"))
 
 import check_page as page
 
-COLUMNS = [*page.KEY, "attention_loss", "output_error_mean", "evictions", "device", "run_id"]
+COLUMNS = [
+    *page.KEY,
+    "attention_loss",
+    "output_error_mean",
+    "evictions",
+    "token_misses",
+    "device",
+    "run_id",
+]
 
 
 def row(policy, on, **values):
     found = {
         "trace_id": "t", "sequence": "s", "layer": 0, "kv_head": 1, "policy": policy, "budget": 7,
         "mode": "stream", "seed": 0, "attention_loss": 0.25, "output_error_mean": None,
-        "evictions": 3, "device": on, "run_id": on,
+        "evictions": 3, "token_misses": 5, "device": on, "run_id": on,
     }  # fmt: skip
     return found | values
 
@@ -102,6 +110,7 @@ def test_goals_are_met_or_missed(folder):
             "| `attention_loss` | 4.0e-04 | `h2o` at 7, s, layer 0, head 1 |",
         ),
         ({"output_error_mean": 0.5}, "output_error_mean 0.5 for None"),
+        ({"evictions": 4}, "Counts that differ: 1\n- evictions 4 for 3: `h2o` at 7"),
         ({"device": "cpu"}, "0 of 2 rows"),
     ],
 )
@@ -113,11 +122,11 @@ def test_rows_that_differ_fail_and_are_named(folder, capsys, change, said):
     assert "**The devices do not agree" in page_of(folder)
 
 
-def test_counts_that_differ_are_named_and_rows_of_one_device_only_fail(folder, capsys):
+def test_counts_that_rounding_decides_may_differ_and_rows_of_one_device_only_fail(folder, capsys):
     (folder / "cuda.sqlite").unlink()
-    write_rows(folder / "cuda.sqlite", [row("h2o", "cuda", evictions=4), row("full", "cpu")])
+    write_rows(folder / "cuda.sqlite", [row("h2o", "cuda", token_misses=4), row("full", "cpu")])
     assert page.main("compare", folder) == 0
-    assert "Counts that differ: 1\n- evictions 4 for 3: `h2o` at 7" in capsys.readouterr().out
+    assert "Counts that differ: 1\n- token_misses 4 for 5: `h2o` at 7" in capsys.readouterr().out
     (folder / "cuda.sqlite").unlink()
     write_rows(folder / "cuda.sqlite", [row("h2o", "cuda")])
     assert page.main("compare", folder) == 1

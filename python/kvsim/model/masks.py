@@ -73,6 +73,8 @@ def is_expressible(
         visible, is_other = _shown_and_other(mask[:, 0, start:end, :num_keys])
         differs = visible != (expected & real[:, None, first_key:])
         wrong += [is_other, (differs & real[:, queries, None]).any()]
+        if mask.device.type == "cpu" and any(wrong[-2:]):
+            return False
     return not bool(torch.stack(wrong).any())
 
 

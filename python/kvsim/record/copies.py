@@ -146,10 +146,10 @@ class _Lane:
                 buffer = stream.buffer(size)
             target = buffer[:size].view(source.dtype).view(source.shape)
             done = stream.copy(source, target)
+            return self._thread.submit(self._use, done, source, buffer, target, use)
         except BaseException:
             self._free.put(buffer)
             raise
-        return self._thread.submit(self._use, done, source, buffer, target, use)
 
     def _use(
         self,
