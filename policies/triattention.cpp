@@ -18,6 +18,27 @@
 namespace kvsim {
 namespace {
 
+/// Of each row the sum of vector[d] * row[d], added from the first d on. Several rows at a time,
+/// since an addition waits for the one before.
+template <class Number>
+std::vector<double> ordered_products(std::span<const Number* const> rows,
+                                     std::span<const double> vector) {
+  constexpr std::size_t kRows = 8;
+  std::vector<double> products(rows.size(), 0);
+  std::size_t i = 0;
+  for (; i + kRows <= rows.size(); i += kRows) {
+    double sums[kRows] = {};
+    for (std::size_t d = 0; d < vector.size(); ++d) {
+      for (std::size_t row = 0; row < kRows; ++row) sums[row] += vector[d] * rows[i + row][d];
+    }
+    std::copy_n(sums, kRows, products.data() + i);
+  }
+  for (; i < rows.size(); ++i) {
+    for (std::size_t d = 0; d < vector.size(); ++d) products[i] += vector[d] * rows[i][d];
+  }
+  return products;
+}
+
 class TriAttention final : public Policy {
  public:
   TriAttention(const Params& params, const Context& context)
@@ -28,11 +49,16 @@ class TriAttention final : public Policy {
         counts_whole_norm_(params.choice("norms") == "whole"),
         rotation_(context.rotation) {}
 
-  Rules rules() const override { return {.sees_queries = true, .sees_rotation = true}; }
+  Rules rules() const override {
+    return {.sees_queries = true,
+            .sees_rotation = true,
+            .remembered = {.steps = 1, .bytes_per_token = kBytesPerToken}};
+  }
 
   void update(const Step& step, std::span<double> scores) override {
     add_queries(step);
     if (step.overflow == 0) return;
+    follow_cache(step);
     std::vector<double> joined(scores.size(), joins_by_mean_ ? 0.0 : -kInfinity);
     for (const Centre& centre : centres_) {
       std::vector<double> of_head = scores_of(centre, step);
@@ -81,6 +107,25 @@ class TriAttention final : public Policy {
     ++num_queries_;
   }
 
+  /// A key's lengths take longer than its products, so they are made once, when it arrives.
+  void follow_cache(const Step& step) {
+    std::size_t kept = 0;
+    for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
+      if (kept == step.tokens.size() || tokens_[slot] != step.tokens[kept]) continue;
+      if (kept != slot) lengths_[kept] = std::move(lengths_[slot]);
+      ++kept;
+    }
+    lengths_.resize(kept);
+    for (std::size_t slot = kept; slot < step.tokens.size(); ++slot) {
+      const std::span<const float> key = step.keys[slot];
+      std::vector<double>& lengths = lengths_.emplace_back();
+      for (std::size_t pair = 0; pair < rotation_->inverse_frequency.size(); ++pair) {
+        lengths.push_back(length_of(key, pair));
+      }
+    }
+    tokens_.assign(step.tokens.begin(), step.tokens.end());
+  }
+
   std::vector<double> scores_of(const Centre& centre, const Step& step) const {
     std::vector<double> mean = centre.sum;
     for (double& x : mean) x /= num_queries_;
@@ -89,18 +134,19 @@ class TriAttention final : public Policy {
       const double length = centre.lengths[pair] / num_queries_;
       weights.push_back(counts_whole_norm_ ? length : length - length_of(mean, pair));
     }
-    const std::vector<std::vector<double>> coming = rotated(mean, step.index + 1);
-    std::vector<double> scores;
+    std::vector<const float*> keys;
+    std::vector<const double*> lengths;
     for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-      const std::span<const float> key = step.keys[i];
-      double most = -kInfinity;
-      for (const std::vector<double>& query : coming) most = std::max(most, product(query, key));
-      double norms = 0;
-      for (std::size_t pair = 0; pair < weights.size(); ++pair) {
-        norms += weights[pair] * length_of(key, pair);
-      }
-      scores.push_back(most + norms);
+      keys.push_back(step.keys[i].data());
+      lengths.push_back(lengths_[i].data());
     }
+    std::vector<double> scores(keys.size(), -kInfinity);
+    for (const std::vector<double>& query : rotated(mean, step.index + 1)) {
+      const std::vector<double> products = ordered_products<float>(keys, query);
+      for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = std::max(scores[i], products[i]);
+    }
+    const std::vector<double> norms = ordered_products<double>(lengths, weights);
+    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] += norms[i];
     return scores;
   }
 
@@ -123,12 +169,6 @@ class TriAttention final : public Policy {
     return {mean};
   }
 
-  static double product(const std::vector<double>& query, std::span<const float> key) {
-    double sum = 0;
-    for (std::size_t d = 0; d < key.size(); ++d) sum += query[d] * key[d];
-    return sum;
-  }
-
   static void normalize(std::vector<double>& scores) {
     const auto count = static_cast<double>(scores.size());
     double mean = 0;
@@ -142,6 +182,9 @@ class TriAttention final : public Policy {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static constexpr double kLeastDeviation = 1e-6;  // as in the program
 
+  // Lengths of the pairs of 128 dimensions, for the estimate.
+  static constexpr std::size_t kBytesPerToken = 64 * sizeof(double) + 64;
+
   int reach_;
   bool takes_mean_;
   bool joins_by_mean_;
@@ -150,6 +193,8 @@ class TriAttention final : public Policy {
   std::optional<Rotation> rotation_;
   std::vector<Centre> centres_;  // per query head
   double num_queries_ = 0;
+  std::vector<std::int32_t> tokens_;          // of the cache when a step last scored
+  std::vector<std::vector<double>> lengths_;  // of each rotated pair of their keys
 };
 
 }  // namespace

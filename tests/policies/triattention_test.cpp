@@ -151,4 +151,41 @@ TEST_CASE("triattention joins query heads after each has mean 0 and deviation 1"
   }
 }
 
+TEST_CASE("triattention scores a cache that tokens left as one that it sees first", "[policies]") {
+  const Definition shown = example(2, false);
+  const int n = static_cast<int>(shown.keys.size());
+  const std::vector<float> keys = joined(shown.keys);
+  Context context{.budget = 5};
+  context.rotation = Rotation{.inverse_frequency = kFrequencies};
+  for (const char* spec : {"triattention", "triattention:offsets=max"}) {
+    const auto policy = Spec(spec).make(context);
+    std::vector<std::vector<std::int32_t>> caches;
+    const auto update = [&](Policy& updated, int t, int overflow) {
+      const auto row = static_cast<std::size_t>(t);
+      const std::vector<std::span<const float>> queries(shown.queries[row].begin(),
+                                                        shown.queries[row].end());
+      std::vector<double> scores(caches[row].size(), 0);
+      updated.update({.index = t,
+                      .tokens = caches[row],
+                      .keys = {keys.data(), kDim, caches[row]},
+                      .queries = queries,
+                      .kinds = {},
+                      .overflow = overflow},
+                     scores);
+      return scores;
+    };
+    std::vector<std::int32_t> tokens;
+    for (int t = 0; t < n; ++t) {
+      tokens.push_back(t);
+      if (t > 12) tokens.erase(tokens.begin() + t % 7, tokens.begin() + t % 7 + 1 + t % 2);
+      caches.push_back(tokens);
+      const std::vector<double> followed = update(*policy, t, t % 5 == 0 ? 0 : 1);
+      if (t % 5 == 0) continue;
+      const auto fresh = Spec(spec).make(context);
+      for (int before = 0; before < t; ++before) update(*fresh, before, 0);
+      CHECK(followed == update(*fresh, t, 1));
+    }
+  }
+}
+
 }  // namespace kvsim::triattention_test
