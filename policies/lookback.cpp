@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parts/erase_slots.h"
 #include "policies/parts/lane_sums.h"
 #include "policies/parts/output_changes.h"
 #include "policies/parts/row_products.h"
@@ -104,27 +105,13 @@ class LookBack final : public Policy {
       for (PastQuery& past : heads) {
         past.is_whole = false;
         for (auto* list : {&past.weights, &past.along_output, &past.along_error}) {
-          erase(left, *list);
+          erase_slots(left, *list);
         }
       }
     }
-    erase(left, values_);
-    erase(left, rows_);
-    erase(left, squares_);
-  }
-
-  /// Of the slots, which ascend, a list has those before its end.
-  template <class T>
-  static void erase(const std::vector<std::size_t>& slots, std::vector<T>& list) {
-    const auto place = [&](std::size_t slot) {
-      return list.begin() + static_cast<std::ptrdiff_t>(std::min(slot, list.size()));
-    };
-    auto end = place(slots.front());
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const auto next = i + 1 < slots.size() ? place(slots[i + 1]) : list.end();
-      if (slots[i] < list.size()) end = std::move(place(slots[i] + 1), next, end);
-    }
-    list.erase(end, list.end());
+    erase_slots(left, values_);
+    erase_slots(left, rows_);
+    erase_slots(left, squares_);
   }
 
   void forget_outputs() {

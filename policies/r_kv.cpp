@@ -5,16 +5,35 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "policies/interface/policy_info.h"
+#include "policies/parts/erase_slots.h"
 #include "policies/parts/key_redundancy.h"
-#include "policies/parts/lane_sums.h"
 #include "policies/parts/pooling.h"
+#include "policies/parts/row_products.h"
 
 namespace kvsim {
 namespace {
+
+// Cosines of more tokens than this, 128 MiB, are computed anew where they are needed.
+constexpr int kMostTokensWithCosines = 4096;
+
+/// Logits of a step, of its query heads together or of one. Lists have a place for each token that
+/// was in the cache when they were made and that stays; tokens that come later are newer than any
+/// that counts.
+struct PastLogits {
+  std::vector<double> logits;
+  std::vector<double> weights;  // exp(logit - most) of the first ones
+  double most = 0;
+};
+
+/// A step whose queries say what is important.
+struct PastStep {
+  std::vector<std::vector<double>> queries;  // per query head
+  std::vector<PastLogits> heads;             // empty until the logits are needed
+};
 
 class RedundancyAware final : public Policy {
  public:
@@ -24,22 +43,25 @@ class RedundancyAware final : public Policy {
         lambda_(params.real("lambda")),
         pools_maximum_(params.choice("heads") == "max"),
         scale_(context.scale),
-        redundancy_(params.real("threshold"), params.choice("fallback") == "first") {}
+        budget_(context.budget),
+        most_kept_(context.budget < kMostTokensWithCosines ? context.budget + 1 : 0),
+        redundancy_(params.real("threshold"), params.choice("fallback") == "first",
+                    static_cast<std::size_t>(most_kept_)) {}
 
   Rules rules() const override {
-    return {.protect_newest = window_,
-            .sees_queries = true,
-            .remembered = {.steps = 1, .bytes_per_token = kBytesPerToken}};
+    return {.protect_newest = window_, .sees_queries = true, .remembered = remembered()};
   }
 
   void update(const Step& step, std::span<double> scores) override {
-    auto& queries = queries_.emplace_back();
+    auto& queries = past_.emplace_back().queries;
     for (const std::span<const float> query : step.queries) {
       queries.emplace_back(query.begin(), query.end());
     }
-    if (std::ssize(queries_) > window_) queries_.pop_front();
+    if (std::ssize(past_) > window_) past_.pop_front();
     if (step.overflow == 0) return;
-    redundancy_.follow(step.tokens, [&](std::size_t slot) { return step.keys[slot]; });
+    const std::vector<std::size_t> left =
+        redundancy_.follow(step.tokens, [&](std::size_t slot) { return step.keys[slot]; });
+    if (!left.empty()) forget(left);
     const std::vector<double> redundancies = redundancy_.softmax_of_means();
     const std::size_t window = std::min(static_cast<std::size_t>(window_), step.tokens.size());
     const std::vector<double> importances = importance(step, step.tokens.size() - window);
@@ -49,58 +71,87 @@ class RedundancyAware final : public Policy {
   }
 
  private:
-  /// Of the first `count` slots: the attention of the last steps among these, pooled over
-  /// neighbours.
-  std::vector<double> importance(const Step& step, std::size_t count) const {
-    std::vector<double> sums(count, 0);
-    std::vector<double> logits(count);
-    for (const auto& heads : queries_) {
-      if (pools_maximum_) {
-        std::fill(logits.begin(), logits.end(), -std::numeric_limits<double>::infinity());
-        for (const std::vector<float>& query : heads) {
-          for (std::size_t i = 0; i < count; ++i) {
-            logits[i] = std::max(logits[i], logit(query, step.keys[i]));
-          }
-        }
-        add_softmax(logits, 1, sums);
-      } else {
-        for (const std::vector<float>& query : heads) {
-          for (std::size_t i = 0; i < count; ++i) logits[i] = logit(query, step.keys[i]);
-          add_softmax(logits, static_cast<double>(heads.size()), sums);
-        }
+  /// What the cosines, the directions of the keys and the logits take.
+  Remembered remembered() const {
+    const int lists = pools_maximum_ ? 1 : kMostHeads;
+    const auto steps = static_cast<std::size_t>(std::min(window_, budget_) * lists);
+    const std::size_t per_token = kBytesPerToken + steps * 2 * sizeof(double);
+    if (most_kept_ == 0) return {.steps = 1, .bytes_per_token = per_token};
+    const auto kept = static_cast<std::size_t>(most_kept_);
+    return {.steps = most_kept_,
+            .bytes_per_token = KeyRedundancy::kBytesPerPair + (per_token + kept - 1) / kept};
+  }
+
+  void forget(const std::vector<std::size_t>& left) {
+    for (PastStep& past : past_) {
+      for (PastLogits& head : past.heads) {
+        erase_slots(left, head.logits);
+        erase_slots(left, head.weights);
       }
     }
-    for (double& sum : sums) sum /= static_cast<double>(queries_.size());
+  }
+
+  /// Of the first `count` slots: the attention of the last steps among these, pooled over
+  /// neighbours.
+  std::vector<double> importance(const Step& step, std::size_t count) {
+    if (count == 0) return {};
+    std::vector<const float*> keys;
+    for (std::size_t i = 0; i < step.tokens.size(); ++i) keys.push_back(step.keys[i].data());
+    std::vector<double> sums(count, 0);
+    for (PastStep& past : past_) {
+      if (past.heads.empty()) past.heads = logits_of(past.queries, keys);
+      for (PastLogits& head : past.heads) {
+        add_softmax(head, static_cast<double>(past.heads.size()), sums);
+      }
+    }
+    for (double& sum : sums) sum /= static_cast<double>(past_.size());
     return pool_neighbours(sums, kernel_, true);
   }
 
-  double logit(const std::vector<float>& query, std::span<const float> key) const {
-    return scale_ * sum_in_lanes<4>(query.size(), [&](std::size_t d) {
-             return double{query[d]} * double{key[d]};
-           });
+  std::vector<PastLogits> logits_of(const std::vector<std::vector<double>>& queries,
+                                    const std::vector<const float*>& keys) const {
+    std::vector<PastLogits> heads;
+    for (const std::vector<double>& query : queries) {
+      std::vector<double> logits(keys.size());
+      row_products_in_four(keys, query, logits.data());
+      for (double& logit : logits) logit *= scale_;
+      if (!pools_maximum_ || heads.empty()) {
+        heads.push_back({.logits = std::move(logits)});
+        continue;
+      }
+      std::vector<double>& most = heads.front().logits;
+      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], logits[i]);
+    }
+    return heads;
   }
 
-  static void add_softmax(const std::vector<double>& logits, double divisor,
-                          std::vector<double>& sums) {
-    if (logits.empty()) return;
-    const double most = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (const double logit : logits) sum += std::exp(logit - most);
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      sums[i] += std::exp(logits[i] - most) / (sum * divisor);
+  /// Adds the softmax over the first slots, one per sum, divided by `divisor`.
+  static void add_softmax(PastLogits& head, double divisor, std::vector<double>& sums) {
+    const auto end = head.logits.begin() + std::ssize(sums);
+    const double most = *std::max_element(head.logits.begin(), end);
+    if (most != head.most) head.weights.clear();
+    head.most = most;
+    for (std::size_t i = head.weights.size(); i < sums.size(); ++i) {
+      head.weights.push_back(std::exp(head.logits[i] - most));
     }
+    double sum = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i) sum += head.weights[i];
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += head.weights[i] / (sum * divisor);
   }
 
   // Directions of keys of 128 dimensions, for the estimate.
   static constexpr std::size_t kBytesPerToken = 128 * sizeof(double) + 64;
+  static constexpr int kMostHeads = 8;  // query heads of a KV head, for the estimate
 
   int window_;
   std::size_t kernel_;
   double lambda_;
   bool pools_maximum_;
   double scale_;
+  int budget_;
+  int most_kept_;  // tokens whose cosines are kept: of a stream, but not of a long prompt
   KeyRedundancy redundancy_;
-  std::deque<std::vector<std::vector<float>>> queries_;  // of the last steps, per query head
+  std::deque<PastStep> past_;  // the last steps
 };
 
 }  // namespace
@@ -115,8 +166,8 @@ PolicyInfo r_kv_policy() {
           "a buffer of B new tokens is --eviction-interval B (128 in the program), whose evictions "
           "fall on other steps here. The program leaves its cache in the order of scores, by which "
           "it pools neighbours and finds the latest key that is alike; here that is the order of "
-          "the text. A step costs the cache times head_dim for each token that comes or goes, and "
-          "the window times the cache for each query head",
+          "the text. A step costs the cache times head_dim for the token that comes and for each "
+          "query head, and the window times the cache",
       .params =
           {Param::integer("window", 8, 1, 100'000,
                           "last steps whose queries say what is important; their tokens stay"),
@@ -136,8 +187,9 @@ PolicyInfo r_kv_policy() {
             "is, in the order of scores, 6% of them after the prompt"}},
       .scoring_cost =
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
-            const std::int64_t window = params.integer("window");
-            return unit.attended(held) * unit.head_dim * (2 + window * unit.group) / 2;
+            const std::int64_t lists = params.choice("heads") == "max" ? 1 : unit.group;
+            return unit.attended(held) * (50 + unit.head_dim * (1 + unit.group) / 5 +
+                                          6 * params.integer("window") * lists);
           },
       .make = make_policy<RedundancyAware>};
 }

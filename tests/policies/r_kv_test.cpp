@@ -61,7 +61,9 @@ TEST_CASE("redundancy that follows a cache is that of the matrix of cosines", "[
   const std::vector<float> rows = joined(keys);
   const bool falls_back = GENERATE(false, true);
   for (const double threshold : {0.5, -0.2}) {
-    KeyRedundancy followed(threshold, falls_back);
+    KeyRedundancy followed(threshold, falls_back, 100);
+    KeyRedundancy computed(threshold, falls_back, 0);  // no cosines are kept
+    KeyRedundancy mixed(threshold, falls_back, 25);    // those of a smaller cache
     Steps tokens;
     for (std::int32_t t = 0; t < 60; ++t) {
       tokens.push_back(t);
@@ -69,9 +71,14 @@ TEST_CASE("redundancy that follows a cache is that of the matrix of cosines", "[
       if (t == 40) tokens.erase(tokens.begin(), tokens.begin() + 20);  // most leave
       if (t % 4 == 1) continue;                                        // several at once
       const ResidentVectors resident(rows.data(), 5, tokens);
-      followed.follow(tokens, [&](std::size_t slot) { return resident[slot]; });
+      const auto key = [&](std::size_t slot) { return resident[slot]; };
+      followed.follow(tokens, key);
+      computed.follow(tokens, key);
+      mixed.follow(tokens, key);
       const std::vector<double> expected = redundancy(keys, tokens, threshold, falls_back);
       const std::vector<double> found = followed.softmax_of_means();
+      REQUIRE(found == computed.softmax_of_means());
+      REQUIRE(found == mixed.softmax_of_means());
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {
         REQUIRE(found[i] == Approx(expected[i]).epsilon(1e-9));

@@ -43,8 +43,23 @@ TEST_CASE("to the last bit: products of rows and their sums are those of plain l
       const Numbers weights = random_numbers(count, bits);
       Numbers sums(dim, 3);
       weighted_row_sums(pointers, weights.data(), sums);
+      std::vector<Numbers> wide;
+      std::vector<const double*> of_wide;
+      for (const std::vector<float>& row : rows) wide.emplace_back(row.begin(), row.end());
+      for (Numbers& row : wide) {
+        for (double& x : row) x /= 3;
+        of_wide.push_back(row.data());
+      }
+      Numbers in_four(count);
+      row_products_in_four(pointers, vector, in_four.data());
+      Numbers wide_in_four(count);
+      row_products_in_four(of_wide, vector, wide_in_four.data());
       CAPTURE(dim, count);
       for (std::size_t i = 0; i < count; ++i) {
+        CHECK(in_four[i] ==
+              sum_in_lanes<4>(dim, [&](std::size_t d) { return double{rows[i][d]} * vector[d]; }));
+        CHECK(wide_in_four[i] ==
+              sum_in_lanes<4>(dim, [&](std::size_t d) { return wide[i][d] * vector[d]; }));
         CHECK(products[i] ==
               sum_in_lanes(dim, [&](std::size_t d) { return double{rows[i][d]} * vector[d]; }));
       }
