@@ -73,9 +73,9 @@ class RedundancyAware final : public Policy {
  private:
   /// What the cosines, the directions of the keys and the logits take.
   Remembered remembered() const {
-    const int lists = pools_maximum_ ? 1 : kMostHeads;
-    const auto steps = static_cast<std::size_t>(std::min(window_, budget_) * lists);
-    const std::size_t per_token = kBytesPerToken + steps * 2 * sizeof(double);
+    const auto steps = static_cast<std::size_t>(std::min(window_, budget_));
+    const std::size_t lists = pools_maximum_ ? 2 : 2 * kMostHeads;
+    const std::size_t per_token = kBytesPerToken + steps * lists * sizeof(double);
     if (most_kept_ == 0) return {.steps = 1, .bytes_per_token = per_token};
     const auto kept = static_cast<std::size_t>(most_kept_);
     return {.steps = most_kept_,
@@ -141,7 +141,7 @@ class RedundancyAware final : public Policy {
 
   // Directions of keys of 128 dimensions, for the estimate.
   static constexpr std::size_t kBytesPerToken = 128 * sizeof(double) + 64;
-  static constexpr int kMostHeads = 8;  // query heads of a KV head, for the estimate
+  static constexpr std::size_t kMostHeads = 8;  // query heads of a KV head, for the estimate
 
   int window_;
   std::size_t kernel_;
