@@ -94,21 +94,21 @@ def spoken(seconds):
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def row(model, tokens, measured, size):
-    """Hours of one core are CPU time; those of a cluster are of the core with most KV heads."""
+    """CPU time of one core; that of the core of a cluster that has the most KV heads; memory."""
     cells = [model.name, f"{tokens:,}", f"{size * model.units / 1e9:.2g} GB"]
     for job in jobs(tokens):
         if job not in measured:
             cells.append("")
             continue
         one = measured[job]["seconds"]
-        memory = measured[job]["memory"] / 1e9
-        cluster = one * math.ceil(model.units / CORES)
-        cells.append(f"{spoken(one * model.units)}; {spoken(cluster)}; {memory:.2g} GB")
-    return f"| {' | '.join(cells)} |"
+        most = math.ceil(model.units / CORES)
+        cells.append(f"{spoken(one * model.units)}; {spoken(one * most)}")
+    memory = [f"{measured[job]['memory'] / 1e6:.0f}" for job in jobs(tokens) if job in measured]
+    return f"| {' | '.join([*cells, ', '.join(memory)])} |"
 
 
 def main():
@@ -123,7 +123,7 @@ def main():
         parser.error(f"--models: expected {', '.join(m.name for m in MODELS)}, got {unknown}")
     lengths = sorted(int(word) for word in arguments.lengths.split(","))
 
-    columns = ["model", "tokens", "trace", *jobs(1024)]
+    columns = ["model", "tokens", "trace", *jobs(1024), "MB"]
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
     everything = []
     with tempfile.TemporaryDirectory() as folder:
