@@ -3,7 +3,8 @@
 In: a model, and what it reads or generates. Out: a trace (traces/README.md). Read first:
 `session.py`, the context manager, then `recorder.py`, which checks and stores each attention call;
 `label.py` is what a caller says of a text, `copies.py` brings vectors from a device while the model
-goes on, `spool.py` holds them until their text has ended, `stored_type.py` chooses their type,
+goes on, `spool.py` holds them until their text has ended, `on_device.py` compares attention while
+the model runs, `stored_type.py` chooses the type of numbers by that or compares on the CPU,
 `trace_file.py` writes and `packing.py` packs in threads, `also.py` collects what a trace holds in
 addition to attention, `run.py` is the command.
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence as Several
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..errors import RecordError, RecordWarning, UsageError
@@ -16,14 +15,13 @@ from ..model.follower import Follower
 from ..model.rope import RopeWitness
 from ..model.shape import Shape
 from ..model.steps import Step
-from ..model.tokens import token_texts
-from ..trace.names import NAME_FORM, is_name
 from .also import Reading
 from .copies import Copies
-from .label import Label, checked_prompt, spans_of_one
+from .label import Label, checked_prompt, labels_of
+from .on_device import Vectors, is_compared
 from .ropes import write_ropes
-from .sequence import Sequence
-from .stored_type import Attention, types_of_shared
+from .sequence import Sequence, taken
+from .stored_type import Attention, Compared, types_of_shared
 from .trace_file import Attribute, TraceFile
 
 MIXED = "mixed"  # the types of a trace whose layers differ
@@ -98,19 +96,8 @@ class Recorder(Follower):
         ends after its sequence is a UsageError.
         """
         prompt_length = checked_prompt(prompt_length)
-        if isinstance(names, str):
-            raise UsageError(f"names: expected a list of names, found the text {names!r}")
-        names = list(names)
-        parts = [()] * len(names) if spans is None else [spans_of_one(each) for each in spans]
-        if len(parts) != len(names):
-            raise UsageError(
-                f"spans: expected a list for each of {len(names)} names, found {len(parts)}"
-            )
-        for name, own_spans in zip(names, parts, strict=True):
-            if not is_name(name):
-                raise UsageError(f"sequence name: expected {NAME_FORM}, found {name!r}")
-            own = self._prompt_length if prompt_length is None else prompt_length
-            self._labels.append(Label(name, source or self._source, own, own_spans))
+        own = self._prompt_length if prompt_length is None else prompt_length
+        self._labels += labels_of(names, source or self._source, own, spans)
 
     def _feed(self, step: Step) -> None:
         self._positions_known &= step.positions_known
@@ -155,11 +142,26 @@ class Recorder(Follower):
         self._witness.forget()
         new["output"] = output.transpose(1, 2)
         for index, sequence in enumerate(self._batch):
-            sequence.append(layer, {name: tensor[index] for name, tensor in new.items()})
+            vectors = {name: tensor[index] for name, tensor in new.items()}
+            self._compare(layer, call, step, sequence, vectors)
+            sequence.append(layer, vectors)
             if layer in self._consistency.selecting:
                 selected = None if call.selected is None else call.selected[index]
                 sequence.select(layer, selected, step.real[index])
         return result
+
+    def _compare(
+        self, layer: int, call: Call, step: Step, sequence: Sequence, vectors: Vectors
+    ) -> None:
+        """Compares a whole text on the device, if its keys are those that are recorded of it."""
+        is_whole = step.seen == 0 and "key" in vectors and len(sequence.new_rows) > 0
+        if not is_whole or layer in self._consistency.may_select or not is_compared(call.query):
+            return
+        sequence.errors.look(
+            layer, {name: taken(rows, sequence.new_rows) for name, rows in vectors.items()},
+            self._dtype, self._shapes[layer], self._consistency.reach(layer),
+            call.options.get("s_aux"),
+        )  # fmt: skip
 
     def _end_sequences(self, failed: bool) -> None:
         batch, self._batch = self._batch, []
@@ -189,9 +191,13 @@ class Recorder(Follower):
         kinds = set()
         try:
             types_of_layers: dict[int, dict[str, str]] = {}
+            found = sequence.errors.read(sequence.num_tokens)
             for owner in sequence.layers_with_cache:
                 together = {
-                    layer: (sequence.spooled[layer], self._attention_of(layer, sequence))
+                    layer: (
+                        sequence.spooled[layer],
+                        self._attention_of(layer, sequence, found.get(layer)),
+                    )
                     for layer in (owner, *self._caches.readers_of(owner))
                 }
                 place = f"sequence {sequence.name}"
@@ -211,13 +217,14 @@ class Recorder(Follower):
         self._types |= kinds
         self._done.append(sequence)
 
-    def _attention_of(self, layer: int, sequence: Sequence) -> Attention:
+    def _attention_of(self, layer: int, sequence: Sequence, compared: Compared | None) -> Attention:
         sinks = self._sinks.get(layer)
         return Attention(
             self._shapes[layer],
             self._consistency.reach(layer),
             None if sinks is None else sinks.numpy(),
             sequence.selected_by(layer),
+            compared,
         )
 
     def _leave_out(self, batch: list[Sequence]) -> None:
@@ -275,7 +282,9 @@ class Recorder(Follower):
         stored = MIXED if len(self._types) > 1 else next(iter(self._types))
         self._file.write_attributes("/", {**header, **shared, "dtype": stored})
         for sequence in self._done:
-            self._finish_sequence(sequence, shape, tokenizer)
+            sequence.describe(self._file)
+            self._describe_layers(sequence, shape)
+            sequence.write_text(self._file, tokenizer)
         are_known = self._witness.rotates and self._positions_known
         unknown = write_ropes(self._file, self._done) if are_known else self.layers
         if unknown and self._witness.rotates:
@@ -286,15 +295,8 @@ class Recorder(Follower):
                 RecordWarning,
             )
 
-    def _finish_sequence(self, sequence: Sequence, outer: Shape, tokenizer: Any) -> None:
+    def _describe_layers(self, sequence: Sequence, outer: Shape) -> None:
         path = f"/sequences/{sequence.name}"
-        attributes: dict[str, Attribute] = {
-            "num_tokens": sequence.num_tokens,
-            "prompt_length": sequence.prompt_length,
-        }
-        self._file.write_attributes(
-            path, {**attributes, "source": sequence.source} if sequence.source else attributes
-        )
         for layer in sequence.layers:
             reach = self._consistency.reach(layer)
             of_layer = {"sliding_window": reach.window, "attention_chunk": reach.chunk}
@@ -308,9 +310,3 @@ class Recorder(Follower):
                 self._file.write_list(
                     f"{path}/layers/{layer}/sink_logit", self._sinks[layer].numpy()
                 )
-        if sequence.spans:
-            self._file.write_spans(f"{path}/spans", sequence.spans)
-        if sequence.ids is not None:
-            self._file.write_list(f"{path}/token_ids", np.array(sequence.ids, np.int32))
-            if tokenizer is not None:
-                self._file.write_texts(f"{path}/token_text", token_texts(tokenizer, sequence.ids))

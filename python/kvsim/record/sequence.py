@@ -4,6 +4,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +13,12 @@ from ..errors import RecordError, RecordWarning, UsageError
 from ..model.member import Member
 from ..model.rope import Ropes
 from ..model.selection import padded, selected_tokens
+from ..model.tokens import token_texts
 from ..trace.spans import Span
 from .copies import Copies
+from .on_device import DeviceErrors
 from .spool import FORMS, Spool, SpooledLists, SpooledRows
-from .trace_file import TraceFile
+from .trace_file import Attribute, TraceFile
 
 ROWS_AT_ONCE = 4096  # copied from the model at a time, to bound the memory of a long prompt
 
@@ -49,6 +52,7 @@ class Sequence(Member):
         self.ids: list[int] | None = []  # None: unknown
         self.spooled: dict[int, dict[str, SpooledRows]] = {}  # by layer and dataset
         self.seen: Seen | None = None  # of a text that was read whole
+        self.errors = DeviceErrors()
         self.ropes: Ropes = {}
         self._selected: dict[int, SpooledLists] = {}  # by layer, of each token: see select()
         self._spool = spool
@@ -103,7 +107,7 @@ class Sequence(Member):
             lane = self._lanes[layer, name]
             keep = partial(self._keep, spooled[name], f"layer {layer}, {name}")
             for rows in self.new_rows.split(ROWS_AT_ONCE):
-                self._copies.take(_taken(tensor, rows).detach(), keep, lane)
+                self._copies.take(taken(tensor, rows).detach(), keep, lane)
 
     def _keep(self, rows: SpooledRows, place: str, numbers: torch.Tensor) -> None:
         bits = numbers.view(torch.uint16) if rows.form == "bfloat16" else numbers
@@ -138,6 +142,26 @@ class Sequence(Member):
                 f"sequences/{self.name}/layers/{layer}/selected", self.selected_by(layer)
             )
         self._selected = {}
+
+    def describe(self, file: TraceFile) -> None:
+        """Writes its attributes."""
+        attributes: dict[str, Attribute] = {
+            "num_tokens": self.num_tokens,
+            "prompt_length": self.prompt_length,
+        }
+        if self.source:
+            attributes["source"] = self.source
+        file.write_attributes(f"/sequences/{self.name}", attributes)
+
+    def write_text(self, file: TraceFile, tokenizer: Any) -> None:
+        """Writes its spans and tokens, with their texts if there is a tokenizer."""
+        path = f"/sequences/{self.name}"
+        if self.spans:
+            file.write_spans(f"{path}/spans", self.spans)
+        if self.ids is not None:
+            file.write_list(f"{path}/token_ids", np.array(self.ids, np.int32))
+            if tokenizer is not None:
+                file.write_texts(f"{path}/token_text", token_texts(tokenizer, self.ids))
 
     def close(self) -> None:
         """No row follows. Raises RecordError without a token, or if a layer has not seen every one.
@@ -175,7 +199,7 @@ class Sequence(Member):
                 rows.flush()
 
 
-def _taken(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+def taken(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """These rows, ascending, of [heads, n, dim]; no copy if they are consecutive."""
     if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
         return tensor[:, int(rows[0]) : int(rows[-1]) + 1]

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,14 @@ Layer = Mapping[str, SpooledRows]  # by dataset: query, key, value, output
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What was found while the model ran (on_device.py)."""
+
+    types: Mapping[str, str]  # by dataset, of the vectors that were compared
+    error: float  # that of worst_error() is at most so much; NaN: unknown
+
+
+@dataclass(frozen=True)
 class Attention:
     """What a layer attends to, with which logits."""
 
@@ -29,6 +38,7 @@ class Attention:
     reach: Reach
     sinks: np.ndarray | None  # learned logits [query heads]
     selected: np.ndarray | None = None  # int32 [n, K]: what each step sees alone, -1 behind
+    compared: Compared | None = None  # where it was compared while the model ran
 
 
 def stored_types(
@@ -48,11 +58,14 @@ def stored_types(
     if asked == AUTO:
         fits = all(rows.largest <= LARGEST_FLOAT16 for rows in layer.values())
         wanted = "float16" if fits else "float32"
-    types = _types(layer, wanted)
+    types = types_of(layer, wanted)
     _require_fit(layer, types, place)
+    found = attention.compared
+    if found is not None and found.types == types and found.error <= _limit(types):
+        return types
     error = worst_error(layer, types, attention, threads)
     if asked == AUTO and wanted == "float16" and error > _limit(types) and not is_half:
-        types = _types(layer, "float32")
+        types = types_of(layer, "float32")
         error = worst_error(layer, types, attention, threads)
     if error <= _limit(types):
         return types
@@ -118,7 +131,8 @@ def worst_error(
         return max(pool.map(error, range(shape.num_kv_heads)))
 
 
-def _types(layer: Layer, wanted: str) -> dict[str, str]:
+def types_of(layer: Mapping[str, Any], wanted: str) -> dict[str, str]:
+    """The type of each dataset of a layer, spooled or a tensor, where this one is wanted."""
     types = dict.fromkeys(layer, wanted)
     if layer["output"].itemsize == 2:
         types["output"] = "float16"
