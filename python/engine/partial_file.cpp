@@ -58,7 +58,7 @@ void bind_partial_file(nb::module_& module) {
       .def(
           "update",
           [](Digest& digest, const Bytes& bytes) { digest.update(bytes.data(), bytes.size()); },
-          "bytes"_a)
+          "bytes"_a, alone)
       .def("value", &Digest::value);
   module.def(
       "own_partial_prefix", [](const std::string& target) { return own_partial_prefix(target); },

@@ -13,9 +13,12 @@ from record_zoo import build, letters, tokens
 folder, elsewhere = Path(sys.argv[1]), Path(sys.argv[1]).parent
 model = build("llama")
 
-def record(path):
-    with kvsim.recording(model, path), torch.no_grad():
+def record(path, **options):
+    with kvsim.recording(model, path, **options), torch.no_grad():
         model(tokens(8))
+
+def record_unpacked(path):
+    record(path, compression="none", layers=[0])
 
 def read_again(scores, budgets):
     kvsim.second_reading(
@@ -40,7 +43,7 @@ def ends_of(work, names):
         ends += 1
     return ends
 
-ends = ends_of(record, ["t.h5"])
+ends = ends_of(record, ["t.h5"]) + ends_of(record_unpacked, ["n.h5"])
 trace = kvsim.Trace(elsewhere / "t.h5")
 print(ends + ends_of(read_again, ["s.h5", "b.npy"]))
 """

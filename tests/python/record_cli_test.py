@@ -39,7 +39,8 @@ def work(tmp_path, monkeypatch):
 def test_a_text_becomes_a_trace_that_verifies(folder, work):
     done = subprocess.run(
         [sys.executable, "-m", "kvsim.record", folder, "--text", "text.txt", "--max-new-tokens",
-         "10", "--dtype", "float32", "--layers", "0-1", "--device", "cpu", "-o", "t.h5"],
+         "10", "--dtype", "float32", "--layers", "0-1", "--device", "cpu", "--compression", "none",
+         "-o", "t.h5"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -55,6 +56,7 @@ def test_a_text_becomes_a_trace_that_verifies(folder, work):
         texts = "".join(token_texts(sequence)[:28])
         assert texts == Path("text.txt").read_text()
         assert sorted(sequence["layers"]) == ["0", "1"]
+        assert sequence["layers/1/key"].compression is None
 
 
 def test_an_untrained_model_has_the_shape_and_weights_of_its_seed(folder, work):

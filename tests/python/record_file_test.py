@@ -1,5 +1,6 @@
 """The file that the recorder writes: its name, its trace_id, its size in memory."""
 
+import errno
 import itertools
 import os
 import re
@@ -18,9 +19,10 @@ import pytest
 import kvsim
 from conftest import PROGRAM, needs_program
 from kvsim.record import UsageError, recording
+from kvsim.record.packing import COMPRESSIONS
 from kvsim.record.spool import SpooledRows
 from kvsim.record.trace_file import TraceFile
-from record_zoo import build, generate, tokens
+from record_zoo import build, generate, tokens, verify_with_program
 from trace_format import checked_id, seal_again
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,10 +99,11 @@ def test_equal_recordings_are_equal_files(trace, tmp_path):
     assert (tmp_path / "again.h5").read_bytes() == trace.read_bytes()
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("pieces", [[1] * 300, [300], [127, 1, 172], [128, 128, 44]])
-def test_rows_arrive_in_order(pieces, tmp_path):
+def test_rows_arrive_in_order(pieces, compression, tmp_path):
     numbers = np.random.default_rng(0).random((2, sum(pieces), 128)).astype(np.float32)
-    with TraceFile(tmp_path / "t.h5") as file:
+    with TraceFile(tmp_path / "t.h5", compression=compression) as file:
         other = SpooledRows(file.spool, 2, 128, 4)
         spooled = SpooledRows(file.spool, 2, 128, 4)
         for rows in np.split(numbers, np.cumsum(pieces)[:-1], axis=1):
@@ -112,6 +115,82 @@ def test_rows_arrive_in_order(pieces, tmp_path):
         file.write_heads(file.h5["sequences"], "key", spooled, "float32")
         np.testing.assert_array_equal(file.h5["sequences/key"][()], numbers)
         assert file.h5["sequences/key"].chunks == (1, 128, 128)
+    assert not list(tmp_path.iterdir())
+
+
+def vectors_of(path):
+    """Compression, chunks, type and shape of each dataset in chunks."""
+    found = {}
+
+    def see(name, item):
+        if isinstance(item, h5py.Dataset) and item.chunks is not None:
+            found[name] = item.compression, item.chunks, item.dtype, item.shape
+
+    with h5py.File(path) as file:
+        file.visititems(see)
+    return found
+
+
+def test_a_trace_without_compression_is_the_same_trace(tmp_path):
+    model, paths = build("llama"), [tmp_path / f"{name}.h5" for name in COMPRESSIONS]
+    also = "output_projection,residual,output_score_grad,mlp_activation"
+    for path, compression in zip(paths, COMPRESSIONS, strict=True):
+        with recording(model, path, also=also, compression=compression) as recorder:
+            recorder.read(tokens(20)[0].tolist())
+        verify_with_program(path)
+    packed, plain = map(vectors_of, paths)
+    assert len(packed) == 3 * 8
+    assert {name: ("gzip", *rest) for name, (_, *rest) in plain.items()} == packed
+    assert {compression for compression, *_ in plain.values()} == {None}
+    one, other = map(kvsim.Trace, paths)
+    assert one.trace_id == other.trace_id == checked_id(paths[1])
+    one, other = (each.unit("sequence-0", 2, 1) for each in (one, other))
+    np.testing.assert_array_equal(one.query, other.query)
+    with h5py.File(paths[1], "r+") as file:
+        file["sequences/sequence-0/layers/1/key"][1, 3, 2] += 1
+    with pytest.raises(kvsim.DataError, match=r"layers/1/key: expected digest .* of head 1"):
+        kvsim.Trace(paths[1]).unit("sequence-0", 1, 1)
+
+
+def test_what_is_not_packed_is_the_same_for_any_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr("kvsim.record.unpacked.BYTES_AT_ONCE", 1 << 16)  # a chunk
+    numbers = np.random.default_rng(0).random((3, 300, 128)).astype(np.float32)
+    found = []
+    for threads in (1, 5):
+        with TraceFile(tmp_path / "t.h5", threads, "none") as file:
+            spooled = SpooledRows(file.spool, 3, 128, 4)
+            spooled.append(numbers)
+            file.write_heads(file.h5["sequences"], "key", spooled, "float16")
+            digests = file.h5["sequences/key"].attrs["digests"]
+            assert digests.tolist() == [digest_of(head) for head in numbers.astype("<f2")]
+            (partial,) = tmp_path.iterdir()
+            file.h5.flush()
+            found.append(partial.read_bytes())
+            np.testing.assert_array_equal(file.h5["sequences/key"][()], numbers.astype("<f2"))
+    assert found[0] == found[1]
+
+
+def digest_of(numbers):
+    digest = kvsim._engine.Digest()
+    digest.update(numbers.reshape(-1).view(np.uint8))
+    return digest.value()
+
+
+def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    named = pytest.raises(kvsim.KvsimError, match=r"t.h5: cannot be written: No space left on dev")
+    with named, recording(build("llama"), tmp_path / "t.h5", compression="none") as recorder:
+        monkeypatch.setattr("kvsim.record.unpacked._write", refuse)
+        recorder.read(tokens(20)[0].tolist())
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_compression_is_refused(tmp_path):
+    named = recording(build("llama"), tmp_path / "t.h5", compression="zip")
+    with pytest.raises(UsageError, match="compression: expected gzip or none, found zip"), named:
+        pass
     assert not list(tmp_path.iterdir())
 
 

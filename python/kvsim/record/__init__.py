@@ -5,8 +5,8 @@ In: a model, and what it reads or generates. Out: a trace (traces/README.md). Re
 `label.py` is what a caller says of a text, `copies.py` brings vectors from a device while the model
 goes on, `spool.py` holds them until their text has ended, `on_device.py` compares attention while
 the model runs, `stored_type.py` chooses the type of numbers by that or compares on the CPU,
-`trace_file.py` writes and `packing.py` packs in threads, `also.py` collects what a trace holds in
-addition to attention, `run.py` is the command.
+`trace_file.py` writes, in threads that pack (`packing.py`) or do not (`unpacked.py`), `also.py`
+collects what a trace holds in addition to attention, `run.py` is the command.
 
 `recording` needs torch and transformers. It is imported on first use, so that the command can
 report a missing library.

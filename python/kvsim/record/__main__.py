@@ -72,6 +72,9 @@ def parser() -> Parser:
     add("--device", default="cpu", help="where the model computes: cpu or cuda (default: cpu)")
     add("--threads", type=positive, metavar="N",
         help="compare and pack in N threads (default: OMP_NUM_THREADS or all cores)")  # fmt: skip
+    add("--compression", choices=("gzip", "none"), default="gzip",
+        help="of the vectors in the file; none takes less time and more room (default: "
+        "gzip)")  # fmt: skip
     add("--temperature", type=nonnegative, default=0.0, metavar="T",
         help="sample at temperature T (default: greedy)")  # fmt: skip
     add("--also", default="", metavar="LIST",

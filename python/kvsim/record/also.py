@@ -21,7 +21,7 @@ from ..model.whole_pass import (
     score_gradients,
     whole_pass,
 )
-from .packing import write_packed
+from .packing import Packing, write_packed
 from .sequence import Seen, Sequence
 from .stored_type import LARGEST_FLOAT16
 from .trace_file import TraceFile, rows_per_chunk
@@ -99,7 +99,7 @@ def write_projections(
         path = f"/model/layers/{layer}/{PROJECTION}"
         numbers = stored_as(dtype, output.projection, path)
         rows, hidden = numbers.shape
-        write_packed(file.h5, path, numbers, (rows // heads_of(layer), hidden), file.threads)
+        write_packed(file.h5, path, numbers, (rows // heads_of(layer), hidden), file.packing)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Reading:
     outputs: Mapping[int, LayerOutput]
     activations: Mapping[int, torch.nn.Module]
     dtype: str
-    threads: int | None = None  # that pack at a time
+    packing: Packing
 
     def read(
         self, ids: list[int], layers: set[int], attend: Intercept, see_output: See = ignore
@@ -156,12 +156,12 @@ class Reading:
         for (layer, part), numbers in seen.rows.items():
             if layer in layers:
                 chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
-                write_packed(group, f"{layer}/{part}", numbers, chunk, self.threads)
+                write_packed(group, f"{layer}/{part}", numbers, chunk, self.packing)
         if GRADIENT in self.also.parts and (missing := layers - seen.gradients.keys()):
             raise RecordError(f"layer {min(missing)} has no attention that was seen")
         for layer, gradient in seen.gradients.items():
             seed = self.also.label_seed
-            _write_gradient(group, f"{layer}/{GRADIENT}", gradient, seed, self.threads)
+            _write_gradient(group, f"{layer}/{GRADIENT}", gradient, seed, self.packing)
 
     def _read_again(self, sequence: Sequence) -> Seen:
         if sequence.ids is None:
@@ -206,7 +206,7 @@ def gradient_scale(largest: float) -> float:
 
 
 def _write_gradient(
-    group: h5py.Group, path: str, gradient: torch.Tensor, seed: int, threads: int | None
+    group: h5py.Group, path: str, gradient: torch.Tensor, seed: int, packing: Packing
 ) -> None:
     """Writes [samples, query heads, n, value_dim] as float16."""
     if not bool(torch.isfinite(gradient).all()):
@@ -214,7 +214,7 @@ def _write_gradient(
     scale = gradient_scale(float(gradient.abs().max()))
     numbers = (gradient / scale).half().numpy()
     rows = rows_per_chunk(numbers[0, 0, 0].nbytes, numbers.shape[2])
-    dataset = write_packed(group, path, numbers, (1, 1, rows, numbers.shape[3]), threads)
+    dataset = write_packed(group, path, numbers, (1, 1, rows, numbers.shape[3]), packing)
     dataset.attrs.create("scale", np.float64(scale))
     dataset.attrs.create("label_seed", np.int64(seed))
 

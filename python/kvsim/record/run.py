@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         model, options.output, tokenizer=tokenizer, layers=layers, dtype=options.dtype,
         also=options.also, gradient_samples=options.gradient_samples,
         label_seed=options.label_seed, no_output=options.no_output,
-        threads=options.threads,
+        threads=options.threads, compression=options.compression,
     ) as recorder:  # fmt: skip
         for start in range(0, len(texts), options.batch_size):
             end = start + options.batch_size

@@ -15,6 +15,7 @@ from ..model.decoder import model_name, require_decoder
 from ..model.rope import RopeWitness
 from .also import PROJECTION, Also, Reading, write_projections
 from .copies import Copies
+from .packing import COMPRESSIONS, GZIP
 from .recorder import Recorder
 from .stored_type import AUTO, DTYPES
 from .trace_file import Attribute, TraceFile
@@ -37,6 +38,7 @@ def recording(
     label_seed: int = 0,
     no_output: bool = False,
     threads: int | None = None,
+    compression: str = GZIP,
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
 
@@ -74,6 +76,8 @@ def recording(
     threads: that compare and pack at a time, and of which at most 8 bring vectors from a device;
         None: OMP_NUM_THREADS, else the cores that affinity and the quota of a container or job
         allow. The trace is the same for any number.
+    compression: of the vectors in the file: gzip, or none, which takes less time and more room. The
+        numbers and the trace_id are the same.
 
     Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
     """
@@ -86,6 +90,8 @@ def recording(
         raise UsageError(f"dtype: expected {' or '.join(DTYPES)}, found {dtype}")
     if threads is not None and threads < 1:
         raise UsageError(f"threads: expected 1 or more, found {threads}")
+    if compression not in COMPRESSIONS:
+        raise UsageError(f"compression: expected {' or '.join(COMPRESSIONS)}, found {compression}")
     ends = set(end_tokens_of(model) if end_tokens is None else end_tokens)
     extras = Also.of(also, gradient_samples, label_seed)
     header: dict[str, Attribute] = {
@@ -95,14 +101,14 @@ def recording(
         "num_layers": num_layers,
     }
     with ExitStack() as stack:
-        file = stack.enter_context(TraceFile(path, threads))
+        file = stack.enter_context(TraceFile(path, threads, compression))
         copies = Copies(file.threads)
         stack.callback(copies.close)
         outputs = extras.layers_of(model, chosen)
         activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
-        reading = Reading(extras, model, outputs, activations, dtype, file.threads)
+        reading = Reading(extras, model, outputs, activations, dtype, file.packing)
         recorder = Recorder(
             model, file, witness, chosen, dtype, ends, source, prompt_length, reading, no_output,
             copies,

@@ -16,8 +16,9 @@ from ..errors import KvsimError, UsageError
 from ..files.paths import is_file
 from ..trace.spans import Span
 from .lost_errors import LostErrors
-from .packing import create_packed, write_chunks
+from .packing import GZIP, NONE, Packing, create_packed, write_chunks
 from .spool import Spool, SpooledRows
+from .unpacked import create_unpacked, write_unpacked
 
 MOST_ROWS_PER_CHUNK = 1024
 FEWEST_ROWS_PER_CHUNK = 64
@@ -39,12 +40,19 @@ def rows_per_chunk(row_bytes: int, rows: int = MOST_ROWS_PER_CHUNK) -> int:
 class TraceFile:
     """A trace under a temporary name. `commit` renames it; leaving without `commit` removes it.
 
-    `threads`: that pack at a time; by default as many as `default_threads`.
+    `threads`: that pack at a time; by default as many as `default_threads`. `compression`: one of
+    COMPRESSIONS.
     """
 
-    def __init__(self, path: str | os.PathLike[str], threads: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        threads: int | None = None,
+        compression: str = GZIP,
+    ) -> None:
         self.path = Path(path)
         self.threads = threads or default_threads()
+        self.packing = Packing(compression, self.threads)
         _require_replaceable(self.path)
         try:
             self._partial = PartialFile(os.fspath(self.path))
@@ -79,16 +87,32 @@ class TraceFile:
         dtype = np.dtype(kind)
         chunk = (1, rows_per_chunk(rows.dim * dtype.itemsize, rows.rows), rows.dim)
         shape = (rows.heads, rows.rows, rows.dim)
-        dataset = create_packed(group, path, shape, dtype, chunk)
-        rows_at_once = chunk[1]
+        if self.packing.compression == NONE:
+            dataset = create_unpacked(group, path, shape, dtype, chunk)
+            digests = self._write_unpacked(dataset, rows)
+        else:
+            dataset = create_packed(group, path, shape, dtype, chunk)
+            digests = self._write_packed(dataset, rows)
+        # Of what was to be stored: sealing would read it all.
+        dataset.attrs.create("digests", np.array(digests, "<u8"))
+
+    def _write_unpacked(self, dataset: h5py.Dataset, rows: SpooledRows) -> list[int]:
+        try:
+            part = partial(rows.part, kind=dataset.dtype)
+            return write_unpacked(dataset, part, self._partial.path, self.threads)
+        except OSError as error:
+            raise KvsimError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _write_packed(self, dataset: h5py.Dataset, rows: SpooledRows) -> list[int]:
+        at_once = dataset.chunks[1]
 
         def part(head: int, first: int) -> np.ndarray:
-            return rows.part(head, first, min(first + rows_at_once, rows.rows), dtype)[None]
+            return rows.part(head, first, min(first + at_once, rows.rows), dataset.dtype)[None]
 
         parts = (
             ((head, first, 0), partial(part, head, first))
             for head in range(rows.heads)
-            for first in range(0, rows.rows, rows_at_once)
+            for first in range(0, rows.rows, at_once)
         )
         digests = [Digest() for _ in range(rows.heads)]
 
@@ -96,9 +120,7 @@ class TraceFile:
             digests[start[0]].update(numbers.reshape(-1).view(np.uint8))
 
         write_chunks(dataset, parts, self.threads, see)
-        # Of what was to be stored: sealing would unpack it all.
-        values = np.array([digest.value() for digest in digests], "<u8")
-        dataset.attrs.create("digests", values)
+        return [digest.value() for digest in digests]
 
     def write_list(self, path: str, numbers: np.ndarray) -> None:
         self.h5.create_dataset(path, data=numbers, track_times=False)
