@@ -6,7 +6,8 @@ In: a model, and what it reads or generates. Out: a trace (traces/README.md). Re
 goes on, `spool.py` holds them until their text has ended, `on_device.py` compares attention while
 the model runs, `stored_type.py` chooses the type of numbers by that or compares on the CPU,
 `trace_file.py` writes, in threads that pack (`packing.py`) or do not (`unpacked.py`), `also.py`
-collects what a trace holds in addition to attention, `run.py` is the command.
+collects what a trace holds in addition to attention, `text_writer.py` writes a text, on a
+device while the next one is read (`background.py`), `run.py` is the command.
 
 `recording` needs torch and transformers. It is imported on first use, so that the command can
 report a missing library.

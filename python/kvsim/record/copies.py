@@ -72,6 +72,11 @@ class Copies:
         self._open: dict[int, _Lane] = {}
         self._waiting: deque[Future[None]] = deque()  # in the order of `take`
 
+    @property
+    def are_late(self) -> bool:
+        """Whether some came from a device that goes on meanwhile."""
+        return any(self._streams.values())
+
     def lane_for(self, device: torch.device, number: int) -> int:
         """One of the lanes, in turn for numbers that follow each other; 0 where nothing waits."""
         return 0 if self._stream(device) is None else number % self._lanes

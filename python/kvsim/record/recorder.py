@@ -22,6 +22,7 @@ from .on_device import Vectors, is_compared
 from .ropes import write_ropes
 from .sequence import Sequence, taken
 from .stored_type import Attention, Compared, types_of_shared
+from .text_writer import TextWriter
 from .trace_file import Attribute, TraceFile
 
 MIXED = "mixed"  # the types of a trace whose layers differ
@@ -30,8 +31,8 @@ MIXED = "mixed"  # the types of a trace whose layers differ
 class Recorder(Follower):
     """Records the attention of the model step by step, in memory that does not grow.
 
-    `reading` adds what else is recorded of a sequence that has ended, for which it may call the
-    model.
+    `reading` is how a whole text is read for all that is recorded of it, `texts` writes those that
+    have ended.
     """
 
     def __init__(
@@ -45,28 +46,28 @@ class Recorder(Follower):
         source: str,
         prompt_length: int | None,
         reading: Reading,
-        no_output: bool,
         copies: Copies,
+        texts: TextWriter,
     ) -> None:
         super().__init__(model, set(layers))
         self._file, self._witness, self._reading = file, witness, reading
-        self._no_output, self._copies = no_output, copies
+        self._copies, self._texts = copies, texts
         self._dtype, self._ends = dtype, ends
         # of sequences whose label has none
         self._source, self._prompt_length = source, checked_prompt(prompt_length)
         self._model_name = type(model).__name__
         self._labels: list[Label] = []
         self._names: set[str] = set()  # of all sequences that have begun
-        self._types: set[str] = set()  # of the stored keys
-        self._done: list[Sequence] = []
         self._batch: list[Sequence] = []
         self._first: list[int] = []  # the position of each sequence's first new token
         self._positions_known = True
 
     @property
     def sequences(self) -> Several[Sequence]:
-        """Those that are whole: all that was asked for is in the file."""
-        return self._done
+        """Those that are whole: all that was asked for is in the file. Waits until they are."""
+        with suppress(Exception):
+            self._texts.settle()
+        return self._texts.whole
 
     def num_query_heads(self, layer: int) -> int:
         return self._shapes[layer].num_query_heads
@@ -116,7 +117,7 @@ class Recorder(Follower):
 
     def _begin_sequences(self, step: Step) -> None:
         for _ in range(step.real.shape[0]):
-            number = len(self._done) + len(self._batch)
+            number = len(self._names)
             unnamed = Label(f"sequence-{number}", self._source, self._prompt_length)
             label = self._labels.pop(0) if self._labels else unnamed
             if label.name in self._names:
@@ -164,6 +165,7 @@ class Recorder(Follower):
         )  # fmt: skip
 
     def _end_sequences(self, failed: bool) -> None:
+        self._texts.settle()  # one is written while another one is read, and no more
         batch, self._batch = self._batch, []
         if failed:
             self._copies.forget()
@@ -174,48 +176,31 @@ class Recorder(Follower):
         with self.paused():
             for sequence in batch:
                 sequence.ropes = ropes
-                self._end_sequence(sequence)
-        self._file.spool.clear()
+                self._texts.write(sequence, self._types_of(sequence))
+        self._texts.end()
 
-    def _end_sequence(self, sequence: Sequence) -> None:
-        """Writes its vectors and what completes it: all of it, or nothing."""
+    def _types_of(self, sequence: Sequence) -> dict[int, dict[str, str]]:
+        """How the vectors of a text are stored, by layer. Compares its attention for that."""
         sequence.close()
-        expected = (self._done or [sequence])[0].layers
+        expected = (self._texts.whole or [sequence])[0].layers
         if sequence.layers != expected:
             raise RecordError(
                 f"sequence {sequence.name} has layers {sequence.layers}, an earlier one "
                 f"{expected}; does the model skip layers?"
             )
-        path = f"sequences/{sequence.name}"
-        group = self._file.h5.create_group(f"{path}/layers")
-        kinds = set()
-        try:
-            types_of_layers: dict[int, dict[str, str]] = {}
-            found = sequence.errors.read(sequence.num_tokens)
-            for owner in sequence.layers_with_cache:
-                together = {
-                    layer: (
-                        sequence.spooled[layer],
-                        self._attention_of(layer, sequence, found.get(layer)),
-                    )
-                    for layer in (owner, *self._caches.readers_of(owner))
-                }
-                place = f"sequence {sequence.name}"
-                types_of_layers |= types_of_shared(together, self._dtype, place, self._file.threads)
-            for layer, types in types_of_layers.items():
-                kinds.add(types["key"])
-                for name, rows in sequence.spooled[layer].items():
-                    if name != "output" or not self._no_output:
-                        self._file.write_heads(group, f"{layer}/{name}", rows, types[name])
-            sequence.write_selected(self._file)
-            self._reading.write(sequence, group)
-            sequence.seen = None
-        except BaseException:
-            with suppress(OSError, RuntimeError):  # the disk may be full
-                del self._file.h5[path]
-            raise
-        self._types |= kinds
-        self._done.append(sequence)
+        types: dict[int, dict[str, str]] = {}
+        found = sequence.errors.read(sequence.num_tokens)
+        for owner in sequence.layers_with_cache:
+            together = {
+                layer: (
+                    sequence.spooled[layer],
+                    self._attention_of(layer, sequence, found.get(layer)),
+                )
+                for layer in (owner, *self._caches.readers_of(owner))
+            }
+            place = f"sequence {sequence.name}"
+            types |= types_of_shared(together, self._dtype, place, self._file.threads)
+        return types
 
     def _attention_of(self, layer: int, sequence: Sequence, compared: Compared | None) -> Attention:
         sinks = self._sinks.get(layer)
@@ -266,11 +251,12 @@ class Recorder(Follower):
     def end(self) -> None:
         """Ends the recording. Raises RecordError if there is nothing in it."""
         self.end_texts()
-        if not self._shapes and self._done:
+        self._texts.settle()
+        if not self._shapes and self._texts.whole:
             everything = len(self._layers) == self._text_config.num_hidden_layers
             where = "" if everything else f" in layers {sorted(self._layers)}"
             raise RecordError(f"{self._model_name} has no attention that can be recorded{where}")
-        if not self._done:
+        if not self._texts.whole:
             raise RecordError("no attention was recorded; run the model inside the recording")
         if self._labels:
             raise UsageError(f"names: no text came for {self._labels[0].name}")
@@ -279,14 +265,14 @@ class Recorder(Follower):
         """Writes what else a trace says of the sequences that are whole, and of the model."""
         shape = self._shapes[min(self.layers)]
         shared = {name: value for name, value in vars(shape).items() if value is not None}
-        stored = MIXED if len(self._types) > 1 else next(iter(self._types))
+        stored = MIXED if len(self._texts.key_types) > 1 else next(iter(self._texts.key_types))
         self._file.write_attributes("/", {**header, **shared, "dtype": stored})
-        for sequence in self._done:
+        for sequence in self._texts.whole:
             sequence.describe(self._file)
             self._describe_layers(sequence, shape)
             sequence.write_text(self._file, tokenizer)
         are_known = self._witness.rotates and self._positions_known
-        unknown = write_ropes(self._file, self._done) if are_known else self.layers
+        unknown = write_ropes(self._file, self._texts.whole) if are_known else self.layers
         if unknown and self._witness.rotates:
             warnings.warn(
                 f"the trace does not say how keys of layer {min(unknown)} are rotated: not all "

@@ -14,10 +14,12 @@ from ..model.decoder import end_tokens as end_tokens_of
 from ..model.decoder import model_name, require_decoder
 from ..model.rope import RopeWitness
 from .also import PROJECTION, Also, Reading, write_projections
+from .background import Background
 from .copies import Copies
 from .packing import COMPRESSIONS, GZIP
 from .recorder import Recorder
 from .stored_type import AUTO, DTYPES
+from .text_writer import TextWriter
 from .trace_file import Attribute, TraceFile
 
 
@@ -104,14 +106,16 @@ def recording(
         file = stack.enter_context(TraceFile(path, threads, compression))
         copies = Copies(file.threads)
         stack.callback(copies.close)
+        background = Background()
+        stack.callback(background.close)
         outputs = extras.layers_of(model, chosen)
         activations = extras.activations_of(model, chosen)
         witness = RopeWitness(model)
         stack.callback(witness.close)
         reading = Reading(extras, model, outputs, activations, dtype, file.packing)
         recorder = Recorder(
-            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, no_output,
-            copies,
+            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, copies,
+            TextWriter(file, reading, no_output, copies, background),
         )  # fmt: skip
         recorder.label(names if isinstance(names, str) else list(names))
 

@@ -72,6 +72,11 @@ class TraceFile:
         self.h5.create_group("sequences")
         self.spool = Spool(self.path)
 
+    def take_spool(self) -> Spool:
+        """The spool so far, for the caller to clear. Another one takes what follows."""
+        spool, self.spool = self.spool, Spool(self.path)
+        return spool
+
     def write_attributes(self, path: str, attributes: dict[str, Attribute]) -> None:
         """Writes numbers with 64 bits and strings as UTF-8 of fixed length."""
         for name, value in attributes.items():
