@@ -56,9 +56,17 @@ kvsim_archive(SQLiteCpp SQLiteCpp SQLite::SQLite3)
 kvsim_archive(yaml-cpp yaml-cpp)
 kvsim_archive(Boost::program_options boost_program_options)
 add_library(Boost::headers INTERFACE IMPORTED)
-# Debian has no archive of fmt.
+# Debian has no archive of fmt: of the version that fmt_archive.cpp knows, one is made here.
 add_library(fmt::fmt INTERFACE IMPORTED)
-target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+find_file(KVSIM_FMT_VERSION fmt/core.h REQUIRED)
+mark_as_advanced(KVSIM_FMT_VERSION)
+file(STRINGS ${KVSIM_FMT_VERSION} fmt_version REGEX "define FMT_VERSION 9")
+if(fmt_version)
+  add_library(kvsim_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp)
+  target_link_libraries(fmt::fmt INTERFACE kvsim_fmt)
+else()
+  target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+endif()
 
 # A module cannot hold the OpenMP runtime, whose variables of threads are for programs: the package
 # brings it along. Where a module with the same one is loaded before, both share that.
