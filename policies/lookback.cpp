@@ -17,29 +17,16 @@
 #include "policies/parts/lane_sums.h"
 #include "policies/parts/output_changes.h"
 #include "policies/parts/row_products.h"
+#include "policies/past_query.h"
 
 namespace kvsim {
 namespace {
 
-/// A query head at an earlier step. Lists have a place for each token that it saw and that stays.
-struct PastQuery {
-  std::vector<double> weights;  // exp(logit - the largest)
-  double sink = 0;              // the same of a learned sink, which stays and has no value
-  double most = 0;              // no weight is larger
-  std::vector<double> given;    // the output of the step, [value_dim]; empty with target=now
-  bool is_whole = true;         // none of its tokens has left
-
-  // Over those tokens; follow every token that leaves. Empty until a step evicts.
-  double sum = 0;                    // of the weights
-  std::vector<double> output;        // [value_dim]
-  std::vector<double> error;         // output less what it is compared with, [value_dim]
-  std::vector<double> along_output;  // each value times `output`
-  std::vector<double> along_error;   // each value times `error`
+/// A token that just left the cache.
+struct Removed {
+  std::vector<double> value;
+  std::vector<double> products;  // of its value with that of each token
 };
-
-double dot(const std::vector<double>& x, const std::vector<double>& y) {
-  return sum_in_lanes(x.size(), [&](std::size_t d) { return x[d] * y[d]; });
-}
 
 class LookBack final : public Policy {
  public:
@@ -57,57 +44,61 @@ class LookBack final : public Policy {
     return {.protect_newest = 1,
             .sees_values = true,
             .sees_queries = true,
-            .remembered = {window_, kMostHeads * kListsOfPast * sizeof(double)}};
+            .remembered = {window_, (kMostHeads * kListsOfPast + 1) * sizeof(double)}};
   }
 
   void update(const Step& step, std::span<double> scores) override {
-    follow_cache(step);
-    std::vector<PastQuery>& arrived = past_.emplace_back();
-    for (std::size_t head = 0; head < step.queries.size(); ++head) {
-      PastQuery& past = arrived.emplace_back();
-      set_weights(head, step, past);
-      past.sum = sum_of(past);
-      if (given_) past.given = output_of(past);
+    std::vector<PastQuery> arrived;
+    // The oldest step counts no more, so that its memory is free.
+    const std::size_t before = past_.size();
+    if (std::ssize(past_) == window_) {
+      arrived = std::move(past_.front());
+      past_.pop_front();
     }
-    if (std::ssize(past_) > window_) past_.pop_front();
-    if (step.overflow == 0) return;
+    follow_cache(step, before);
+    past_.push_back(std::move(arrived));
+    remember(step, past_.back());
+    multiply_values(step.overflow > 0);
+    if (step.overflow == 0) {
+      for (std::vector<PastQuery>& heads : past_) {
+        for (PastQuery& past : heads) follow_removals(past);
+      }
+      return;
+    }
     std::fill(scores.begin(), scores.end(), 0);
     for (std::vector<PastQuery>& heads : past_) {
-      for (PastQuery& past : heads) {
-        if (past.output.empty()) measure(past);
-        add_changes(past, scores);
-      }
+      for (PastQuery& past : heads) add_changes(past, scores);
     }
   }
 
  private:
-  void follow_cache(const Step& step) {
+  /// `past_steps` are as many as there were before the oldest was dropped.
+  void follow_cache(const Step& step, std::size_t past_steps) {
+    removed_.clear();
     std::vector<std::size_t> left;  // slots of the cache before, ascending
     for (std::size_t slot = 0; slot < tokens_.size(); ++slot) {
       if (tokens_[slot] != step.tokens[slot - left.size()]) left.push_back(slot);
     }
-    if (!left.empty()) forget(left);
+    if (!left.empty()) forget(left, past_steps);
     tokens_.assign(step.tokens.begin(), step.tokens.end());
     for (std::size_t slot = values_.size(); slot < step.tokens.size(); ++slot) {
       const std::span<const float> value = step.values[slot];
       values_.emplace_back(value.begin(), value.end());
       rows_.push_back(values_.back().data());
-      const std::vector<double> wide(value.begin(), value.end());
-      squares_.push_back(dot(wide, wide));
+      squares_.push_back(sum_in_lanes(
+          value.size(), [&](std::size_t d) { return double{value[d]} * double{value[d]}; }));
     }
   }
 
-  void forget(const std::vector<std::size_t>& left) {
+  void forget(const std::vector<std::size_t>& left, std::size_t past_steps) {
     // Where a whole prompt is cut, it takes less to compute the outputs of what stays.
-    if (left.size() > past_.size()) forget_outputs();
-    for (const std::size_t slot : left) take_out(slot);
+    if (left.size() > past_steps) {
+      forget_outputs();
+    } else {
+      for (const std::size_t slot : left) take_out(slot);
+    }
     for (std::vector<PastQuery>& heads : past_) {
-      for (PastQuery& past : heads) {
-        past.is_whole = false;
-        for (auto* list : {&past.weights, &past.along_output, &past.along_error}) {
-          erase_slots(left, *list);
-        }
-      }
+      for (PastQuery& past : heads) past.erase(left);
     }
     erase_slots(left, values_);
     erase_slots(left, rows_);
@@ -120,30 +111,23 @@ class LookBack final : public Policy {
     }
   }
 
-  /// Takes the token of a slot out of the outputs: each moves by p / (1 - p) (o - v).
   void take_out(std::size_t slot) {
-    const std::vector<double> value(values_[slot].begin(), values_[slot].end());
-    std::vector<double> products;  // of the value with all others, the same for every query
+    Removed& removed = removed_.emplace_back();
+    removed.value.assign(values_[slot].begin(), values_[slot].end());
     for (std::vector<PastQuery>& heads : past_) {
-      for (PastQuery& past : heads) {
-        if (past.output.empty() || slot >= past.weights.size()) continue;
-        const double weight = past.weights[slot];
-        if (weight > past.sum / 2) {  // rounding would be much of what is left
-          past.output.clear();
-          continue;
-        }
-        if (products.empty()) products = products_with(value, rows_.size());
-        past.sum -= weight;
-        const double ratio = weight / std::max(past.sum, kLeastWeight);
-        follow_removal(ratio, products.data(), past.along_output,
-                       given_ ? past.along_error.data() : nullptr);
-        for (std::size_t d = 0; d < value.size(); ++d) {
-          const double change = ratio * (past.output[d] - value[d]);
-          past.output[d] += change;
-          if (given_) past.error[d] += change;
-        }
-      }
+      for (PastQuery& past : heads) past.take_out(slot, removed.value, given_);
     }
+  }
+
+  void remember(const Step& step, std::vector<PastQuery>& heads) const {
+    heads.resize(step.queries.size());
+    for (PastQuery& past : heads) past.reset();
+    set_logits(step, heads);
+    for (std::size_t head = 0; head < heads.size(); ++head) {
+      set_weights(head, step, heads[head]);
+      heads[head].sum = heads[head].total();
+    }
+    if (given_) set_given(heads);
   }
 
   bool is_visible(int token, int step) const {
@@ -151,108 +135,145 @@ class LookBack final : public Policy {
     return in_window && (!chunk_ || token / *chunk_ == step / *chunk_);
   }
 
+  /// The products of the heads' queries with all keys, as `weights`.
+  static void set_logits(const Step& step, std::vector<PastQuery>& heads) {
+    std::vector<const float*> keys(step.tokens.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = step.keys[i].data();
+    std::vector<std::vector<double>> queries;
+    RowProducts products;
+    for (std::size_t head = 0; head < heads.size(); ++head) {
+      queries.emplace_back(step.queries[head].begin(), step.queries[head].end());
+      heads[head].weights.resize(keys.size());
+      products.add(queries.back(), heads[head].weights);
+    }
+    products.compute(keys);
+  }
+
   void set_weights(std::size_t head, const Step& step, PastQuery& past) const {
     constexpr double kNone = -std::numeric_limits<double>::infinity();
-    const std::vector<double> query(step.queries[head].begin(), step.queries[head].end());
-    std::vector<const float*> keys;
-    for (std::size_t i = 0; i < step.tokens.size(); ++i) keys.push_back(step.keys[i].data());
     std::vector<double>& weights = past.weights;
-    weights.resize(keys.size());
-    row_products(keys, query, weights.data());
-    for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-      const bool is_selected =
-          step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
-      if (!is_selected || !is_visible(step.tokens[i], step.index)) {
-        weights[i] = kNone;
-        continue;
+    for (double& weight : weights) weight *= scale_;
+    if (softcap_) {
+      for (double& logit : weights) logit = *softcap_ * std::tanh(logit / *softcap_);
+    }
+    if (!step.selected.empty() || window_of_layer_ || chunk_) {
+      for (std::size_t i = 0; i < step.tokens.size(); ++i) {
+        const bool is_selected =
+            step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
+        if (!is_selected || !is_visible(step.tokens[i], step.index)) weights[i] = kNone;
       }
-      const double logit = scale_ * weights[i];
-      weights[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
     }
     const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
     const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
     // Without a sink a step that selects nothing of the cache has no weights.
     for (double& weight : weights) weight = std::isinf(most) ? 0 : std::exp(weight - most);
     past.sink = std::isinf(most) ? 0 : std::exp(sink - most);
-    past.most = 1;
   }
 
-  static double sum_of(const PastQuery& past) {
-    return std::accumulate(past.weights.begin(), past.weights.end(), past.sink);
-  }
-
-  /// The products of a vector with the values of the first `count` slots.
-  std::vector<double> products_with(const std::vector<double>& vector, std::size_t count) const {
-    std::vector<double> products(count);
-    row_products({rows_.data(), count}, vector, products.data());
-    return products;
+  /// The outputs of a step's queries, over all of its tokens.
+  void set_given(std::vector<PastQuery>& heads) const {
+    std::vector<const double*> weights;
+    std::vector<double*> sums;
+    const std::size_t dim = values_.front().size();
+    for (PastQuery& past : heads) {
+      past.given.resize(dim);
+      weights.push_back(past.weights.data());
+      sums.push_back(past.given.data());
+    }
+    weighted_row_sums(rows_, weights, sums, dim);
+    for (PastQuery& past : heads) divide(past.given, past.sum);
   }
 
   /// The query's output over what is left of its tokens, whose weights have its `sum`, [value_dim].
   std::vector<double> output_of(const PastQuery& past) const {
     std::vector<double> output(values_.front().size());
     weighted_row_sums({rows_.data(), past.weights.size()}, past.weights.data(), output);
-    const double sum = std::max(past.sum, kLeastWeight);
-    for (double& x : output) x /= sum;
+    divide(output, past.sum);
     return output;
   }
 
-  void measure(PastQuery& past) const {
-    past.sum = sum_of(past);
-    const bool is_as_given = given_ && past.is_whole;
-    past.output = is_as_given ? past.given : output_of(past);
-    past.error.assign(past.output.size(), 0);
-    past.along_output = products_with(past.output, past.weights.size());
-    if (!given_ || past.is_whole) {
-      past.along_error.assign(past.weights.size(), 0);
-      return;
-    }
-    for (std::size_t d = 0; d < past.error.size(); ++d) {
-      past.error[d] = past.output[d] - past.given[d];
-    }
-    past.along_error = products_with(past.error, past.weights.size());
+  static void divide(std::vector<double>& output, double sum) {
+    for (double& x : output) x /= std::max(sum, kLeastWeight);
   }
 
-  /// The slot of the token with more than half of the weight, or the number of slots.
-  static std::size_t slot_of_most(PastQuery& past) {
-    const std::vector<double>& weights = past.weights;
-    if (past.most <= past.sum / 2) return weights.size();
-    past.most = *std::max_element(weights.begin(), weights.end());
-    const auto most = std::find_if(weights.begin(), weights.end(),
-                                   [&](double weight) { return weight > past.sum / 2; });
-    return static_cast<std::size_t>(most - weights.begin());
+  /// The products of all values with those that left and, where tokens have to leave, with the
+  /// outputs that have none yet.
+  void multiply_values(bool evicts) {
+    RowProducts products;
+    for (Removed& removed : removed_) {
+      removed.products.resize(rows_.size());
+      products.add(removed.value, removed.products);
+    }
+    for (std::vector<PastQuery>& heads : past_) {
+      if (!evicts) break;
+      if (&heads == &past_.back()) {
+        measure(heads, products);
+      } else if (std::ranges::any_of(heads, [](auto& past) { return past.output.empty(); })) {
+        RowProducts of_heads;
+        measure(heads, of_heads);
+        // The heads of a step hold the same tokens.
+        of_heads.compute({rows_.data(), heads.front().weights.size()});
+      }
+    }
+    products.compute(rows_);
+  }
+
+  /// Those of a step's heads that are not: computes all but products, and says which are needed.
+  void measure(std::vector<PastQuery>& heads, RowProducts& products) const {
+    for (PastQuery& past : heads) {
+      if (!past.output.empty()) continue;
+      past.along_output.resize(past.weights.size());
+      past.along_error.assign(past.weights.size(), 0);
+      if (past.is_whole && given_) {
+        past.output = past.given;
+      } else {
+        past.sum = past.total();
+        past.output = output_of(past);
+      }
+      products.add(past.output, past.along_output);
+      const bool has_error = given_ && !past.is_whole;
+      past.set_error(has_error);
+      if (has_error) products.add(past.error, past.along_error);
+    }
+  }
+
+  void follow_removals(PastQuery& past) const {
+    for (std::size_t i = 0; i < past.ratios.size(); ++i) {
+      follow_removal({past.ratios[i], removed_[i].products.data()}, past.along_output,
+                     given_ ? past.along_error.data() : nullptr);
+    }
+    past.ratios.clear();
   }
 
   /// Adds to each token's score by how much the squared error of the query's output o would change
   /// without its value v: with the error e that it has already, |e - r (v - o)|^2 - |e|^2.
   void add_changes(PastQuery& past, std::span<double> scores) const {
-    const QueryOutput query{.weight_sum = past.sum,
-                            .output_square = dot(past.output, past.output),
-                            .error_along_output = dot(past.error, past.output)};
+    // Most steps have evicted one token, which takes one pass over the lists.
+    const bool follows = given_ && past.ratios.size() == 1;
+    if (!follows) follow_removals(past);
+    const double followed = follows ? past.ratios.front() : 0;
+    past.ratios.clear();
     const std::span<const double> weights = past.weights;
     const auto add_several = [&](std::size_t first, std::size_t last) {
-      add_output_changes(query, weights.subspan(first, last - first), squares_.data() + first,
-                         past.along_output.data() + first, past.along_error.data() + first,
-                         scores.data() + first);
+      add_output_changes(past.sum, past.of_output, weights.subspan(first, last - first),
+                         squares_.data() + first, past.along_output.data() + first,
+                         past.along_error.data() + first, scores.data() + first,
+                         {followed, follows ? removed_.front().products.data() + first : nullptr});
     };
-    const std::size_t slot = slot_of_most(past);
+    const std::size_t slot = past.slot_of_most();
     add_several(0, slot);
     if (slot == weights.size()) return;
     // The output is next to the value of the token with most of the weight: products would cancel.
-    double square = 0;
-    double along_error = 0;
-    for (std::size_t d = 0; d < past.output.size(); ++d) {
-      const double difference = values_[slot][d] - past.output[d];
-      square += difference * difference;
-      along_error += past.error[d] * difference;
+    scores[slot] += past.change_without(slot, values_[slot]);
+    if (follows) {
+      follow_removal({followed, removed_.front().products.data() + slot},
+                     {&past.along_output[slot], 1}, &past.along_error[slot]);
     }
-    const double ratio = weights[slot] / std::max(past.sum - weights[slot], kLeastWeight);
-    scores[slot] += ratio * (ratio * square - 2 * along_error);
     add_several(slot + 1, weights.size());
   }
 
   static constexpr std::size_t kMostHeads = 8;    // query heads of a KV head, for the estimate
-  static constexpr std::size_t kListsOfPast = 3;  // of a PastQuery, per token
+  static constexpr std::size_t kListsOfPast = 3;  // of a PastQuery, per token; one of a Removed
 
   int window_;
   bool given_;
@@ -265,6 +286,7 @@ class LookBack final : public Policy {
   std::vector<std::vector<float>> values_;   // of its tokens: those of an evicted one are needed
   std::vector<const float*> rows_;           // where these are
   std::vector<double> squares_;              // of the values
+  std::vector<Removed> removed_;             // since the last step
   std::deque<std::vector<PastQuery>> past_;  // of the last steps, one per query head
 };
 

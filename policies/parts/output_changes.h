@@ -11,24 +11,34 @@ namespace kvsim {
 /// Keeps the ratios of what has no weight left finite.
 inline constexpr double kLeastWeight = 1e-30;
 
-/// After a token left, whose weight was `ratio` times the sum of all others: updates <o, v[i]> of
-/// all tokens i, and <e, v[i]> unless `along_error` is null. `products` are <v, v[i]> of the value
-/// that left.
-void follow_removal(double ratio, const double* products, std::span<double> along_output,
-                    double* along_error);
+/// Of a query's output o and its error e, in the sums of sum_in_lanes().
+struct OutputProducts {
+  double output_square = 0;
+  double error_along_output = 0;
+};
+OutputProducts output_products(std::span<const double> output, const double* error);
 
-/// The output and the error of a query over its tokens.
-struct QueryOutput {
-  double weight_sum;
-  double output_square;
-  double error_along_output;
+/// After a token with this value left, whose weight was `ratio` times the sum of all others: moves
+/// the output and, unless it is null, the error by ratio (o - v), and returns their products.
+OutputProducts move_output(double ratio, std::span<const double> value, double* output,
+                           double* error);
+
+/// A token that left, with `ratio` times the weight of all others; `products` are <v, v[i]> of its
+/// value with those of tokens i.
+struct Removal {
+  double ratio = 0;
+  const double* products = nullptr;
 };
 
+/// After it left: updates <o, v[i]> of all tokens i, and <e, v[i]> unless `along_error` is null.
+void follow_removal(const Removal& removal, std::span<double> along_output, double* along_error);
+
 /// scores[i] += |e - r (v[i] - o)|^2 - |e|^2 with r = w[i] / (sum - w[i]), for the output o and its
-/// error e, of which each value has its products `along_output` and `along_error`; `squares` are of
-/// the values.
-void add_output_changes(const QueryOutput& query, std::span<const double> weights,
-                        const double* squares, const double* along_output,
-                        const double* along_error, double* scores);
+/// error e, which have `of_output`, and of which each value has its products `along_output` and
+/// `along_error`; `squares` are of the values. If the removal has products, follows it first.
+void add_output_changes(double weight_sum, const OutputProducts& of_output,
+                        std::span<const double> weights, const double* squares,
+                        double* along_output, double* along_error, double* scores,
+                        const Removal& removal = {});
 
 }  // namespace kvsim

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 namespace kvsim {
 
@@ -11,6 +13,29 @@ namespace kvsim {
 void row_products(std::span<const float* const> rows, std::span<const double> vector,
                   double* products);
 
+/// The same of several vectors with `dim` elements each, [vector][row]: rows are read once for
+/// some.
+void row_products(std::span<const float* const> rows, std::span<const double* const> vectors,
+                  std::size_t dim, std::span<double* const> products);
+
+/// The same, of vectors that are listed one by one.
+class RowProducts {
+ public:
+  void add(const std::vector<double>& vector, std::vector<double>& products) {
+    vectors_.push_back(vector.data());
+    products_.push_back(products.data());
+    dim_ = vector.size();
+  }
+  void compute(std::span<const float* const> rows) const {
+    row_products(rows, vectors_, dim_, products_);
+  }
+
+ private:
+  std::vector<const double*> vectors_;
+  std::vector<double*> products_;
+  std::size_t dim_ = 0;
+};
+
 /// products[i] = sum_in_lanes<4>(vector.size(), [&](d) { return rows[i][d] * vector[d]; }).
 void row_products_in_four(std::span<const float* const> rows, std::span<const double> vector,
                           double* products);
@@ -20,5 +45,9 @@ void row_products_in_four(std::span<const double* const> rows, std::span<const d
 /// sums[d] = the sum of weights[i] * rows[i][d], from the first row on.
 void weighted_row_sums(std::span<const float* const> rows, const double* weights,
                        std::span<double> sums);
+
+/// The same of several lists of weights, one for each of `sums`, [dim] each.
+void weighted_row_sums(std::span<const float* const> rows, std::span<const double* const> weights,
+                       std::span<double* const> sums, std::size_t dim);
 
 }  // namespace kvsim

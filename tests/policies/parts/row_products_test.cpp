@@ -30,6 +30,28 @@ Numbers random_numbers(std::size_t count, std::mt19937_64& bits) {
   return numbers;
 }
 
+std::vector<Numbers> products_with(const std::vector<const float*>& rows,
+                                   const std::vector<Numbers>& vectors) {
+  std::vector<Numbers> products(vectors.size(), Numbers(rows.size()));
+  std::vector<const double*> from;
+  std::vector<double*> to;
+  for (const Numbers& vector : vectors) from.push_back(vector.data());
+  for (Numbers& numbers : products) to.push_back(numbers.data());
+  row_products(rows, from, vectors.front().size(), to);
+  return products;
+}
+
+std::vector<Numbers> sums_with(const std::vector<const float*>& rows,
+                               const std::vector<Numbers>& weights, std::size_t dim) {
+  std::vector<Numbers> sums(weights.size(), Numbers(dim));
+  std::vector<const double*> from;
+  std::vector<double*> to;
+  for (const Numbers& list : weights) from.push_back(list.data());
+  for (Numbers& numbers : sums) to.push_back(numbers.data());
+  weighted_row_sums(rows, from, to, dim);
+  return sums;
+}
+
 TEST_CASE("to the last bit: products of rows and their sums are those of plain loops", "[parts]") {
   std::mt19937_64 bits(1);
   for (const std::size_t dim : {1U, 7U, 8U, 20U, 64U, 131U}) {
@@ -43,6 +65,23 @@ TEST_CASE("to the last bit: products of rows and their sums are those of plain l
       const Numbers weights = random_numbers(count, bits);
       Numbers sums(dim, 3);
       weighted_row_sums(pointers, weights.data(), sums);
+      std::vector<Numbers> vectors;
+      std::vector<Numbers> lists;
+      const std::size_t together = 1 + bits() % 7;
+      for (std::size_t i = 0; i < together; ++i) {
+        vectors.push_back(random_numbers(dim, bits));
+        lists.push_back(random_numbers(count, bits));
+      }
+      const std::vector<Numbers> products_of_each = products_with(pointers, vectors);
+      const std::vector<Numbers> sums_of_each = sums_with(pointers, lists, dim);
+      for (std::size_t v = 0; v < vectors.size(); ++v) {
+        Numbers alone(count);
+        row_products(pointers, vectors[v], alone.data());
+        CHECK(products_of_each[v] == alone);
+        Numbers sum_alone(dim);
+        weighted_row_sums(pointers, lists[v].data(), sum_alone);
+        CHECK(sums_of_each[v] == sum_alone);
+      }
       std::vector<Numbers> wide;
       std::vector<const double*> of_wide;
       for (const std::vector<float>& row : rows) wide.emplace_back(row.begin(), row.end());
@@ -80,10 +119,10 @@ TEST_CASE("to the last bit: changes of outputs are those of their formula", "[pa
     const Numbers squares = random_numbers(count, bits);  // some distances are below 0, by rounding
     Numbers along_output = random_numbers(count, bits);
     Numbers along_error = random_numbers(count, bits);
-    const QueryOutput query{.weight_sum = 7, .output_square = 0.5, .error_along_output = 0.25};
+    const OutputProducts of_output{.output_square = 0.5, .error_along_output = 0.25};
     Numbers scores(count, 1);
-    add_output_changes(query, weights, squares.data(), along_output.data(), along_error.data(),
-                       scores.data());
+    add_output_changes(7, of_output, weights, squares.data(), along_output.data(),
+                       along_error.data(), scores.data());
     CAPTURE(count);
     for (std::size_t i = 0; i < count; ++i) {
       const double ratio = weights[i] / std::max(7 - weights[i], kLeastWeight);
@@ -93,14 +132,36 @@ TEST_CASE("to the last bit: changes of outputs are those of their formula", "[pa
     const Numbers products = random_numbers(count, bits);
     const Numbers output_before = along_output;
     const Numbers error_before = along_error;
-    follow_removal(0.3, products.data(), along_output, along_error.data());
+    Numbers output_after = output_before;
+    Numbers error_after = error_before;
+    Numbers at_once(count, 1);
+    add_output_changes(7, of_output, weights, squares.data(), output_after.data(),
+                       error_after.data(), at_once.data(), {0.3, products.data()});
+    follow_removal({0.3, products.data()}, along_output, along_error.data());
+    Numbers in_turn(count, 1);
+    add_output_changes(7, of_output, weights, squares.data(), along_output.data(),
+                       along_error.data(), in_turn.data());
+    CHECK(at_once == in_turn);
+    CHECK(output_after == along_output);
+    CHECK(error_after == along_error);
     for (std::size_t i = 0; i < count; ++i) {
       const double change = 0.3 * (output_before[i] - products[i]);
       CHECK(along_output[i] == output_before[i] + change);
       CHECK(along_error[i] == error_before[i] + change);
     }
-    const Numbers error_after = along_error;
-    follow_removal(0.3, products.data(), along_output, nullptr);
+    const Numbers value = random_numbers(count, bits);
+    Numbers output = output_before;
+    Numbers error = error_before;
+    const OutputProducts moved = move_output(0.3, value, output.data(), error.data());
+    for (std::size_t d = 0; d < count; ++d) {
+      const double change = 0.3 * (output_before[d] - value[d]);
+      CHECK(output[d] == output_before[d] + change);
+      CHECK(error[d] == error_before[d] + change);
+    }
+    const OutputProducts expected = output_products(output, error.data());
+    CHECK(moved.output_square == expected.output_square);
+    CHECK(moved.error_along_output == expected.error_along_output);
+    follow_removal({0.3, products.data()}, along_output, nullptr);
     CHECK(along_error == error_after);
   }
 }
