@@ -22,7 +22,7 @@ class AttentionSample {
  private:
   std::uint64_t seed_;
   int first_step_;
-  double rate_;  // share of the entries
+  std::uint64_t limit_;  // an entry is drawn if its random bits are below
   std::vector<std::vector<double>> heads_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "analysis/fits/radix_sort.h"
 #include "sim/base/interrupt.h"
 #include "traces/synth/random_stream.h"
 
@@ -109,7 +110,7 @@ double p_value(const std::vector<double>& logs, const Tail& tail, const Bootstra
       const std::size_t pick = random.below(logs.size());
       log = pick < tail.begin ? logs[pick] : logs[tail.begin] + random.exponential(tail.rate);
     }
-    std::sort(synthetic.begin(), synthetic.end());
+    sort_ascending(synthetic);
     // Equal values have no tail: a law of infinite exponent fits them perfectly.
     worse += nearest_is_farther(synthetic, tail.distance);
   }

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "analysis/fits/radix_sort.h"
 #include "traces/synth/random_stream.h"
 
 namespace kvsim {
@@ -160,7 +161,7 @@ std::optional<ShiftedPowerLawFit> fit_shifted_power_law(std::span<const double> 
   int worse = 0;
   for (int sample = 0; sample < bootstrap.samples; ++sample) {
     for (double& x : synthetic) x = law.quantile(random.uniform());
-    std::sort(synthetic.begin(), synthetic.end());
+    sort_ascending(synthetic);
     scale(synthetic);
     worse += distance(synthetic, fit(synthetic).law) > observed;
   }

@@ -36,9 +36,10 @@ class PowerLaw final : public RowAnalysis {
 
  private:
   void add_row(const AttentionRow& row) override {
-    for (int j = row.first_visible; j <= row.step; ++j) {
-      accumulated_[row.head][j] += row.attention(j);
-    }
+    const std::span<const float> weight = row.weight();
+    double* const accumulated = accumulated_[row.head].data();
+    const double sum = row.weight_sum();
+    for (int j = row.first_visible; j <= row.step; ++j) accumulated[j] += weight[j] / sum;
     sample_.add(row);
   }
 
