@@ -43,6 +43,38 @@ KVSIM_INLINE double lower(const double* distances, double* nearest, std::size_t 
 KVSIM_KERNEL(double, lower, (const double* distances, double* nearest, std::size_t count),
              (distances, nearest, count))
 
+/// The least of the distances where `limits` are not larger.
+template <class Target>
+KVSIM_INLINE double least(const double* distances, const double* limits, std::size_t count) {
+  constexpr std::size_t kWidth = kDoubles<Target>;
+  constexpr std::size_t kSums = 4;  // a comparison waits for the one before
+  Doubles<Target> smallest[kSums];
+  for (Doubles<Target>& of_sum : smallest) of_sum = Doubles<Target>{} + kUnreached;
+  std::size_t i = 0;
+  const auto take = [&](std::size_t at, Doubles<Target> & into) __attribute__((always_inline)) {
+    Doubles<Target> distance;
+    Doubles<Target> limit;
+    load(distance, distances + at);
+    load(limit, limits + at);
+    distance = limit > distance ? limit : distance;
+    into = distance < into ? distance : into;
+  };
+  for (; i + kSums * kWidth <= count; i += kSums * kWidth) {
+    for (std::size_t k = 0; k < kSums; ++k) take(i + k * kWidth, smallest[k]);
+  }
+  for (; i + kWidth <= count; i += kWidth) take(i, smallest[0]);
+  double found = kUnreached;
+  for (; i < count; ++i) found = std::min(found, std::max(limits[i], distances[i]));
+  for (const Doubles<Target>& of_sum : smallest) {
+    double lanes[kWidth];
+    store(of_sum, lanes);
+    found = std::min(found, *std::min_element(lanes, lanes + kWidth));
+  }
+  return found;
+}
+KVSIM_KERNEL(double, least, (const double* distances, const double* limits, std::size_t count),
+             (distances, limits, count))
+
 /// The lowest of the tokens whose number is `value`.
 template <class Target>
 KVSIM_INLINE double first_with(const double* numbers, const double* tokens, std::size_t count,
@@ -80,10 +112,7 @@ void FarthestKeys::complete(const PairDistances& distances, std::vector<Choice>&
   const std::size_t count = tokens.size() - static_cast<std::size_t>(free);
   if (order.size() == count) return;
   begin(distances, order);
-  double farthest = kUnreached;
-  for (const Choice& choice : order) {
-    farthest = approach(distances, distances.row_of(choice.token));
-  }
+  double farthest = approach_all(distances, order, count - order.size());
   while (order.size() < count) {
     poll_interrupt();
     const auto token = static_cast<std::int32_t>(
@@ -113,6 +142,27 @@ void FarthestKeys::begin(const PairDistances& distances, const std::vector<Choic
   tokens_.resize(left);
   nearest_.assign(left, kUnreached);
   distances_.resize(left);
+}
+
+/// Lowers what tokens have to all of the order, row by row of those chosen or of the `left` others.
+double FarthestKeys::approach_all(const PairDistances& distances, const std::vector<Choice>& order,
+                                  std::size_t left) {
+  double farthest = kUnreached;
+  if (!distances.are_kept() || order.size() <= left) {
+    for (const Choice& choice : order) {
+      farthest = approach(distances, distances.row_of(choice.token));
+    }
+    return farthest;
+  }
+  limits_.assign(nearest_.size(), kUnreached);
+  for (const Choice& choice : order) limits_[distances.row_of(choice.token)] = kTaken;
+  farthest = kTaken;
+  for (std::size_t row = 0; row < nearest_.size(); ++row) {
+    if (nearest_[row] == kTaken) continue;
+    nearest_[row] = best_least(distances.of_row(row).data(), limits_.data(), limits_.size());
+    farthest = std::max(farthest, nearest_[row]);
+  }
+  return farthest;
 }
 
 double FarthestKeys::approach(const PairDistances& distances, std::size_t row) {

@@ -22,6 +22,8 @@ class FarthestKeys {
 
  private:
   void begin(const PairDistances& distances, const std::vector<Choice>& order);
+  double approach_all(const PairDistances& distances, const std::vector<Choice>& order,
+                      std::size_t left);
   double approach(const PairDistances& distances, std::size_t row);
   void take(const PairDistances& distances, std::int32_t token);
 
@@ -29,6 +31,7 @@ class FarthestKeys {
   // which is chosen, or has no token, counts as nearer than any.
   std::vector<double> nearest_;  // squared distance to the nearest chosen key
   std::vector<double> tokens_;
+  std::vector<double> limits_;  // -1 for the rows chosen, which no distance is below, or infinity
   std::vector<const float*> keys_;  // where no distances are kept
   std::vector<double> distances_;   // likewise, of a chosen key to these
 };

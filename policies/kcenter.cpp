@@ -46,7 +46,7 @@ class KCenter final : public Policy {
   using Choice = FarthestKeys::Choice;
 
   // Orders the tokens before slot `num_older`. The order of the last step stays valid up to the
-  // first token that was evicted and up to the first place that a new token takes.
+  // first token that was evicted, and new tokens find their places in it.
   void choose(const Step& step, std::size_t num_older) {
     const std::vector<std::int32_t> arrived =
         distances_.begin_step(step.tokens, step.keys, num_older);
@@ -54,22 +54,28 @@ class KCenter final : public Policy {
         std::find_if(order_.begin(), order_.end(),
                      [&](const Choice& choice) { return !distances_.has(choice.token); });
     order_.erase(first_evicted, order_.end());
-    std::size_t known = order_.size();
-    for (const std::int32_t token : arrived) known = std::min(known, place_of(token));
-    order_.resize(known);
+    for (const std::int32_t token : arrived) insert(token);
     farthest_.complete(distances_, order_);
   }
 
-  // The place in `order_` at which the greedy choice would take a token that was not there when it
-  // was made. The tokens in `order_` are earlier in the text, so they win ties.
-  std::size_t place_of(std::int32_t token) const {
+  // Inserts a token at the place where the greedy choice would take it. The tokens in `order_` are
+  // earlier in the text, so they win ties. What follows stays as it is up to the first token that
+  // the new one is nearer to than all before it: that one would be chosen later.
+  void insert(std::int32_t token) {
     const std::size_t row = distances_.row_of(token);
+    const auto to = [&](const Choice& choice) {
+      return distances_.of(row, distances_.row_of(choice.token));
+    };
     double nearest = kInfinity;
-    for (std::size_t place = 0; place < order_.size(); ++place) {
-      if (nearest > order_[place].squared_distance) return place;
-      nearest = std::min(nearest, distances_.of(row, distances_.row_of(order_[place].token)));
+    auto place = order_.begin();
+    for (; place != order_.end() && nearest <= place->squared_distance; ++place) {
+      nearest = std::min(nearest, to(*place));
     }
-    return order_.size();
+    if (place == order_.end()) return;
+    order_.erase(std::find_if(place, order_.end(),
+                              [&](const Choice& next) { return to(next) < next.squared_distance; }),
+                 order_.end());
+    order_.insert(place, {token, nearest});
   }
 
   int protected_;     // as asked for
