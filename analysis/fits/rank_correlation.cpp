@@ -23,13 +23,16 @@ std::vector<double> ranks(std::span<const double> values) {
 }
 
 std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b) {
-  const std::vector<double> rank_a = ranks(a);
-  const std::vector<double> rank_b = ranks(b);
-  const double mean = (static_cast<double>(a.size()) + 1) / 2;
+  return correlation_of_ranks(ranks(a), ranks(b));
+}
+
+std::optional<double> correlation_of_ranks(std::span<const double> rank_a,
+                                           std::span<const double> rank_b) {
+  const double mean = (static_cast<double>(rank_a.size()) + 1) / 2;
   double covariance = 0;
   double variance_a = 0;
   double variance_b = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
+  for (std::size_t i = 0; i < rank_a.size(); ++i) {
     covariance += (rank_a[i] - mean) * (rank_b[i] - mean);
     variance_a += (rank_a[i] - mean) * (rank_a[i] - mean);
     variance_b += (rank_b[i] - mean) * (rank_b[i] - mean);

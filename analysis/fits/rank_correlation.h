@@ -13,4 +13,8 @@ std::vector<double> ranks(std::span<const double> values);
 /// has fewer than two values.
 std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b);
 
+/// The same of their ranks.
+std::optional<double> correlation_of_ranks(std::span<const double> ranks_a,
+                                           std::span<const double> ranks_b);
+
 }  // namespace kvsim

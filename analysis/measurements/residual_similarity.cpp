@@ -2,10 +2,12 @@
 // Figure 10), and what it concludes: scores of one step carry over to the next.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <numeric>
 
+#include "analysis/fits/radix_sort.h"
 #include "analysis/fits/rank_correlation.h"
 #include "analysis/layer_stream.h"
 #include "analysis/row_analysis.h"
@@ -42,10 +44,16 @@ class ResidualSimilarity final : public RowAnalysis {
   }
 
  private:
+  /// The attention of a step.
+  struct Scores {
+    std::vector<double> attention;        // a[t,j], all j
+    std::vector<std::int32_t> ascending;  // the tokens that t sees, by it
+  };
+
   /// What pairs of neighbouring steps t and t + 1 of one head have given, of tokens before t that
   /// both see.
   struct PairsOfSteps {
-    std::vector<double> before;        // a[t,j], all j
+    Scores before;                     // of t
     std::vector<std::int32_t> seen;    // by t
     std::vector<double> correlations;  // of a[t,.] and a[t+1,.]
     std::int64_t tokens = 0;
@@ -56,32 +64,79 @@ class ResidualSimilarity final : public RowAnalysis {
 
   void add_row(const AttentionRow& row) override {
     PairsOfSteps& pairs = heads_[row.head];
-    std::vector<double> now(row.step + 1);
-    for (int j = 0; j <= row.step; ++j) now[j] = row.attention(j);
+    Scores now = scores_of(row);
     if (row.step > 0) add_pair(row, now, pairs);
     pairs.before = std::move(now);
     pairs.seen = row.visible;
   }
 
-  static void add_pair(const AttentionRow& row, const std::vector<double>& now,
-                       PairsOfSteps& pairs) {
-    const int last = row.step - 1;  // t; row.step is t + 1
-    std::vector<std::int32_t> both;
-    std::ranges::set_intersection(pairs.seen, row.visible, std::back_inserter(both));
-    if (!both.empty() && both.back() == last) both.pop_back();
-    if (both.empty()) return;
-    std::vector<double> here;
-    std::vector<double> next;
-    for (const std::int32_t j : both) {
-      here.push_back(pairs.before[j]);
-      next.push_back(now[j]);
+  static Scores scores_of(const AttentionRow& row) {
+    const std::span<const float> weight = row.weight();
+    Scores scores;
+    for (const float x : weight) scores.attention.push_back(x / row.weight_sum());
+    // Weights are not negative: as integers they have the same order.
+    std::vector<std::uint64_t> keys;
+    for (const std::int32_t j : row.visible) {
+      keys.push_back(std::uint64_t{std::bit_cast<std::uint32_t>(weight[j])} << 32 |
+                     static_cast<std::uint32_t>(j));
     }
-    if (const auto correlation = rank_correlation(here, next)) {
+    radix_sort(keys, 32);
+    for (const std::uint64_t key : keys) {
+      scores.ascending.push_back(static_cast<std::int32_t>(key & 0xffffffff));
+    }
+    return scores;
+  }
+
+  /// The tokens before step t that it and the next one see.
+  static std::vector<std::int32_t> seen_by_both(const std::vector<std::int32_t>& seen,
+                                                const std::vector<std::int32_t>& by_next, int t) {
+    std::vector<std::int32_t> both;
+    if (seen.size() <= by_next.size() && std::equal(seen.begin(), seen.end(), by_next.begin())) {
+      both = seen;
+    } else {
+      std::ranges::set_intersection(seen, by_next, std::back_inserter(both));
+    }
+    if (!both.empty() && both.back() == t) both.pop_back();
+    return both;
+  }
+
+  /// The ranks of some tokens' scores among them; `place` has each token's place in the result, or
+  /// -1.
+  static std::vector<double> ranks_of(const Scores& scores, const std::vector<std::int32_t>& place,
+                                      std::size_t count) {
+    std::vector<double> ranks(count);
+    std::vector<std::int32_t> equal;  // places of tokens with the same score
+    double score = 0;
+    std::size_t lower = 0;
+    const auto rank_equal = [&] {
+      const double shared = static_cast<double>(2 * lower + equal.size() + 1) / 2;
+      for (const std::int32_t at : equal) ranks[at] = shared;
+      lower += equal.size();
+      equal.clear();
+    };
+    for (const std::int32_t token : scores.ascending) {
+      if (place[token] < 0) continue;
+      if (scores.attention[token] != score) rank_equal();
+      score = scores.attention[token];
+      equal.push_back(place[token]);
+    }
+    rank_equal();
+    return ranks;
+  }
+
+  static void add_pair(const AttentionRow& row, const Scores& next, PairsOfSteps& pairs) {
+    const int last = row.step - 1;  // t; row.step is t + 1
+    const std::vector<std::int32_t> both = seen_by_both(pairs.seen, row.visible, last);
+    if (both.empty()) return;
+    std::vector<std::int32_t> place(row.step + 1, -1);
+    for (std::size_t i = 0; i < both.size(); ++i) place[both[i]] = static_cast<std::int32_t>(i);
+    if (const auto correlation = correlation_of_ranks(ranks_of(pairs.before, place, both.size()),
+                                                      ranks_of(next, place, both.size()))) {
       pairs.correlations.push_back(*correlation);
     }
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      const bool is_pivotal = here[i] > 1.0 / (last + 1);
-      const bool is_next = next[i] > 1.0 / (last + 2);
+    for (const std::int32_t j : both) {
+      const bool is_pivotal = pairs.before.attention[j] > 1.0 / (last + 1);
+      const bool is_next = next.attention[j] > 1.0 / (last + 2);
       ++pairs.tokens;
       pairs.pivotal += is_pivotal;
       pairs.pivotal_next += is_next;
