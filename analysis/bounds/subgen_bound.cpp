@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
 
 #include "analysis/fits/clustering.h"
+#include "analysis/fits/spectral_norms.h"
 #include "analysis/policy_runs.h"
 #include "analysis/row_analysis.h"
 #include "policies/registry/standard_policies.h"
@@ -20,20 +20,6 @@ constexpr double kProbability = 0.99;  // of the theorem's bound, at each step
 /// SubGen on the recorded keys and values; quantisation would add an error of its own.
 bool is_exact_subgen(const Spec& policy) {
   return is_subgen(policy) && policy.rules({}).is_exact();
-}
-
-/// |V_t|_op per step t: the spectral norm of the values of tokens 0 .. t.
-std::vector<double> spectral_norms(const Matrix& value) {
-  const Eigen::Index dim = value.cols();
-  Eigen::MatrixXd gram = Eigen::MatrixXd::Zero(dim, dim);
-  std::vector<double> norms;
-  for (Eigen::Index t = 0; t < value.rows(); ++t) {
-    const Eigen::VectorXd row = value.row(t).cast<double>().transpose();
-    gram += row * row.transpose();
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(gram, Eigen::EigenvaluesOnly);
-    norms.push_back(std::sqrt(std::max(0.0, solver.eigenvalues()[dim - 1])));
-  }
-  return norms;
 }
 
 std::optional<double> unless_overflowed(double x) {
@@ -133,7 +119,7 @@ class SubGenBound final : public RowAnalysis {
 
   double epsilon_;
   double constant_;
-  std::vector<double> spectral_norm_;                     // per step
+  std::vector<double> spectral_norm_;                     // |V_t|_op per step t
   std::vector<std::vector<std::vector<double>>> errors_;  // per run and head: epsilon of each step
 };
 

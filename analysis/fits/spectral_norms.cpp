@@ -1,0 +1,91 @@
+#include "analysis/fits/spectral_norms.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/interrupt.h"
+
+namespace kvsim {
+namespace {
+
+using Square = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+constexpr double kTolerance = 1e-11;       // of the largest eigenvalue, relative to it
+constexpr Eigen::Index kMostVectors = 96;  // of Lanczos' method; then all eigenvalues take less
+
+double by_all_eigenvalues(const Square& gram, Vector& vector) {
+  const Eigen::SelfAdjointEigenSolver<Square> solver(gram);
+  vector = solver.eigenvectors().rightCols<1>();
+  return std::max(0.0, solver.eigenvalues()[gram.rows() - 1]);
+}
+
+/// Whether no eigenvalue of `gram` is larger than this: then, and then alone, the difference has a
+/// Cholesky factor.
+bool is_bound(const Square& gram, double limit) {
+  Square difference = -gram;
+  difference.diagonal().array() += limit;
+  return Eigen::LLT<Eigen::Ref<Square>>(difference).info() == Eigen::Success;
+}
+
+/// Lanczos' method from a vector near the one that is sought, with all vectors kept orthogonal
+/// (Golub and Van Loan, Matrix Computations, section 10.3). Returns the largest Ritz value, which
+/// is at most the largest eigenvalue; `vector` becomes its Ritz vector.
+/// `count` is how many vectors it took the last time, and becomes how many it takes.
+double by_lanczos(const Square& gram, Vector& vector, Eigen::Index& count) {
+  constexpr Eigen::Index kBetweenChecks = 4;
+  const Eigen::Index first_check = count - kBetweenChecks;
+  const Eigen::Index most = std::min(kMostVectors, gram.rows());
+  Square basis(gram.rows(), most);
+  Vector diagonal(most);
+  Vector beside(most);
+  basis.col(0) = vector.normalized();
+  for (Eigen::Index k = 0;; ++k) {
+    Vector next = gram.selfadjointView<Eigen::Lower>() * basis.col(k);
+    diagonal[k] = basis.col(k).dot(next);
+    const auto found = basis.leftCols(k + 1);
+    for (int twice = 0; twice < 2; ++twice) next -= found * (found.transpose() * next);
+    beside[k] = next.norm();
+    count = k + 1;
+    const bool is_complete = count == most || !(beside[k] > 1e-14 * std::abs(diagonal[0]));
+    if (is_complete || (count >= first_check && count % kBetweenChecks == 0)) {
+      Eigen::SelfAdjointEigenSolver<Square> ritz;
+      ritz.computeFromTridiagonal(diagonal.head(count), beside.head(count - 1));
+      const double largest = ritz.eigenvalues()[count - 1];
+      const double gap = count == 1 ? largest : largest - ritz.eigenvalues()[count - 2];
+      const double residual = beside[k] * ritz.eigenvectors()(count - 1, count - 1);
+      if (is_complete || residual * residual < kTolerance / 10 * largest * gap) {
+        vector = found * ritz.eigenvectors().col(count - 1);
+        return largest;
+      }
+    }
+    basis.col(count) = next / beside[k];
+  }
+}
+
+}  // namespace
+
+std::vector<double> spectral_norms(const Matrix& rows) {
+  const Eigen::Index dim = rows.cols();
+  Square gram = Square::Zero(dim, dim);
+  Vector vector = Vector::Zero(dim);  // of the largest eigenvalue, about
+  std::vector<double> norms;
+  double square = 0;
+  Eigen::Index lanczos_vectors = 0;
+  for (Eigen::Index t = 0; t < rows.rows(); ++t) {
+    poll_interrupt();
+    const Vector row = rows.row(t).cast<double>().transpose();
+    gram += row * row.transpose();
+    if (vector.squaredNorm() == 0) vector = row;
+    if (vector.squaredNorm() > 0) {
+      square = by_lanczos(gram, vector, lanczos_vectors);
+      if (!is_bound(gram, square * (1 + kTolerance))) square = by_all_eigenvalues(gram, vector);
+    }
+    norms.push_back(std::sqrt(square));
+  }
+  return norms;
+}
+
+}  // namespace kvsim
