@@ -4,9 +4,63 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/base/float_lanes.h"
 #include "sim/base/interrupt.h"
+#include "sim/base/vector_targets.h"
 
 namespace kvsim {
+namespace {
+
+/// The squared distances of a point to others, in single precision: each within `kFloatRounding`
+/// times (dim + 8) of it, relative to it, and within `kFloatUnderflow`.
+template <class Target, std::size_t kPoints>
+KVSIM_INLINE void distances_of(const float* point, std::size_t dim, const float* const* others,
+                               float* distances) {
+  using Floats = typename Vectors<Target>::Floats;
+  constexpr std::size_t kWidth = kFloats<Target>;
+  Floats sums[kPoints] = {};
+  std::size_t d = 0;
+  for (; d + kWidth <= dim; d += kWidth) {
+    Floats x;
+    load(x, point + d);
+    for (std::size_t k = 0; k < kPoints; ++k) {
+      Floats y;
+      load(y, others[k] + d);
+      const Floats difference = x - y;
+      sums[k] += difference * difference;
+    }
+  }
+  for (std::size_t k = 0; k < kPoints; ++k) {
+    float lanes[kWidth];
+    store(sums[k], lanes);
+    float sum = 0;
+    for (const float lane : lanes) sum += lane;
+    for (std::size_t rest = d; rest < dim; ++rest) {
+      sum += (point[rest] - others[k][rest]) * (point[rest] - others[k][rest]);
+    }
+    distances[k] = sum;
+  }
+}
+
+template <class Target>
+KVSIM_INLINE void float_distances(const float* point, std::size_t dim, const float* const* others,
+                                  std::size_t count, float* distances) {
+  constexpr std::size_t kPoints = 4;
+  std::size_t i = 0;
+  for (; i + kPoints <= count; i += kPoints) {
+    distances_of<Target, kPoints>(point, dim, others + i, distances + i);
+  }
+  for (; i < count; ++i) distances_of<Target, 1>(point, dim, others + i, distances + i);
+}
+KVSIM_KERNEL(void, float_distances,
+             (const float* point, std::size_t dim, const float* const* others, std::size_t count,
+              float* distances),
+             (point, dim, others, count, distances))
+
+constexpr double kFloatRounding = 0x1p-23;
+constexpr double kFloatUnderflow = 1e-30;
+
+}  // namespace
 
 std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
   const MatrixDouble rows = points.cast<double>();
@@ -28,18 +82,31 @@ std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
 
 OnlineClusters cluster_online(const Matrix& points, double delta) {
   const MatrixDouble rows = points.cast<double>();
+  const auto dim = static_cast<std::size_t>(points.cols());
+  const double rounding = kFloatRounding * static_cast<double>(dim + 8);
   std::vector<Eigen::Index> first_rows;
+  std::vector<const float*> firsts;
+  std::vector<float> about;  // squared distances of a row to these
   OnlineClusters clusters;
   for (Eigen::Index row = 0; row < rows.rows(); ++row) {
     poll_interrupt();
+    const float* const point = points.row(row).data();
+    about.resize(firsts.size());
+    best_float_distances(point, dim, firsts.data(), firsts.size(), about.data());
+    // Which are nearest is decided in double precision, among those that may be.
+    double limit = std::numeric_limits<double>::infinity();
+    for (const float distance : about) limit = std::min<double>(limit, distance);
+    limit = limit * (1 + 4 * rounding) + kFloatUnderflow;
     double nearest = std::numeric_limits<double>::infinity();
-    for (const Eigen::Index first : first_rows) {
-      nearest = std::min(nearest, (rows.row(row) - rows.row(first)).squaredNorm());
+    for (std::size_t i = 0; i < about.size(); ++i) {
+      if (about[i] > limit) continue;
+      nearest = std::min(nearest, (rows.row(row) - rows.row(first_rows[i])).squaredNorm());
     }
     if (nearest <= delta * delta) {
       clusters.radius = std::max(clusters.radius, std::sqrt(nearest));
     } else {
       first_rows.push_back(row);
+      firsts.push_back(point);
     }
     clusters.counts.push_back(static_cast<int>(first_rows.size()));
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 
 #include "analysis/fits/clustering.h"
 #include "analysis/fits/line_fit.h"
@@ -149,6 +150,34 @@ TEST_CASE("a point joins a cluster whose first point is near enough", "[analysis
   // 5 begins a cluster that 7 joins; 8 is near 7 but not near 5.
   CHECK(cluster_online(line({0, 5, 7, 8, 2, 3.5}), 2).counts == std::vector<int>{1, 2, 2, 3, 3, 3});
   CHECK(cluster_online(line({0, 0, 1, 0}), 0).counts == std::vector<int>{1, 1, 2, 2});
+}
+
+TEST_CASE("a point joins the nearest cluster, however the points are scaled", "[analysis]") {
+  for (const float scale : {1e-22F, 1e-3F, 1.0F, 1e17F, 1e25F}) {
+    const Matrix points = scale * random_unit({.tokens = 150, .head_dim = 37}, 3).key;
+    const MatrixDouble wide = points.cast<double>();
+    const double delta = 8.0 * scale;
+    std::vector<int> firsts;
+    std::vector<int> counts;
+    double radius = 0;
+    for (int t = 0; t < 150; ++t) {
+      double nearest = std::numeric_limits<double>::infinity();
+      for (const int first : firsts) {
+        nearest = std::min(nearest, (wide.row(t) - wide.row(first)).norm());
+      }
+      if (nearest > delta) {
+        firsts.push_back(t);
+      } else {
+        radius = std::max(radius, nearest);
+      }
+      counts.push_back(static_cast<int>(firsts.size()));
+    }
+    REQUIRE(firsts.size() > 10);
+    REQUIRE(firsts.size() < 140);
+    const OnlineClusters found = cluster_online(points, delta);
+    CHECK(found.counts == counts);
+    CHECK(found.radius == Approx(radius));
+  }
 }
 
 TEST_CASE("planted clusters do not grow in number", "[analysis]") {
