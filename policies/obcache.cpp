@@ -17,7 +17,9 @@
 
 #include "policies/interface/policy_info.h"
 #include "policies/parts/lane_sums.h"
+#include "policies/parts/output_changes.h"
 #include "policies/parts/pooling.h"
+#include "policies/parts/row_products.h"
 
 namespace kvsim {
 namespace {
@@ -119,15 +121,15 @@ class OptimalBrainCache final : public Policy {
   }
 
   void set_logits(const PastStep& past, std::size_t head, const Step& now, std::size_t seen) {
-    const std::span<const float> query = past.queries[head];
-    logits_.assign(seen, kHidden);
+    const std::vector<double> query(past.queries[head].begin(), past.queries[head].end());
+    rows_.resize(seen);
+    for (std::size_t i = 0; i < seen; ++i) rows_[i] = now.keys[i].data();
+    logits_.resize(seen);
+    row_products(rows_, query, logits_.data());
     for (std::size_t i = 0; i < seen; ++i) {
-      if (!is_visible(now.tokens[i], past)) continue;
-      const std::span<const float> key = now.keys[i];
-      const double logit = scale_ * sum_in_lanes(query.size(), [&](std::size_t d) {
-                             return double{query[d]} * key[d];
-                           });
+      const double logit = scale_ * logits_[i];
       logits_[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
+      if (!is_visible(now.tokens[i], past)) logits_[i] = kHidden;
     }
   }
 
@@ -146,29 +148,26 @@ class OptimalBrainCache final : public Policy {
   }
 
   void add_squared_changes(const Step& now, std::size_t seen) {
-    output_.assign(now.values.dim(), 0);
-    for (std::size_t i = 0; i < seen; ++i) {
-      const std::span<const float> value = now.values[i];
-      for (std::size_t d = 0; d < output_.size(); ++d) output_[d] += shares_[i] * value[d];
-    }
-    for (std::size_t i = 0; i < seen; ++i) {
-      if (shares_[i] == 0) continue;
-      const std::span<const float> value = now.values[i];
-      double square = 0;
-      for (const LeftOut& left_out : left_out_) {
-        const double along_difference = left_out.logit ? logits_[i] : 0;
-        square += square_of(value, left_out.value + along_difference, along_difference);
+    for (std::size_t i = 0; i < seen; ++i) rows_[i] = now.values[i].data();
+    output_.resize(now.values.dim());
+    weighted_row_sums(rows_, shares_.data(), output_);
+    squares_.assign(seen, 0);
+    std::vector<double> of_value(seen);
+    std::vector<double> of_output(seen);
+    std::vector<double> changes(seen);
+    for (const LeftOut& left_out : left_out_) {
+      for (std::size_t i = 0; i < seen; ++i) {
+        // Where the share is 0 the logit may be infinite; nothing is added there.
+        of_output[i] = left_out.logit && shares_[i] > 0 ? logits_[i] : 0;
+        of_value[i] = left_out.value + of_output[i];
       }
-      sum_of(now.tokens[i]) += shares_[i] * shares_[i] * square;
+      // Without the cancellation that the expanded form has where a value is next to the output.
+      squares_of_differences(rows_, of_value.data(), output_, of_output.data(), changes.data());
+      for (std::size_t i = 0; i < seen; ++i) squares_[i] += changes[i];
     }
-  }
-
-  /// |x v - y o|^2, without the cancellation that its expanded form has where v is next to o.
-  double square_of(std::span<const float> value, double x, double y) const {
-    return sum_in_lanes(value.size(), [&](std::size_t d) {
-      const double change = x * value[d] - y * output_[d];
-      return change * change;
-    });
+    for (std::size_t i = 0; i < seen; ++i) {
+      if (shares_[i] > 0) sum_of(now.tokens[i]) += shares_[i] * shares_[i] * squares_[i];
+    }
   }
 
   static double l1_norm(std::span<const float> value) {
@@ -198,13 +197,15 @@ class OptimalBrainCache final : public Policy {
   std::optional<double> softcap_;
   std::optional<int> window_;
   std::optional<int> chunk_;
-  std::vector<float> sinks_;     // of each query head, or empty
-  std::vector<double> sums_;     // by text position
-  std::vector<double> lengths_;  // L1 norms of the values, likewise; for the L1 form
-  std::deque<PastStep> past_;    // while it waits
-  std::vector<double> logits_;   // of one query, per slot of the cache
-  std::vector<double> shares_;   // likewise
-  std::vector<double> output_;   // [value_dim]
+  std::vector<float> sinks_;        // of each query head, or empty
+  std::vector<double> sums_;        // by text position
+  std::vector<double> lengths_;     // L1 norms of the values, likewise; for the L1 form
+  std::deque<PastStep> past_;       // while it waits
+  std::vector<double> logits_;      // of one query, per slot of the cache
+  std::vector<double> shares_;      // likewise
+  std::vector<double> squares_;     // likewise, of changes of the output
+  std::vector<double> output_;      // [value_dim]
+  std::vector<const float*> rows_;  // of the cache: keys or values
 };
 
 }  // namespace

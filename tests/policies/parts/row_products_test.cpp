@@ -82,6 +82,15 @@ TEST_CASE("to the last bit: products of rows and their sums are those of plain l
         weighted_row_sums(pointers, lists[v].data(), sum_alone);
         CHECK(sums_of_each[v] == sum_alone);
       }
+      const Numbers factors = random_numbers(count, bits);
+      Numbers squares(count);
+      squares_of_differences(pointers, weights.data(), vector, factors.data(), squares.data());
+      for (std::size_t i = 0; i < count; ++i) {
+        CHECK(squares[i] == sum_in_lanes(dim, [&](std::size_t d) {
+                const double change = weights[i] * double{rows[i][d]} - factors[i] * vector[d];
+                return change * change;
+              }));
+      }
       std::vector<Numbers> wide;
       std::vector<const double*> of_wide;
       for (const std::vector<float>& row : rows) wide.emplace_back(row.begin(), row.end());
