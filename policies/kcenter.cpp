@@ -89,20 +89,19 @@ class KCenter final : public Policy {
 }  // namespace
 
 PolicyInfo kcenter_policy() {
-  return {
-      .name = "kcenter",
-      .keeps = "the most recent tokens and those whose keys represent the older keys",
-      .source = "SubGen section 3.2",
-      .sees = "keys",
-      .differences =
-          "the paper compresses once. Then each older key is at most twice as far "
-          "from a kept one as the best choice allows. In a stream, where tokens leave "
-          "one by one, that does not hold",
-      .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
-      .needs_budget = true,
-      .scoring_cost = [](const Params&, const UnitSizes& unit,
-                         std::int64_t held) { return unit.attended(held) * (20 + held * 17 / 20); },
-      .make = make_policy<KCenter>};
+  return {.name = "kcenter",
+          .keeps = "the most recent tokens and those whose keys represent the older keys",
+          .source = "SubGen section 3.2",
+          .sees = "keys",
+          .differences =
+              "the paper compresses once. Then each older key is at most twice as far "
+              "from a kept one as the best choice allows. In a stream, where tokens leave "
+              "one by one, that does not hold",
+          .params = {Param::amount("recent", "0.5", "newest tokens that always stay")},
+          .needs_budget = true,
+          .scoring_cost = [](const Params&, const UnitSizes& unit,
+                             std::int64_t held) { return unit.attended(held) * (20 + held / 25); },
+          .make = make_policy<KCenter>};
 }
 
 }  // namespace kvsim

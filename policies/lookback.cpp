@@ -301,8 +301,7 @@ PolicyInfo lookback_policy() {
       .differences =
           "CAOTE also has forms that weigh by the scores of another policy. The work of a step is "
           "cache times value_dim, and window times cache, for each query head. It was found on a "
-          "toy "
-          "model; on SmolLM2-135M it loses more than h2o (policies/new_policies.md)",
+          "toy model; on SmolLM2-135M it loses more than h2o (policies/new_policies.md)",
       .params = {Param::integer("window", 16, 1, 100'000, "last steps whose outputs count"),
                  Param::choice(
                      "target", {"given", "now"},
@@ -311,7 +310,7 @@ PolicyInfo lookback_policy() {
       .scoring_cost =
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
             const std::int64_t window = params.integer("window");
-            return unit.attended(held) * unit.group * (100 + 6 * window + unit.dims());
+            return unit.attended(held) * unit.group * (10 + 2 * window + unit.dims() / 4);
           },
       .make = make_policy<LookBack>};
 }

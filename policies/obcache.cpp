@@ -255,7 +255,7 @@ PolicyInfo obcache_policy() {
           [](const Params& params, const UnitSizes& unit, std::int64_t held) {
             const bool compares = params.choice("score") != "v-l1";
             const std::int64_t dims = compares ? unit.dims() : unit.head_dim;
-            return unit.attended(held) * unit.group * (10 + 2 * dims / 3);
+            return unit.attended(held) * unit.group * (10 + dims / 4);
           },
       .make = make_policy<OptimalBrainCache>};
 }
