@@ -60,7 +60,7 @@ KVSIM_DEVICE void link_caches(Block& block, const Batch& batch, int unit) {
 }
 
 /// Lists the terms of a replay, as of the beginning of the block, and the tokens evicted during the
-/// block before its last step. CPU counterpart: TreeSums::begin() and
+/// block before its last step. CPU counterpart: TreeSums::link() and
 /// RetainedOutputs::list_evictions() in sim/outputs, as of the middle of a block.
 template <class Block>
 KVSIM_DEVICE void list_terms(Block& block, const Batch& batch, int replay) {

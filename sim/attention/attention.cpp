@@ -73,13 +73,12 @@ class CpuPass final : public AttentionPass {
   void compute_output(HeadAttention& head) {
     const auto width = static_cast<std::size_t>(head.weight.cols());
     const auto dims = static_cast<int>(unit_.value.cols());
-    if (!values_) values_ = pad_values(unit_.value);
-    terms_.clear();
-    for (std::size_t token = 0; token < width; ++token) {
-      terms_.push_back({head.weight_by_token.row(token), values_->row(token)});
-    }
+    if (!values_) values_.emplace(unit_.value);
+    tokens_.resize(width);
+    std::iota(tokens_.begin(), tokens_.end(), 0);
     sums_.setZero(dims, kBlockSteps);
-    add_products({.added = terms_}, 0, dims, sums_.data(), sums_.data());
+    add_products({head.weight_by_token, *values_}, {.added = tokens_}, 0, dims, sums_.data(),
+                 sums_.data());
     head.output.resize(head.weight.rows(), dims);
     for (int row = 0; row < head.output.rows(); ++row) {
       head.output.row(row) = sums_.col(row).transpose() / head.weight_sum[row];
@@ -90,8 +89,8 @@ class CpuPass final : public AttentionPass {
   const Unit& unit_;
   KeyPanels keys_;
   std::vector<double> longest_value_;
-  std::optional<AlignedRows> values_;  // set by the first compute_output()
-  std::vector<Term> terms_;
+  std::optional<ValuePanels> values_;  // set by the first compute_output()
+  std::vector<std::int32_t> tokens_;
   MatrixDouble sums_;
 };
 

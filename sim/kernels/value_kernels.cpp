@@ -10,9 +10,10 @@ namespace {
 constexpr std::size_t kTermsInSingle = 128;
 
 template <class Target, int kDims>
-KVSIM_INLINE void add_tile(const Terms& terms, int dim, int at, const double* from, double* to) {
-  std::span<const Term> added = terms.added;
-  std::span<const Term> removed = terms.removed;
+KVSIM_INLINE void add_tile(const TileValues& of, const Terms& terms, int at, const double* from,
+                           double* to) {
+  std::span<const std::int32_t> added = terms.added;
+  std::span<const std::int32_t> removed = terms.removed;
   bool is_first = true;
   do {
     const std::size_t more = std::min(kTermsInSingle, added.size());
@@ -23,8 +24,8 @@ KVSIM_INLINE void add_tile(const Terms& terms, int dim, int at, const double* fr
         for (const float* sum : terms.added_sums) tile.template add<1>(sum + at + step);
         for (const float* sum : terms.removed_sums) tile.template add<-1>(sum + at + step);
       }
-      tile.template add<1>(added.data(), more, step, dim);
-      tile.template add<-1>(removed.data(), less, step, dim);
+      tile.template add<1>(of, added.data(), more, step);
+      tile.template add<-1>(of, removed.data(), less, step);
       tile.add_to(from + at, to + at, step);
     }
     is_first = false;
@@ -34,48 +35,65 @@ KVSIM_INLINE void add_tile(const Terms& terms, int dim, int at, const double* fr
   } while (!added.empty() || !removed.empty());
 }
 
-// Calls work.operator()<kDims>(dim) for tiles that cover `dims`, each as large as the registers
-// allow.
+// Calls work.operator()<kDims>(tile, dim) for tiles that cover `dims` from first_dim on, each as
+// large as the registers allow and within a panel; `dim` counts from first_dim.
 template <class Target, class Work>
-KVSIM_INLINE void tile_by_tile(int dims, const Work& work) {
+KVSIM_INLINE void tile_by_tile(const WeightedValues& of, int first_dim, int dims,
+                               const Work& work) {
   constexpr int kDims = Target::kRegisters * 3 / 8;
-  int dim = 0;
-  // Eight or nine dimensions take less time as twice four and the rest than as six and the rest.
-  const auto is_large_left = [&] { return dims - dim >= kDims && (dims - dim) / 2 != 4; };
-  for (; is_large_left(); dim += kDims) work.template operator()<kDims>(dim);
-  for (; dim + 4 <= dims; dim += 4) work.template operator()<4>(dim);
-  for (; dim < dims; ++dim) work.template operator()<1>(dim);
+  static_assert(ValuePanels::kDims % kDims == 0);
+  const float* weight = of.weight_by_token.row(0);
+  for (int panel = 0; panel < dims; panel += ValuePanels::kDims) {
+    const float* value = of.values.at(first_dim + panel);
+    const int end = std::min(dims, panel + ValuePanels::kDims);
+    int dim = panel;
+    const auto next = [&]() __attribute__((always_inline)) {
+      return TileValues{weight, value + (dim - panel)};
+    };
+    // Eight or nine dimensions take less time as twice four and the rest than as six and the rest.
+    const auto is_large_left = [&] { return end - dim >= kDims && (end - dim) / 2 != 4; };
+    for (; is_large_left(); dim += kDims) work.template operator()<kDims>(next(), dim);
+    for (; dim + 4 <= end; dim += 4) work.template operator()<4>(next(), dim);
+    for (; dim < end; ++dim) work.template operator()<1>(next(), dim);
+  }
 }
 
 template <class Target>
-KVSIM_INLINE void add_all(const Terms& terms, int first_dim, int dims, const double* from,
-                          double* to) {
+KVSIM_INLINE void add_all(const WeightedValues& of, const Terms& terms, int first_dim, int dims,
+                          const double* from, double* to) {
   tile_by_tile<Target>(
-      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
-        add_tile<Target, kDims>(terms, first_dim + dim, dim * kBlockSteps, from, to);
+      of, first_dim,
+      dims, [&]<int kDims>(const TileValues& tile, int dim) __attribute__((always_inline)) {
+        add_tile<Target, kDims>(tile, terms, dim * kBlockSteps, from, to);
       });
 }
 KVSIM_KERNEL(void, add_all,
-             (const Terms& terms, int first_dim, int dims, const double* from, double* to),
-             (terms, first_dim, dims, from, to))
+             (const WeightedValues& of, const Terms& terms, int first_dim, int dims,
+              const double* from, double* to),
+             (of, terms, first_dim, dims, from, to))
 
 template <class Target>
-KVSIM_INLINE void sum_of_terms(std::span<const Term> terms, int first_dim, int dims, float* to) {
+KVSIM_INLINE void sum_all(const WeightedValues& of, std::span<const std::int32_t> tokens,
+                          int first_dim, int dims, float* to) {
   tile_by_tile<Target>(
-      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
+      of, first_dim,
+      dims, [&]<int kDims>(const TileValues& values, int dim) __attribute__((always_inline)) {
         for (int step = 0; step < kBlockSteps; step += ValueTile<Target, kDims>::kSteps) {
           ValueTile<Target, kDims> tile;
-          tile.template add<1>(terms.data(), terms.size(), step, first_dim + dim);
+          tile.template add<1>(values, tokens.data(), tokens.size(), step);
           tile.store_to(to + dim * kBlockSteps + step);
         }
       });
 }
-KVSIM_KERNEL(void, sum_of_terms, (std::span<const Term> terms, int first_dim, int dims, float* to),
-             (terms, first_dim, dims, to))
+KVSIM_KERNEL(void, sum_all,
+             (const WeightedValues& of, std::span<const std::int32_t> tokens, int first_dim,
+              int dims, float* to),
+             (of, tokens, first_dim, dims, to))
 
 template <class Target, int kDims>
-KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTerm> evicted,
-                                      int dim, const Scaled& b, double* square, float* difference) {
+KVSIM_INLINE void add_squares_of_tile(const TileValues& of, const Scaled& a,
+                                      std::span<const EvictedTerm> evicted, const Scaled& b,
+                                      double* square, float* difference) {
   using Tile = ValueTile<Target, kDims>;
   const auto first_late = std::partition_point(evicted.begin(), evicted.end(),
                                                [](const auto& term) { return term.is_early(); });
@@ -88,8 +106,8 @@ KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTe
     const std::size_t rest = std::min(kTermsInSingle - some, late.size());
     for (int step = 0; step < kBlockSteps; step += Tile::kSteps) {
       Tile tile;
-      tile.template add<true>(early.first(some), step, dim);
-      tile.template add<false>(late.first(rest), step, dim);
+      tile.template add<true>(of, early.first(some), step);
+      tile.template add<false>(of, late.first(rest), step);
       tile.add_to(from, sums, step);
     }
     from = sums;
@@ -98,27 +116,29 @@ KVSIM_INLINE void add_squares_of_tile(const Scaled& a, std::span<const EvictedTe
   }
   for (int step = 0; step < kBlockSteps; step += Tile::kSteps) {
     Tile tile;
-    tile.template add<true>(early, step, dim);
-    tile.template add<false>(late, step, dim);
+    tile.template add<true>(of, early, step);
+    tile.template add<false>(of, late, step);
     tile.add_squares({from, a.scale}, b, step, square, difference);
   }
 }
 
 template <class Target>
-KVSIM_INLINE void add_squares(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
-                              const Scaled& b, int dims, double* square, float* difference) {
+KVSIM_INLINE void add_squares(const WeightedValues& of, const Scaled& a,
+                              std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
+                              int dims, double* square, float* difference) {
   tile_by_tile<Target>(
-      dims, [&]<int kDims>(int dim) __attribute__((always_inline)) {
+      of, first_dim,
+      dims, [&]<int kDims>(const TileValues& tile, int dim) __attribute__((always_inline)) {
         const std::ptrdiff_t at = std::ptrdiff_t{dim} * kBlockSteps;
-        add_squares_of_tile<Target, kDims>({a.rows + at, a.scale}, evicted, first_dim + dim,
+        add_squares_of_tile<Target, kDims>(tile, {a.rows + at, a.scale}, evicted,
                                            {b.rows + at, b.scale}, square,
                                            difference == nullptr ? nullptr : difference + at);
       });
 }
 KVSIM_KERNEL(void, add_squares,
-             (const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
-              int dims, double* square, float* difference),
-             (a, evicted, first_dim, b, dims, square, difference))
+             (const WeightedValues& of, const Scaled& a, std::span<const EvictedTerm> evicted,
+              int first_dim, const Scaled& b, int dims, double* square, float* difference),
+             (of, a, evicted, first_dim, b, dims, square, difference))
 
 template <class Target>
 KVSIM_INLINE void multiply_by_column(const float* a, const float* b, int dims, double* product) {
@@ -186,32 +206,20 @@ KVSIM_KERNEL(void, add_in_double,
 
 }  // namespace
 
-std::size_t padded_value_dim(std::size_t value_dim) {
-  constexpr std::size_t kFloatsPerLine = 16;
-  const std::size_t lines = (value_dim + kFloatsPerLine - 1) / kFloatsPerLine;
-  return (lines | 1) * kFloatsPerLine;
+void add_products(const WeightedValues& of, const Terms& terms, int first_dim, int dims,
+                  const double* from, double* to) {
+  best_add_all(of, terms, first_dim, dims, from, to);
 }
 
-AlignedRows pad_values(const Matrix& value) {
-  const auto dims = static_cast<std::size_t>(value.cols());
-  AlignedRows rows(static_cast<std::size_t>(value.rows()), padded_value_dim(dims));
-  for (std::size_t token = 0; token < static_cast<std::size_t>(value.rows()); ++token) {
-    std::copy_n(value.data() + token * dims, dims, rows.row(token));
-  }
-  return rows;
+void sum_products(const WeightedValues& of, std::span<const std::int32_t> tokens, int first_dim,
+                  int dims, float* to) {
+  best_sum_all(of, tokens, first_dim, dims, to);
 }
 
-void add_products(const Terms& terms, int first_dim, int dims, const double* from, double* to) {
-  best_add_all(terms, first_dim, dims, from, to);
-}
-
-void sum_terms(std::span<const Term> terms, int first_dim, int dims, float* to) {
-  best_sum_of_terms(terms, first_dim, dims, to);
-}
-
-void add_squared_differences(const Scaled& a, std::span<const EvictedTerm> evicted, int first_dim,
-                             const Scaled& b, int dims, double* square, float* difference) {
-  best_add_squares(a, evicted, first_dim, b, dims, square, difference);
+void add_squared_differences(const WeightedValues& of, const Scaled& a,
+                             std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
+                             int dims, double* square, float* difference) {
+  best_add_squares(of, a, evicted, first_dim, b, dims, square, difference);
 }
 
 void multiply_columns(const float* a, const float* b, int dims, double* product) {

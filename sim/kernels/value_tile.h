@@ -17,6 +17,19 @@ inline constexpr auto kRowMasks = [] {
   return masks;
 }();
 
+/// The weights and values of tokens that a tile is summed over, from its first dimension on.
+struct TileValues {
+  const float* weight;  // [tokens, kBlockSteps]
+  const float* value;   // [tokens, ValuePanels::kStride]
+
+  KVSIM_INLINE const float* weight_of(std::int32_t token) const {
+    return weight + std::ptrdiff_t{token} * kBlockSteps;
+  }
+  KVSIM_INLINE const float* value_of(std::int32_t token) const {
+    return value + std::ptrdiff_t{token} * ValuePanels::kStride;
+  }
+};
+
 /// kDims dimensions of a sum over tokens at as many steps of a block as fill two vectors, in
 /// registers.
 template <class Target, int kDims>
@@ -39,13 +52,15 @@ struct ValueTile {
 
   /// kSign: 1, or -1 to subtract.
   template <int kSign>
-  KVSIM_INLINE void add(const Term* terms, std::size_t count, int step, int dim) {
+  KVSIM_INLINE void add(const TileValues& of, const std::int32_t* tokens, std::size_t count,
+                        int step) {
     for (std::size_t i = 0; i < count; ++i) {
+      const float* weight = of.weight_of(tokens[i]) + step;
       Floats first;
       Floats second;
-      load(first, terms[i].weight + step);
-      load(second, terms[i].weight + step + kWidth);
-      add(float{kSign} * first, float{kSign} * second, terms[i].value + dim);
+      load(first, weight);
+      load(second, weight + kWidth);
+      add(float{kSign} * first, float{kSign} * second, of.value_of(tokens[i]));
     }
   }
 
@@ -66,21 +81,23 @@ struct ValueTile {
   /// Early terms are removed from rows before the middle, others added after it. The two halves of
   /// a block are either two vectors of a tile or two tiles.
   template <bool kAreEarly>
-  KVSIM_INLINE void add(std::span<const EvictedTerm> terms, int step, int dim) {
+  KVSIM_INLINE void add(const TileValues& of, std::span<const EvictedTerm> terms, int step) {
     constexpr bool kHasBoth = kSteps == kBlockSteps;
     constexpr int kFirst = kHasBoth && !kAreEarly ? 1 : 0;
     constexpr int kEnd = kHasBoth && kAreEarly ? 1 : 2;
     if (!kHasBoth && kAreEarly != (step < kMiddleRow)) return;
     for (const EvictedTerm& term : terms) {
       const std::int32_t* masks = kRowMasks.data() + kBlockSteps - term.first_row + step;
+      const float* value = of.value_of(term.token);
 #pragma GCC unroll 2
       for (int part = kFirst; part < kEnd; ++part) {
         Floats weight;
-        load_masked<kAreEarly>(weight, term.weight + step + part * kWidth, masks + part * kWidth);
+        load_masked<kAreEarly>(weight, of.weight_of(term.token) + step + part * kWidth,
+                               masks + part * kWidth);
 #pragma GCC unroll 12
         for (int d = 0; d < kDims; ++d) {
-          if (kAreEarly) sum[d][part] -= weight * term.value[dim + d];
-          if (!kAreEarly) sum[d][part] += weight * term.value[dim + d];
+          if (kAreEarly) sum[d][part] -= weight * value[d];
+          if (!kAreEarly) sum[d][part] += weight * value[d];
         }
       }
     }

@@ -57,7 +57,7 @@ void RetainedOutputs::compute(AttentionBlock& block) {
   }
   if (incomplete_.empty()) return;
   const bool has_outputs = block.heads.front().output.rows() > 0;
-  if (!values_) values_ = pad_values(unit_.value);
+  if (!values_) values_.emplace(unit_.value);
   const int num_tokens = block.first_step + block.num_steps;
   missing_.clear();
   missing_.push_back(TokenSet(unit_.num_tokens()).complement(num_tokens));
@@ -70,6 +70,7 @@ void RetainedOutputs::compute(AttentionBlock& block) {
   }
   sums_.link(missing_, std::span(&kEmptyCache, has_outputs ? 1 : 0), num_tokens,
              mean_missing_share(block));
+  list_evictions(block);
   for (std::size_t head = 0; head < block.heads.size(); ++head) {
     compute_head(block, static_cast<int>(head));
   }
@@ -80,17 +81,16 @@ void RetainedOutputs::compute_head(AttentionBlock& block, int index) {
   const bool has_output = head.output.rows() > 0;
   const auto value_dim = static_cast<int>(unit_.value.cols());
   if (!has_output) head.output.resize(block.num_steps, value_dim);
-  sums_.begin(head.weight_by_token, *values_);
-  list_evictions(head, block);
+  const WeightedValues products{head.weight_by_token, *values_};
   scale_sums(head, index);
   std::vector<StepRow> squares(incomplete_.size(), StepRow{});
   for (int first = 0; first < value_dim; first += TreeSums::kMostDims) {
     const int dims = std::min(TreeSums::kMostDims, value_dim - first);
     if (has_output) use_full_output(head, first, dims);
-    sums_.sum(first, dims);
+    sums_.sum(products, first, dims);
     if (!has_output) set_full_output(head, first, dims);
     for (int i = 0; i < static_cast<int>(incomplete_.size()); ++i) {
-      add_squared_differences({sums_.rows(i + 1), scales_[i].inverse_kept.data()},
+      add_squared_differences(products, {sums_.rows(i + 1), scales_[i].inverse_kept.data()},
                               evicted_terms_[i], first,
                               {sums_.rows(kEmptyCache), scales_[i].missing_share.data()}, dims,
                               squares[i].data(), incomplete_[i]->deltas.rows_of(index, first));
@@ -257,15 +257,14 @@ void RetainedOutputs::set_full_output(HeadAttention& head, int first_dim, int di
   }
 }
 
-void RetainedOutputs::list_evictions(const HeadAttention& head, const AttentionBlock& block) {
+void RetainedOutputs::list_evictions(const AttentionBlock& block) {
   evicted_terms_.resize(std::max(evicted_terms_.size(), incomplete_.size()));
   for (std::size_t i = 0; i < incomplete_.size(); ++i) {
     evicted_terms_[i].clear();
     for (const Eviction& eviction : incomplete_[i]->evictions) {
       const int next = first_missing_row(eviction, block);
       if (next >= block.num_steps) break;
-      evicted_terms_[i].push_back(
-          {head.weight_by_token.row(eviction.token), values_->row(eviction.token), next});
+      evicted_terms_[i].push_back({eviction.token, next});
     }
   }
 }

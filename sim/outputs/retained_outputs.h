@@ -62,7 +62,7 @@ class RetainedOutputs {
 
   void compute_head(AttentionBlock& block, int index);
   std::vector<double> mean_missing_share(const AttentionBlock& block) const;
-  void list_evictions(const HeadAttention& head, const AttentionBlock& block);
+  void list_evictions(const AttentionBlock& block);
   void scale_sums(const HeadAttention& head, int index);
   void use_full_output(const HeadAttention& head, int first_dim, int dims);
   void set_full_output(HeadAttention& head, int first_dim, int dims);
@@ -78,7 +78,7 @@ class RetainedOutputs {
   const Unit& unit_;
   std::vector<std::unique_ptr<CacheContents>> caches_;
 
-  std::optional<AlignedRows> values_;
+  std::optional<ValuePanels> values_;
 
   // Of one block. A node of the tree is the set of tokens that a cache misses, so that the sums of
   // a nearly full cache are small and accurate. Node 0 is the empty cache, which misses all tokens;
@@ -87,8 +87,9 @@ class RetainedOutputs {
   std::vector<TokenSet> missing_;           // per node
   TreeSums sums_;                           // per node: weighted values of its missing tokens
 
+  std::vector<std::vector<EvictedTerm>> evicted_terms_;  // parallel to incomplete_
+
   // Of one head, parallel to incomplete_.
-  std::vector<std::vector<EvictedTerm>> evicted_terms_;
   std::vector<Scales> scales_;
 };
 

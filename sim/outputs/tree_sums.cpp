@@ -15,7 +15,6 @@ constexpr std::size_t kTileSize = std::size_t{TreeSums::kMostDims} * kBlockSteps
 
 void TreeSums::link(std::span<const TokenSet> sets, std::span<const int> roots, int num_tokens,
                     std::span<const double> weights) {
-  num_tokens_ = num_tokens;
   edges_ = spanning_tree(sets, roots, num_tokens, weights);
   changes_.resize(2 * edges_.size());
   for (std::size_t i = 0; i < edges_.size(); ++i) {
@@ -35,14 +34,14 @@ void TreeSums::link(std::span<const TokenSet> sets, std::span<const int> roots, 
   for (std::vector<float>& sum : common_sums_) sum.resize(kTileSize);
   common_terms_.resize(common_sums_.size());
   terms_.resize(std::max(terms_.size(), edges_.size()));
+  list_terms(num_tokens);
 }
 
-void TreeSums::begin(const AlignedRows& weight_by_token, const AlignedRows& values) {
-  const auto list = [&](const TokenSet& tokens, std::vector<Term>& terms) {
-    terms.clear();
-    for_each_token_of(tokens, num_tokens_, true, [&](std::int32_t token) {
-      terms.push_back({weight_by_token.row(token), values.row(token)});
-    });
+void TreeSums::list_terms(int num_tokens) {
+  const auto list = [&](const TokenSet& tokens, std::vector<std::int32_t>& listed) {
+    listed.resize(static_cast<std::size_t>(count_common(tokens.words(), tokens.words())));
+    std::int32_t* next = listed.data();
+    for_each_token_of(tokens, num_tokens, true, [&](std::int32_t token) { *next++ = token; });
   };
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     list(changes_[2 * i], terms_[i].added);
@@ -59,15 +58,15 @@ void TreeSums::begin(const AlignedRows& weight_by_token, const AlignedRows& valu
   }
 }
 
-void TreeSums::sum(int first_dim, int dims) {
+void TreeSums::sum(const WeightedValues& of, int first_dim, int dims) {
   for (std::size_t i = 0; i < common_.size(); ++i) {
-    sum_terms(common_terms_[i], first_dim, dims, common_sums_[i].data());
+    sum_products(of, common_terms_[i], first_dim, dims, common_sums_[i].data());
   }
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     const auto [child, parent] = edges_[i];
     const EdgeTerms& edge = terms_[i];
-    add_products({edge.added, edge.removed, edge.added_sums, edge.removed_sums}, first_dim, dims,
-                 parent < 0 ? zeros_.data() : rows(parent), rows(child));
+    add_products(of, {edge.added, edge.removed, edge.added_sums, edge.removed_sums}, first_dim,
+                 dims, parent < 0 ? zeros_.data() : rows(parent), rows(child));
   }
 }
 

@@ -15,18 +15,16 @@ namespace kvsim {
 class TreeSums {
  public:
   /// Sums over as many dimensions at a time as stay in the processor's cache.
-  static constexpr int kMostDims = 24;
+  static constexpr int kMostDims = 2 * ValuePanels::kDims;
 
   /// Sets to sum over, of tokens below `num_tokens`, and their weights. The sums of `roots` are
   /// given: see rows().
   void link(std::span<const TokenSet> sets, std::span<const int> roots, int num_tokens,
             std::span<const double> weights);
 
-  /// Takes the weights and values, [tokens, kBlockSteps] and pad_values(), of the sums to come.
-  void begin(const AlignedRows& weight_by_token, const AlignedRows& values);
-
-  /// Sums dimensions first_dim .. first_dim + dims - 1 over every set; dims <= kMostDims.
-  void sum(int first_dim, int dims);
+  /// Sums dimensions first_dim .. first_dim + dims - 1 over every set; dims <= kMostDims, and
+  /// first_dim is a multiple of it.
+  void sum(const WeightedValues& of, int first_dim, int dims);
 
   /// The sums over a set: [dims, kBlockSteps]. Those of a root are to be set before sum().
   double* rows(int set) { return sums_[set].data(); }
@@ -37,18 +35,19 @@ class TreeSums {
  private:
   // Per edge.
   struct EdgeTerms {
-    std::vector<Term> added;
-    std::vector<Term> removed;
+    std::vector<std::int32_t> added;
+    std::vector<std::int32_t> removed;
     std::vector<const float*> added_sums;  // of common_sums_
     std::vector<const float*> removed_sums;
   };
 
-  int num_tokens_ = 0;
+  void list_terms(int num_tokens);
+
   std::vector<TreeEdge> edges_;
   std::vector<TokenSet> changes_;  // of edge i, those added at 2 i, those removed at 2 i + 1
   std::vector<CommonTokens> common_;
-  std::vector<EdgeTerms> terms_;                 // per edge
-  std::vector<std::vector<Term>> common_terms_;  // parallel to common_
+  std::vector<EdgeTerms> terms_;                         // per edge
+  std::vector<std::vector<std::int32_t>> common_terms_;  // parallel to common_: tokens
   std::vector<std::vector<float>> common_sums_;  // parallel to common_: [kMostDims, kBlockSteps]
   std::vector<std::vector<double>> sums_;        // per set: [kMostDims, kBlockSteps]
   std::vector<double> zeros_;

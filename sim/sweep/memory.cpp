@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sim/kernels/attention_kernels.h"
-#include "sim/kernels/value_kernels.h"
+#include "sim/kernels/value_panels.h"
 #include "sim/results/paired_bootstrap.h"
 
 namespace kvsim {
@@ -38,11 +38,11 @@ std::size_t measuring_memory(const ReplayShape& shape) {
   return shape.configurations * (errors + sets) + shape.gathered * weights;
 }
 
-/// Values, and the terms of the sums from which the outputs of all caches follow.
+/// Values, and the tokens of the sums from which the outputs of all caches follow.
 std::size_t outputs_memory(const ReplayShape& shape) {
-  const std::size_t values = shape.num_tokens * padded_value_dim(shape.value_dim) * kNumber;
+  const std::size_t values = ValuePanels::bytes(shape.num_tokens, shape.value_dim);
   const std::size_t copies = shape.needs_outputs ? 2 : 1;
-  return copies * values + (shape.num_tokens + 2 * shape.held) * sizeof(Term);
+  return copies * values + (shape.num_tokens + 2 * shape.held) * sizeof(std::int32_t);
 }
 
 /// Gradients and the output projection, of which the layer has a copy; the differences of each

@@ -9,22 +9,50 @@ namespace kvsim::value_kernels_test {
 
 using namespace test_support;
 
-TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
-  const int dims = GENERATE(1, 4, 8, 11, 24);
-  const int first_dim = GENERATE(0, 3);
-  const int num_terms = GENERATE(0, 1, 127, 128, 300);
-  const std::vector<float> weight = normal_numbers(300 * kBlockSteps, 1, 1);
-  const std::vector<float> value = normal_numbers(300 * 32, 1, 2);
-  std::vector<Term> terms;
-  for (int i = 0; i < num_terms; ++i) {
-    terms.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32});
+constexpr int kTokens = 300;
+constexpr int kValueDim = 41;
+
+AlignedRows some_weights() {
+  AlignedRows rows(kTokens, kBlockSteps);
+  const std::vector<float> numbers = normal_numbers(kTokens * kBlockSteps, 1, 1);
+  std::copy(numbers.begin(), numbers.end(), rows.row(0));
+  return rows;
+}
+
+Matrix some_values() {
+  const std::vector<float> numbers = normal_numbers(kTokens * kValueDim, 1, 2);
+  return Eigen::Map<const Matrix>(numbers.data(), kTokens, kValueDim);
+}
+
+TEST_CASE("kernels: values in panels are those of the tokens") {
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
+  for (int dim = 0; dim < kValueDim; ++dim) {
+    const float* panel = panels.at(dim - dim % ValuePanels::kDims);
+    CAPTURE(dim);
+    for (int token = 0; token < kTokens; ++token) {
+      REQUIRE(panel[token * ValuePanels::kStride + dim % ValuePanels::kDims] == value(token, dim));
+    }
   }
+}
+
+TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
+  const int dims = GENERATE(1, 4, 8, 11, 13, 24);
+  const int first_dim = GENERATE(0, 12);
+  const int num_terms = GENERATE(0, 1, 127, 128, 300);
+  const AlignedRows weight = some_weights();
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
+  const WeightedValues of{weight, panels};
+  std::vector<std::int32_t> terms(num_terms);
+  std::iota(terms.rbegin(), terms.rend(), 0);
   const std::vector<double> before(dims * kBlockSteps, 5);
   std::vector<double> sum(dims * kBlockSteps);
-  const std::span<const Term> all(terms);
+  const std::span<const std::int32_t> all(terms);
   const std::size_t num_added = all.size() / 3;
   std::vector<float> common(dims * kBlockSteps);
-  sum_terms(all.first(std::min<std::size_t>(all.size(), 40)), first_dim, dims, common.data());
+  sum_products(of, all.first(std::min<std::size_t>(all.size(), 40)), first_dim, dims,
+               common.data());
   const std::vector<float> twos(dims * kBlockSteps, 2);
   const std::vector<const float*> added{common.data(), twos.data()};
   const std::vector<const float*> removed{twos.data(), common.data(), twos.data()};
@@ -34,13 +62,13 @@ TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
     summed.added_sums = added;
     summed.removed_sums = removed;
   }
-  add_products(summed, first_dim, dims, before.data(), sum.data());
+  add_products(of, summed, first_dim, dims, before.data(), sum.data());
   for (int d = 0; d < dims; ++d) {
     for (int step = 0; step < kBlockSteps; ++step) {
       double expected = has_sums ? 3 : 5;
       double of_common = 0;
       for (std::size_t i = 0; i < terms.size(); ++i) {
-        const double product = double{terms[i].weight[step]} * terms[i].value[first_dim + d];
+        const double product = double{weight.row(terms[i])[step]} * value(terms[i], first_dim + d);
         expected += i < num_added ? product : -product;
         if (i < 40) of_common += product;
       }
@@ -53,12 +81,13 @@ TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
 TEST_CASE("kernels: squared differences are those of the scaled rows and evicted terms") {
   const int dims = GENERATE(1, 13, 24);
   const int num_evicted = GENERATE(0, 1, 200);
-  const std::vector<float> weight = normal_numbers(200 * kBlockSteps, 1, 1);
-  const std::vector<float> value = normal_numbers(200 * 32, 1, 2);
+  const AlignedRows weight = some_weights();
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
   std::vector<EvictedTerm> evicted;
   for (int i = 0; i < num_evicted; ++i) {
     const int first_row = i * kBlockSteps / num_evicted;
-    evicted.push_back({weight.data() + i * kBlockSteps, value.data() + i * 32, first_row});
+    evicted.push_back({i + 7, first_row});
   }
   std::vector<double> a(dims * kBlockSteps);
   std::iota(a.begin(), a.end(), 0);
@@ -68,14 +97,14 @@ TEST_CASE("kernels: squared differences are those of the scaled rows and evicted
   const std::vector<double> thrice(kBlockSteps, 3);
   std::vector<double> square(kBlockSteps, 1);
   std::vector<float> difference(dims * kBlockSteps);
-  add_squared_differences({a.data(), twice.data()}, evicted, 3, {b.data(), thrice.data()}, dims,
-                          square.data(), difference.data());
+  add_squared_differences({weight, panels}, {a.data(), twice.data()}, evicted, 12,
+                          {b.data(), thrice.data()}, dims, square.data(), difference.data());
   for (int step = 0; step < kBlockSteps; ++step) {
     double expected = 1;
     for (int d = 0; d < dims; ++d) {
       double sum = a[d * kBlockSteps + step];
       for (const EvictedTerm& term : evicted) {
-        const double product = double{term.weight[step]} * term.value[3 + d];
+        const double product = double{weight.row(term.token)[step]} * value(term.token, 12 + d);
         if (term.first_row > kMiddleRow && step >= term.first_row) sum += product;
         if (term.first_row <= kMiddleRow && step < term.first_row) sum -= product;
       }

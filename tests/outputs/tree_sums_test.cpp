@@ -12,13 +12,16 @@ using namespace test_support;
 constexpr int kTokens = 400;
 constexpr int kDims = 30;
 
-AlignedRows rows_of(int stride, int seed) {
-  const std::vector<float> numbers = normal_numbers(std::size_t{kTokens} * stride, 1, seed);
-  AlignedRows rows(kTokens, stride);
-  for (int token = 0; token < kTokens; ++token) {
-    std::copy_n(numbers.data() + token * stride, stride, rows.row(token));
-  }
+AlignedRows some_weights() {
+  const std::vector<float> numbers = normal_numbers(kTokens * kBlockSteps, 1, 1);
+  AlignedRows rows(kTokens, kBlockSteps);
+  std::copy(numbers.begin(), numbers.end(), rows.row(0));
   return rows;
+}
+
+Matrix some_values() {
+  const std::vector<float> numbers = normal_numbers(kTokens * kDims, 1, 2);
+  return Eigen::Map<const Matrix>(numbers.data(), kTokens, kDims);
 }
 
 // Budgets of two policies, one of them a window.
@@ -36,26 +39,26 @@ std::vector<TokenSet> nested_sets() {
   return sets;
 }
 
-double sum_over(const TokenSet& set, const AlignedRows& weight, const AlignedRows& value, int row,
+double sum_over(const TokenSet& set, const AlignedRows& weight, const Matrix& value, int row,
                 int dim) {
   double sum = 0;
   for_each_token_of(set, kTokens, true, [&](std::int32_t token) {
-    sum += double{weight.row(token)[row]} * value.row(token)[dim];
+    sum += double{weight.row(token)[row]} * value(token, dim);
   });
   return sum;
 }
 
 TEST_CASE("sums along a tree are those over each set", "[outputs]") {
-  const AlignedRows weight = rows_of(kBlockSteps, 1);
-  const AlignedRows value = rows_of(kDims, 2);
+  const AlignedRows weight = some_weights();
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
   const std::vector<TokenSet> sets = nested_sets();
   TreeSums sums;
   for (int round = 0; round < 2; ++round) {  // the second finds the memory of the first
     const int first = round * TreeSums::kMostDims;
     const int dims = std::min(TreeSums::kMostDims, kDims - first);
     sums.link(sets, {}, kTokens, {});
-    sums.begin(weight, value);
-    sums.sum(first, dims);
+    sums.sum({weight, panels}, first, dims);
     CHECK(sums.edges().size() == sets.size());
     for (std::size_t i = 0; i < sets.size(); ++i) {
       CAPTURE(i, round);
@@ -69,8 +72,9 @@ TEST_CASE("sums along a tree are those over each set", "[outputs]") {
 }
 
 TEST_CASE("the sums of a root are taken as given", "[outputs]") {
-  const AlignedRows weight = rows_of(kBlockSteps, 1);
-  const AlignedRows value = rows_of(kDims, 2);
+  const AlignedRows weight = some_weights();
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
   std::vector<TokenSet> sets = nested_sets();
   sets.resize(2);
   sets[1] = sets[0];
@@ -78,10 +82,9 @@ TEST_CASE("the sums of a root are taken as given", "[outputs]") {
   TreeSums sums;
   const int root = 0;
   sums.link(sets, {&root, 1}, kTokens, {});
-  sums.begin(weight, value);
   std::fill_n(sums.rows(root), TreeSums::kMostDims * kBlockSteps, 100.0);
-  sums.sum(0, 4);
-  const double last = double{weight.row(kTokens - 1)[9]} * value.row(kTokens - 1)[3];
+  sums.sum({weight, panels}, 0, 4);
+  const double last = double{weight.row(kTokens - 1)[9]} * value(kTokens - 1, 3);
   CHECK(sums.rows(1)[3 * kBlockSteps + 9] == Approx(100 + last));
 }
 

@@ -202,26 +202,31 @@ void left_out(Source& source, Numbers& numbers) {
 void products(Source& source, Numbers& numbers) {
   const auto dims = static_cast<int>(1 + source.size(40));
   const std::size_t terms = source.size(150);
-  const std::vector<float> weight = source.numbers(terms * kBlockSteps);
-  const std::vector<float> value = source.numbers(terms * dims);
-  std::vector<Term> added;
-  for (std::size_t i = 0; i < terms; ++i) {
-    added.push_back({weight.data() + i * kBlockSteps, value.data() + i * dims});
-  }
+  const std::vector<float> weights = source.numbers(terms * kBlockSteps);
+  const std::vector<float> numbers_of_value = source.numbers(terms * dims);
+  AlignedRows weight(terms, kBlockSteps);
+  std::copy(weights.begin(), weights.end(), weight.row(0));
+  const Matrix value =
+      Eigen::Map<const Matrix>(numbers_of_value.data(), static_cast<Eigen::Index>(terms), dims);
+  const ValuePanels panels(value);
+  const WeightedValues of{weight, panels};
+  std::vector<std::int32_t> added(terms);
+  std::iota(added.begin(), added.end(), 0);
   const std::vector<double> before(dims * kBlockSteps, 1);
   std::vector<double> sum(dims * kBlockSteps);
   const std::size_t split = terms / 3;
-  const std::span<const Term> all(added);
+  const std::span<const std::int32_t> all(added);
   std::vector<float> common(dims * kBlockSteps);
-  sum_terms(all.first(split), 0, dims, common.data());
+  sum_products(of, all.first(split), 0, dims, common.data());
   const float* const shared = common.data();
-  add_products({.added = all.subspan(split), .removed_sums = {&shared, 1}}, 0, dims, before.data(),
-               sum.data());
+  add_products(of, {.added = all.subspan(split), .removed_sums = {&shared, 1}}, 0, dims,
+               before.data(), sum.data());
   for (int d = 0; d < dims; ++d) {
     for (int step = 0; step < kBlockSteps; ++step) {
       double magnitude = 1;
-      for (const Term& term : added)
-        magnitude += std::abs(double{term.weight[step]} * term.value[d]);
+      for (const std::int32_t token : added) {
+        magnitude += std::abs(double{weight.row(token)[step]} * value(token, d));
+      }
       numbers.add(sum[d * kBlockSteps + step],
                   tolerance_of(2.0 * static_cast<double>(terms) + 2, magnitude));
     }
