@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sim/outputs/measurement.h"
@@ -13,21 +14,26 @@ class Metrics {
   /// Reserves memory for `num_errors` errors.
   void reserve(std::size_t num_errors) { errors_.reserve(num_errors); }
 
-  void add(const Measurement& measurement);
+  /// In this order.
+  void add(std::span<const Measurement> measurements);
 
   /// Writes attention_recall .. bound_violations of `result`; no add() after it. Of `group_size`
   /// query heads, whose predicted KL adds up.
   void summarize(int group_size, Result& result);
 
  private:
+  struct Sums {
+    double loss = 0;
+    double bound = 0;
+    double squared = 0;
+    double predicted_kl = 0;
+    std::int64_t accesses = 0;
+    std::int64_t misses = 0;
+    std::int64_t violations = 0;
+  };
+
   std::int64_t count_ = 0;
-  double loss_ = 0;
-  double bound_ = 0;
-  double squared_ = 0;
-  double predicted_kl_ = 0;
-  std::int64_t accesses_ = 0;
-  std::int64_t misses_ = 0;
-  std::int64_t violations_ = 0;
+  Sums sums_;
   std::vector<double> errors_;
 };
 

@@ -46,9 +46,12 @@ UnitRecord::UnitRecord(const Unit& unit, const ReplayOptions& options)
 
 void UnitRecord::add(int head, int step, Measurement measurement) {
   measurement.has_error = steps_.takes_error(step);
-  metrics_.add(measurement);
+  metrics_.add({&measurement, 1});
   if (steps_.protocol().reference == Reference::sample) sampled_.add(measurement);
-  if (!keep_trajectory_) return;
+  if (keep_trajectory_) set_trajectory(head, step, measurement);
+}
+
+void UnitRecord::set_trajectory(int head, int step, const Measurement& measurement) {
   const int column = step - steps_.first();
   trajectory_.attention_recall(head, column) = static_cast<float>(1 - measurement.attention_loss);
   const auto taken = [&](double error) {
@@ -96,12 +99,18 @@ void UnitRecord::add_block(const ReplayedUnit& unit, const OutputDeltas& deltas,
   const int first_row = block.num_steps - static_cast<int>(pending.size()) / group_size_;
   std::size_t next = 0;
   for (int row = first_row; row < block.num_steps; ++row) {
+    const int step = block.first_step + row;
+    const bool has_error = steps_.takes_error(step);
     for (int head = 0; head < group_size_; ++head) {
       Measurement& measurement = pending[next++];
+      measurement.has_error = has_error;
       if (has_gradients_) measurement.predicted_kl = predicted_kl(head, row);
-      add(head, block.first_step + row, measurement);
+      if (keep_trajectory_) set_trajectory(head, step, measurement);
     }
   }
+  metrics_.add(pending);
+  if (steps_.protocol().reference != Reference::sample) return;
+  for (const Measurement& measurement : pending) sampled_.add(measurement);
 }
 
 Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {

@@ -43,6 +43,8 @@ class UnitRecord {
   Outcome finish(CacheUsage usage, bool has_bound) &&;
 
  private:
+  void set_trajectory(int head, int step, const Measurement& measurement);
+
   int num_tokens_;
   int group_size_;
   bool has_gradients_;

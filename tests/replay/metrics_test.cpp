@@ -6,7 +6,7 @@ namespace kvsim::metrics_test {
 
 Result summary(const std::vector<Measurement>& measurements) {
   Metrics metrics;
-  for (const Measurement& measurement : measurements) metrics.add(measurement);
+  metrics.add(measurements);
   Result result;
   metrics.summarize(1, result);
   return result;
