@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "sim/base/float_lanes.h"
 #include "sim/kernels/score_kernels.h"
@@ -50,25 +51,36 @@ class LowestByLane {
   template <class Source>
   KVSIM_INLINE LowestScore finish(const Source& source, std::size_t begin, std::size_t end) {
     for (; begin + kScores <= end; begin += kScores) scan(source, begin, kScores);
-    Score low = low_[0];
-    for (std::size_t lane = 1; lane < kScores; ++lane) low = low_[lane] < low ? low_[lane] : low;
-    // Bits in place of branches, which would be mispredicted.
-    unsigned lanes = 0;
-    for (std::size_t lane = 0; lane < kScores; ++lane) lanes |= unsigned{low_[lane] == low} << lane;
-    if (begin == begin_) lanes = 0;
+    Scores all = low_;
+    for_each_half([&]<std::size_t kApart>() __attribute__((always_inline)) {
+      Scores other;
+      swap<kApart>(all, other);
+      lower(all, other);
+    });
+    Score low = all[0];
     std::size_t lowest = end;
     std::size_t times = 0;
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
-      const std::size_t first = static_cast<std::size_t>(group_[lane]) + lane;
-      unsigned places = 0;
-      for (std::size_t i = 0; i < kLowestGroup / kScores; ++i) {
-        const std::size_t slot = first + i * kScores;
-        const bool is_low = source[std::min(slot, begin - 1)] == low;
-        places |= unsigned{slot < begin && is_low} << i;
+    if (begin > begin_) {
+      const Places is_low = low_ == all;
+      Places first;
+      Places count = is_low + (is_low & is_tied_);  // negative
+      set_first(is_low, first);
+      for_each_half([&]<std::size_t kApart>() __attribute__((always_inline)) {
+        Places other;
+        swap<kApart>(first, other);
+        first = other < first ? other : first;
+        swap<kApart>(count, other);
+        count += other;
+      });
+      if (count[0] == -1) {  // most often one lane has it
+        find_in_group(source, first[0], begin, low, lowest, times);
+      } else {
+        for (std::size_t lane = 0; lane < kScores; ++lane) {
+          if (is_low[lane] == 0) continue;
+          times += unsigned{is_tied_[lane] != 0};
+          find_in_group(source, group_[lane] + static_cast<Place>(lane), begin, low, lowest, times);
+        }
       }
-      lowest = std::min(lowest, first + std::countr_zero(places) * kScores);
-      times += std::popcount(places) + unsigned{is_tied_[lane] != 0};
     }
     for (std::size_t i = begin; i < end; ++i) {
       const Score score = source[i];
@@ -91,6 +103,49 @@ class LowestByLane {
   }
 
  private:
+  // Calls work.operator()<kApart>() for half of the lanes, a quarter, .. 1: what combines each lane
+  // with the one that is kApart away combines all.
+  template <std::size_t kApart = kScores / 2, class Work>
+  KVSIM_INLINE static void for_each_half(const Work& work) {
+    work.template operator()<kApart>();
+    if constexpr (kApart > 1) for_each_half<kApart / 2>(work);
+  }
+
+  template <std::size_t kApart, class Vector>
+  KVSIM_INLINE static void swap(const Vector& vector, Vector& swapped) {
+    const auto set = [&]<std::size_t... i>(std::index_sequence<i...>)
+        __attribute__((always_inline)) {
+      swapped = __builtin_shufflevector(vector, vector, (i ^ kApart)...);
+    };
+    set(std::make_index_sequence<kScores>());
+  }
+
+  // The first slot of each lane's group that is of the lane, where it has the lowest score.
+  KVSIM_INLINE void set_first(const Places& is_low, Places& first) const {
+    const auto set = [&]<std::size_t... i>(std::index_sequence<i...>)
+        __attribute__((always_inline)) {
+      first = is_low ? group_ + Places{Place{i}...} : Places{} + std::numeric_limits<Place>::max();
+    };
+    set(std::make_index_sequence<kScores>());
+  }
+
+  // Counts the lane's slots of a group that have the score `low`; `lowest` becomes the first if it
+  // is later. Bits in place of branches, which would be mispredicted.
+  template <class Source>
+  KVSIM_INLINE static void find_in_group(const Source& source, Place first, std::size_t begin,
+                                         Score low, std::size_t& lowest, std::size_t& times) {
+    const auto from = static_cast<std::size_t>(first);
+    unsigned places = 0;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kLowestGroup / kScores; ++i) {
+      const std::size_t slot = from + i * kScores;
+      const bool is_low = source[std::min(slot, begin - 1)] == low;
+      places |= unsigned{slot < begin && is_low} << i;
+    }
+    lowest = std::min(lowest, from + std::countr_zero(places) * kScores);
+    times += std::popcount(places);
+  }
+
   KVSIM_INLINE static void lower(Scores& scores, const Scores& by) {
     scores = by < scores ? by : scores;
   }
