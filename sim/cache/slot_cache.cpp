@@ -67,10 +67,19 @@ void SlotCache::evict_queued(int count, int step) {
     queue_.pop();
     num_equal = next == score ? num_equal + 1 : 1;
     score = next;
-    const auto slot = std::lower_bound(tokens_.begin(), tokens_.end(), token) - tokens_.begin();
-    remove(static_cast<std::size_t>(slot), step);
+    remove(slot_of(token), step);
   }
   if (!queue_.empty() && queue_.lowest().score == score) num_ties_ += num_equal;
+}
+
+// Tokens often leave in the order in which they came.
+std::size_t SlotCache::slot_of(std::int32_t token) {
+  std::size_t slot = next_leaving_;
+  if (slot >= num_slots_ || tokens_[slot] != token) {
+    slot = static_cast<std::size_t>(std::ranges::lower_bound(tokens_, token) - tokens_.begin());
+  }
+  next_leaving_ = slot + 1;
+  return slot;
 }
 
 void SlotCache::evict_several(int count, int step) {

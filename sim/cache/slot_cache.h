@@ -72,6 +72,7 @@ class SlotCache {
   bool has_fixed_scores() const { return rule_.kind == ScoreRule::Kind::newest; }
   bool marks_gaps() const { return rule_.kind == ScoreRule::Kind::attention; }
   void evict_queued(int count, int step);
+  std::size_t slot_of(std::int32_t token);
   void evict_several(int count, int step);
   void evict_pages(int count, int step);
   void remove(std::size_t slot, int step);
@@ -90,6 +91,7 @@ class SlotCache {
   LowestScore lowest_ = {};  // of the candidates, after score()
   CandidateQueue queue_;     // of fixed scores; slots from next_queued_ on are not in it
   std::size_t next_queued_;
+  std::size_t next_leaving_ = 0;  // the slot after that of the last fixed score that was evicted
   std::vector<std::int32_t> evicted_after_;
   std::vector<Eviction> evictions_;
   std::int64_t num_ties_ = 0;
