@@ -10,6 +10,7 @@
 #include "sim/cache/candidate_queue.h"
 #include "sim/cache/page_candidates.h"
 #include "sim/cache/token_set.h"
+#include "sim/kernels/aligned_vector.h"
 #include "sim/kernels/score_kernels.h"
 
 namespace kvsim {
@@ -85,8 +86,8 @@ class SlotCache {
   std::size_t num_slots_ = 0;
   bool slots_are_tokens_ = true;
   std::vector<std::int32_t> tokens_;
-  std::vector<double> scores_;
-  std::vector<float> gaps_;  // for the rule `attention`, per slot: kEvictedScore for a gap, else 0
+  AlignedVector<double> scores_;
+  AlignedVector<float> gaps_;  // per slot, for the rule `attention`: kEvictedScore for a gap, or 0
   TokenSet held_;
   LowestScore lowest_ = {};  // of the candidates, after score()
   CandidateQueue queue_;     // of fixed scores; slots from next_queued_ on are not in it

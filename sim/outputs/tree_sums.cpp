@@ -29,9 +29,9 @@ void TreeSums::link(std::span<const TokenSet> sets, std::span<const int> roots, 
   common_ = take_common_tokens(changes_, kFewestInCommon, num_tokens);
   zeros_.resize(kTileSize);
   sums_.resize(std::max(sums_.size(), sets.size()));
-  for (std::vector<double>& sum : sums_) sum.resize(kTileSize);
+  for (AlignedVector<double>& sum : sums_) sum.resize(kTileSize);
   common_sums_.resize(std::max(common_sums_.size(), common_.size()));
-  for (std::vector<float>& sum : common_sums_) sum.resize(kTileSize);
+  for (AlignedVector<float>& sum : common_sums_) sum.resize(kTileSize);
   common_terms_.resize(common_sums_.size());
   terms_.resize(std::max(terms_.size(), edges_.size()));
   list_terms(num_tokens);

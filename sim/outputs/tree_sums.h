@@ -5,6 +5,7 @@
 
 #include "sim/cache/common_tokens.h"
 #include "sim/cache/spanning_tree.h"
+#include "sim/kernels/aligned_vector.h"
 #include "sim/kernels/value_kernels.h"
 
 namespace kvsim {
@@ -48,9 +49,9 @@ class TreeSums {
   std::vector<CommonTokens> common_;
   std::vector<EdgeTerms> terms_;                         // per edge
   std::vector<std::vector<std::int32_t>> common_terms_;  // parallel to common_: tokens
-  std::vector<std::vector<float>> common_sums_;  // parallel to common_: [kMostDims, kBlockSteps]
-  std::vector<std::vector<double>> sums_;        // per set: [kMostDims, kBlockSteps]
-  std::vector<double> zeros_;
+  std::vector<AlignedVector<float>> common_sums_;  // parallel to common_: [kMostDims, kBlockSteps]
+  std::vector<AlignedVector<double>> sums_;        // per set: [kMostDims, kBlockSteps]
+  AlignedVector<double> zeros_;
 };
 
 }  // namespace kvsim
