@@ -11,11 +11,15 @@ namespace {
 
 /// The time of one analysis, without the attention that all share.
 std::int64_t own_nanoseconds(const std::string& name, const UnitSizes& unit) {
-  if (name == "power-law") return unit.group * (150'000'000 + 200'000 * unit.tokens);
-  if (name == "clusters" || name == "cluster-growth" || name == "subgen-bound") {
-    return 50 * unit.pairs();  // distances between keys
+  if (name == "power-law") return unit.group * (60'000'000 + 35'000 * unit.tokens);
+  const std::int64_t distances = 50 * unit.pairs();
+  if (name == "clusters" || name == "cluster-growth") return distances;
+  if (name == "subgen-bound") {  // and a factor of a matrix of values per step
+    const std::int64_t dim = unit.value_dim;
+    return distances + unit.tokens * dim * dim * dim / 8;
   }
-  const bool compares = name == "regression" || name == "submodularity";
+  const bool compares =
+      name == "regression" || name == "submodularity" || name == "residual-similarity";
   return (compares ? 30 : 4) * unit.pairs() * unit.group;
 }
 
