@@ -18,6 +18,8 @@ class Assignment {
   explicit Assignment(const Bidders& bidders, const std::vector<double>& prices = {});
 
   int bidder_of(int token) const { return bidder_of_[token]; }
+  /// The same of all tokens.
+  const int* bidders() const { return bidder_of_.data(); }
   /// How many tokens a bidder lacks of its units.
   int missing(int bidder) const { return missing_[bidder]; }
 

@@ -32,10 +32,12 @@ Auction::Auction(const Bidders& bidders, Assignment& assignment, CandidateLists&
   }
 }
 
-void Auction::run(double epsilon) {
+bool Auction::run(double epsilon, long& most) {
+  taken_ = 0;
   release_worse_than(epsilon);
   for (;;) {
     poll_interrupt();
+    if (taken_ > most) return false;
     if (!lacking_.empty()) {
       const int bidder = lacking_.back();
       lacking_.pop_back();
@@ -45,7 +47,8 @@ void Auction::run(double epsilon) {
       lacking_unlisted_.pop_back();
       if (assignment_.missing(bidder) > 0) bid_without_list(bidder, epsilon);
     } else {
-      return;
+      most -= taken_;
+      return true;
     }
   }
 }
@@ -99,6 +102,7 @@ void Auction::bid_without_list(int bidder, double epsilon) {
 }
 
 void Auction::take(int token, int bidder, double price) {
+  ++taken_;
   const int before = assignment_.bidder_of(token);
   assignment_.give(token, bidder);
   assignment_.raise(token, price);

@@ -18,8 +18,9 @@ class Auction {
   Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists);
 
   /// Releases what its bidder would exchange for a gain of more than epsilon, and lets bidders bid.
-  /// Throws Interrupted.
-  void run(double epsilon);
+  /// Returns whether it came to an end within `most` tokens taken, of which it takes off what it
+  /// used. Throws Interrupted.
+  bool run(double epsilon, long& most);
 
  private:
   void release_worse_than(double epsilon);
@@ -43,6 +44,7 @@ class Auction {
   std::vector<int> lacking_unlisted_;  // those without
   std::map<int, Candidates> candidates_;  // per bidder without a list, heaps
   std::vector<std::pair<double, int>> lowest_;
+  long taken_ = 0;  // tokens
 };
 
 }  // namespace kvsim

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oracle/auction/auction.h"
+#include "oracle/auction/least_prices.h"
 #include "oracle/auction/refinement.h"
 #include "sim/base/interrupt.h"
 #include "sim/kernels/candidate_kernels.h"
@@ -13,48 +14,78 @@ namespace {
 // In the scale of the costs. A first auction of merged bidders finds prices from which that of all
 // bidders begins with a smaller epsilon. Smaller steps than the last one gain nothing: the
 // refinement that follows is exact.
-constexpr int kMerged = 16;
-constexpr double kMergedEpsilons[] = {.01, .002, .0004};
-constexpr double kEpsilons[] = {.0004, .00008, .000016};
+constexpr int kMerged = 8;
+constexpr double kMergedEpsilons[] = {.02, .004, .0008};
+constexpr double kEpsilons[] = {.0004, .00004, .000004};
 
-void run_auction(const Bidders& bidders, std::span<const double> epsilons, Assignment& assignment,
-                 CandidateLists& lists) {
+// The fewer tokens stay, the further prices have to rise, which is about as the number of tokens
+// for each that stays: so much of it is the first epsilon, if that is more, and the next is so many
+// times smaller.
+constexpr double kFirstOfMerged = .001;
+constexpr double kFirst = .00004;
+constexpr double kFall = 5;
+
+// Tokens taken in an auction per token of the text, at most, and of a short text in all: where a
+// bidder hardly has a choice, prices rise so far that the pass for all budgets takes less time.
+// Mostly 20 to 300 per token are taken.
+constexpr long kMostTaken = 1000;
+constexpr long kMostOfShort = 1'000'000;
+
+/// Returns whether it came to an end.
+bool run_auction(const Bidders& bidders, double first, std::span<const double> epsilons,
+                 Assignment& assignment, CandidateLists& lists) {
   Auction auction(bidders, assignment, lists);
-  for (const double epsilon : epsilons) auction.run(epsilon * bidders.scale());
+  long most = std::max(kMostTaken * bidders.num_tokens(), kMostOfShort);
+  const double tokens_each = bidders.num_tokens() / (1.0 + bidders.units(bidders.stay()));
+  double start = first * tokens_each;
+  while (start > epsilons[0]) {
+    if (!auction.run(start * bidders.scale(), most)) return false;
+    start /= kFall;
+  }
+  for (const double epsilon : epsilons) {
+    if (!auction.run(epsilon * bidders.scale(), most)) return false;
+  }
+  return true;
 }
 
+// Bidders of more evictions than tokens stay would find other prices.
+int merged_units(const Bidders& bidders) {
+  return std::clamp(bidders.units(bidders.stay()) / 2, 1, kMerged);
+}
+
+/// Empty if the auction did not come to an end.
 std::vector<double> prices_of_merged(const Bidders& bidders) {
   Assignment assignment(bidders);
   CandidateLists lists(bidders, assignment);
-  run_auction(bidders, kMergedEpsilons, assignment, lists);
+  if (!run_auction(bidders, kFirstOfMerged, kMergedEpsilons, assignment, lists)) return {};
   return assignment.prices();
 }
 
 /// What a bidder pays for its last token at least: its lowest value.
-std::vector<double> bidder_prices(const Bidders& bidders, const Assignment& assignment) {
+std::vector<double> bidder_prices(const Bidders& bidders, const std::vector<double>& token_price) {
   std::vector<double> prices(static_cast<std::size_t>(bidders.count()));
   for (int bidder = 0; bidder < bidders.count(); ++bidder) {
     poll_interrupt();
     prices[static_cast<std::size_t>(bidder)] =
-        lowest_sum(bidders.costs(bidder), assignment.prices().data());
+        lowest_sum(bidders.costs(bidder), token_price.data());
   }
   return prices;
 }
 
 // The dual of the assignment, which is feasible at any prices: each bidder pays its lowest value
 // for each unit.
-double dual_bound(const Bidders& bidders, const Assignment& assignment,
+double dual_bound(const Bidders& bidders, const std::vector<double>& token_price,
                   const std::vector<double>& bidder_price) {
   double bound = 0;
   for (int bidder = 0; bidder < bidders.count(); ++bidder) {
     bound += bidders.units(bidder) * bidder_price[static_cast<std::size_t>(bidder)];
   }
-  for (int token = 0; token < bidders.num_tokens(); ++token) bound -= assignment.price(token);
+  for (const double price : token_price) bound -= price;
   return bound;
 }
 
-// Prices of steps, less that of what stays, never rise with the step, because costs do not. Their
-// differences are those of slots.
+// Prices of steps, of which what stays has none, never rise with the step, because costs do not.
+// Their differences are those of slots.
 std::vector<double> slot_prices(const Bidders& bidders, const std::vector<double>& bidder_price) {
   std::vector<double> price(static_cast<std::size_t>(bidders.num_tokens()), 0);
   for (int bidder = 0; bidder < bidders.stay(); ++bidder) {
@@ -76,20 +107,25 @@ CertifiedPlan keep_all(const EvictionSteps& steps) {
 std::optional<CertifiedPlan> auction_plan(const Bidders& bidders, const EvictionSteps& steps,
                                           int most_corrections) {
   if (bidders.stay() == 0) return keep_all(steps);
-  Assignment assignment(bidders, prices_of_merged(bidders.merged(kMerged)));
+  const std::vector<double> prices = prices_of_merged(bidders.merged(merged_units(bidders)));
+  if (prices.empty()) return {};
+  Assignment assignment(bidders, prices);
   CandidateLists lists(bidders, assignment);
-  run_auction(bidders, kEpsilons, assignment, lists);
+  if (!run_auction(bidders, kFirst, kEpsilons, assignment, lists)) return {};
   Refinement refinement(bidders, assignment, lists);
   if (!refinement.run(static_cast<long>(most_corrections) * bidders.count())) return {};
-  const std::vector<double> bidder_price = bidder_prices(bidders, assignment);
+  const bool has_slot_prices = steps.protocol().evicts_every_step();
+  const std::vector<double> token_price =
+      has_slot_prices ? least_prices(bidders, assignment) : assignment.prices();
+  const std::vector<double> bidder_price = bidder_prices(bidders, token_price);
   CertifiedPlan plan;
   plan.loss = assignment.loss(bidders);
-  plan.bound = std::clamp(dual_bound(bidders, assignment, bidder_price), 0.0, plan.loss);
+  plan.bound = std::clamp(dual_bound(bidders, token_price, bidder_price), 0.0, plan.loss);
   if (!is_proven(plan, bidders.total())) return {};
   for (int token = 0; token < bidders.num_tokens(); ++token) {
     plan.schedule.push_back(bidders.step(assignment.bidder_of(token)));
   }
-  if (steps.protocol().evicts_every_step()) plan.slot_price = slot_prices(bidders, bidder_price);
+  if (has_slot_prices) plan.slot_price = slot_prices(bidders, bidder_price);
   return plan;
 }
 

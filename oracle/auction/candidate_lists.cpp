@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "oracle/auction/lowest_values.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {
@@ -54,20 +55,21 @@ void CandidateLists::lost(int bidder, int token) {
 }
 
 // From the tokens that are in the list, or at first in that of the next bidder, whose costs are
-// similar. Beside them other tokens are below the limit, more often too many than too few.
+// similar. Other tokens are below the limit too, more often too many than too few.
 float CandidateLists::likely_limit(int bidder) {
   const std::size_t end = bidders_.num_choices(bidder);
   const int source = lists_[bidder].wide_size > 0 ? bidder : bidder + 1;
   if (end <= kWide || !has_list(source)) return kNoLimit;
   const auto size = static_cast<std::size_t>(lists_[source].wide_size);
-  add_prices(wide_costs(source), wide_tokens(source), size, assignment_.prices_below(),
-             sums_.data());
-  std::size_t left = size;
-  if (source != bidder) {
-    left = 0;
+  const std::int32_t* const tokens = wide_tokens(source);
+  std::size_t left = 0;
+  if (source == bidder) {
+    left = size;
+    add_prices(wide_costs(source), tokens, size, assignment_.prices_below(), sums_.data());
+  } else {
     for (std::size_t i = 0; i < size; ++i) {
-      sums_[left] = sums_[i];
-      left += static_cast<std::size_t>(wide_tokens(source)[i]) < end ? 1 : 0;
+      if (static_cast<std::size_t>(tokens[i]) >= end) continue;
+      sums_[left++] = bidders_.cost(bidder, tokens[i]) + assignment_.prices_below()[tokens[i]];
     }
   }
   const std::size_t wanted = least_wide(bidder);
@@ -109,28 +111,20 @@ void CandidateLists::fill_narrow(int bidder) {
   const auto size = static_cast<std::size_t>(list.wide_size);
   add_prices(wide_costs(bidder), wide_tokens(bidder), size, assignment_.prices_below(),
              sums_.data());
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    const bool has =
-        bidders_.units(bidder) > 1 && assignment_.bidder_of(wide_tokens(bidder)[i]) == bidder;
-    if (has || sums_[i] > list.wide_limit) continue;
-    sums_[left] = sums_[i];
-    places_[left++] = static_cast<std::int32_t>(i);
+  if (bidders_.units(bidder) > 1) {
+    leave_out(assignment_.bidders(), bidder, {wide_tokens(bidder), size}, sums_.data());
   }
-  float limit = kNoLimit;
-  if (left > kNarrow) limit = limit_of_rank({sums_.data(), left}, kNarrow / 2, kNarrow);
+  const std::size_t padded = (size + kValuesTogether - 1) / kValuesTogether * kValuesTogether;
+  std::fill(sums_.data() + size, sums_.data() + padded, kNoLimit);
+  const Lowest lowest = find_lowest({sums_.data(), padded}, list.wide_limit, places_.data());
   Candidate* const candidates = narrow(bidder);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < left && count < kNarrow; ++i) {
-    if (sums_[i] > limit) continue;
+  for (std::size_t i = 0; i < lowest.count; ++i) {
     const auto place = static_cast<std::size_t>(places_[i]);
-    candidates[count++] = {sums_[i] * kRoundedBelow, wide_costs(bidder)[place],
-                           wide_tokens(bidder)[place]};
+    candidates[i] = {sums_[place] * kRoundedBelow, wide_costs(bidder)[place],
+                     wide_tokens(bidder)[place]};
   }
-  std::sort(candidates, candidates + count,
-            [](const Candidate& a, const Candidate& b) { return a.least < b.least; });
-  list.size = static_cast<std::int32_t>(count);
-  list.limit = std::min(list.wide_limit, limit) * kRoundedBelow;
+  list.size = static_cast<std::int32_t>(lowest.count);
+  list.limit = lowest.limit * kRoundedBelow;
 }
 
 }  // namespace kvsim

@@ -6,6 +6,7 @@
 
 #include "oracle/auction/assignment.h"
 #include "oracle/auction/bidders.h"
+#include "oracle/auction/lowest_values.h"
 
 namespace kvsim {
 
@@ -42,7 +43,8 @@ class CandidateLists {
 
  private:
   static constexpr std::size_t kWide = 160;
-  static constexpr std::size_t kNarrow = 16;
+  static constexpr std::size_t kNarrow = kMostLowest;
+  static_assert(kWide % kValuesTogether == 0);
 
   struct Candidate {
     float least;  ///< its value is at least this
@@ -85,7 +87,7 @@ class CandidateLists {
   std::vector<float> wide_costs_;
   std::vector<std::int32_t> found_tokens_;
   std::vector<float> found_sums_;
-  std::array<std::int32_t, kWide> places_;  // of one wide list
+  std::array<std::int32_t, kNarrow> places_;  // of one wide list
   std::array<float, kWide> sums_;
 };
 

@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
+#include <random>
+#include <tuple>
 
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
+#include "oracle/auction/lowest_values.h"
 #include "oracle/certificate.h"
 #include "sim/base/interrupt.h"
 #include "tests/oracle/small_attention.h"
@@ -60,6 +64,11 @@ void check_equals_assignment(const StepRows& losses, std::span<const int> budget
     }
     CHECK(left == evictions);
     CHECK(plan.loss == Approx(lost).margin(1e-12 * total));
+    REQUIRE(plan.slot_price.size() == expected[i].slot_price.size());
+    for (std::size_t step = 0; step < plan.slot_price.size(); ++step) {
+      CAPTURE(step);
+      CHECK(plan.slot_price[step] == Approx(expected[i].slot_price[step]).margin(1e-9));
+    }
   }
 }
 
@@ -130,6 +139,49 @@ TEST_CASE("an auction that may not finish proves nothing", "[auction]") {
   const Bidders bidders(costs, losses, 12, 0);
   CHECK_FALSE(auction_plan(bidders, losses, 0));
   CHECK(auction_plan(bidders, losses));
+}
+
+TEST_CASE("the lowest values are found in order, the lower place first among equals", "[auction]") {
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  std::mt19937_64 bits(7);
+  for (const std::size_t size : {kValuesTogether, 5 * kValuesTogether}) {
+    for (const int range : {1, 6, 1000}) {
+      for (const float limit : {0.F, 2.F, 500.F, kNone}) {
+        std::vector<float> values(size);
+        for (float& value : values) {
+          const auto draw = static_cast<int>(bits() % static_cast<unsigned>(range + 1));
+          value = draw == range ? kNone : static_cast<float>(draw);
+        }
+        std::vector<std::int32_t> places(kMostLowest);
+        const Lowest lowest = find_lowest(values, limit, places.data());
+        places.resize(lowest.count);
+        CAPTURE(size, range, limit, values);
+        const auto is_before = [&](std::int32_t a, std::int32_t b) {
+          return std::tuple(values[a], a) < std::tuple(values[b], b);
+        };
+        CHECK(std::is_sorted(places.begin(), places.end(), is_before));
+        const auto are_at_most = [&](float most) {
+          return static_cast<std::size_t>(std::count_if(
+              values.begin(), values.end(), [&](float x) { return x <= most && x < kNone; }));
+        };
+        CHECK(lowest.limit <= limit);
+        CHECK(lowest.count == std::min(are_at_most(lowest.limit), kMostLowest));
+        CHECK(lowest.count >= std::min(are_at_most(limit), kMostLowest / 2));
+        if (are_at_most(limit) <= kMostLowest) CHECK(lowest.limit == limit);
+      }
+    }
+  }
+}
+
+TEST_CASE("a cache that hardly has a choice is planned by one pass or the other", "[auction]") {
+  Rows rows;
+  for (int step = 0; step < 512; ++step) rows.emplace_back(step + 1, 1 / (step + 1.F));
+  const FutureAttention losses(rows, 0, {.eviction_interval = 16});
+  const CacheSize cache{.budget = 4, .recent = 3};
+  const auto expected = assignment_plans(losses, costs_of(losses), {&cache, 1}, true).front();
+  CHECK_FALSE(auction_plan(Bidders(*costs_of(losses), losses, 4, 3), losses));
+  const Plan plan = plans("optimal:recent=3", losses, {4}).front();
+  CHECK(plan.proof->loss == Approx(expected.loss / 512));
 }
 
 TEST_CASE("an auction asks for interrupts", "[auction]") {
