@@ -173,6 +173,16 @@ TEST_CASE("the lowest values are found in order, the lower place first among equ
   }
 }
 
+TEST_CASE("a plan by auction does not depend on the other budgets", "[auction]") {
+  const FutureAttention attention(random_rows(520, 11));
+  const std::vector<Plan> together = plans("optimal", attention, {26, 104});
+  const Plan alone = plans("optimal", attention, {104}).front();
+  CHECK(together[1].schedule == alone.schedule);
+  CHECK(together[1].slot_price == alone.slot_price);
+  CHECK(together[1].proof->loss == alone.proof->loss);
+  CHECK(together[1].proof->loss_bound == alone.proof->loss_bound);
+}
+
 TEST_CASE("a cache that hardly has a choice is planned by one pass or the other", "[auction]") {
   Rows rows;
   for (int step = 0; step < 512; ++step) rows.emplace_back(step + 1, 1 / (step + 1.F));

@@ -27,8 +27,8 @@ TEST_CASE("what policies know of queries is in the estimate of memory") {
 }
 
 TEST_CASE("only optimal plans by an auction, and only a long text") {
-  CHECK(plans_by_auction(Spec("optimal:recent=5%"), 1536));
-  CHECK_FALSE(plans_by_auction(Spec("optimal"), 1535));
+  CHECK(plans_by_auction(Spec("optimal:recent=5%"), 512));
+  CHECK_FALSE(plans_by_auction(Spec("optimal"), 511));
   CHECK_FALSE(plans_by_auction(Spec("certificate"), 4096));
 }
 
