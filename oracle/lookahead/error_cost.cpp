@@ -3,6 +3,9 @@
 // products of the values with ô and o. The latter do not change while a step is to come; the former
 // change with each eviction by a multiple of the products with the value that left.
 
+#include <algorithm>
+#include <array>
+
 #include "oracle/lookahead/eviction_cost.h"
 
 namespace kvsim {
@@ -46,20 +49,14 @@ class HeadErrors {
     output_product_.remove(slot, held.count());
   }
 
-  void add_changes(const HeldTokens& held, int step, const double* square, double* change) const {
-    const double sum = outputs_.weight_sum(step);
-    if (sum <= 0) return;
-    const double* numerator = outputs_.numerator(step);
-    const double length = product(numerator, numerator, held.stride()) / (sum * sum);
-    const double along = product(numerator, outputs_.output(step), held.stride()) / sum;
-    const bool has_dominant =
-        add_error_changes({.weight_sum = sum, .square = length, .with_error = length - along},
-                          {.weight = outputs_.weight(step),
-                           .numerator_product = numerator_product_.row(step),
-                           .output_product = output_product_.row(step),
-                           .square = square},
-                          padded_to_doubles(held.count()), change);
-    if (has_dominant) add_dominant(held, step, change);
+  void add_changes(const HeldTokens& held, int first, int last, const double* square,
+                   double* change) const {
+    for (int begin = first; begin <= last; begin += kStepsTogether) {
+      const auto [squares, with_output] = products_of(begin, last);
+      for (int i = 0; i < kStepsTogether && begin + i <= last; ++i) {
+        add_changes_at(held, begin + i, squares[i], with_output[i], square, change);
+      }
+    }
   }
 
   /// |ô - o|²
@@ -70,6 +67,50 @@ class HeadErrors {
   }
 
  private:
+  static constexpr int kStepsTogether = 4;
+
+  /// Of the numerators of steps `begin` and after: with themselves and with the full outputs.
+  struct Products {
+    std::array<double, kStepsTogether> squares = {};
+    std::array<double, kStepsTogether> with_output = {};
+  };
+
+  // Several steps at a time, because every term of a single sum would wait for the last. Beyond the
+  // last step it is that again.
+  Products products_of(int begin, int last) const {
+    std::array<const double*, kStepsTogether> numerator;
+    std::array<const double*, kStepsTogether> output;
+    for (int i = 0; i < kStepsTogether; ++i) {
+      numerator[i] = outputs_.numerator(std::min(begin + i, last));
+      output[i] = outputs_.output(std::min(begin + i, last));
+    }
+    Products products;
+    for (std::size_t dim = 0; dim < outputs_.dims(); ++dim) {
+      for (int i = 0; i < kStepsTogether; ++i) {
+        const double of_cache = numerator[i][dim];
+        products.squares[i] += of_cache * of_cache;
+        products.with_output[i] += of_cache * output[i][dim];
+      }
+    }
+    return products;
+  }
+
+  void add_changes_at(const HeldTokens& held, int step, double numerator_square,
+                      double numerator_output, const double* square, double* change) const {
+    const double sum = outputs_.weight_sum(step);
+    if (sum <= 0) return;
+    const double length = numerator_square / (sum * sum);
+    const double along = numerator_output / sum;
+    const bool has_dominant =
+        add_error_changes({.weight_sum = sum, .square = length, .with_error = length - along},
+                          {.weight = outputs_.weight(step),
+                           .numerator_product = numerator_product_.row(step),
+                           .output_product = output_product_.row(step),
+                           .square = square},
+                          padded_to_doubles(held.count()), change);
+    if (has_dominant) add_dominant(held, step, change);
+  }
+
   void add_dominant(const HeldTokens& held, int step, double* change) const {
     std::vector<double> error(held.stride());
     const double present = loss(step);
@@ -108,9 +149,7 @@ class ErrorCost final : public EvictionCost {
 
   void add_changes(const HeldTokens& held, int first, int last, double* change) override {
     for (const HeadErrors& head : heads_) {
-      for (int step = first; step <= last; ++step) {
-        head.add_changes(held, step, square_.data(), change);
-      }
+      head.add_changes(held, first, last, square_.data(), change);
     }
   }
 
