@@ -4,7 +4,6 @@ import operator
 import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as Several
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -65,8 +64,7 @@ class Recorder(Follower):
     @property
     def sequences(self) -> Several[Sequence]:
         """Those that are whole: all that was asked for is in the file. Waits until they are."""
-        with suppress(Exception):
-            self._texts.settle()
+        self._texts.wait()
         return self._texts.whole
 
     def num_query_heads(self, layer: int) -> int:
@@ -165,7 +163,7 @@ class Recorder(Follower):
         )  # fmt: skip
 
     def _end_sequences(self, failed: bool) -> None:
-        self._texts.settle()  # one is written while another one is read, and no more
+        self._texts.wait()  # one batch is written while another one is read, and no more
         batch, self._batch = self._batch, []
         if failed:
             self._copies.forget()
@@ -173,11 +171,10 @@ class Recorder(Follower):
             batch = []
             self._witness.leave_out_texts()
         ropes = self._witness.end_texts()
+        for sequence in batch:
+            sequence.ropes = ropes
         with self.paused():
-            for sequence in batch:
-                sequence.ropes = ropes
-                self._texts.write(sequence, self._types_of(sequence))
-        self._texts.end()
+            self._texts.write(batch, self._types_of)
 
     def _types_of(self, sequence: Sequence) -> dict[int, dict[str, str]]:
         """How the vectors of a text are stored, by layer. Compares its attention for that."""
@@ -244,7 +241,8 @@ class Recorder(Follower):
         """The texts so far are whole: what comes next is none of theirs.
 
         A text that another one follows, or the end of the recording, ends anyway. After this call
-        it is also kept if an exception comes before.
+        it is also kept if an exception comes before. One of a model on a device may be written
+        later; if that fails, the end of the next text raises, or a RecordWarning names it.
         """
         self._end_sequences(failed=self._step is not None)
 

@@ -113,10 +113,10 @@ def recording(
         witness = RopeWitness(model)
         stack.callback(witness.close)
         reading = Reading(extras, model, outputs, activations, dtype, file.packing)
+        texts = TextWriter(file, reading, no_output, copies, background)
         recorder = Recorder(
-            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, copies,
-            TextWriter(file, reading, no_output, copies, background),
-        )  # fmt: skip
+            model, file, witness, chosen, dtype, ends, source, prompt_length, reading, copies, texts
+        )
         recorder.label(names if isinstance(names, str) else list(names))
 
         def describe() -> None:
@@ -132,9 +132,10 @@ def recording(
                 raise RecordError(
                     f"layer {min(missing)} has no attention that was seen; leave it out"
                 )
-        except BaseException:
+        except BaseException as error:
             if recorder.sequences and recorder.layers:
                 _keep_finished(file, len(recorder.sequences), describe)
+            texts.warn_of_left_out(error)
             raise
         describe()
         file.commit()

@@ -165,6 +165,11 @@ class TraceFile:
             partial.discard()
         return path
 
+    def refusal(self, error: BaseException | None) -> str | None:
+        """What the system refused, in one line, if HDF5 says it in the midst of its own."""
+        refused = _REFUSED.search(str(error))
+        return f"{self.path}: cannot be written: {refused[1]}" if refused else None
+
     def _seal(self) -> None:
         self.h5.close()
         if self._lost.messages:
@@ -189,10 +194,8 @@ class TraceFile:
             self._lost.__exit__(kind, error, trace)
             self._partial.discard()
             self.spool.clear()
-        # HDF5 says what the system refused in the midst of what it was about.
-        refused = _REFUSED.search(str(error))
-        if refused:
-            raise KvsimError(f"{self.path}: cannot be written: {refused[1]}") from error
+        if refusal := self.refusal(error):
+            raise KvsimError(refusal) from error
         if error is not None and kind is None:
             raise error
 
