@@ -78,7 +78,7 @@ def test_a_fused_kernel_finds_it_up_to_its_rounding(dims, tmp_path, monkeypatch)
     expected = by_the_engine(rows, "float16", Attention(shape, Reach(), None), tmp_path)
     types = dict.fromkeys(NAMES, "float16")
     assert 1e-3 < expected < float(exact)
-    assert abs(float(worst_fused(halves, 0.4)) - expected) < on_device._rounding(types, TOKENS)
+    assert abs(float(worst_fused(halves, 0.4)) - expected) < on_device._rounding(types)
     small = {name: numbers * 2**-16 if name in NAMES[2:] else numbers for name, numbers in
              halves.items()}  # fmt: skip
     assert np.isnan(float(worst_fused(small, 0.4)))
@@ -160,9 +160,16 @@ def test_what_the_device_does_not_show_is_compared_on_the_cpu(tmp_path, monkeypa
             record(path, sharp(build("llama")), dtype="float16")
 
 
-def test_a_device_without_memory_left_leaves_it_to_the_cpu(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    sample_of(
+        [RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED")],
+        [torch.cuda.OutOfMemoryError(), RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED")],
+    ),
+)
+def test_a_device_without_memory_left_leaves_it_to_the_cpu(error, tmp_path, monkeypatch):
     def refuse(*_):
-        raise torch.cuda.OutOfMemoryError
+        raise error
 
     seen = layers_compared_on_the_cpu(monkeypatch)
     monkeypatch.setattr(on_device, "worst_in_blocks", refuse)

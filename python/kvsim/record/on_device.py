@@ -4,8 +4,8 @@ The errors stay on the device until a text ends. They decide only where they sho
 comparison on the CPU (stored_type.py) would agree, too; it decides everywhere else.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import torch
 from torch.backends.cuda import SDPAParams, can_use_flash_attention
@@ -47,10 +47,11 @@ class DeviceErrors:
     ) -> None:  # fmt: skip
         """Compares a layer's attention over the whole text. The CPU does not wait for the device.
 
-        `asked` is one of DTYPES; `sinks` are learned logits [query heads]. Where the device has no
-        memory left for it, nothing is found.
+        `asked` is one of DTYPES; `sinks` are learned logits [query heads]. Where the device fails
+        at it, for want of memory, nothing is found.
         """
-        with suppress(torch.cuda.OutOfMemoryError):
+        # cuBLAS without memory raises no OutOfMemoryError.
+        with suppress(RuntimeError), _as_precisely_as_it_can(vectors["query"].device.type):
             self._found[layer] = _compared(vectors, asked, shape, reach, sinks)
 
     def read(self, num_tokens: int) -> dict[int, Compared]:
@@ -59,7 +60,7 @@ class DeviceErrors:
         self._found = {}
         errors = on_host(*(worst for _, _, worst in found.values()))
         return {
-            layer: Compared(types, float(error) + _rounding(types, num_tokens))
+            layer: Compared(types, float(error) + _rounding(types))
             for (layer, (types, _, _)), error in zip(found.items(), errors, strict=True)
         }
 
@@ -83,7 +84,7 @@ def worst_in_blocks(
 ) -> torch.Tensor:
     """The largest error as `kvsim verify` has it, [], in float32.
 
-    Takes at most 300 MB, up to 128k tokens.
+    Takes at most 350 MB for 128k tokens.
     """
     key, value = stored["key"], stored["value"]
     kv_heads, tokens, _ = key.shape
@@ -98,7 +99,7 @@ def worst_in_blocks(
         heads = slice(head, head + at_once)
         for first in range(0, tokens, rows):
             steps = slice(first, first + rows)
-            low = max(int(reach.first_of(torch.tensor(first))), 0)
+            low = max(int(reach.first_of(torch.tensor(first, device="cpu"))), 0)
             seen = slice(low, min(steps.stop, tokens))
             weights = _weights(
                 query[heads, :, steps].float(), key[heads, seen].float(), low, first,
@@ -108,7 +109,8 @@ def worst_in_blocks(
             lengths = torch.linalg.vector_norm(numbers, dim=-1, keepdim=True)
             found = weights.flatten(1, 2) @ torch.cat([numbers, lengths], dim=-1)
             found = found.unflatten(1, weights.shape[1:3])
-            worst.append(_worst(found[..., :-1], found[..., -1], output[heads, :, steps]))
+            del weights, numbers  # before the next ones are there
+            worst.append(_error(found[..., :-1], found[..., -1], output[heads, :, steps]).amax())
     return torch.stack(worst).amax()
 
 
@@ -117,23 +119,28 @@ def worst_fused(stored: Vectors, scale: float) -> torch.Tensor | None:
 
     None if there is no such kernel for these vectors, and NaN for values too small for it. The
     lengths of the values go through it as one more number of each value, over the root of their
-    dimension, so that they are no larger than the largest number.
+    dimension, so that they are no larger than the largest number. What weights below 2^-14 of the
+    largest lose, at most 2^-25 each, is added: it counts where the others have short values.
     """
     query, key, value = stored["query"], stored["key"], stored["value"]
     dim = value.shape[2]
     lengths = torch.linalg.vector_norm(value.float(), dim=-1, keepdim=True) * dim**-0.5
     value = torch.cat([value, lengths.half()], dim=-1)
+    lost = lengths.squeeze(-1).cumsum(1) * (2**-25 * dim**0.5)  # [KV heads, n], of each step
+    lost = lost.repeat_interleave(query.shape[0] // key.shape[0], 0)
     width = -(-max(query.shape[2], dim + 1) // 8) * 8  # of kernels
     wide = [pad(rows, (0, width - rows.shape[2]))[None] for rows in (query, key, value)]
     if not _fuses(*wide):
         return None
     found = scaled_dot_product_attention(*wide, is_causal=True, scale=scale, enable_gqa=True)[0]
-    parts = zip(found.split(ROWS * 4, 1), stored["output"].split(ROWS * 4, 1), strict=True)
+    parts = (each.split(ROWS * 4, 1) for each in (found, stored["output"], lost))
     worst = []
-    for rows, expected in parts:
+    for rows, expected, of_rows in zip(*parts, strict=True):
         mean = rows[..., dim].float()
         summed = mean.masked_fill(mean < LEAST_LENGTH, torch.nan) * dim**0.5
-        worst.append(_worst(rows[..., :dim], summed, expected))
+        share = of_rows / summed  # that the outputs may lack, and the sum
+        error = _error(rows[..., :dim], summed, expected)
+        worst.append(((error + share) / (1 - share).clamp(min=0.0)).amax())
     return torch.stack(worst).amax()
 
 
@@ -156,10 +163,10 @@ def _weights(
     return weights.div_(weights.sum(-1, keepdim=True) + (sinks - largest).exp())
 
 
-def _worst(found: torch.Tensor, summed: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """The largest |found - output| / summed, []; NaN if one is."""
+def _error(found: torch.Tensor, summed: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """|found - output| / summed of each output; NaN where `summed` is."""
     difference = torch.linalg.vector_norm(found.float() - output.float(), dim=-1)
-    return (difference / summed.float()).masked_fill(difference == 0, 0.0).amax()
+    return (difference / summed).masked_fill((difference == 0) & (summed == 0), 0.0)
 
 
 def _stored(rows: torch.Tensor, kind: str) -> torch.Tensor:
@@ -183,11 +190,27 @@ def _fuses(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     return can_use_flash_attention(given)
 
 
-def _rounding(types: Mapping[str, str], tokens: int) -> float:
+def _rounding(types: Mapping[str, str]) -> float:
     """What rounding on the device may take off an error, at most.
 
-    In half precision, or what a device takes for float32 where it may: each weight, each length
-    and each output by 2^-11 of itself, and weights below 2^-14 of the largest by 2^-25 of it. In
-    float32 we allow a tenth of the limit, since a device that rounds more does not come below it.
+    In half precision each weight, each length and each output by 2^-11 of itself; for weights that
+    are too small for that see worst_fused(). In float32 we allow a tenth of the limit.
     """
-    return 2**-9 + tokens * 2**-25 if "float16" in types.values() else 1e-5
+    return 2**-9 if "float16" in types.values() else 1e-5
+
+
+@contextmanager
+def _as_precisely_as_it_can(kind: str) -> Iterator[None]:
+    """Lets this kind of device compute in the types of the numbers, whatever the model does.
+
+    Raises RuntimeError where torch does not say how products are rounded.
+    """
+    before = torch.get_float32_matmul_precision()
+    try:
+        if before != "highest":  # TF32
+            torch.set_float32_matmul_precision("highest")
+        with torch.autocast(kind, enabled=False):
+            yield
+    finally:
+        if before != "highest":
+            torch.set_float32_matmul_precision(before)
