@@ -21,7 +21,7 @@ from ..model.whole_pass import (
     score_gradients,
     whole_pass,
 )
-from .packing import Packing, write_packed
+from .packing import Packing, write_chunked
 from .sequence import Seen, Sequence
 from .stored_type import LARGEST_FLOAT16
 from .trace_file import TraceFile, rows_per_chunk
@@ -99,7 +99,7 @@ def write_projections(
         path = f"/model/layers/{layer}/{PROJECTION}"
         numbers = stored_as(dtype, output.projection, path)
         rows, hidden = numbers.shape
-        write_packed(file.h5, path, numbers, (rows // heads_of(layer), hidden), file.packing)
+        write_chunked(file.h5, path, numbers, (rows // heads_of(layer), hidden), file.packing)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Reading:
         for (layer, part), numbers in seen.rows.items():
             if layer in layers:
                 chunk = (rows_per_chunk(numbers[0].nbytes, len(numbers)), numbers.shape[1])
-                write_packed(group, f"{layer}/{part}", numbers, chunk, self.packing)
+                write_chunked(group, f"{layer}/{part}", numbers, chunk, self.packing)
         if GRADIENT in self.also.parts and (missing := layers - seen.gradients.keys()):
             raise RecordError(f"layer {min(missing)} has no attention that was seen")
         for layer, gradient in seen.gradients.items():
@@ -214,7 +214,7 @@ def _write_gradient(
     scale = gradient_scale(float(gradient.abs().max()))
     numbers = (gradient / scale).half().numpy()
     rows = rows_per_chunk(numbers[0, 0, 0].nbytes, numbers.shape[2])
-    dataset = write_packed(group, path, numbers, (1, 1, rows, numbers.shape[3]), packing)
+    dataset = write_chunked(group, path, numbers, (1, 1, rows, numbers.shape[3]), packing)
     dataset.attrs.create("scale", np.float64(scale))
     dataset.attrs.create("label_seed", np.int64(seed))
 

@@ -30,29 +30,29 @@ class Packing:
     threads: int | None = None
 
 
-def create_packed(
+def create_chunked(
     group: h5py.Group,
     path: str,
     shape: tuple[int, ...],
     dtype: np.dtype,
     chunks: tuple[int, ...],
-    compression: str = GZIP,
+    compression: str,
 ) -> h5py.Dataset:
-    """A dataset in chunks that write_chunks() packs, for all of it to be written."""
+    """A dataset in chunks for write_chunks(), which packs them unless `compression` is NONE."""
     filters = {}
     if compression == GZIP:
         filters = {"shuffle": True, "compression": GZIP, "compression_opts": GZIP_LEVEL}
     return group.create_dataset(path, shape, dtype, chunks=chunks, track_times=False, **filters)
 
 
-def write_packed(
+def write_chunked(
     group: h5py.Group,
     path: str,
     numbers: np.ndarray,
     chunks: tuple[int, ...],
     packing: Packing,
 ) -> h5py.Dataset:
-    dataset = create_packed(group, path, numbers.shape, numbers.dtype, chunks, packing.compression)
+    dataset = create_chunked(group, path, numbers.shape, numbers.dtype, chunks, packing.compression)
     starts = itertools.product(*map(range, itertools.repeat(0), numbers.shape, chunks))
     places = (
         (start, tuple(slice(i, i + size) for i, size in zip(start, chunks))) for start in starts
@@ -65,7 +65,7 @@ def write_packed(
 def write_chunks(
     dataset: h5py.Dataset,
     chunks: Iterable[Chunk],
-    threads: int | None = None,
+    threads: int | None,
     see: Callable[[tuple[int, ...], np.ndarray], None] = lambda *_: None,
 ) -> None:
     """Writes chunks, packed if the dataset says so, in their order, in which `see` gets them, too.

@@ -48,14 +48,19 @@ class Spool:
                 at += written
                 left = left[written:]
         except OSError as error:
-            raise self._refused(error) from error
+            raise self._refused(error, "cannot be written") from error
         return start
 
     def read(self, start: int, rows: np.ndarray) -> None:
-        """Fills `rows`, which must be contiguous, with what was written there."""
+        """Fills `rows`, which must be contiguous, with what is there. Raises KvsimError."""
         view = memoryview(rows).cast("B")
         while view:
-            count = os.preadv(self._file.fileno(), [view], start)
+            try:
+                count = os.preadv(self._file.fileno(), [view], start)
+            except OSError as error:
+                raise self._refused(
+                    error, "its vectors in a temporary file cannot be read"
+                ) from error
             if not count:
                 raise KvsimError(f"{self._trace}: its vectors in a temporary file end early")
             start, view = start + count, view[count:]
@@ -68,8 +73,8 @@ class Spool:
         for lane in self._lanes.values():
             lane.clear()
 
-    def _refused(self, error: OSError) -> KvsimError:
-        return KvsimError(f"{self._trace}: cannot be written: {error.strerror}")
+    def _refused(self, error: OSError, what: str) -> KvsimError:
+        return KvsimError(f"{self._trace}: {what}: {error.strerror or error}")
 
 
 class SpooledLists:

@@ -16,7 +16,7 @@ from ..errors import KvsimError, UsageError
 from ..files.paths import is_file
 from ..trace.spans import Span
 from .lost_errors import LostErrors
-from .packing import GZIP, NONE, Packing, create_packed, write_chunks
+from .packing import GZIP, NONE, Packing, create_chunked, write_chunks
 from .spool import Spool, SpooledRows
 from .unpacked import create_unpacked, write_unpacked
 
@@ -96,17 +96,18 @@ class TraceFile:
             dataset = create_unpacked(group, path, shape, dtype, chunk)
             digests = self._write_unpacked(dataset, rows)
         else:
-            dataset = create_packed(group, path, shape, dtype, chunk)
+            dataset = create_chunked(group, path, shape, dtype, chunk, self.packing.compression)
             digests = self._write_packed(dataset, rows)
         # Of what was to be stored: sealing would read it all.
         dataset.attrs.create("digests", np.array(digests, "<u8"))
 
     def _write_unpacked(self, dataset: h5py.Dataset, rows: SpooledRows) -> list[int]:
+        part = partial(rows.part, kind=dataset.dtype)
         try:
-            part = partial(rows.part, kind=dataset.dtype)
             return write_unpacked(dataset, part, self._partial.path, self.threads)
-        except OSError as error:
-            raise KvsimError(f"{self.path}: cannot be written: {error.strerror}") from error
+        except OSError as error:  # of reading, a spool makes another one
+            reason = error.strerror or error
+            raise KvsimError(f"{self.path}: cannot be written: {reason}") from error
 
     def _write_packed(self, dataset: h5py.Dataset, rows: SpooledRows) -> list[int]:
         at_once = dataset.chunks[1]

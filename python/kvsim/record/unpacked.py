@@ -1,5 +1,6 @@
 """Writes vectors as they are: threads write each head where HDF5 has left room for it."""
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ import h5py
 import numpy as np
 
 from .._engine import Digest
+from ..errors import KvsimError
 
 BYTES_AT_ONCE = 1 << 22  # of a head, read and written by a thread
 
@@ -32,13 +34,14 @@ def write_unpacked(
 ) -> list[int]:
     """Writes all rows of a dataset [heads, n, dim] in `file`. Returns the digest of each head.
 
-    A chunk is one of a head, so that those of a head follow each other. Raises OSError.
+    A chunk is one of a head. Raises OSError if the file cannot be written, what `part` raises, and
+    KvsimError if the chunks of a head do not follow each other.
     """
     heads, rows, dim = dataset.shape
     _, of_chunk, _ = dataset.chunks
     row_bytes = dim * dataset.dtype.itemsize
     at_once = max(BYTES_AT_ONCE // (of_chunk * row_bytes), 1) * of_chunk
-    places = [dataset.id.get_chunk_info_by_coord((h, 0, 0)).byte_offset for h in range(heads)]
+    places = [_place(dataset, head) for head in range(heads)]
     opened = os.open(file, os.O_WRONLY)
 
     def write(head: int) -> int:
@@ -62,6 +65,28 @@ def write_unpacked(
                 raise
     finally:
         os.close(opened)
+
+
+def _place(dataset: h5py.Dataset, head: int) -> int:
+    """Where the head begins in the file.
+
+    HDF5 gives the chunks their places in one go, in their order, at the end of the file. It does
+    so today, but promises it nowhere.
+    """
+    _, rows, _ = dataset.shape
+    chunk = dataset.chunks
+    last = (rows - 1) // chunk[1]
+    at, end = (
+        dataset.id.get_chunk_info_by_coord((head, number * chunk[1], 0)).byte_offset
+        for number in (0, last)
+    )
+    expected = at + last * math.prod(chunk) * dataset.dtype.itemsize
+    if end != expected:
+        raise KvsimError(
+            f"{dataset.name}: expected the last chunk of head {head} at byte {expected}, where the "
+            f"others end, found {end}; this HDF5 scatters chunks: use --compression gzip"
+        )
+    return at
 
 
 def _write(file: int, numbers: np.ndarray, at: int) -> None:
