@@ -11,8 +11,17 @@
 namespace kvsim {
 namespace {
 
-/// The squared distances of a point to others, in single precision: each within `kFloatRounding`
-/// times (dim + 8) of it, relative to it, and within `kFloatUnderflow`.
+// The float of a squared distance s is off by at most (dim + 3) 2^-24 s: a difference rounds once,
+// and its square doubles that and rounds once more; in any order a term is in at most dim - 1
+// sums; 1 is for higher orders. Products below the normal floats lose at most dim 2^-126 more,
+// less than 1e-31 in a million dimensions. So all floats are within r s + e of s, for r = (dim + 8)
+// 2^-23 and e = 1e-31, and that of the nearest point is at most (least + e) (1 + r) / (1 - r) + e,
+// where `least` is the smallest float. As (1 + r) / (1 - r) <= 1 + 4 r up to r = 1/2, this is at
+// most least (1 + 4 r) + 4 e, and 1e-30 covers 4 e. Floats overflow only where this bound does.
+constexpr double kFloatRounding = 0x1p-23;
+constexpr double kFloatUnderflow = 1e-30;
+
+/// The squared distances of a point to others, in single precision.
 template <class Target, std::size_t kPoints>
 KVSIM_INLINE void distances_of(const float* point, std::size_t dim, const float* const* others,
                                float* distances) {
@@ -57,9 +66,6 @@ KVSIM_KERNEL(void, float_distances,
               float* distances),
              (point, dim, others, count, distances))
 
-constexpr double kFloatRounding = 0x1p-23;
-constexpr double kFloatUnderflow = 1e-30;
-
 }  // namespace
 
 std::vector<double> greedy_radii(const Matrix& points, int most_centres) {
@@ -97,6 +103,10 @@ OnlineClusters cluster_online(const Matrix& points, double delta) {
     double limit = std::numeric_limits<double>::infinity();
     for (const float distance : about) limit = std::min<double>(limit, distance);
     limit = limit * (1 + 4 * rounding) + kFloatUnderflow;
+    // The float of the nearest one may be infinite where that of another is not.
+    if (limit >= std::numeric_limits<float>::max()) {
+      limit = std::numeric_limits<double>::infinity();
+    }
     double nearest = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < about.size(); ++i) {
       if (about[i] > limit) continue;

@@ -152,31 +152,56 @@ TEST_CASE("a point joins a cluster whose first point is near enough", "[analysis
   CHECK(cluster_online(line({0, 0, 1, 0}), 0).counts == std::vector<int>{1, 1, 2, 2});
 }
 
-TEST_CASE("a point joins the nearest cluster, however the points are scaled", "[analysis]") {
-  for (const float scale : {1e-22F, 1e-3F, 1.0F, 1e17F, 1e25F}) {
-    const Matrix points = scale * random_unit({.tokens = 150, .head_dim = 37}, 3).key;
-    const MatrixDouble wide = points.cast<double>();
-    const double delta = 8.0 * scale;
-    std::vector<int> firsts;
-    std::vector<int> counts;
-    double radius = 0;
-    for (int t = 0; t < 150; ++t) {
-      double nearest = std::numeric_limits<double>::infinity();
-      for (const int first : firsts) {
-        nearest = std::min(nearest, (wide.row(t) - wide.row(first)).norm());
-      }
-      if (nearest > delta) {
-        firsts.push_back(t);
-      } else {
-        radius = std::max(radius, nearest);
-      }
-      counts.push_back(static_cast<int>(firsts.size()));
+/// Compares with the definition, all distances in double precision.
+void check_online(const Matrix& points, double delta) {
+  const MatrixDouble wide = points.cast<double>();
+  std::vector<Eigen::Index> firsts;
+  std::vector<int> counts;
+  double radius = 0;
+  for (Eigen::Index t = 0; t < wide.rows(); ++t) {
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const Eigen::Index first : firsts) {
+      nearest = std::min(nearest, (wide.row(t) - wide.row(first)).squaredNorm());
     }
-    REQUIRE(firsts.size() > 10);
-    REQUIRE(firsts.size() < 140);
-    const OnlineClusters found = cluster_online(points, delta);
-    CHECK(found.counts == counts);
-    CHECK(found.radius == Approx(radius));
+    if (nearest > delta * delta) {
+      firsts.push_back(t);
+    } else {
+      radius = std::max(radius, std::sqrt(nearest));
+    }
+    counts.push_back(static_cast<int>(firsts.size()));
+  }
+  REQUIRE(firsts.size() > 1);
+  REQUIRE(std::ssize(firsts) < wide.rows());
+  const OnlineClusters found = cluster_online(points, delta);
+  CHECK(found.counts == counts);
+  CHECK(found.radius == radius);
+}
+
+TEST_CASE("to the last bit: a point joins the nearest cluster, however the points are scaled",
+          "[analysis]") {
+  for (const float scale : {1e-22F, 1e-3F, 1.0F, 1e17F, 1e25F}) {
+    CAPTURE(scale);
+    check_online(scale * random_unit({.tokens = 150, .head_dim = 37}, 3).key, 8.0 * scale);
+  }
+}
+
+TEST_CASE("to the last bit: a point joins the nearest of clusters that floats do not tell apart",
+          "[analysis]") {
+  // The last squares are about the largest float, which those of some clusters exceed.
+  const double most = std::sqrt(double{std::numeric_limits<float>::max()});
+  for (const int dim : {1, 8, 16, 64}) {
+    for (const double radius : {1e-3, 1.0, most * (1 - 2e-8), most * (1 - 5e-7), most}) {
+      Matrix points = random_unit({.tokens = 60, .head_dim = dim}, 5).key;
+      // First rows on a sphere, then points within 1e-9 of its centre.
+      for (Eigen::Index t = 0; t < 60; ++t) {
+        const double length = points.row(t).cast<double>().norm();
+        const double factor = radius / length * (t < 40 ? 1 : 1e-9);
+        points.row(t) = (factor * points.row(t).cast<double>()).cast<float>();
+      }
+      CAPTURE(dim, radius);
+      check_online(points, radius);
+      check_online(points, radius * (1 - 1e-8));
+    }
   }
 }
 
