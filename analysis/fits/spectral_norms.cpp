@@ -4,6 +4,7 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/base/interrupt.h"
 
@@ -22,17 +23,24 @@ double by_all_eigenvalues(const Square& gram, Vector& vector) {
   return std::max(0.0, solver.eigenvalues()[gram.rows() - 1]);
 }
 
-/// Whether no eigenvalue of `gram` is larger than this: then, and then alone, the difference has a
-/// Cholesky factor.
+/// Whether it is proved that no eigenvalue of `gram`, [n, n], is larger than this times
+/// 1 + n (n + 1) u, for u = 2^-53: where the difference has a Cholesky factor in floating point
+/// (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3). NaN proves nothing.
 bool is_bound(const Square& gram, double limit) {
+  if (!std::isfinite(limit)) return false;
   Square difference = -gram;
   difference.diagonal().array() += limit;
   return Eigen::LLT<Eigen::Ref<Square>>(difference).info() == Eigen::Success;
 }
 
+/// v' G v / v' v, which is at most the largest eigenvalue, where the Ritz value may be above it.
+double rayleigh_quotient(const Square& gram, const Vector& vector) {
+  return vector.dot(gram.selfadjointView<Eigen::Lower>() * vector) / vector.squaredNorm();
+}
+
 /// Lanczos' method from a vector near the one that is sought, with all vectors kept orthogonal
-/// (Golub and Van Loan, Matrix Computations, section 10.3). Returns the largest Ritz value, which
-/// is at most the largest eigenvalue; `vector` becomes its Ritz vector.
+/// (Golub and Van Loan, Matrix Computations, section 10.3). `vector` becomes the Ritz vector of the
+/// largest Ritz value; returns its Rayleigh quotient, or NaN if no Ritz values were found.
 /// `count` is how many vectors it took the last time, and becomes how many it takes.
 double by_lanczos(const Square& gram, Vector& vector, Eigen::Index& count) {
   constexpr Eigen::Index kBetweenChecks = 4;
@@ -53,12 +61,13 @@ double by_lanczos(const Square& gram, Vector& vector, Eigen::Index& count) {
     if (is_complete || (count >= first_check && count % kBetweenChecks == 0)) {
       Eigen::SelfAdjointEigenSolver<Square> ritz;
       ritz.computeFromTridiagonal(diagonal.head(count), beside.head(count - 1));
+      if (ritz.info() != Eigen::Success) return std::numeric_limits<double>::quiet_NaN();
       const double largest = ritz.eigenvalues()[count - 1];
       const double gap = count == 1 ? largest : largest - ritz.eigenvalues()[count - 2];
       const double residual = beside[k] * ritz.eigenvectors()(count - 1, count - 1);
       if (is_complete || residual * residual < kTolerance / 10 * largest * gap) {
         vector = found * ritz.eigenvectors().col(count - 1);
-        return largest;
+        return rayleigh_quotient(gram, vector);
       }
     }
     basis.col(count) = next / beside[k];
@@ -74,14 +83,18 @@ std::vector<double> spectral_norms(const Matrix& rows) {
   std::vector<double> norms;
   double square = 0;
   Eigen::Index lanczos_vectors = 0;
+  // In many dimensions no proof is as narrow as the tolerance.
+  const double width = kTolerance - static_cast<double>(dim * (dim + 1)) * 0x1p-53;
   for (Eigen::Index t = 0; t < rows.rows(); ++t) {
     poll_interrupt();
     const Vector row = rows.row(t).cast<double>().transpose();
     gram += row * row.transpose();
     if (vector.squaredNorm() == 0) vector = row;
     if (vector.squaredNorm() > 0) {
-      square = by_lanczos(gram, vector, lanczos_vectors);
-      if (!is_bound(gram, square * (1 + kTolerance))) square = by_all_eigenvalues(gram, vector);
+      if (width > 0) square = by_lanczos(gram, vector, lanczos_vectors);
+      if (width <= 0 || !is_bound(gram, square * (1 + width))) {
+        square = by_all_eigenvalues(gram, vector);
+      }
     }
     norms.push_back(std::sqrt(square));
   }

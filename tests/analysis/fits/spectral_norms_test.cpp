@@ -1,15 +1,19 @@
 #include "analysis/fits/spectral_norms.h"
 
+#include <Eigen/QR>
 #include <Eigen/SVD>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <numbers>
 #include <random>
 
 namespace kvsim::spectral_norms_test {
 
-void check_norms(const Matrix& rows) {
+/// From row `first` on.
+void check_norms(const Matrix& rows, Eigen::Index first = 0) {
   const std::vector<double> norms = spectral_norms(rows);
   REQUIRE(std::ssize(norms) == rows.rows());
-  for (Eigen::Index t = 0; t < rows.rows(); ++t) {
+  for (Eigen::Index t = first; t < rows.rows(); ++t) {
     const Eigen::MatrixXd values = rows.topRows(t + 1).cast<double>();
     const double expected = Eigen::JacobiSVD<Eigen::MatrixXd>(values).singularValues()[0];
     CAPTURE(t);
@@ -27,6 +31,24 @@ TEST_CASE("spectral norms of leading rows are the largest singular values", "[fi
   check_norms(random_rows(40, 1, 1));
   check_norms(random_rows(60, 7, 2));
   check_norms(random_rows(90, 40, 3));
+}
+
+TEST_CASE("spectral norms are found where the largest ones are near each other", "[fits]") {
+  // Singular values that crowd at the largest one take Lanczos' method as many vectors as it may.
+  constexpr Eigen::Index kDim = 128;
+  const Eigen::MatrixXd from =
+      random_rows(kDim, kDim, 5).cast<double>().householderQr().householderQ();
+  const Eigen::MatrixXd to =
+      random_rows(kDim, kDim, 6).cast<double>().householderQr().householderQ();
+  const Eigen::VectorXd values = Eigen::VectorXd::NullaryExpr(kDim, [](Eigen::Index i) {
+    return std::sqrt(2 + std::cos(std::numbers::pi * (static_cast<double>(i) + 0.5) / kDim));
+  });
+  check_norms((from * values.asDiagonal() * to).cast<float>(), kDim - 4);
+  // The largest one is there twice.
+  Matrix equal = Matrix::Zero(4, 6);
+  equal(0, 1) = equal(1, 4) = equal(3, 4) = 3;
+  CHECK(spectral_norms(equal.topRows(2)) == std::vector<double>{3, 3});
+  check_norms(equal);
 }
 
 TEST_CASE("spectral norms follow a direction that takes over, and rows of zeros", "[fits]") {
