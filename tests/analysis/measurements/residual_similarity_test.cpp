@@ -8,6 +8,7 @@
 #include "analysis/layer_stream.h"
 #include "analysis/run_analyses.h"
 #include "sim/base/errors.h"
+#include "sim/base/random_bits.h"
 #include "tests/analysis/analysed.h"
 #include "tests/support/reference_replay.h"
 #include "tests/support/sweep_requests.h"
@@ -73,16 +74,9 @@ TEST_CASE("a layer's stream: what attention adds is all heads times W_O", "[anal
   CHECK(read_residual(in_memory, "b", 1) == read_residual(trace, "b", 1));
 }
 
-TEST_CASE("residual-similarity: scores carry over as rank correlations and pivotal tokens say",
-          "[analysis]") {
-  Unit unit = test_support::random_unit({.tokens = 24, .group = 2}, 12);
-  if (GENERATE(false, true)) unit.sliding_window = 9;
-  if (GENERATE(false, true)) {
-    unit.selected = test_support::random_unit({.tokens = 24, .selected = 12}, 3).selected;
-  }
-  const std::vector<Row> rows = analyse("residual-similarity", unit);
-  REQUIRE(rows.size() == 2);
-  for (const Row& row : rows) {
+void check_scores(const Unit& unit) {
+  const int n = unit.num_tokens();
+  for (const Row& row : analyse("residual-similarity", unit)) {
     const test_support::ReferenceAttention reference(unit, row.head);
     double correlations = 0;
     int pairs = 0;
@@ -90,7 +84,7 @@ TEST_CASE("residual-similarity: scores carry over as rank correlations and pivot
     double pivotal = 0;
     double next = 0;
     double both = 0;
-    for (int t = 1; t + 1 < 24; ++t) {
+    for (int t = 1; t + 1 < n; ++t) {
       std::vector<double> here;
       std::vector<double> there;
       for (int j = 0; j < t; ++j) {
@@ -104,15 +98,39 @@ TEST_CASE("residual-similarity: scores carry over as rank correlations and pivot
         next += is_next;
         both += is_pivotal && is_next;
       }
-      if (here.size() < 2) continue;
-      correlations += rank_correlation(here, there).value();
+      const auto correlation = rank_correlation(here, there);
+      if (!correlation) continue;
+      correlations += *correlation;
       ++pairs;
     }
+    REQUIRE(pairs > n / 2);
     CHECK(row.real("score_correlation") == Approx(correlations / pairs));
     CHECK(row.real("pivotal_again") == Approx(both / pivotal));
     CHECK(row.real("pivotal_share") == Approx(next / tokens));
     CHECK(row.is_null("cosine"));
   }
+}
+
+TEST_CASE("residual-similarity: scores carry over as rank correlations and pivotal tokens say",
+          "[analysis]") {
+  Unit unit = test_support::random_unit({.tokens = 24, .group = 2}, 12);
+  if (GENERATE(false, true)) unit.sliding_window = 9;
+  if (GENERATE(false, true)) {
+    unit.selected = test_support::random_unit({.tokens = 24, .selected = 12}, 3).selected;
+  }
+  CHECK(analyse("residual-similarity", unit).size() == 2);
+  check_scores(unit);
+}
+
+TEST_CASE("residual-similarity: equal scores share their ranks, those of 0 included",
+          "[analysis]") {
+  // The weight of a logit of -200 is 0 in single precision.
+  const auto logit = [](int t, int j) {
+    const float levels[] = {0, -1.5F, -200};
+    return levels[random_bits(static_cast<std::uint64_t>(t / 3), static_cast<std::uint64_t>(j)) %
+                  3];
+  };
+  check_scores(test_support::unit_of_logits(300, logit));
 }
 
 TEST_CASE("residual-similarity: scores in the same order at every step correlate fully",
