@@ -13,9 +13,13 @@ using namespace policies_test;
 using Steps = std::vector<std::int32_t>;
 using Keys = std::vector<std::vector<float>>;
 
-Steps left_after(const std::string& spec, int budget, const Keys& keys, int prompt = 0) {
+Steps left_after(const std::string& spec, int budget, const Keys& keys, int prompt = 0,
+                 int most_held = 0) {
   return evicted_after(Spec(spec), budget,
-                       {.attention = any_attention(keys.size()), .keys = keys, .prompt = prompt});
+                       {.attention = any_attention(keys.size()),
+                        .keys = keys,
+                        .prompt = prompt,
+                        .most_held = most_held});
 }
 
 /// What remains after a prompt as long as there are keys.
@@ -97,14 +101,16 @@ std::vector<int> greedy_order(const Keys& keys, std::vector<int> tokens) {
   return order;
 }
 
-/// kcenter by its definition, the `first` tokens of the text never leaving.
-Steps by_definition(const Keys& keys, int budget, int recent, int first, int prompt) {
+/// kcenter by its definition, the `first` tokens of the text never leaving, and none while at most
+/// `most_held` are held.
+Steps by_definition(const Keys& keys, int budget, int recent, int first, int prompt,
+                    int most_held = 0) {
   const int n = static_cast<int>(keys.size());
   Steps left(keys.size(), n);
   std::vector<int> resident;
   for (int t = 0; t < n; ++t) {
     resident.push_back(t);
-    if (t + 1 < prompt || std::ssize(resident) <= budget) continue;
+    if (t + 1 < prompt || std::ssize(resident) <= std::max(budget, most_held)) continue;
     std::vector<int> order = greedy_order(keys, {resident.begin(), resident.end() - recent});
     std::erase_if(order, [&](int token) { return token < first; });
     for (; std::ssize(resident) > budget; order.pop_back()) {
@@ -115,7 +121,8 @@ Steps by_definition(const Keys& keys, int budget, int recent, int first, int pro
   return left;
 }
 
-TEST_CASE("kcenter drops what the order made anew at each step would drop", "[policies]") {
+TEST_CASE("to the last bit: kcenter drops what the order made anew at each step would drop",
+          "[policies]") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     for (const int dim : {1, 2, 5}) {
       // Few values give many keys that are equal or equally far.
@@ -130,6 +137,9 @@ TEST_CASE("kcenter drops what the order made anew at each step would drop", "[po
           // The last of the order may be protected, and another one leave.
           CHECK(left_after("kcenter:recent=2+protect:first=5,last=0", 12, keys, prompt) ==
                 by_definition(keys, 12, 2, 5, prompt));
+          // Several tokens arrive, and then several leave.
+          CHECK(left_after("kcenter:recent=3", 12, keys, prompt, 16) ==
+                by_definition(keys, 12, 3, 0, prompt, 16));
         }
       }
     }

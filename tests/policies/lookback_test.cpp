@@ -75,7 +75,7 @@ struct Definition {
       for (std::size_t h = 0; h < shown.queries.front().size(); ++h) {
         heads.push_back(output(static_cast<std::size_t>(t), h, cache));
       }
-      if (std::ssize(cache) <= budget || t + 1 < shown.prompt) continue;
+      if (std::ssize(cache) <= std::max(budget, shown.most_held) || t + 1 < shown.prompt) continue;
       std::vector<std::pair<double, std::int32_t>> errors;  // with their tokens
       for (auto token = cache.begin(); token != cache.end() - 1; ++token) {
         double& error = errors.emplace_back(0, *token).first;
@@ -125,6 +125,24 @@ TEST_CASE("lookback keeps what its definition keeps", "[policies]") {
             "lookback:window=" + std::to_string(window) + ",target=" + (given ? "given" : "now");
         CHECK(evicted_after(Spec(spec), budget, shown) ==
               Definition{shown, window, given}.evicted_after(budget));
+      }
+    }
+  }
+}
+
+TEST_CASE("lookback keeps what its definition keeps where several tokens arrive and leave at once",
+          "[policies]") {
+  constexpr int kBudget = 9;
+  for (const int interval : {2, 5}) {
+    for (const int window : {1, 3, 7}) {  // both more and fewer steps than tokens that leave
+      for (const bool given : {true, false}) {
+        Shown shown = random_text(80, 1, 20);
+        shown.most_held = kBudget + interval - 1;
+        CAPTURE(interval, window, given);
+        const std::string spec =
+            "lookback:window=" + std::to_string(window) + ",target=" + (given ? "given" : "now");
+        CHECK(evicted_after(Spec(spec), kBudget, shown) ==
+              Definition{shown, window, given}.evicted_after(kBudget));
       }
     }
   }

@@ -36,7 +36,8 @@ struct Shown {
   std::vector<std::vector<float>> values = {};                ///< per token
   std::vector<std::vector<std::vector<float>>> queries = {};  ///< per step, then per query head
   std::vector<TokenKind> kinds = {};                          ///< per token
-  int prompt = 0;  ///< no eviction before step prompt - 1
+  int prompt = 0;     ///< no eviction before step prompt - 1
+  int most_held = 0;  ///< no eviction while at most so many tokens are held
   std::uint64_t seed = 0;
   float scale = 1;
   std::optional<Rotation> rotation = {};
@@ -77,7 +78,7 @@ inline std::vector<std::int32_t> evicted_after(const Spec& spec, int budget, con
     if (!shown.queries.empty()) {
       queries.assign(shown.queries[row].begin(), shown.queries[row].end());
     }
-    const int overflow = t + 1 < shown.prompt ? 0 : cache.overflow();
+    const int overflow = t + 1 < shown.prompt ? 0 : cache.overflow(shown.most_held);
     policy->update({.index = t,
                     .tokens = cache.tokens(),
                     .attention = cached,
