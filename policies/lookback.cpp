@@ -5,11 +5,7 @@
 // Cache Selection for LLMs via Attention Output Error-Based Token Eviction", arXiv 2504.14051).
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <limits>
-#include <numeric>
-#include <optional>
 #include <vector>
 
 #include "policies/interface/policy_info.h"
@@ -33,11 +29,7 @@ class LookBack final : public Policy {
   LookBack(const Params& params, const Context& context)
       : window_(params.integer("window")),
         given_(params.choice("target") == "given"),
-        scale_(context.scale),
-        softcap_(context.logit_softcap),
-        window_of_layer_(context.sliding_window),
-        chunk_(context.attention_chunk),
-        sinks_(context.sink_logit) {}
+        weights_(context) {}
 
   // The newest token has been seen by one step alone.
   Rules rules() const override {
@@ -94,7 +86,7 @@ class LookBack final : public Policy {
     // Where a whole prompt is cut, it takes less to compute the outputs of what stays.
     if (left.size() > past_steps) {
       forget_outputs();
-    } else {
+    } else if (!past_.empty()) {  // with window=1 no output is left to follow
       for (const std::size_t slot : left) take_out(slot);
     }
     for (std::vector<PastQuery>& heads : past_) {
@@ -120,54 +112,8 @@ class LookBack final : public Policy {
   }
 
   void remember(const Step& step, std::vector<PastQuery>& heads) const {
-    heads.resize(step.queries.size());
-    for (PastQuery& past : heads) past.reset();
-    set_logits(step, heads);
-    for (std::size_t head = 0; head < heads.size(); ++head) {
-      set_weights(head, step, heads[head]);
-      heads[head].sum = heads[head].total();
-    }
+    weights_.set(step, heads);
     if (given_) set_given(heads);
-  }
-
-  bool is_visible(int token, int step) const {
-    const bool in_window = !window_of_layer_ || step - token < *window_of_layer_;
-    return in_window && (!chunk_ || token / *chunk_ == step / *chunk_);
-  }
-
-  /// The products of the heads' queries with all keys, as `weights`.
-  static void set_logits(const Step& step, std::vector<PastQuery>& heads) {
-    std::vector<const float*> keys(step.tokens.size());
-    for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = step.keys[i].data();
-    std::vector<std::vector<double>> queries;
-    RowProducts products;
-    for (std::size_t head = 0; head < heads.size(); ++head) {
-      queries.emplace_back(step.queries[head].begin(), step.queries[head].end());
-      heads[head].weights.resize(keys.size());
-      products.add(queries.back(), heads[head].weights);
-    }
-    products.compute(keys);
-  }
-
-  void set_weights(std::size_t head, const Step& step, PastQuery& past) const {
-    constexpr double kNone = -std::numeric_limits<double>::infinity();
-    std::vector<double>& weights = past.weights;
-    for (double& weight : weights) weight *= scale_;
-    if (softcap_) {
-      for (double& logit : weights) logit = *softcap_ * std::tanh(logit / *softcap_);
-    }
-    if (!step.selected.empty() || window_of_layer_ || chunk_) {
-      for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-        const bool is_selected =
-            step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
-        if (!is_selected || !is_visible(step.tokens[i], step.index)) weights[i] = kNone;
-      }
-    }
-    const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
-    const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
-    // Without a sink a step that selects nothing of the cache has no weights.
-    for (double& weight : weights) weight = std::isinf(most) ? 0 : std::exp(weight - most);
-    past.sink = std::isinf(most) ? 0 : std::exp(sink - most);
   }
 
   /// The outputs of a step's queries, over all of its tokens.
@@ -277,11 +223,7 @@ class LookBack final : public Policy {
 
   int window_;
   bool given_;
-  double scale_;
-  std::optional<double> softcap_;
-  std::optional<int> window_of_layer_;
-  std::optional<int> chunk_;
-  std::vector<float> sinks_;                 // of each query head, or empty
+  QueryWeights weights_;
   std::vector<std::int32_t> tokens_;         // of the cache
   std::vector<std::vector<float>> values_;   // of its tokens: those of an evicted one are needed
   std::vector<const float*> rows_;           // where these are

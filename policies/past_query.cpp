@@ -1,11 +1,31 @@
 #include "policies/past_query.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "policies/parts/erase_slots.h"
+#include "policies/parts/row_products.h"
 
 namespace kvsim {
+namespace {
+
+/// The products of the heads' queries with all keys, as `weights`.
+void set_logits(const Step& step, std::vector<PastQuery>& heads) {
+  std::vector<const float*> keys(step.tokens.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = step.keys[i].data();
+  std::vector<std::vector<double>> queries;
+  RowProducts products;
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    queries.emplace_back(step.queries[head].begin(), step.queries[head].end());
+    heads[head].weights.resize(keys.size());
+    products.add(queries.back(), heads[head].weights);
+  }
+  products.compute(keys);
+}
+
+}  // namespace
 
 void PastQuery::reset() {
   most = 1;
@@ -85,6 +105,49 @@ void PastQuery::find_heaviest() {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (i != heaviest) second = std::max(second, weights[i]);
   }
+}
+
+QueryWeights::QueryWeights(const Context& context)
+    : scale_(context.scale),
+      softcap_(context.logit_softcap),
+      window_(context.sliding_window),
+      chunk_(context.attention_chunk),
+      sinks_(context.sink_logit) {}
+
+void QueryWeights::set(const Step& step, std::vector<PastQuery>& heads) const {
+  heads.resize(step.queries.size());
+  for (PastQuery& past : heads) past.reset();
+  set_logits(step, heads);
+  for (std::size_t head = 0; head < heads.size(); ++head) {
+    set_weights(head, step, heads[head]);
+    heads[head].sum = heads[head].total();
+  }
+}
+
+void QueryWeights::set_weights(std::size_t head, const Step& step, PastQuery& past) const {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  std::vector<double>& weights = past.weights;
+  for (double& weight : weights) weight *= scale_;
+  if (softcap_) {
+    for (double& logit : weights) logit = *softcap_ * std::tanh(logit / *softcap_);
+  }
+  if (!step.selected.empty() || window_ || chunk_) {
+    for (std::size_t i = 0; i < step.tokens.size(); ++i) {
+      const bool is_selected =
+          step.selected.empty() || std::ranges::binary_search(step.selected, step.tokens[i]);
+      if (!is_selected || !is_visible(step.tokens[i], step.index)) weights[i] = kNone;
+    }
+  }
+  const double sink = sinks_.empty() ? kNone : double{sinks_[head]};
+  const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
+  // Without a sink a step that selects nothing of the cache has no weights.
+  for (double& weight : weights) weight = std::isinf(most) ? 0 : std::exp(weight - most);
+  past.sink = std::isinf(most) ? 0 : std::exp(sink - most);
+}
+
+bool QueryWeights::is_visible(int token, int step) const {
+  const bool in_window = !window_ || step - token < *window_;
+  return in_window && (!chunk_ || token / *chunk_ == step / *chunk_);
 }
 
 }  // namespace kvsim

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "policies/interface/policy_info.h"
 #include "policies/parts/output_changes.h"
 
 namespace kvsim {
@@ -58,6 +60,25 @@ struct PastQuery {
 
  private:
   void find_heaviest();
+};
+
+/// The weights of a step's queries over the tokens of a cache, as the layer's attention has them.
+class QueryWeights {
+ public:
+  explicit QueryWeights(const Context& context);
+
+  /// Makes `heads` those of the step, without outputs.
+  void set(const Step& step, std::vector<PastQuery>& heads) const;
+
+ private:
+  void set_weights(std::size_t head, const Step& step, PastQuery& past) const;
+  bool is_visible(int token, int step) const;
+
+  double scale_;
+  std::optional<double> softcap_;
+  std::optional<int> window_;
+  std::optional<int> chunk_;
+  std::vector<float> sinks_;  // of each query head, or empty
 };
 
 }  // namespace kvsim
