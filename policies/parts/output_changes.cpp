@@ -166,57 +166,6 @@ KVSIM_KERNEL(void, add_changes,
              (weight_sum, of_output, weights, count, squares, along_output, along_error, scores,
               removal))
 
-template <class Target, std::size_t kRows>
-KVSIM_INLINE void differences_of(const float* const* rows, const double* x, const double* vector,
-                                 std::size_t dim, const double* y, double* squares) {
-  constexpr std::size_t kWidth = kDoubles<Target>;
-  constexpr std::size_t kVectors = kLanesOfSums / kWidth;
-  Doubles<Target> sums[kRows][kVectors] = {};
-  std::size_t d = 0;
-  for (; d + kLanesOfSums <= dim; d += kLanesOfSums) {
-    for (std::size_t k = 0; k < kVectors; ++k) {
-      Doubles<Target> subtracted;
-      load(subtracted, vector + d + k * kWidth);
-      for (std::size_t row = 0; row < kRows; ++row) {
-        Doubles<Target> numbers;
-        typename Vectors<Target>::HalfFloats floats;
-        load(floats, rows[row] + d + k * kWidth);
-        convert(numbers, floats);
-        const Doubles<Target> difference = x[row] * numbers - y[row] * subtracted;
-        sums[row][k] += difference * difference;
-      }
-    }
-  }
-  for (std::size_t row = 0; row < kRows; ++row) {
-    double lanes[kLanesOfSums];
-    for (std::size_t k = 0; k < kVectors; ++k) store(sums[row][k], lanes + k * kWidth);
-    for (std::size_t rest = d; rest < dim; ++rest) {
-      const double difference =
-          x[row] * static_cast<double>(rows[row][rest]) - y[row] * vector[rest];
-      lanes[0] += difference * difference;
-    }
-    squares[row] = total_of_lanes(lanes);
-  }
-}
-
-template <class Target>
-KVSIM_INLINE void all_differences(const float* const* rows, std::size_t count, const double* x,
-                                  const double* vector, std::size_t dim, const double* y,
-                                  double* squares) {
-  constexpr std::size_t kRows = kDoubles<Target> / 2;
-  std::size_t i = 0;
-  for (; i + kRows <= count; i += kRows) {
-    differences_of<Target, kRows>(rows + i, x + i, vector, dim, y + i, squares + i);
-  }
-  for (; i < count; ++i) {
-    differences_of<Target, 1>(rows + i, x + i, vector, dim, y + i, squares + i);
-  }
-}
-KVSIM_KERNEL(void, all_differences,
-             (const float* const* rows, std::size_t count, const double* x, const double* vector,
-              std::size_t dim, const double* y, double* squares),
-             (rows, count, x, vector, dim, y, squares))
-
 }  // namespace
 
 OutputProducts output_products(std::span<const double> output, const double* error) {
@@ -242,11 +191,6 @@ void add_output_changes(double weight_sum, const OutputProducts& of_output,
                         const Removal& removal) {
   best_add_changes(weight_sum, of_output, weights.data(), weights.size(), squares, along_output,
                    along_error, scores, removal);
-}
-
-void squares_of_differences(std::span<const float* const> rows, const double* x,
-                            std::span<const double> vector, const double* y, double* squares) {
-  best_all_differences(rows.data(), rows.size(), x, vector.data(), vector.size(), y, squares);
 }
 
 }  // namespace kvsim

@@ -4,9 +4,9 @@
 
 namespace kvsim {
 
-// How much the output of a query changes without one of its tokens (`lookback`, `obcache`): with
-// the softmax p over the tokens, by p / (1 - p) (o - v). In double precision and identical to the
-// last bit on every processor. Arrays per token are as long as the span.
+// How much the output of a query changes without one of its tokens (`lookback`): with the softmax p
+// over the tokens, by p / (1 - p) (o - v). In double precision and identical to the last bit on
+// every processor. Arrays per token are as long as the span.
 
 /// Keeps the ratios of what has no weight left finite.
 inline constexpr double kLeastWeight = 1e-30;
@@ -40,10 +40,5 @@ void add_output_changes(double weight_sum, const OutputProducts& of_output,
                         std::span<const double> weights, const double* squares,
                         double* along_output, double* along_error, double* scores,
                         const Removal& removal = {});
-
-/// For rows of floats as long as the vector: squares[i] = the sum over d of (x[i] * rows[i][d] -
-/// y[i] * vector[d])^2, as sum_in_lanes() adds.
-void squares_of_differences(std::span<const float* const> rows, const double* x,
-                            std::span<const double> vector, const double* y, double* squares);
 
 }  // namespace kvsim

@@ -1,6 +1,7 @@
 #include "policies/parts/row_products.h"
 
 #include <cstddef>
+#include <numeric>
 #include <type_traits>
 
 #include "sim/base/float_lanes.h"
@@ -52,9 +53,7 @@ KVSIM_INLINE void products_of(const float* const* rows, const double* const* vec
       for (std::size_t rest = d; rest < dim; ++rest) {
         lanes[0] += static_cast<double>(rows[first + row][rest]) * vectors[v][rest];
       }
-      double sum = 0;
-      for (const double lane : lanes) sum += lane;
-      products[v][first + row] = sum;
+      products[v][first + row] = std::accumulate(lanes, lanes + kTermSums, 0.0);
     }
   }
 }
@@ -230,6 +229,54 @@ KVSIM_KERNEL(void, sums_of_rows,
               double* const* sums, std::size_t num_sums, std::size_t dim),
              (rows, count, weights, sums, num_sums, dim))
 
+template <class Target, std::size_t kRows>
+KVSIM_INLINE void differences_of(const float* const* rows, const double* x, const double* vector,
+                                 std::size_t dim, const double* y, double* squares) {
+  constexpr std::size_t kWidth = kDoubles<Target>;
+  constexpr std::size_t kVectors = kTermSums / kWidth;
+  Doubles<Target> sums[kRows][kVectors] = {};
+  std::size_t d = 0;
+  for (; d + kTermSums <= dim; d += kTermSums) {
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      Doubles<Target> subtracted;
+      load(subtracted, vector + d + k * kWidth);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        Doubles<Target> numbers;
+        load_widened<Target>(numbers, rows[row] + d + k * kWidth);
+        const Doubles<Target> difference = x[row] * numbers - y[row] * subtracted;
+        sums[row][k] += difference * difference;
+      }
+    }
+  }
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double lanes[kTermSums];
+    for (std::size_t k = 0; k < kVectors; ++k) store(sums[row][k], lanes + k * kWidth);
+    for (std::size_t rest = d; rest < dim; ++rest) {
+      const double difference = x[row] * double{rows[row][rest]} - y[row] * vector[rest];
+      lanes[0] += difference * difference;
+    }
+    squares[row] = std::accumulate(lanes, lanes + kTermSums, 0.0);
+  }
+}
+
+template <class Target>
+KVSIM_INLINE void all_differences(const float* const* rows, std::size_t count, const double* x,
+                                  const double* vector, std::size_t dim, const double* y,
+                                  double* squares) {
+  constexpr std::size_t kRows = kDoubles<Target> / 2;
+  std::size_t i = 0;
+  for (; i + kRows <= count; i += kRows) {
+    differences_of<Target, kRows>(rows + i, x + i, vector, dim, y + i, squares + i);
+  }
+  for (; i < count; ++i) {
+    differences_of<Target, 1>(rows + i, x + i, vector, dim, y + i, squares + i);
+  }
+}
+KVSIM_KERNEL(void, all_differences,
+             (const float* const* rows, std::size_t count, const double* x, const double* vector,
+              std::size_t dim, const double* y, double* squares),
+             (rows, count, x, vector, dim, y, squares))
+
 }  // namespace
 
 void row_products(std::span<const float* const> rows, std::span<const double> vector,
@@ -263,6 +310,11 @@ void weighted_row_sums(std::span<const float* const> rows, const double* weights
 void weighted_row_sums(std::span<const float* const> rows, std::span<const double* const> weights,
                        std::span<double* const> sums, std::size_t dim) {
   best_sums_of_rows(rows.data(), rows.size(), weights.data(), sums.data(), sums.size(), dim);
+}
+
+void squares_of_differences(std::span<const float* const> rows, const double* x,
+                            std::span<const double> vector, const double* y, double* squares) {
+  best_all_differences(rows.data(), rows.size(), x, vector.data(), vector.size(), y, squares);
 }
 
 }  // namespace kvsim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -21,11 +22,14 @@ void row_products(std::span<const float* const> rows, std::span<const double* co
 /// The same, of vectors that are listed one by one.
 class RowProducts {
  public:
+  /// Keeps where both are: they have to stay until compute(). All vectors are of the same length.
   void add(const std::vector<double>& vector, std::vector<double>& products) {
+    assert(vectors_.empty() || vector.size() == dim_);
     vectors_.push_back(vector.data());
     products_.push_back(products.data());
     dim_ = vector.size();
   }
+  void add(const std::vector<double>&& vector, std::vector<double>& products) = delete;
   void compute(std::span<const float* const> rows) const {
     row_products(rows, vectors_, dim_, products_);
   }
@@ -49,5 +53,10 @@ void weighted_row_sums(std::span<const float* const> rows, const double* weights
 /// The same of several lists of weights, one for each of `sums`, [dim] each.
 void weighted_row_sums(std::span<const float* const> rows, std::span<const double* const> weights,
                        std::span<double* const> sums, std::size_t dim);
+
+/// For rows of floats as long as the vector: squares[i] = the sum over d of (x[i] * rows[i][d] -
+/// y[i] * vector[d])^2, as sum_in_lanes() adds.
+void squares_of_differences(std::span<const float* const> rows, const double* x,
+                            std::span<const double> vector, const double* y, double* squares);
 
 }  // namespace kvsim
