@@ -17,7 +17,6 @@
 
 #include "policies/interface/policy_info.h"
 #include "policies/parts/lane_sums.h"
-#include "policies/parts/output_changes.h"
 #include "policies/parts/pooling.h"
 #include "policies/parts/row_products.h"
 
@@ -96,16 +95,22 @@ class OptimalBrainCache final : public Policy {
     if (std::ssize(past_) > std::max(1, recent_)) past_.pop_front();
   }
 
+  /// Slots of the cache from `first` on.
+  struct Slots {
+    std::size_t first;
+    std::size_t count;
+  };
+
   /// Adds the scores that the queries of a step, `now` or one before, give the tokens of the cache.
   void count(const PastStep& past, const Step& now) {
-    const auto seen = static_cast<std::size_t>(
-        std::upper_bound(now.tokens.begin(), now.tokens.end(), past.index) - now.tokens.begin());
+    const Slots seen = slots_in_reach(past.index, now.tokens);
+    const auto tokens = now.tokens.subspan(seen.first, seen.count);
     for (std::size_t head = 0; head < past.queries.size(); ++head) {
       set_logits(past, head, now, seen);
       set_shares(head);
       if (left_out_.empty()) {
-        for (std::size_t i = 0; i < seen; ++i) {
-          sum_of(now.tokens[i]) += shares_[i] * lengths_[static_cast<std::size_t>(now.tokens[i])];
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+          sum_of(tokens[i]) += shares_[i] * lengths_[static_cast<std::size_t>(tokens[i])];
         }
       } else {
         add_squared_changes(now, seen);
@@ -113,23 +118,29 @@ class OptimalBrainCache final : public Policy {
     }
   }
 
-  bool is_visible(int token, const PastStep& past) const {
-    const bool in_window = !window_ || past.index - token < *window_;
-    const bool is_selected = past.selected.empty() ||
-                             std::binary_search(past.selected.begin(), past.selected.end(), token);
-    return in_window && is_selected && (!chunk_ || token / *chunk_ == past.index / *chunk_);
+  /// What a step sees but for its own selection: a layer's window and chunk hide the oldest tokens.
+  Slots slots_in_reach(int step, std::span<const std::int32_t> tokens) const {
+    std::int32_t oldest = 0;
+    if (window_) oldest = std::max(oldest, step - *window_ + 1);
+    if (chunk_) oldest = std::max(oldest, step / *chunk_ * *chunk_);
+    const auto first = std::ranges::lower_bound(tokens, oldest) - tokens.begin();
+    const auto end = std::ranges::upper_bound(tokens, step) - tokens.begin();
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)};
   }
 
-  void set_logits(const PastStep& past, std::size_t head, const Step& now, std::size_t seen) {
+  void set_logits(const PastStep& past, std::size_t head, const Step& now, Slots seen) {
     const std::vector<double> query(past.queries[head].begin(), past.queries[head].end());
-    rows_.resize(seen);
-    for (std::size_t i = 0; i < seen; ++i) rows_[i] = now.keys[i].data();
-    logits_.resize(seen);
+    rows_.resize(seen.count);
+    for (std::size_t i = 0; i < seen.count; ++i) rows_[i] = now.keys[seen.first + i].data();
+    logits_.resize(seen.count);
     row_products(rows_, query, logits_.data());
-    for (std::size_t i = 0; i < seen; ++i) {
+    for (std::size_t i = 0; i < seen.count; ++i) {
       const double logit = scale_ * logits_[i];
       logits_[i] = softcap_ ? *softcap_ * std::tanh(logit / *softcap_) : logit;
-      if (!is_visible(now.tokens[i], past)) logits_[i] = kHidden;
+      const bool is_selected =
+          past.selected.empty() ||
+          std::ranges::binary_search(past.selected, now.tokens[seen.first + i]);
+      if (!is_selected) logits_[i] = kHidden;
     }
   }
 
@@ -147,26 +158,30 @@ class OptimalBrainCache final : public Policy {
     for (double& share : shares_) share /= total;
   }
 
-  void add_squared_changes(const Step& now, std::size_t seen) {
-    for (std::size_t i = 0; i < seen; ++i) rows_[i] = now.values[i].data();
+  void add_squared_changes(const Step& now, Slots seen) {
+    const std::size_t num_seen = seen.count;
+    for (std::size_t i = 0; i < num_seen; ++i) rows_[i] = now.values[seen.first + i].data();
     output_.resize(now.values.dim());
     weighted_row_sums(rows_, shares_.data(), output_);
-    squares_.assign(seen, 0);
-    std::vector<double> of_value(seen);
-    std::vector<double> of_output(seen);
-    std::vector<double> changes(seen);
+    squares_.assign(num_seen, 0);
+    std::vector<double> of_value(num_seen);
+    std::vector<double> of_output(num_seen);
+    std::vector<double> changes(num_seen);
     for (const LeftOut& left_out : left_out_) {
-      for (std::size_t i = 0; i < seen; ++i) {
+      for (std::size_t i = 0; i < num_seen; ++i) {
         // Where the share is 0 the logit may be infinite; nothing is added there.
         of_output[i] = left_out.logit && shares_[i] > 0 ? logits_[i] : 0;
         of_value[i] = left_out.value + of_output[i];
       }
-      // Without the cancellation that the expanded form has where a value is next to the output.
+      // Differences are squared, not expanded: |x v - y o|^2 by three products would lose twice the
+      // digits.
       squares_of_differences(rows_, of_value.data(), output_, of_output.data(), changes.data());
-      for (std::size_t i = 0; i < seen; ++i) squares_[i] += changes[i];
+      for (std::size_t i = 0; i < num_seen; ++i) squares_[i] += changes[i];
     }
-    for (std::size_t i = 0; i < seen; ++i) {
-      if (shares_[i] > 0) sum_of(now.tokens[i]) += shares_[i] * shares_[i] * squares_[i];
+    for (std::size_t i = 0; i < num_seen; ++i) {
+      if (shares_[i] > 0) {
+        sum_of(now.tokens[seen.first + i]) += shares_[i] * shares_[i] * squares_[i];
+      }
     }
   }
 
@@ -201,11 +216,11 @@ class OptimalBrainCache final : public Policy {
   std::vector<double> sums_;        // by text position
   std::vector<double> lengths_;     // L1 norms of the values, likewise; for the L1 form
   std::deque<PastStep> past_;       // while it waits
-  std::vector<double> logits_;      // of one query, per slot of the cache
+  std::vector<double> logits_;      // of one query, per slot in its reach
   std::vector<double> shares_;      // likewise
   std::vector<double> squares_;     // likewise, of changes of the output
   std::vector<double> output_;      // [value_dim]
-  std::vector<const float*> rows_;  // of the cache: keys or values
+  std::vector<const float*> rows_;  // likewise, keys or values
 };
 
 }  // namespace
