@@ -207,4 +207,46 @@ TEST_CASE("obcache gives a learned sink its share of the attention", "[policies]
   check_definition(shown, "vk", 4, "recent", "none");
 }
 
+/// The scores of the last step of a text by its query, with these tokens in the cache.
+std::vector<double> scores_with(const Context& context, const std::string& spec, const Shown& shown,
+                                const Steps& tokens) {
+  const std::vector<float> keys = joined(shown.keys);
+  const std::vector<float> values = joined(shown.values);
+  const std::vector<std::span<const float>> queries(shown.queries.back().begin(),
+                                                    shown.queries.back().end());
+  std::vector<double> scores(tokens.size());
+  Spec(spec).make(context)->update({.index = static_cast<int>(shown.queries.size()) - 1,
+                                    .tokens = tokens,
+                                    .keys = {keys.data(), shown.keys.front().size(), tokens},
+                                    .values = {values.data(), shown.values.front().size(), tokens},
+                                    .queries = queries,
+                                    .overflow = 1},
+                                   scores);
+  return scores;
+}
+
+TEST_CASE("to the last bit: obcache scores what a window or chunk leaves as if it were alone",
+          "[policies]") {
+  const Shown shown = random_text(40, 0);
+  const std::string spec =
+      "obcache:recent=0,queries=newest,score=" + GENERATE(std::string("vk"), "v-and-k");
+  const Steps cache = {0, 3, 4, 9, 17, 29, 30, 31, 33, 36, 37, 38, 39};
+  const Context whole{.budget = 5, .scale = 0.5F};
+  for (const int reach : {1, 3, 9, 10, 23, 40}) {
+    Context windowed = whole;
+    windowed.sliding_window = reach;
+    Context chunked = whole;
+    chunked.attention_chunk = reach;
+    for (const Context& context : {windowed, chunked}) {
+      const int oldest = context.sliding_window ? 40 - reach : 39 / reach * reach;
+      const auto first = std::lower_bound(cache.begin(), cache.end(), oldest);
+      std::vector<double> expected(static_cast<std::size_t>(first - cache.begin()), 0);
+      const auto alone = scores_with(whole, spec, shown, {first, cache.end()});
+      expected.insert(expected.end(), alone.begin(), alone.end());
+      CAPTURE(spec, reach, oldest);
+      CHECK(scores_with(context, spec, shown, cache) == expected);
+    }
+  }
+}
+
 }  // namespace kvsim::obcache_test
